@@ -1,0 +1,102 @@
+"""Everything this package raises on purpose, with the exit code each ends in.
+
+    SandboxError                 3   a run could not do its work
+    ├── InputError               2   the suite, a target or an option is wrong; nothing was run
+    │   └── ImageRequestError    2   a required command or module cannot be provided
+    ├── EngineError              3   the container engine failed
+    │   ├── EngineUnavailable    3   no engine answers
+    │   └── EngineLost           3   it answered before and no longer does
+    ├── BuildError               3   an image could not be built or did not pass its checks
+    └── Cancelled              130   SIGINT or SIGTERM
+
+A command that ran and failed is never an exception: it is an ``ExecResult``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """One thing wrong with the input: where it is, what it is and what to write instead."""
+
+    message: str
+    path: Path | None = None
+    line: int | None = None
+    """1-based."""
+    column: int | None = None
+    """1-based."""
+    field: str = ""
+    """Dotted path inside the document, such as ``tests[3].input_files``."""
+    hint: str = ""
+    warning: bool = False
+
+    def __str__(self) -> str:
+        where = ""
+        if self.path is not None:
+            where = str(self.path)
+            if self.line is not None:
+                where += f":{self.line}"
+                if self.column is not None:
+                    where += f":{self.column}"
+            where += ": "
+        field = f"{self.field}: " if self.field else ""
+        hint = f"\n    {self.hint}" if self.hint else ""
+        return f"{where}{field}{self.message}{hint}"
+
+
+class SandboxError(Exception):
+    """A run could not do its work. ``hint`` says what to do about it."""
+
+    exit_code = 3
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class InputError(SandboxError):
+    """Every problem of every file at once."""
+
+    exit_code = 2
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("\n".join(str(p) for p in problems))
+        self.problems = tuple(problems)
+
+
+class ImageRequestError(InputError):
+    """Some of ``workspace.env`` cannot be turned into packages, or is missing from the image."""
+
+
+class EngineError(SandboxError):
+    """The container engine refused or failed."""
+
+
+class EngineUnavailable(EngineError):
+    """No container engine answers."""
+
+
+class EngineLost(EngineError):
+    """The engine answered before and no longer does."""
+
+
+class BuildError(SandboxError):
+    """An image could not be built. ``log`` holds the tail of the failing step's output."""
+
+    def __init__(self, message: str, *, log: str = "", hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.log = log
+
+
+class Cancelled(SandboxError):
+    """The user interrupted the run."""
+
+    exit_code = 130
+
+    def __init__(self) -> None:
+        super().__init__("interrupted")

@@ -1,0 +1,195 @@
+"""What one case produced, stage by stage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from agentv_sandbox.models.suite import Json, Message
+
+Stage = Literal["setup", "repo_setup", "agent", "evaluator", "teardown"]
+Verdict = Literal["pass", "fail", "skip"]
+Status = Literal["ok", "quality_failure", "execution_error"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenUsage:
+    input: int = 0
+    output: int = 0
+    cached: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaseFailure:
+    """Why a case is an execution error."""
+
+    stage: Stage
+    code: str
+    """AgentV's reason code: ``provider_error``, ``script_error``, ``evaluator_error`` …"""
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentResponse:
+    """What a provider answered."""
+
+    messages: tuple[Message, ...] = ()
+    """Output messages in AgentV's wire form, content blocks included."""
+    token_usage: TokenUsage | None = None
+    cost_usd: float | None = None
+    duration_ms: float | None = None
+    start_time: str | None = None
+    end_time: str | None = None
+    stdout: bytes = b""
+    stderr: bytes = b""
+    attempts: int = 1
+    target_used: str | None = None
+    failure: CaseFailure | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Blob:
+    """Bytes of one collected file, kept under the run folder by content."""
+
+    sha256: str
+    size: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileEntry:
+    """One path of a workspace, as the collector saw it."""
+
+    path: bytes
+    """Relative to the workspace, ``/`` separated, as the file system has it."""
+    kind: Literal["file", "symlink", "dir"]
+    mode: int = 0o644
+    sha256: str = ""
+    size: int = 0
+    link: bytes = b""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Skipped:
+    """Something that the agent left and that was not collected, with the reason."""
+
+    path: str
+    """Display form: printable, escaped."""
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileChange:
+    path: str
+    """Display form."""
+    kind: Literal["added", "modified", "deleted", "renamed", "mode"]
+    binary: bool = False
+    old_path: str | None = None
+    old_size: int = 0
+    new_size: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Changes:
+    """Difference between the workspace before and after the agent."""
+
+    diff: str = ""
+    """Unified diff, whole."""
+    files: tuple[FileChange, ...] = ()
+    truncated: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputFile:
+    """A ContentFile block of the answer, matched with what was collected."""
+
+    path: str
+    """Exactly as in the block."""
+    media_type: str
+    """Exactly as in the block."""
+    blob: Blob | None = None
+    workspace_path: bytes | None = None
+    """Relative to the workspace, when the file lies there."""
+    refused: str = ""
+    """Why there is no blob; the wording that graders read."""
+    declared: bool = False
+    """Named by the suite's ``outputs`` and not by the agent."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaseOutput:
+    """All that graders may look at."""
+
+    messages: tuple[Message, ...] = ()
+    answer: str = ""
+    """Text blocks of the last assistant message with content; files contribute nothing here."""
+    files: tuple[OutputFile, ...] = ()
+    """In block order, declared ones last."""
+    changes: Changes | None = None
+    """None when the case has no workspace."""
+    manifest: Mapping[bytes, FileEntry] = field(default_factory=dict)
+    skipped: tuple[Skipped, ...] = ()
+    token_usage: TokenUsage | None = None
+    cost_usd: float | None = None
+    duration_ms: float | None = None
+    start_time: str | None = None
+    end_time: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assertion:
+    text: str
+    passed: bool
+    evidence: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraderResult:
+    """One entry of a row's ``scores``."""
+
+    name: str
+    type: str
+    score: float
+    """0..1."""
+    verdict: Verdict
+    weight: float = 1.0
+    assertions: tuple[Assertion, ...] = ()
+    error: str | None = None
+    """Set when the grader itself failed; such a result is never a pass, whatever ``negate`` says."""
+    reasoning: str | None = None
+    input: Json = None
+    """The exact request, for LLM graders."""
+    raw_reply: str | None = None
+    target: str | None = None
+    scores: tuple[GraderResult, ...] = ()
+    """Members of a composite."""
+    details: Mapping[str, Json] | None = None
+    token_usage: TokenUsage | None = None
+    cost_usd: float | None = None
+    duration_ms: float = 0.0
+    started_at: str = ""
+    ended_at: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaseResult:
+    """One row of index.jsonl and one folder."""
+
+    case_id: str
+    suite: str
+    category: str
+    target: str
+    score: float
+    status: Status
+    threshold: float
+    scores: tuple[GraderResult, ...] = ()
+    output: CaseOutput | None = None
+    response: AgentResponse | None = None
+    failure: CaseFailure | None = None
+    trial: int = 0
+    """1-based; 0 when there is only one."""
+    duration_ms: float = 0.0
+    timestamp: str = ""
+    image_id: str = ""
+    workspace_kept: str | None = None
+    notes: tuple[str, ...] = ()

@@ -1,0 +1,148 @@
+"""What an engine is asked for and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mount:
+    """When the container starts, ``target`` holds the files of ``source``."""
+
+    source: str
+    """Volume name, or an absolute host path when ``kind`` is ``bind``."""
+    target: str
+    read_only: bool = True
+    kind: Literal["volume", "bind"] = "volume"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """Hard bounds of one container. All positive; 0 would mean "unlimited" to the engine."""
+
+    timeout_s: float = 300
+    memory_bytes: int = 1 << 30
+    cpus: float = 1.0
+    pids: int = 256
+    open_files: int = 1024
+    file_bytes: int = 256 << 20
+    tmp_bytes: int = 128 << 20
+    tmp_inodes: int = 16384
+    shm_bytes: int = 16 << 20
+    stdout_bytes: int = 8 << 20
+    """Kept of each of stdout and stderr; head and tail with a gap where more was written."""
+    flood_bytes: int = 256 << 20
+    """Output beyond this ends the container."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContainerSpec:
+    """One command in one fresh container; a complete description, nothing is left to defaults."""
+
+    image: str
+    argv: tuple[str, ...]
+    role: str
+    user: str
+    workdir: str = "/"
+    env: Mapping[str, str] = field(default_factory=dict)
+    mounts: tuple[Mount, ...] = ()
+    limits: Limits = Limits()
+    network: str = "none"
+    """``none``, or a network's name (builder role only)."""
+    read_only: bool = True
+    cap_add: tuple[str, ...] = ()
+    seccomp: str | None = None
+    """The profile as JSON text; ``None`` keeps the engine's default (builder only)."""
+    no_new_privileges: bool = True
+    init_timer: bool = False
+    """Make ``timeout`` PID 1, as a second timer that survives the orchestrator."""
+    runtime: str | None = None
+    masked_volumes: tuple[str, ...] = ()
+    """Paths that the image declares as VOLUME; each is covered by a tmpfs."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+Outcome = Literal["exited", "timeout", "oom", "flood", "cancelled", "engine"]
+"""Why a container ended: by itself, by our timer, by the kernel for memory, by our output bound, by the
+user, or because the engine went away or restarted. Taken from the engine's state and our own clock, never
+from an exit code, which a program can choose."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExecResult:
+    """A command that ran. Non-zero is a result; an exception means it did not run."""
+
+    outcome: Outcome
+    exit_code: int
+    stdout: bytes
+    stderr: bytes
+    stdout_total: int = 0
+    """Bytes written; more than ``len(stdout)`` means that the middle was cut."""
+    stderr_total: int = 0
+    duration_s: float = 0.0
+    container: str = ""
+    """Id, for logs; the container is gone unless it was asked to be kept."""
+
+    @property
+    def ok(self) -> bool:
+        """Ended by itself with exit code 0 and no output lost."""
+        return self.outcome == "exited" and self.exit_code == 0 and not self.truncated
+
+    @property
+    def truncated(self) -> bool:
+        return self.stdout_total > len(self.stdout) or self.stderr_total > len(self.stderr)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageInfo:
+    id: str
+    tags: tuple[str, ...] = ()
+    digests: tuple[str, ...] = ()
+    size_bytes: int = 0
+    created: str = ""
+    os: str = "linux"
+    architecture: str = "amd64"
+    labels: Mapping[str, str] = field(default_factory=dict)
+    env: tuple[str, ...] = ()
+    volumes: tuple[str, ...] = ()
+    entrypoint: tuple[str, ...] = ()
+    healthcheck: bool = False
+    onbuild: tuple[str, ...] = ()
+    workdir: str = ""
+    user: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineInfo:
+    kind: Literal["docker", "podman", "fake"]
+    version: str
+    api_version: str
+    os: str = "linux"
+    architecture: str = "amd64"
+    """Debian's word: amd64, arm64."""
+    kernel: str = ""
+    runc: str = ""
+    containerd: str = ""
+    runtimes: tuple[str, ...] = ()
+    default_runtime: str = "runc"
+    storage_driver: str = ""
+    cgroup_version: int = 1
+    seccomp: bool = False
+    userns: bool = False
+    rootless: bool = False
+    cpus: int = 1
+    memory_bytes: int = 0
+    warnings: tuple[str, ...] = ()
+    address: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnedObject:
+    """A container, volume or network that carries our labels."""
+
+    kind: Literal["container", "volume", "network"]
+    id: str
+    name: str
+    labels: Mapping[str, str]

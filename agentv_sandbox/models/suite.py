@@ -1,0 +1,259 @@
+"""Loaded input: what an eval file, its targets and everything they refer to amount to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel
+
+Json = Any
+"""A JSON value: dict, list, str, int, float, bool or None."""
+
+Message = Mapping[str, Json]
+"""A chat message in AgentV's wire form: ``role``, ``content`` (str, object or list of blocks), and
+optionally ``name``, ``tool_calls``. Input file blocks carry ``path`` (display), ``text`` and, on the
+host only, ``resolvedPath``; see ``agentv.md`` §2.4 of the format reference."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Position:
+    """Where something stands in the user's files."""
+
+    path: Path
+    line: int
+    column: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreprocessorSpec:
+    """Turns one media type into text by a command."""
+
+    media_type: str
+    """Normalised: alias resolved, trimmed, lower-case."""
+    command: tuple[str, ...]
+    """argv. An element that was resolved to a project file is its absolute host path."""
+    position: Position | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraderSpec:
+    """One entry of ``assert``, normalised."""
+
+    type: str
+    """Canonical kebab-case name, such as ``code-grader``, ``llm-grader``, ``contains-any``."""
+    name: str
+    options: BaseModel
+    """The model of ``models/graders.py`` that belongs to ``type``."""
+    weight: float = 1.0
+    required: bool | float = False
+    """True, or the score below which the whole test is 0."""
+    min_score: float | None = None
+    negate: bool = False
+    preprocessors: tuple[PreprocessorSpec, ...] = ()
+    """Suite's and own ones, merged by media type."""
+    implicit: bool = False
+    """Made from ``criteria`` because the test has no assertions."""
+    position: Position | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkspaceEnv:
+    """What must work inside the image (``workspace.env``)."""
+
+    required_commands: tuple[str, ...] = ()
+    required_python_modules: tuple[str, ...] = ()
+    packages: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Pins by kind: ``{"apt": {"fd": "fd-find"}, "pip": {"docx": "python-docx"}, "npm": {...}}``."""
+    positions: Mapping[str, Position] = field(default_factory=dict)
+    """Where each required name stands, by name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hook:
+    command: tuple[str, ...] | None
+    timeout_s: float
+    cwd: Path
+    reset: Literal["none", "fast", "strict"] = "none"
+    position: Position | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RepoSpec:
+    """A repository that is checked out into the workspace."""
+
+    path: str
+    """Relative to the workspace."""
+    repo: str
+    """URL or local path."""
+    commit: str | None = None
+    ancestor: int | None = None
+    sparse: tuple[str, ...] = ()
+    position: Position | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class DockerSpec:
+    """``workspace.docker``: the user's own base image."""
+
+    image: str | None = None
+    dockerfile: Path | None = None
+    timeout_s: float = 1800
+    memory_bytes: int | None = None
+    cpus: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workspace:
+    template: Path | None = None
+    isolation: Literal["shared", "per_test"] = "per_test"
+    repos: tuple[RepoSpec, ...] = ()
+    hooks: Mapping[str, Hook] = field(default_factory=dict)
+    """Keys ``before_all``, ``before_each``, ``after_each``, ``after_all``."""
+    docker: DockerSpec | None = None
+    env: WorkspaceEnv = WorkspaceEnv()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trials:
+    count: int = 1
+    strategy: Literal["pass_at_k", "pass_all", "mean", "confidence_interval"] = "pass_at_k"
+    cost_limit_usd: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Turn:
+    """One user turn of a conversation test."""
+
+    input: Json
+    expected_output: Json = None
+    assertions: tuple[GraderSpec, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conversation:
+    turns: tuple[Turn, ...]
+    aggregation: Literal["mean", "min", "max"] = "mean"
+    on_turn_failure: Literal["continue", "stop"] = "continue"
+    window_size: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkPolicy:
+    """Hosts that a container may reach through the allowlisting proxy. Empty means no network."""
+
+    allow: tuple[str, ...] = ()
+    """``host:port`` each."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimitOverrides:
+    """What a suite, a target or the command line asks for; ``None`` keeps the role's default."""
+
+    memory_bytes: int | None = None
+    cpus: float | None = None
+    pids: int | None = None
+    timeout_s: float | None = None
+    workspace_bytes: int | None = None
+    workspace_inodes: int | None = None
+    output_bytes: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """One entry of targets.yaml, delegation (``use_target``) already followed."""
+
+    name: str
+    provider: str
+    settings: Mapping[str, Json] = field(default_factory=dict)
+    """Provider fields with ``${{ VAR }}`` resolved, except secrets: ``api_key`` is kept out and stands
+    as ``api_key_env``, the name of its environment variable."""
+    grader_target: str | None = None
+    fallback_targets: tuple[str, ...] = ()
+    workers: int | None = None
+    env: tuple[str, ...] = ()
+    """Names of host variables that its containers receive as they are."""
+    secrets: Mapping[str, Json] = field(default_factory=dict)
+    """Credentials that the egress proxy adds; never inside a container."""
+    files: tuple[str, ...] = ()
+    """Globs of project files that its containers may read under ``/suite``."""
+    network: NetworkPolicy = NetworkPolicy()
+    limits: LimitOverrides = LimitOverrides()
+    hooks: Mapping[str, Hook] = field(default_factory=dict)
+    base_dir: Path = Path()
+    """Directory against which ``cwd`` and script paths of this target are resolved."""
+    position: Position | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvalCase:
+    """One test. (Not ``TestCase``: test runners would collect it.)"""
+
+    id: str
+    suite: str
+    category: str
+    criteria: str = ""
+    input: tuple[Message, ...] = ()
+    """Resolved messages: shorthand expanded, files read, suite input prepended."""
+    question: str = ""
+    """Text parts of the input, trimmed, joined by one space."""
+    prompt: str = ""
+    """What a cli agent is asked: text with ``<file: path="…">`` references in host paths."""
+    input_files: tuple[Path, ...] = ()
+    """Absolute host paths of all file blocks, unique, in order."""
+    expected_output: tuple[Message, ...] = ()
+    reference_answer: str = ""
+    assertions: tuple[GraderSpec, ...] = ()
+    workspace: Workspace | None = None
+    threshold: float | None = None
+    targets: tuple[str, ...] = ()
+    """Targets that this test restricts itself to; empty means all of the run."""
+    metadata: Mapping[str, Json] = field(default_factory=dict)
+    outputs: tuple[str, ...] = ()
+    """Globs of workspace files that become ContentFile blocks though the agent did not mention them."""
+    conversation_id: str | None = None
+    conversation: Conversation | None = None
+    depends_on: tuple[str, ...] = ()
+    on_dependency_failure: Literal["skip", "fail", "run"] = "skip"
+    position: Position | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Execution:
+    target: str | None = None
+    """The suite's default target."""
+    targets: tuple[str, ...] = ()
+    """More than one makes a matrix."""
+    workers: int | None = None
+    threshold: float | None = None
+    trials: Trials = Trials()
+    budget_usd: float | None = None
+    fail_on_error: bool | float = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Suite:
+    """One eval file, everything that it refers to resolved and checked."""
+
+    path: Path
+    """Absolute path of the eval file."""
+    project_root: Path
+    """Repository root of the eval file, or its folder where there is none. Commands run in containers see
+    this tree under ``/suite``."""
+    search_roots: tuple[Path, ...]
+    name: str
+    category: str = "Uncategorized"
+    description: str = ""
+    tags: tuple[str, ...] = ()
+    metadata: Mapping[str, Json] = field(default_factory=dict)
+    cases: tuple[EvalCase, ...] = ()
+    workspace: Workspace | None = None
+    preprocessors: tuple[PreprocessorSpec, ...] = ()
+    execution: Execution = Execution()
+    targets: Mapping[str, Target] = field(default_factory=dict)
+    """Every target of the targets file that was found, and the suite's own ones."""
+    targets_path: Path | None = None
+    network: NetworkPolicy = NetworkPolicy()
+    limits: LimitOverrides = LimitOverrides()
