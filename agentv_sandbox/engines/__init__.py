@@ -1,0 +1,99 @@
+"""Container engines behind one Protocol. ``docker.py`` serves Docker and Podman, ``fake.py`` logic tests.
+
+The main verb is *one command in a fresh container*. Nothing is ever executed in a container in which agent
+code has run, so there is no ``exec`` here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import IO, Protocol
+
+from agentv_sandbox.models.container import ContainerSpec, EngineInfo, ExecResult, ImageInfo, OwnedObject
+
+LABEL_RUN = "agentv-sandbox.run"
+LABEL_ROLE = "agentv-sandbox.role"
+LABEL_OWNER = "agentv-sandbox.owner"
+LABEL_ENV_KEY = "agentv-sandbox.env-key"
+
+OnOutput = Callable[[bytes], None]
+"""Receives stdout and stderr chunks as they arrive, for progress and live logs."""
+
+
+class ContainerEngine(Protocol):
+    """All verbs raise ``EngineUnavailable``, ``EngineLost`` or ``EngineError`` and nothing else."""
+
+    def info(self) -> EngineInfo: ...
+
+    # -- containers -----------------------------------------------------------------------------------
+    def run(
+        self,
+        spec: ContainerSpec,
+        *,
+        stdin: bytes = b"",
+        on_output: OnOutput | None = None,
+        cancelled: Callable[[], bool] = lambda: False,
+        keep: bool = False,
+    ) -> ExecResult:
+        """Create, verify against ``spec``, attach, start, read under caps, wait, inspect, remove.
+
+        ``keep`` leaves the stopped container (``ExecResult.container``) for ``commit`` or a look inside.
+        """
+        ...
+
+    def start(self, spec: ContainerSpec) -> str:
+        """Create, verify and start a container that stays (a volume holder). Returns its id."""
+        ...
+
+    def create(self, spec: ContainerSpec) -> str:
+        """Create and verify, without starting (to fill a volume). Returns its id."""
+        ...
+
+    def put(self, container: str, path: str, tar: Iterable[bytes]) -> None:
+        """Unpack a tar stream made by us at ``path``, owners and modes as in the stream."""
+        ...
+
+    def remove(self, container: str) -> None:
+        """Kill and remove, with its anonymous volumes. Absent is fine."""
+        ...
+
+    def commit(self, container: str, *, tag: str, labels: Mapping[str, str]) -> str:
+        """Image id of the container's file system, with a clean config: fixed PATH, no entrypoint, no CMD."""
+        ...
+
+    # -- volumes and networks -------------------------------------------------------------------------
+    def create_volume(self, name: str, *, options: Mapping[str, str], labels: Mapping[str, str]) -> None:
+        """``options`` are those of the ``local`` driver (``type``, ``device``, ``o``); empty for a plain one."""
+        ...
+
+    def remove_volume(self, name: str) -> None: ...
+
+    # -- images ---------------------------------------------------------------------------------------
+    def image(self, ref: str) -> ImageInfo | None:
+        """None when the engine does not hold it."""
+        ...
+
+    def images(self, label: str) -> list[ImageInfo]: ...
+
+    def pull(self, ref: str, *, timeout_s: float) -> ImageInfo: ...
+
+    def load_image(self, archive: IO[bytes]) -> None:
+        """Load a docker-archive (``docker save`` layout)."""
+        ...
+
+    def save_image(self, ref: str) -> Iterator[bytes]: ...
+
+    def tag(self, image: str, tag: str) -> None: ...
+
+    def build(self, context: bytes, *, tag: str, labels: Mapping[str, str], on_output: OnOutput) -> str:
+        """Build a Dockerfile from a tar ``context``. Raises BuildError with the readable log."""
+        ...
+
+    def remove_image(self, ref: str) -> None: ...
+
+    # -- upkeep ---------------------------------------------------------------------------------------
+    def owned(self, labels: Mapping[str, str | None]) -> list[OwnedObject]:
+        """Containers, volumes and networks with these labels (None: any value)."""
+        ...
+
+    def destroy(self, obj: OwnedObject) -> None: ...
