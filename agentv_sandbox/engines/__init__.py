@@ -17,7 +17,7 @@ LABEL_OWNER = "agentv-sandbox.owner"
 LABEL_ENV_KEY = "agentv-sandbox.env-key"
 
 OnOutput = Callable[[bytes], None]
-"""Receives stdout and stderr chunks as they arrive, for progress and live logs."""
+"""Receives chunks of standard output (not of standard error) as they arrive."""
 
 
 class ContainerEngine(Protocol):

@@ -1,0 +1,45 @@
+"""Maps everything that the engine's client library raises to our errors, in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import requests
+import urllib3
+from docker import errors as docker_errors
+
+from agentv_sandbox.errors import EngineError, EngineLost, EngineUnavailable, SandboxError
+
+HINT = "Start it (`make engine`, or `systemctl start docker`), or point DOCKER_HOST at one that answers."
+
+NotFound = docker_errors.NotFound
+
+
+def classify(error: BaseException, doing: str) -> SandboxError:
+    """The error of ours for a foreign one raised while ``doing`` something."""
+    if isinstance(error, SandboxError):
+        return error
+    if isinstance(error, docker_errors.APIError):
+        detail = error.explanation or str(error)
+        return EngineError(f"the container engine failed while {doing}: {detail}")
+    if isinstance(error, docker_errors.DockerException):
+        return EngineUnavailable(f"no container engine answers ({_short(error)})", hint=HINT)
+    if isinstance(error, (requests.exceptions.RequestException, urllib3.exceptions.HTTPError, OSError)):
+        return EngineLost(f"the container engine went away while {doing} ({_short(error)})", hint=HINT)
+    return EngineError(f"unexpected failure while {doing}: {type(error).__name__}: {error}")
+
+
+@contextmanager
+def mapped(doing: str) -> Iterator[None]:
+    """Raise our error for any of the client library's."""
+    try:
+        yield
+    except (docker_errors.DockerException, requests.exceptions.RequestException, urllib3.exceptions.HTTPError,
+            OSError) as error:
+        raise classify(error, doing) from error
+
+
+def _short(error: BaseException) -> str:
+    text = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return text if len(text) < 200 else text[:200] + "…"

@@ -1,0 +1,153 @@
+"""Reads what a container prints, bounded in memory, while feeding its standard input.
+
+An attached stream that nobody reads makes the engine's kill and remove hang, so reading goes on, discarding,
+for as long as the container lives.
+"""
+
+from __future__ import annotations
+
+import selectors
+import socket
+import struct
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+_HEADER = struct.Struct(">BxxxL")
+_CHUNK = 1 << 16
+_POLL_S = 0.2
+
+
+class BoundedCapture:
+    """Keeps everything up to ``limit`` bytes, beyond that the first and the last half."""
+
+    def __init__(self, limit: int) -> None:
+        self._half = max(limit // 2, 1)
+        self._head = bytearray()
+        self._tail = bytearray()
+        self.total = 0
+
+    def write(self, data: bytes) -> None:
+        self.total += len(data)
+        room = self._half - len(self._head)
+        if room > 0:
+            self._head += data[:room]
+            data = data[room:]
+        if data:
+            self._tail += data
+            if len(self._tail) > 4 * self._half:  # trim rarely: each trim copies half a limit
+                del self._tail[: -self._half]
+
+    def value(self) -> bytes:
+        """What was kept; shorter than ``total`` when the middle was cut."""
+        if self.total > 2 * self._half:
+            return bytes(self._head) + bytes(self._tail[-self._half :])
+        return bytes(self._head + self._tail)
+
+
+@dataclass
+class _Frames:
+    """Splits the engine's multiplexed stream into (stream number, bytes)."""
+
+    buffer: bytearray = field(default_factory=bytearray)
+    stream: int = 0
+    left: int = 0
+
+    def feed(self, data: bytes, sink: Callable[[int, bytes], None]) -> None:
+        self.buffer += data
+        offset = 0
+        view = self.buffer
+        while True:
+            if self.left:
+                part = bytes(view[offset : offset + self.left])
+                if not part:
+                    break
+                sink(self.stream, part)
+                self.left -= len(part)
+                offset += len(part)
+            elif len(view) - offset >= _HEADER.size:
+                self.stream, self.left = _HEADER.unpack_from(view, offset)
+                offset += _HEADER.size
+            else:
+                break
+        del self.buffer[:offset]
+
+
+Ended = Literal["eof", "timeout", "flood", "cancelled", "lost"]
+
+
+def pump(
+    sock: socket.socket,
+    *,
+    stdin: bytes,
+    deadline: float,
+    flood_bytes: int,
+    sink: Callable[[int, bytes], None],
+    cancelled: Callable[[], bool],
+) -> Ended:
+    """Write ``stdin``, then end-of-input; read until the stream ends or a bound is reached.
+
+    ``deadline`` is in ``time.monotonic`` seconds. ``sink`` gets (1 or 2, bytes).
+    """
+    sock.setblocking(False)
+    frames = _Frames()
+    pending = memoryview(stdin)
+    total = 0
+    with selectors.DefaultSelector() as selector:
+        selector.register(sock, selectors.EVENT_READ | selectors.EVENT_WRITE)
+        while True:
+            if cancelled():
+                return "cancelled"
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return "timeout"
+            for _key, events in selector.select(min(left, _POLL_S)):
+                if events & selectors.EVENT_WRITE:
+                    pending = _send(sock, pending)
+                    if not pending:
+                        _end_input(sock)
+                        selector.modify(sock, selectors.EVENT_READ)
+                if events & selectors.EVENT_READ:
+                    try:
+                        data = sock.recv(_CHUNK)
+                    except BlockingIOError:
+                        continue
+                    except OSError:
+                        return "lost"
+                    if not data:
+                        return "eof"
+                    total += len(data)
+                    frames.feed(data, sink)
+                    if total > flood_bytes:
+                        return "flood"
+
+
+def _send(sock: socket.socket, pending: memoryview) -> memoryview:
+    try:
+        return pending[sock.send(pending[:_CHUNK]) :] if pending else pending
+    except BlockingIOError:
+        return pending
+    except OSError:
+        # The program closed its input or ended: what it printed still counts.
+        return pending[len(pending) :]
+
+
+def _end_input(sock: socket.socket) -> None:
+    try:
+        sock.shutdown(socket.SHUT_WR)
+    except OSError:
+        return  # already ended
+
+
+def drain(sock: socket.socket, *, seconds: float) -> None:
+    """Read and discard until the stream ends, so that the engine can finish removing the container."""
+    deadline = time.monotonic() + seconds
+    sock.setblocking(True)
+    try:
+        while (left := deadline - time.monotonic()) > 0:
+            sock.settimeout(left)
+            if not sock.recv(_CHUNK):
+                return
+    except OSError:
+        return
