@@ -7,6 +7,7 @@
     │   ├── EngineUnavailable    3   no engine answers
     │   └── EngineLost           3   it answered before and no longer does
     ├── BuildError               3   an image could not be built or did not pass its checks
+    ├── LlmError                 3   an LLM target gave no usable answer (graders turn it into a result)
     └── Cancelled              130   SIGINT or SIGTERM
 
 A command that ran and failed is never an exception: it is an ``ExecResult``.
@@ -91,6 +92,17 @@ class BuildError(SandboxError):
     def __init__(self, message: str, *, log: str = "", hint: str = "") -> None:
         super().__init__(message, hint=hint)
         self.log = log
+
+
+class LlmError(SandboxError):
+    """An LLM target could not be reached, refused, or answered something that is not its protocol.
+
+    ``status`` is the HTTP status when there was one. Never holds a key.
+    """
+
+    def __init__(self, message: str, *, status: int | None = None, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.status = status
 
 
 class Cancelled(SandboxError):

@@ -137,6 +137,38 @@ class CaseOutput:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PreprocessingNote:
+    """A file of the answer that could not be turned into text for a grader."""
+
+    path: str
+    """As in the block."""
+    media_type: str
+    """As in the block."""
+    reason: str
+    stderr: str = ""
+    """Tail of the preprocessor's stderr."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerImage:
+    """A ContentImage block of the answer."""
+
+    media_type: str
+    source: str
+    """Data URI or http(s) URL; an image file that was collected stands here as a data URI."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """The answer as one grader sees it."""
+
+    text: str
+    """Text blocks and file texts in block order, warnings last; untrimmed."""
+    notes: tuple[PreprocessingNote, ...] = ()
+    images: tuple[AnswerImage, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Assertion:
     text: str
     passed: bool
