@@ -1,16 +1,32 @@
-"""THE security policy: what each role's container may touch. Nothing else starts a container."""
+"""THE security policy: what each role's container may touch. Nothing else starts a container.
+
+Every container is single-use. Order, limits and mounts are decided here and in the callers' mount lists;
+`engines/config.py` states them to the engine and refuses when the engine's answer differs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+import os
+import secrets
+import tarfile
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from importlib.resources import files
 from pathlib import Path
 from typing import Literal
 
-from agentv_sandbox.engines import ContainerEngine, OnOutput
-from agentv_sandbox.models.container import ExecResult, Limits, Mount
+from agentv_sandbox.engines import LABEL_OWNER, LABEL_ROLE, LABEL_RUN, ContainerEngine, OnOutput
+from agentv_sandbox.engines.owner import Owner
+from agentv_sandbox.errors import Cancelled, EngineError, SandboxError
+from agentv_sandbox.logs import get_logger
+from agentv_sandbox.models.container import ContainerSpec, ExecResult, Limits, Mount
+from agentv_sandbox.models.suite import LimitOverrides
+
+log = get_logger()
 
 
 class Role(StrEnum):
@@ -19,13 +35,70 @@ class Role(StrEnum):
     PREPROCESSOR = "preprocessor"
     GRADER = "grader"
     COLLECTOR = "collector"
+    SEALER = "sealer"
     BUILDER = "builder"
     HOLDER = "holder"
 
 
+_MB = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """What a role gets beyond the command, the mounts and the environment that its caller names."""
+
+    limits: Limits
+    root: bool = False
+    """uid 0 (without capabilities unless ``cap_add`` says so); otherwise a uid of its own."""
+    cap_add: tuple[str, ...] = ()
+    sealed: bool = True
+    """Read-only root, no-new-privileges, our seccomp profile, ``timeout`` as PID 1."""
+    may_write: frozenset[str] = frozenset()
+    """Mount targets that may be writable."""
+
+
+POLICIES: Mapping[Role, Policy] = {
+    Role.AGENT: Policy(limits=Limits(timeout_s=1200), may_write=frozenset({"/workspace", "/output"})),
+    Role.HOOK: Policy(limits=Limits(timeout_s=60), may_write=frozenset({"/workspace"})),
+    Role.PREPROCESSOR: Policy(limits=Limits(timeout_s=60, memory_bytes=512 * _MB)),
+    Role.GRADER: Policy(limits=Limits(timeout_s=300)),
+    # Reads what the agent made unreadable to others; the tool image's own Python, nothing of the agent's.
+    Role.COLLECTOR: Policy(
+        limits=Limits(timeout_s=120, memory_bytes=512 * _MB, stdout_bytes=64 << 10, flood_bytes=1 << 40),
+        root=True,
+        cap_add=("DAC_READ_SEARCH",),
+    ),
+    # Makes the dead agent's files readable for graders, which run as somebody else.
+    Role.SEALER: Policy(
+        limits=Limits(timeout_s=120, memory_bytes=256 * _MB),
+        root=True,
+        cap_add=("DAC_READ_SEARCH", "FOWNER"),
+        may_write=frozenset({"/workspace"}),
+    ),
+    Role.BUILDER: Policy(
+        limits=Limits(timeout_s=1800, memory_bytes=4 << 30, cpus=4.0, pids=2048, file_bytes=8 << 30,
+                      open_files=65536, flood_bytes=1 << 30),
+        root=True,
+        cap_add=("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "SETUID", "SETGID", "SETFCAP", "SYS_CHROOT"),
+        sealed=False,
+        may_write=frozenset({"/cache", "/out"}),
+    ),
+    Role.HOLDER: Policy(
+        limits=Limits(timeout_s=86_400, memory_bytes=64 * _MB, pids=8, cpus=0.1, tmp_bytes=_MB, tmp_inodes=16)
+    ),
+}  # fmt: skip
+
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_ENV = {"PATH": PATH, "HOME": "/tmp", "TMPDIR": "/tmp", "LANG": "C.UTF-8", "TZ": "UTC",  # noqa: S108
+        "PYTHONDONTWRITEBYTECODE": "1", "PYTHONNOUSERSITE": "1"}  # fmt: skip
+
+_BUILD_NETWORK = "bridge"
+_VOLUME_TAG = "agentv"
+
+
 @dataclass(frozen=True, kw_only=True)
 class StagedFile:
-    """One entry to put into a volume. ``path`` is relative and already checked by the caller."""
+    """One entry to put into a volume. ``path`` is relative and was checked by the caller."""
 
     path: str | bytes
     data: bytes | Path = b""
@@ -34,33 +107,83 @@ class StagedFile:
     link: str = ""
 
 
-class VolumeSet:
-    """Size- and inode-limited volumes that live as long as their ``with`` block."""
-
-    def mount(self, name: str, target: str, *, read_only: bool = True) -> Mount:
-        raise NotImplementedError
-
-    def put(self, name: str, files: Iterable[StagedFile], *, uid: int = 0) -> None:
-        raise NotImplementedError
-
-
 @dataclass(frozen=True, kw_only=True)
 class VolumeSpec:
-    size_bytes: int = 256 << 20
+    size_bytes: int = 256 * _MB
     inodes: int = 20_000
     uid: int = 0
-    """Owner of the volume's root directory (mode 0755)."""
+    """Owner of the volume's root directory."""
+    mode: int = 0o755
+
+
+class VolumeSet:
+    """Size- and inode-limited volumes that live as long as the block that opened them."""
+
+    def __init__(self, engine: ContainerEngine, names: Mapping[str, str], holder: str) -> None:
+        self._engine = engine
+        self._names = names
+        self._holder = holder
+
+    def mount(self, name: str, target: str, *, read_only: bool = True) -> Mount:
+        return Mount(source=self._names[name], target=target, read_only=read_only)
+
+    def put(self, name: str, staged: Iterable[StagedFile], *, uid: int = 0) -> None:
+        """Unpack ``staged`` into the volume, owned by ``uid``. Only before untrusted code has written there:
+        the engine follows links that it finds."""
+        self._engine.put(self._holder, f"/volumes/{name}", tar_stream(staged, uid=uid))
 
 
 class Sandbox:
-    """Every container, volume and network of one run."""
+    """Every container, volume and network of one run. Close it, or use it as a context manager."""
 
-    run_id: str
-    tool_image: str
-
-    def __init__(self, engine: ContainerEngine) -> None:
+    def __init__(
+        self,
+        engine: ContainerEngine,
+        *,
+        tool_image: str = "",
+        runtime: str | None = None,
+        ceiling: LimitOverrides = LimitOverrides(),  # noqa: B008 - frozen
+    ) -> None:
         self.engine = engine
+        self.run_id = secrets.token_hex(8)
+        self.tool_image = tool_image
+        """Trusted image with Python for collectors and volume holders; set before the first volume."""
+        self.runtime = runtime
+        self.ceiling = ceiling
+        self.info = engine.info()
+        self._owner = str(Owner.current())
+        self._stop = threading.Event()
+        self._uids = _uid_range(remapped=self.info.userns or self.info.rootless)
+        self._uid_lock = threading.Lock()
+        self._holders: set[str] = set()
+        self._seccomp = _seccomp_profile(self.info.architecture) if self.info.seccomp else None
 
+    # -- life -----------------------------------------------------------------------------------------
+    def __enter__(self) -> Sandbox:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def cancel(self) -> None:
+        """End all running containers; every later call raises Cancelled."""
+        self._stop.set()
+
+    def cancelled(self) -> bool:
+        return self._stop.is_set()
+
+    def close(self) -> None:
+        """Remove everything that this run still owns."""
+        for obj in self.engine.owned({LABEL_RUN: self.run_id}):
+            with suppress(EngineError):
+                self.engine.destroy(obj)
+
+    def new_uid(self) -> int:
+        """A uid that no other container of this run has: kernel limits count per uid, not per container."""
+        with self._uid_lock:
+            return next(self._uids)
+
+    # -- containers -----------------------------------------------------------------------------------
     def run(
         self,
         role: Role,
@@ -74,18 +197,194 @@ class Sandbox:
         limits: Limits | None = None,
         uid: int | None = None,
         on_output: OnOutput | None = None,
+        network: bool = False,
+        keep: bool = False,
     ) -> ExecResult:
-        """Run ``argv`` in a fresh container of ``role`` and remove it. ``limits`` None: the role's default;
-        ``uid`` None: one of its own from the reserved range."""
-        raise NotImplementedError
+        """Run ``argv`` in a fresh container of ``role`` and remove it.
 
+        ``limits`` None: the role's default; ``uid`` None: one of its own. ``network`` is for the builder's
+        fetch phase alone; ``keep`` leaves the stopped container, for ``commit``.
+        """
+        if self.cancelled():
+            raise Cancelled
+        spec = self._spec(role, argv, image=image, mounts=mounts, workdir=workdir, env=env, limits=limits,
+                          uid=uid, network=network)  # fmt: skip
+        result = self.engine.run(
+            spec, stdin=stdin, on_output=on_output, cancelled=self.cancelled, keep=keep
+        )
+        if result.outcome == "cancelled":
+            raise Cancelled
+        if result.outcome == "exited" and result.exit_code == 137:
+            result = self._blame_engine(result)
+        log.debug("container.done", role=role.value, outcome=result.outcome, exit_code=result.exit_code,
+                  seconds=round(result.duration_s, 3))  # fmt: skip
+        return result
+
+    def _spec(
+        self, role: Role, argv: Sequence[str], *, image: str, mounts: Sequence[Mount], workdir: str,
+        env: Mapping[str, str] | None, limits: Limits | None, uid: int | None, network: bool,
+    ) -> ContainerSpec:  # fmt: skip
+        policy = POLICIES[role]
+        for mount in mounts:
+            if not mount.read_only and mount.target not in policy.may_write:
+                raise SandboxError(f"policy: a {role} container may not write {mount.target}")
+        if network and role is not Role.BUILDER:
+            raise SandboxError(f"policy: a {role} container has no network")
+        user = "0:0" if policy.root else f"{uid or self.new_uid()}"
+        if not policy.root:
+            user = f"{user}:{user}"
+        return ContainerSpec(
+            image=image,
+            argv=tuple(argv),
+            role=role.value,
+            user=user,
+            workdir=workdir,
+            env={"PATH": PATH} if role is Role.BUILDER else {**_ENV, **(env or {})},
+            mounts=tuple(mounts),
+            limits=self.bounded(limits or policy.limits),
+            network=_BUILD_NETWORK if network else "none",
+            read_only=policy.sealed,
+            cap_add=policy.cap_add,
+            seccomp=self._seccomp if policy.sealed else None,
+            no_new_privileges=policy.sealed,
+            init_timer=policy.sealed and role is not Role.HOLDER,
+            runtime=self.runtime,
+            labels={LABEL_RUN: self.run_id, LABEL_ROLE: role.value, LABEL_OWNER: self._owner},
+        )
+
+    def bounded(self, limits: Limits) -> Limits:
+        """``limits`` under what the machine has; the engine refuses more CPUs than there are."""
+        return replace(limits, cpus=min(limits.cpus, float(self.info.cpus or 1)))
+
+    def _blame_engine(self, result: ExecResult) -> ExecResult:
+        """Exit code 137 that neither our timer nor the kernel explains: the engine may have been restarted,
+        which also ended our volume holders."""
+        if any(not self.engine.running(holder) for holder in list(self._holders)):
+            return replace(result, outcome="engine")
+        return result
+
+    # -- volumes --------------------------------------------------------------------------------------
     @contextmanager
     def volumes(self, **specs: VolumeSpec) -> Iterator[VolumeSet]:
-        """tmpfs volumes kept alive by one holder container; removed at the end, whatever happened."""
-        raise NotImplementedError
-        yield
+        """tmpfs volumes, kept alive by one holder container that sleeps; removed at the end."""
+        if self.cancelled():
+            raise Cancelled
+        stem = f"{_VOLUME_TAG}-{self.run_id}-{secrets.token_hex(4)}"
+        names = {name: f"{stem}-{name}" for name in specs}
+        holder = ""
+        try:
+            for name, spec in specs.items():
+                options = (
+                    f"size={spec.size_bytes},nr_inodes={spec.inodes},uid={spec.uid},gid={spec.uid},"
+                    f"mode={spec.mode:04o},nosuid,nodev"
+                )
+                self.engine.create_volume(
+                    names[name],
+                    options={"type": "tmpfs", "device": "tmpfs", "o": options},
+                    labels=self._labels(Role.HOLDER),
+                )
+            holder = self._hold(names)
+            yield VolumeSet(self.engine, names, holder)
+        finally:
+            self._holders.discard(holder)
+            if holder:
+                self.engine.remove(holder)
+            for name in names.values():
+                self.engine.remove_volume(name)
 
-    def new_uid(self) -> int:
-        raise NotImplementedError
+    def _hold(self, names: Mapping[str, str]) -> str:
+        mounts = tuple(
+            Mount(source=volume, target=f"/volumes/{name}", read_only=False) for name, volume in names.items()
+        )
+        spec = self._spec(Role.HOLDER, ("/usr/bin/sleep", "infinity"), image=self.tool_image, mounts=(),
+                          workdir="/", env=None, limits=None, uid=None, network=False)  # fmt: skip
+        holder = self.engine.start(replace(spec, mounts=mounts))
+        self._holders.add(holder)
+        return holder
 
-    cancelled: Callable[[], bool]
+    @contextmanager
+    def plain_volume(self, staged: Iterable[StagedFile]) -> Iterator[str]:
+        """A disk volume filled once and only ever mounted read-only; yields its name."""
+        name = f"{_VOLUME_TAG}-{self.run_id}-{secrets.token_hex(4)}-data"
+        self.engine.create_volume(name, options={}, labels=self._labels(Role.HOLDER))
+        try:
+            spec = self._spec(Role.HOLDER, ("/usr/bin/true",), image=self.tool_image, mounts=(),
+                              workdir="/", env=None, limits=None, uid=None, network=False)  # fmt: skip
+            mount = Mount(source=name, target="/volumes/data", read_only=False)
+            filler = self.engine.create(replace(spec, mounts=(mount,)))
+            try:
+                self.engine.put(filler, "/volumes/data", tar_stream(staged, uid=0))
+            finally:
+                self.engine.remove(filler)
+            yield name
+        finally:
+            self.engine.remove_volume(name)
+
+    def _labels(self, role: Role) -> dict[str, str]:
+        return {LABEL_RUN: self.run_id, LABEL_ROLE: role.value, LABEL_OWNER: self._owner}
+
+
+def sweep(engine: ContainerEngine) -> int:
+    """Remove what runs of dead processes of this machine left; returns how many objects. Objects of live runs
+    and of other machines that share the engine are not touched."""
+    removed = 0
+    for obj in engine.owned({LABEL_RUN: None}):
+        if Owner.parse(obj.labels.get(LABEL_OWNER, "")).dead():
+            with suppress(EngineError):
+                engine.destroy(obj)
+                removed += 1
+    return removed
+
+
+def tar_stream(staged: Iterable[StagedFile], *, uid: int) -> Iterator[bytes]:
+    """A tar of ``staged``, produced piece by piece; parents that are not named are made by the engine."""
+    now = int(time.time())
+    for item in staged:
+        info = tarfile.TarInfo(os.fsdecode(item.path))
+        info.uid = info.gid = uid
+        info.mode = item.mode
+        info.mtime = now
+        if item.kind == "dir":
+            info.type, info.mode = tarfile.DIRTYPE, item.mode | 0o111
+            yield info.tobuf(tarfile.GNU_FORMAT, errors="surrogateescape")
+        elif item.kind == "symlink":
+            info.type, info.linkname = tarfile.SYMTYPE, item.link
+            yield info.tobuf(tarfile.GNU_FORMAT, errors="surrogateescape")
+        elif isinstance(item.data, bytes):
+            info.size = len(item.data)
+            yield info.tobuf(tarfile.GNU_FORMAT, errors="surrogateescape")
+            yield item.data + b"\0" * (-info.size % tarfile.BLOCKSIZE)
+        else:
+            yield from _tar_file(info, item.data)
+    yield b"\0" * (2 * tarfile.BLOCKSIZE)
+
+
+def _tar_file(info: tarfile.TarInfo, source: Path) -> Iterator[bytes]:
+    with source.open("rb") as handle:
+        info.size = left = os.fstat(handle.fileno()).st_size
+        yield info.tobuf(tarfile.GNU_FORMAT, errors="surrogateescape")
+        while left > 0:
+            chunk = handle.read(min(left, 1 << 20))
+            if not chunk:
+                raise SandboxError(f"{source} became shorter while it was read")
+            left -= len(chunk)
+            yield chunk
+    yield b"\0" * (-info.size % tarfile.BLOCKSIZE)
+
+
+def _uid_range(*, remapped: bool) -> Iterator[int]:
+    # A remapped engine knows 65,536 ids; elsewhere ids that no person or service of the host has.
+    low, high = (20_000, 60_000) if remapped else (200_000, 265_000)
+    start = low + secrets.randbelow(high - low)
+    while True:
+        yield start
+        start = start + 1 if start + 1 < high else low
+
+
+_MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
+
+
+def _seccomp_profile(architecture: str) -> str | None:
+    machine = _MACHINES.get(architecture, architecture)
+    profile = files("agentv_sandbox") / "data" / "seccomp" / f"{machine}.json"
+    return profile.read_text() if profile.is_file() else None

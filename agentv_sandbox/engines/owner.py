@@ -1,0 +1,54 @@
+"""Who started a container: enough to tell later whether that process still lives."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Owner:
+    """``boot id:pid:start time in clock ticks``, as it stands in a label."""
+
+    boot: str = ""
+    pid: int = 0
+    started: int = 0
+
+    @classmethod
+    def current(cls) -> Owner:
+        pid = os.getpid()
+        return cls(_boot_id(), pid, _start_time(pid))
+
+    @classmethod
+    def parse(cls, label: str) -> Owner:
+        try:
+            boot, pid, started = label.split(":")
+            return cls(boot, int(pid), int(started))
+        except ValueError:
+            return cls()
+
+    def __str__(self) -> str:
+        return f"{self.boot}:{self.pid}:{self.started}"
+
+    def dead(self) -> bool:
+        """True only when it is certain: same boot of the same machine, and the process is gone."""
+        if not self.boot or self.boot != _boot_id():
+            return False
+        return _start_time(self.pid) != self.started
+
+
+def _boot_id() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def _start_time(pid: int) -> int:
+    """Field 22 of /proc/PID/stat; -1 when there is no such process."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return -1
+    return int(stat.rpartition(")")[2].split()[19])
