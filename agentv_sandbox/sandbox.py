@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from importlib.resources import files
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from agentv_sandbox.engines import LABEL_OWNER, LABEL_ROLE, LABEL_RUN, ContainerEngine, OnOutput
@@ -337,10 +337,19 @@ def sweep(engine: ContainerEngine) -> int:
 
 
 def tar_stream(staged: Iterable[StagedFile], *, uid: int) -> Iterator[bytes]:
-    """A tar of ``staged``, produced piece by piece; parents that are not named are made by the engine."""
+    """A tar of ``staged``, produced piece by piece, with entries for all parent directories (the engine would
+    make missing ones owned by root)."""
     now = int(time.time())
+    made: set[str] = set()
     for item in staged:
-        info = tarfile.TarInfo(os.fsdecode(item.path))
+        name = os.fsdecode(item.path)
+        for parent in reversed(PurePosixPath(name).parents[:-1]):
+            if str(parent) not in made:
+                made.add(str(parent))
+                yield _tar_dir(str(parent), uid, now)
+        if item.kind == "dir":
+            made.add(name)
+        info = tarfile.TarInfo(name)
         info.uid = info.gid = uid
         info.mode = item.mode
         info.mtime = now
@@ -357,6 +366,12 @@ def tar_stream(staged: Iterable[StagedFile], *, uid: int) -> Iterator[bytes]:
         else:
             yield from _tar_file(info, item.data)
     yield b"\0" * (2 * tarfile.BLOCKSIZE)
+
+
+def _tar_dir(name: str, uid: int, now: int) -> bytes:
+    info = tarfile.TarInfo(name)
+    info.type, info.mode, info.uid, info.gid, info.mtime = tarfile.DIRTYPE, 0o755, uid, uid, now
+    return info.tobuf(tarfile.GNU_FORMAT, errors="surrogateescape")
 
 
 def _tar_file(info: tarfile.TarInfo, source: Path) -> Iterator[bytes]:

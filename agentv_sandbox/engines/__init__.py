@@ -49,6 +49,10 @@ class ContainerEngine(Protocol):
         """Create and verify, without starting (to fill a volume). Returns its id."""
         ...
 
+    def running(self, container: str) -> bool:
+        """Whether a container that was started is still up."""
+        ...
+
     def put(self, container: str, path: str, tar: Iterable[bytes]) -> None:
         """Unpack a tar stream made by us at ``path``, owners and modes as in the stream."""
         ...

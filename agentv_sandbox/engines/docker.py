@@ -219,9 +219,12 @@ class DockerEngine:
                     raise
                 ended = "timeout"
         if ended not in ("eof", "lost"):
+            # A writer that is blocked on a full stream makes the engine's kill hang, so somebody must read.
+            reader = threading.Thread(target=drain, args=(sock,), kwargs={"seconds": _REMOVE_GRACE_S})
+            reader.start()
             with suppress(docker.errors.APIError):
                 self._api.kill(container)
-            drain(sock, seconds=_REMOVE_GRACE_S)
+            reader.join()
             self._api.wait(container, timeout=_API_TIMEOUT_S)
         state = self._api.inspect_container(container)["State"]
         code = int(state.get("ExitCode", -1))
