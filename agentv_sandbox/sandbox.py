@@ -396,10 +396,7 @@ def _uid_range(*, remapped: bool) -> Iterator[int]:
         start = start + 1 if start + 1 < high else low
 
 
-_MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
-
 
 def _seccomp_profile(architecture: str) -> str | None:
-    machine = _MACHINES.get(architecture, architecture)
-    profile = files("agentv_sandbox") / "data" / "seccomp" / f"{machine}.json"
+    profile = files("agentv_sandbox") / "data" / "seccomp" / f"{architecture}.json"
     return profile.read_text() if profile.is_file() else None

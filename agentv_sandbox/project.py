@@ -1,0 +1,153 @@
+"""The user's project as containers see it: read-only under ``/suite``, at project-relative paths.
+
+The tree is packed once a run into a volume, so commands find their sibling modules as they do on the host, a
+remote engine works, and no live host path is mounted.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import stat
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
+
+from agentv_sandbox.errors import InputError, Problem
+from agentv_sandbox.models.suite import Position
+from agentv_sandbox.sandbox import StagedFile
+
+SUITE = "/suite"
+
+_SKIPPED_DIRS = frozenset({".git", ".venv", "venv", "__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache",
+                           ".hypothesis", ".tox"})  # fmt: skip
+_SKIPPED_PATHS = frozenset({".agentv/results", ".agentv/workspaces", ".agentv/cache"})
+_MAX_BYTES = 2 << 30
+_MAX_FILES = 200_000
+
+# Absolute paths that a suite means inside the container, even when the host has them too.
+_CONTAINER_DIRS = ("/usr/", "/bin/", "/sbin/", "/lib", "/etc/", "/opt/", "/tmp/", "/dev/", "/proc/", "/var/",  # noqa: S108
+                   "/workspace", "/suite", "/input", "/output", "/files", "/grading")  # fmt: skip
+
+
+class Project:
+    """``root`` is the repository root of the eval file, or its folder."""
+
+    def __init__(self, root: Path, *, cwd: Path) -> None:
+        self.root = root
+        self._prefix = f"{root}{os.sep}"
+        self.workdir = self.container_path(cwd) if self.holds(cwd) else SUITE
+        """Where the process's own working directory stands inside; the project's root when it lies outside."""
+
+    def holds(self, path: Path) -> bool:
+        return path == self.root or str(path).startswith(self._prefix)
+
+    def container_path(self, path: Path) -> str:
+        """``/suite/…`` of a host path inside the project."""
+        relative = path.relative_to(self.root).as_posix()
+        return SUITE if relative == "." else f"{SUITE}/{relative}"
+
+    def translate(self, argv: Sequence[str], *, position: Position | None = None) -> tuple[str, ...]:
+        """``argv`` with host paths of the project as container paths. Raises InputError for host files that
+        lie elsewhere: no container can see them."""
+        return tuple(self._translate(element, position) for element in argv)
+
+    def _translate(self, element: str, position: Position | None) -> str:
+        if element == str(self.root):
+            return SUITE
+        if self._prefix in element:
+            return element.replace(self._prefix, f"{SUITE}/")
+        if element.startswith("/") and not element.startswith(_CONTAINER_DIRS) and Path(element).is_file():
+            raise InputError([
+                Problem(
+                    message=f"{element} lies outside the project {self.root}, so no container can see it",
+                    path=position.path if position else None,
+                    line=position.line if position else None,
+                    hint="Move it into the project, or write a path that exists inside the image.",
+                )
+            ])
+        return element
+
+    def files(self) -> Iterator[StagedFile]:
+        """The whole tree, without version control, secrets (``.env*``), earlier results and caches. Links that
+        lead out of the project are left out. Raises InputError when the tree is too large to pack."""
+        total = count = 0
+        for path, info in self._walk():
+            relative = path.relative_to(self.root)
+            if stat.S_ISLNK(info.st_mode):
+                link = str(path.readlink())
+                if self.holds(Path(os.path.normpath(path.parent / link))) and not Path(link).is_absolute():
+                    yield StagedFile(path=os.fsencode(relative), kind="symlink", link=link)
+                continue
+            total, count = total + info.st_size, count + 1
+            if total > _MAX_BYTES or count > _MAX_FILES:
+                raise InputError([
+                    Problem(
+                        message=f"the project {self.root} holds more than {_MAX_BYTES >> 30} GiB or "
+                        f"{_MAX_FILES} files; all of it would be packed for the containers",
+                        hint="Keep eval files in a folder (or repository) of their own.",
+                    )
+                ])
+            yield StagedFile(path=os.fsencode(relative), data=path, mode=0o755 if info.st_mode & 0o100 else 0o644)
+
+    def _walk(self) -> Iterator[tuple[Path, os.stat_result]]:
+        folders = [self.root]
+        while folders:
+            with os.scandir(folders.pop()) as entries:
+                for entry in sorted(entries, key=lambda e: e.name):
+                    path = Path(entry.path)
+                    if entry.is_dir(follow_symlinks=False):
+                        if not self._skipped(path):
+                            folders.append(path)
+                    elif not entry.name.startswith(".env"):
+                        info = entry.stat(follow_symlinks=False)
+                        if stat.S_ISREG(info.st_mode) or stat.S_ISLNK(info.st_mode):
+                            yield path, info
+
+    def _skipped(self, folder: Path) -> bool:
+        return folder.name in _SKIPPED_DIRS or folder.relative_to(self.root).as_posix() in _SKIPPED_PATHS
+
+    # -- what an agent may see ------------------------------------------------------------------------
+    def matching(self, globs: Sequence[str]) -> list[Path]:
+        """Files of the project that match one of ``globs``; ``dir/`` and ``dir/**`` name everything below."""
+        patterns = [g.rstrip("/") for g in globs]
+        if not patterns:
+            return []
+        return [path for path, info in self._walk() if stat.S_ISREG(info.st_mode) and self._matches(path, patterns)]
+
+    def _matches(self, path: Path, patterns: Sequence[str]) -> bool:
+        relative = PurePosixPath(path.relative_to(self.root).as_posix())
+        names = [str(relative), *(str(parent) for parent in relative.parents[:-1])]
+        return any(fnmatchcase(name, pattern.removesuffix("/**")) for pattern in patterns for name in names)
+
+    def named_in(self, command: str, *, bases: Sequence[Path], template: Path | None) -> dict[str, Path]:
+        """Words of a shell command that are files of the project, by word. A word that the workspace template
+        holds is the workspace's."""
+        try:
+            words = shlex.split(command)
+        except ValueError:
+            words = command.split()
+        found: dict[str, Path] = {}
+        for word in words:
+            if not word or word.startswith("-") or "\0" in word or "{" in word or len(word) > 1024:
+                continue
+            if template is not None and not word.startswith("/") and (template / word).exists():
+                continue
+            for base in bases:
+                path = Path(os.path.normpath(base / word))
+                if self.holds(path) and path.is_file() and path.resolve().is_relative_to(self.root.resolve()):
+                    found[word] = path
+                    break
+        return found
+
+
+def staged_copy(paths: Sequence[Path], root: Path) -> list[StagedFile]:
+    """``paths`` at their place below ``root``."""
+    return [
+        StagedFile(
+            path=os.fsencode(path.relative_to(root)),
+            data=path,
+            mode=0o755 if path.stat().st_mode & 0o100 else 0o644,
+        )
+        for path in sorted(set(paths))
+    ]
