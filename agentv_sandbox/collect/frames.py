@@ -1,0 +1,172 @@
+"""Reads the collector's records as they arrive and keeps file contents by hash. Memory stays small."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from agentv_sandbox.files import BlobStore, BlobWriter
+from agentv_sandbox.logs import safe_name
+from agentv_sandbox.models.case import FileEntry, Skipped
+from agentv_sandbox.models.suite import Json
+
+_HEADER = struct.Struct(">cI")
+_MAX_RECORD = 1 << 20
+WORKSPACE = "/workspace"
+_NAMED_PER_REASON = 100
+"""So many left-out paths are named for one reason; the rest is counted."""
+
+
+class BrokenStreamError(Exception):
+    """The collector's output is not what it prints."""
+
+
+@dataclass
+class SkipList:
+    """What was left out, by reason: the first ones by name, the rest as a number."""
+
+    named: dict[str, list[Skipped]] = field(default_factory=dict)
+    more: dict[str, int] = field(default_factory=dict)
+
+    def add(self, path: bytes | str, reason: str, count: int = 1) -> None:
+        named = self.named.setdefault(reason, [])
+        if count == 1 and len(named) < _NAMED_PER_REASON:
+            named.append(Skipped(path=safe_name(path), reason=reason))
+        elif count > 1:
+            named.append(Skipped(path=safe_name(path), reason=f"{count} files left out: {reason}"))
+        else:
+            self.more[reason] = self.more.get(reason, 0) + 1
+
+    def listed(self) -> tuple[Skipped, ...]:
+        rows = [row for named in self.named.values() for row in named]
+        rows += [Skipped(path=f"… {count} more", reason=reason) for reason, count in self.more.items()]
+        return tuple(rows)
+
+
+class FrameReader:
+    """Feed it the collector's standard output; afterwards ``roots`` holds what was found.
+
+    ``roots`` maps a root's name to path -> entry. ``known`` gives the entries of files that the collector
+    reports as unchanged. ``complete`` is false when the stream stopped early.
+    """
+
+    def __init__(self, store: BlobStore, known: Mapping[str, Mapping[bytes, FileEntry]]) -> None:
+        self.roots: dict[str, dict[bytes, FileEntry]] = {name: {} for name in known}
+        self.skipped = SkipList()
+        self.unseen: set[bytes] = set()
+        """Known workspace paths, or folders of such, that were left out: their state is not known."""
+        self.complete = False
+        self._store = store
+        self._known_places = {
+            root: {path[:end] for path in entries for end in _ends(path)} for root, entries in known.items()
+        }
+        self._known = known
+        self._buffer = bytearray()
+        self._content_left = 0
+        self._writer: BlobWriter | None = None
+        self._head: tuple[str, bytes, int] = ("", b"", 0)
+
+    def feed(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            if self._content_left:
+                part = view[: self._content_left]
+                self._content_left -= len(part)
+                view = view[len(part) :]
+                self._content(bytes(part))
+                continue
+            need = _HEADER.size
+            if len(self._buffer) >= need:
+                need += _HEADER.unpack_from(self._buffer)[1]
+            take = view[: need - len(self._buffer)]
+            self._buffer += take
+            view = view[len(take) :]
+            self._advance()
+
+    def _advance(self) -> None:
+        """Act on what is in the buffer when it is a whole header or record."""
+        if len(self._buffer) < _HEADER.size:
+            return
+        kind, length = _HEADER.unpack_from(self._buffer)
+        if self.complete or length > _MAX_RECORD:
+            raise BrokenStreamError("unexpected record")
+        if kind == b"C":
+            self._content_left = length
+            self._buffer.clear()
+        elif len(self._buffer) == _HEADER.size + length:
+            record = json.loads(self._buffer[_HEADER.size :])
+            self._buffer.clear()
+            self._record(kind, record)
+
+    def _content(self, data: bytes) -> None:
+        if self._writer is None:
+            raise BrokenStreamError("content without a file")
+        self._writer.write(data)
+
+    def _record(self, kind: bytes, record: Mapping[str, Json]) -> None:
+        if kind == b"E":
+            self._end_file(str(record["why"]))
+            return
+        if self._writer is not None:
+            raise BrokenStreamError("a file did not end")
+        if kind == b"Z":
+            self.complete = True
+            return
+        root, path = str(record["r"]), _path_bytes(record["p"])
+        if kind == b"X":
+            self._left_out(root, path, str(record["why"]), int(record["n"]))
+            return
+        if any(part in (b"", b".", b"..") for part in path.split(b"/")):
+            raise BrokenStreamError("unusable path")
+        if kind == b"F":
+            self._head = (root, path, int(record["m"]))
+            self._writer = self._store.writer()
+        elif kind == b"S":
+            old = self._known[root][path]
+            self.roots[root][path] = FileEntry(
+                path=path, kind="file", mode=int(record["m"]), sha256=old.sha256, size=old.size
+            )
+        elif kind == b"L":
+            link = _path_bytes(record["t"])
+            self.roots[root][path] = FileEntry(path=path, kind="symlink", mode=0o777, link=link)
+        else:
+            raise BrokenStreamError("unknown record")
+
+    def _end_file(self, why: str) -> None:
+        if self._writer is None:
+            raise BrokenStreamError("an end without a file")
+        root, path, mode = self._head
+        if why:
+            self._writer.abort()
+            self._left_out(root, path, why)
+        else:
+            blob = self._writer.commit()
+            self.roots[root][path] = FileEntry(
+                path=path, kind="file", mode=mode, sha256=blob.sha256, size=blob.size
+            )
+        self._writer = None
+
+    def close(self) -> None:
+        """Drop a file that never ended."""
+        if self._writer is not None:
+            self._writer.abort()
+            self._left_out(self._head[0], self._head[1], "collection ended within this file")
+            self._writer = None
+
+    def _left_out(self, root: str, path: bytes, why: str, count: int = 1) -> None:
+        if path == b"." or path in self._known_places[root]:
+            self.unseen.add(path)
+        self.skipped.add(path if root == WORKSPACE else os.fsencode(root) + b"/" + path, why, count)
+
+
+def _ends(path: bytes) -> Iterator[int]:
+    """Where each folder of ``path`` ends, and the path itself."""
+    yield from (at for at, byte in enumerate(path) if byte == ord("/"))
+    yield len(path)
+
+
+def _path_bytes(text: Json) -> bytes:
+    return os.fsencode(text)

@@ -1,0 +1,202 @@
+"""Walks the folders that an agent wrote to and prints what it finds as records. Runs inside a container.
+
+Standard input: one JSON document, {"roots": {name: {"dir": str, "known": {path: [size, sha256]}}},
+"limits": {...}, "prune": [folder name, ...]}. Paths are relative and carry odd bytes as lone surrogates.
+
+Standard output: records of one kind byte, a 4-byte big-endian length and that many bytes:
+  F file that follows as C records (content) and ends with E   S file that is as it was known
+  L symbolic link   X something left out, and why   Z the end, with totals
+All but C hold JSON. No link is followed, nothing is opened that is not a regular file or a folder, and every
+name is opened relative to its folder, so nothing outside of the given folders can be reached.
+"""
+
+import errno
+import hashlib
+import json
+import os
+import stat
+import struct
+import sys
+
+CHUNK = 1 << 20
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+SPECIAL = {
+    stat.S_IFIFO: "named pipe",
+    stat.S_IFSOCK: "socket",
+    stat.S_IFCHR: "device",
+    stat.S_IFBLK: "device",
+}
+
+
+class Out:
+    """Records on standard output."""
+
+    def __init__(self, stream):
+        self.stream = stream
+
+    def record(self, kind, value):
+        self.raw(kind, json.dumps(value, separators=(",", ":")).encode("ascii"))
+
+    def raw(self, kind, data):
+        self.stream.write(kind + struct.pack(">I", len(data)))
+        self.stream.write(data)
+
+
+class Walk:
+    """One root folder, its files before its sub-folders, names in order."""
+
+    def __init__(self, out, root, known, request):
+        self.out = out
+        self.root = root
+        self.known = known
+        self.limits = request["limits"]
+        self.prune = frozenset(request["prune"])
+        self.used = request["used"]
+
+    def skip(self, path, why, count=1):
+        self.out.record(b"X", {"r": self.root, "p": path, "why": why, "n": count})
+
+    def too_large(self):
+        return f"larger than {self.limits['file_bytes']} bytes"
+
+    def run(self, directory):
+        """Depth first with an explicit stack of open folders; never deeper than the limit."""
+        stack = []
+        try:
+            self.enter(stack, os.open(directory, FOLDER), "")
+            while stack:
+                fd, path, names = stack[-1]
+                if not names:
+                    stack.pop()
+                    os.close(fd)
+                    continue
+                name = names.pop()
+                below = path + name
+                if name in self.prune:
+                    self.skip(below, f"folder {name} is not collected")
+                elif len(stack) >= self.limits["depth"]:
+                    self.skip(below, f"deeper than {self.limits['depth']} folders")
+                else:
+                    try:
+                        child = os.open(name, FOLDER, dir_fd=fd)
+                    except OSError as error:
+                        self.skip(below, f"cannot be opened: {errno.errorcode.get(error.errno)}")
+                        continue
+                    self.enter(stack, child, below + "/")
+        finally:
+            for fd, _path, _names in stack:
+                os.close(fd)
+
+    def enter(self, stack, fd, path):
+        """Deal with the files of an open folder and push its sub-folders."""
+        folders = []
+        too_many = 0
+        stack.append((fd, path, folders))
+        for name in sorted(os.listdir(fd)):  # noqa: PTH208 - of an open folder
+            try:
+                info = os.stat(name, dir_fd=fd, follow_symlinks=False)
+            except OSError:
+                self.skip(path + name, "cannot be examined")
+                continue
+            if stat.S_ISDIR(info.st_mode):
+                folders.append(name)
+            elif self.used["files"] >= self.limits["files"]:
+                too_many += 1
+            else:
+                self.used["files"] += 1
+                self.entry(fd, path + name, name, info)
+        folders.reverse()
+        if too_many:
+            self.skip(path[:-1] or ".", f"more than {self.limits['files']} files", too_many)
+
+    def entry(self, folder, path, name, info):
+        kind = stat.S_IFMT(info.st_mode)
+        if len(os.fsencode(path)) > self.limits["path_bytes"]:
+            self.skip(path[:200], f"path longer than {self.limits['path_bytes']} bytes")
+        elif kind == stat.S_IFLNK:
+            self.link(folder, path, name)
+        elif kind in SPECIAL:
+            self.skip(path, SPECIAL[kind])
+        elif info.st_size > self.limits["file_bytes"]:
+            self.skip(path, self.too_large())
+        else:
+            self.file(folder, path, name, info)
+
+    def link(self, folder, path, name):
+        try:
+            target = os.readlink(name, dir_fd=folder)
+        except OSError:
+            self.skip(path, "cannot be read")
+            return
+        self.out.record(b"L", {"r": self.root, "p": path, "t": target})
+
+    def file(self, folder, path, name, info):
+        try:
+            fd = os.open(name, FILE, dir_fd=folder)
+        except OSError as error:
+            self.skip(path, f"cannot be opened: {errno.errorcode.get(error.errno)}")
+            return
+        try:
+            now = os.fstat(fd)
+            if not stat.S_ISREG(now.st_mode):
+                self.skip(path, "changed while it was read")
+                return
+            head = {"r": self.root, "p": path, "m": 0o755 if info.st_mode & 0o100 else 0o644}
+            old = self.known.get(path)
+            if old is not None and old[0] == now.st_size and old[1] == digest(fd):
+                self.out.record(b"S", head)
+            elif self.used["bytes"] + now.st_size > self.limits["total_bytes"]:
+                self.skip(path, f"all files together are more than {self.limits['total_bytes']} bytes")
+            else:
+                self.content(fd, head)
+        finally:
+            os.close(fd)
+
+    def content(self, fd, head):
+        """Send what can be read, at most the limit of one file whatever its size was said to be."""
+        os.lseek(fd, 0, os.SEEK_SET)
+        self.out.record(b"F", head)
+        left = self.limits["file_bytes"]
+        why = ""
+        while True:
+            try:
+                data = os.read(fd, min(CHUNK, left + 1))
+            except OSError as error:
+                why = f"cannot be read: {errno.errorcode.get(error.errno)}"
+                break
+            if not data:
+                break
+            if len(data) > left:
+                why = self.too_large()
+                break
+            self.out.raw(b"C", data)
+            left -= len(data)
+            self.used["bytes"] += len(data)
+        self.out.record(b"E", {"why": why})
+
+
+def digest(fd):
+    sha = hashlib.sha256()
+    while True:
+        data = os.read(fd, CHUNK)
+        if not data:
+            return sha.hexdigest()
+        sha.update(data)
+
+
+def main():
+    request = json.load(sys.stdin)
+    out = Out(open(1, "wb", buffering=CHUNK, closefd=False))  # noqa: SIM115
+    request["used"] = {"files": 0, "bytes": 0}  # by all roots together
+    for root, what in request["roots"].items():
+        try:
+            Walk(out, root, what["known"], request).run(what["dir"])
+        except OSError as error:
+            out.record(b"X", {"r": root, "p": ".", "why": f"cannot be read: {error.strerror}", "n": 1})
+    out.record(b"Z", request["used"])
+    out.stream.flush()
+
+
+if __name__ == "__main__":
+    main()

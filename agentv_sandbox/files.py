@@ -1,0 +1,166 @@
+"""Files that agents leave: kept by content on the host, and where containers see them.
+
+Nothing here is named by an agent: a blob's file name is the hash of its bytes, and a path that an agent wrote
+is only ever a key to look up in what was collected.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import unicodedata
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO
+
+from agentv_sandbox.logs import safe_name
+from agentv_sandbox.models.case import Blob, OutputFile
+from agentv_sandbox.models.suite import Json, Message
+from agentv_sandbox.sandbox import StagedFile
+
+_ZEROS = bytes(1 << 20)
+_BLOCK = 4096
+
+
+class BlobStore:
+    """Bytes under ``<root>/sha256/<hash>``, each content once, never executable."""
+
+    def __init__(self, root: Path) -> None:
+        self._folder = root / "sha256"
+        self._folder.mkdir(parents=True, exist_ok=True)
+
+    def path(self, blob: Blob) -> Path:
+        return self._folder / blob.sha256
+
+    def writer(self) -> BlobWriter:
+        return BlobWriter(self._folder)
+
+    def put(self, data: bytes) -> Blob:
+        writer = self.writer()
+        writer.write(data)
+        return writer.commit()
+
+    def read(self, blob: Blob, *, limit: int = -1) -> bytes:
+        """The content, at most ``limit`` bytes of it when that is not negative."""
+        with self.path(blob).open("rb") as stream:
+            return stream.read(limit)
+
+
+class BlobWriter:
+    """One content on its way into the store. End it with ``commit`` or ``abort``."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        handle, name = tempfile.mkstemp(prefix=".new-", dir=folder)
+        self._path = Path(name)
+        self._stream: BinaryIO = os.fdopen(handle, "wb", buffering=0)
+        self._hash = hashlib.sha256()
+        self.size = 0
+
+    def write(self, data: bytes) -> None:
+        self._hash.update(data)
+        self.size += len(data)
+        if len(data) >= _BLOCK and data == _ZEROS[: len(data)]:
+            self._stream.seek(len(data), os.SEEK_CUR)  # a hole: sparse files stay sparse here too
+        else:
+            view = memoryview(data)
+            while view:
+                view = view[self._stream.write(view) :]
+
+    def commit(self) -> Blob:
+        self._stream.truncate(self.size)
+        self._stream.close()
+        blob = Blob(sha256=self._hash.hexdigest(), size=self.size)
+        self._path.chmod(0o644)
+        self._path.replace(self._folder / blob.sha256)
+        return blob
+
+    def abort(self) -> None:
+        self._stream.close()
+        self._path.unlink(missing_ok=True)
+
+
+def content_blocks(message: Message) -> str | list[Mapping[str, Json]] | None:
+    """A message's content: text, or blocks of which every one has a known type; None for anything else."""
+    content = message.get("content")
+    if isinstance(content, str):
+        return content or None
+    if isinstance(content, list) and content and all(_is_block(b) for b in content):
+        return content
+    return None
+
+
+def _is_block(block: Json) -> bool:
+    if not isinstance(block, Mapping):
+        return False
+    match block.get("type"):
+        case "text":
+            return isinstance(block.get("text"), str)
+        case "image":
+            return isinstance(block.get("media_type"), str) and isinstance(block.get("source"), str)
+        case "file":
+            return isinstance(block.get("media_type"), str) and isinstance(block.get("path"), str)
+    return False
+
+
+def final_content(messages: Sequence[Message]) -> str | list[Mapping[str, Json]] | None:
+    """Content of the last assistant message that has any: what gets graded."""
+    for message in reversed(messages):
+        if message.get("role") == "assistant":
+            content = content_blocks(message)
+            if content is not None:
+                return content
+    return None
+
+
+def answer_text(messages: Sequence[Message]) -> str:
+    """The final answer's text blocks, joined by newlines. Files and images contribute nothing."""
+    content = final_content(messages)
+    if isinstance(content, list):
+        return "\n".join(b["text"] for b in content if b["type"] == "text")
+    return content or ""
+
+
+def container_name(path: str) -> str:
+    """A file name for ``path`` that is safe to have: its last part where that is ordinary."""
+    name = path.replace("\\", "/").rstrip("/").rpartition("/")[2]
+    if name not in ("", ".", "..") and name.isprintable() and len(name.encode()) <= 200:
+        return name
+    suffix = PurePosixPath(safe_name(name)).suffix
+    return "file" + (suffix if suffix.isascii() and suffix[1:].isalnum() and len(suffix) <= 12 else "")
+
+
+def container_path(number: int, file: OutputFile) -> str:
+    """Where containers see the ``number``-th file of an answer."""
+    return f"/files/{number}/{container_name(file.path)}"
+
+
+def staged_files(files: Sequence[OutputFile], store: BlobStore) -> list[StagedFile]:
+    """What a volume mounted at ``/files`` must hold for ``container_path`` to be true."""
+    return [
+        StagedFile(
+            path=container_path(n, file).removeprefix("/files/"), data=store.path(file.blob), mode=0o444
+        )
+        for n, file in enumerate(files)
+        if file.blob is not None
+    ]
+
+
+def excerpt(text: str, *, limit: int, what: str) -> str:
+    """``text`` cut after a whole line at no more than ``limit`` characters, with a note of what was cut."""
+    if len(text) <= limit:
+        return text
+    end = text.rfind("\n", 0, limit) + 1 or limit
+    left = text.count("\n", end)
+    return f"{text[:end]}... ({what} cut: {len(text) - end} more characters on {left} lines)"
+
+
+_JS_SPACE = "\t\n\v\f\r\ufeff" + "".join(
+    chr(c) for c in range(0x3001) if unicodedata.category(chr(c)) in ("Zs", "Zl", "Zp")
+)
+
+
+def trim(text: str) -> str:
+    """JavaScript's ``trim``, so that texts are AgentV's to the byte."""
+    return text.strip(_JS_SPACE)
