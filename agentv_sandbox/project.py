@@ -58,14 +58,16 @@ class Project:
         if self._prefix in element:
             return element.replace(self._prefix, f"{SUITE}/")
         if element.startswith("/") and not element.startswith(_CONTAINER_DIRS) and Path(element).is_file():
-            raise InputError([
-                Problem(
-                    message=f"{element} lies outside the project {self.root}, so no container can see it",
-                    path=position.path if position else None,
-                    line=position.line if position else None,
-                    hint="Move it into the project, or write a path that exists inside the image.",
-                )
-            ])
+            raise InputError(
+                [
+                    Problem(
+                        message=f"{element} lies outside the project {self.root}, so no container can see it",
+                        path=position.path if position else None,
+                        line=position.line if position else None,
+                        hint="Move it into the project, or write a path that exists inside the image.",
+                    )
+                ]
+            )
         return element
 
     def files(self) -> Iterator[StagedFile]:
@@ -81,14 +83,18 @@ class Project:
                 continue
             total, count = total + info.st_size, count + 1
             if total > _MAX_BYTES or count > _MAX_FILES:
-                raise InputError([
-                    Problem(
-                        message=f"the project {self.root} holds more than {_MAX_BYTES >> 30} GiB or "
-                        f"{_MAX_FILES} files; all of it would be packed for the containers",
-                        hint="Keep eval files in a folder (or repository) of their own.",
-                    )
-                ])
-            yield StagedFile(path=os.fsencode(relative), data=path, mode=0o755 if info.st_mode & 0o100 else 0o644)
+                raise InputError(
+                    [
+                        Problem(
+                            message=f"the project {self.root} holds more than {_MAX_BYTES >> 30} GiB or "
+                            f"{_MAX_FILES} files; all of it would be packed for the containers",
+                            hint="Keep eval files in a folder (or repository) of their own.",
+                        )
+                    ]
+                )
+            yield StagedFile(
+                path=os.fsencode(relative), data=path, mode=0o755 if info.st_mode & 0o100 else 0o644
+            )
 
     def _walk(self) -> Iterator[tuple[Path, os.stat_result]]:
         folders = [self.root]
@@ -113,7 +119,11 @@ class Project:
         patterns = [g.rstrip("/") for g in globs]
         if not patterns:
             return []
-        return [path for path, info in self._walk() if stat.S_ISREG(info.st_mode) and self._matches(path, patterns)]
+        return [
+            path
+            for path, info in self._walk()
+            if stat.S_ISREG(info.st_mode) and self._matches(path, patterns)
+        ]
 
     def _matches(self, path: Path, patterns: Sequence[str]) -> bool:
         relative = PurePosixPath(path.relative_to(self.root).as_posix())

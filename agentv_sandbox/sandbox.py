@@ -209,9 +209,7 @@ class Sandbox:
             raise Cancelled
         spec = self._spec(role, argv, image=image, mounts=mounts, workdir=workdir, env=env, limits=limits,
                           uid=uid, network=network)  # fmt: skip
-        result = self.engine.run(
-            spec, stdin=stdin, on_output=on_output, cancelled=self.cancelled, keep=keep
-        )
+        result = self.engine.run(spec, stdin=stdin, on_output=on_output, cancelled=self.cancelled, keep=keep)
         if result.outcome == "cancelled":
             raise Cancelled
         if result.outcome == "exited" and result.exit_code == 137:
@@ -394,7 +392,6 @@ def _uid_range(*, remapped: bool) -> Iterator[int]:
     while True:
         yield start
         start = start + 1 if start + 1 < high else low
-
 
 
 def _seccomp_profile(architecture: str) -> str | None:

@@ -79,8 +79,9 @@ class DockerEngine:
         client = getattr(self._local, "client", None)
         if client is None:
             with mapped("connecting"):
-                options: dict[str, Any] = kwargs_from_env() if os.environ.get("DOCKER_HOST") else {}
-                options["base_url"] = self.address
+                options: dict[str, Any] = {"base_url": self.address}
+                if os.environ.get("DOCKER_HOST"):
+                    options = {**kwargs_from_env(), **options}  # TLS settings
                 client = docker.APIClient(version="auto", timeout=_API_TIMEOUT_S, **options)
             self._local.client = client
         return client
@@ -208,7 +209,9 @@ class DockerEngine:
         streams = {"stdin": int(stdin), "stdout": 1, "stderr": 1, "stream": 1}
         return self._api.attach_socket(container, params=streams)
 
-    def _settle(self, container: str, sock: socket.socket, ended: Ended, deadline: float) -> tuple[Outcome, int]:
+    def _settle(
+        self, container: str, sock: socket.socket, ended: Ended, deadline: float
+    ) -> tuple[Outcome, int]:
         """Wait for the end, or bring it about; read why from the engine's own state."""
         if ended in ("eof", "lost"):
             try:
@@ -228,9 +231,9 @@ class DockerEngine:
             self._api.wait(container, timeout=_API_TIMEOUT_S)
         state = self._api.inspect_container(container)["State"]
         code = int(state.get("ExitCode", -1))
-        if ended == "timeout" or ended == "flood" or ended == "cancelled":
-            return ended, code
-        return ("oom" if state.get("OOMKilled") else "exited"), code
+        if ended in ("eof", "lost"):
+            return ("oom" if state.get("OOMKilled") else "exited"), code
+        return ended, code
 
     def put(self, container: str, path: str, tar: Iterable[bytes]) -> None:
         with mapped(f"putting files into {path}"):
@@ -285,7 +288,7 @@ class DockerEngine:
     def pull(self, ref: str, *, timeout_s: float) -> ImageInfo:
         deadline = time.monotonic() + timeout_s
         with mapped(f"pulling {ref}"):
-            client = docker.APIClient(base_url=self.address, version="auto", timeout=timeout_s)
+            client = docker.APIClient(base_url=self.address, version="auto", timeout=int(timeout_s) + 1)
             try:
                 for step in client.pull(ref, stream=True, decode=True):
                     if "error" in step:
@@ -326,7 +329,9 @@ class DockerEngine:
                 log.append(text)
                 on_output(text.encode())
                 if "error" in step:
-                    raise BuildError(f"the Dockerfile does not build: {step['error']}", log="".join(log)[-4000:])
+                    raise BuildError(
+                        f"the Dockerfile does not build: {step['error']}", log="".join(log)[-4000:]
+                    )
         info = self.image(tag)
         if info is None:
             raise BuildError(f"the engine built {tag} and does not have it", log="".join(log)[-4000:])
@@ -347,13 +352,17 @@ class DockerEngine:
         with mapped("listing what runs left"):
             for row in self._api.containers(all=True, filters={"label": wanted}):
                 name = (row.get("Names") or [row["Id"]])[0].lstrip("/")
-                found.append(OwnedObject(kind="container", id=row["Id"], name=name, labels=row.get("Labels") or {}))
+                found.append(
+                    OwnedObject(kind="container", id=row["Id"], name=name, labels=row.get("Labels") or {})
+                )
             for row in self._api.volumes(filters={"label": wanted})["Volumes"] or ():
                 name = row["Name"]
                 found.append(OwnedObject(kind="volume", id=name, name=name, labels=row.get("Labels") or {}))
             for row in self._api.networks(filters={"label": wanted}):
                 found.append(
-                    OwnedObject(kind="network", id=row["Id"], name=row["Name"], labels=row.get("Labels") or {})
+                    OwnedObject(
+                        kind="network", id=row["Id"], name=row["Name"], labels=row.get("Labels") or {}
+                    )
                 )
         return found
 

@@ -35,8 +35,12 @@ def mapped(doing: str) -> Iterator[None]:
     """Raise our error for any of the client library's."""
     try:
         yield
-    except (docker_errors.DockerException, requests.exceptions.RequestException, urllib3.exceptions.HTTPError,
-            OSError) as error:
+    except (
+        docker_errors.DockerException,
+        requests.exceptions.RequestException,
+        urllib3.exceptions.HTTPError,
+        OSError,
+    ) as error:
         raise classify(error, doing) from error
 
 

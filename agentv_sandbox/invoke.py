@@ -1,0 +1,163 @@
+"""EvalCase + Target -> what the agent's container did. Hooks run here too, in containers of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from agentv_sandbox.errors import InputError, Problem
+from agentv_sandbox.models.container import ExecResult, Limits, Mount
+from agentv_sandbox.models.suite import EvalCase, Hook, LimitOverrides
+from agentv_sandbox.project import SUITE, Project
+from agentv_sandbox.providers import Prepared, Request
+from agentv_sandbox.sandbox import POLICIES, Role, Sandbox, StagedFile
+
+_TAIL = 2000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rooms:
+    """What an agent or hook container of one case mounts."""
+
+    image: str
+    uid: int
+    mounts: tuple[Mount, ...]
+    env: Mapping[str, str]
+    limits: LimitOverrides
+
+
+def run_agent(sandbox: Sandbox, prepared: Prepared, rooms: Rooms) -> ExecResult:
+    """The agent, alone with its workspace, its input files and the project files that its command names."""
+    limits = with_overrides(POLICIES[Role.AGENT].limits, rooms.limits)
+    if prepared.timeout_s is not None and rooms.limits.timeout_s is None:
+        limits = replace(limits, timeout_s=prepared.timeout_s)
+    return sandbox.run(
+        Role.AGENT,
+        prepared.argv,
+        image=rooms.image,
+        mounts=rooms.mounts,
+        workdir="/workspace",
+        env=rooms.env,
+        limits=limits,
+        uid=rooms.uid,
+    )
+
+
+def with_overrides(limits: Limits, asked: LimitOverrides) -> Limits:
+    """``limits`` with what the suite, the target or the command line asked for."""
+    return replace(
+        limits,
+        memory_bytes=asked.memory_bytes or limits.memory_bytes,
+        cpus=asked.cpus or limits.cpus,
+        pids=asked.pids or limits.pids,
+        timeout_s=asked.timeout_s or limits.timeout_s,
+        stdout_bytes=asked.output_bytes or limits.stdout_bytes,
+    )
+
+
+def merged(*layers: LimitOverrides) -> LimitOverrides:
+    """Later layers win, field by field."""
+    fields = LimitOverrides.__dataclass_fields__
+    values = {name: next((v for layer in reversed(layers) if (v := getattr(layer, name)) is not None), None)
+              for name in fields}  # fmt: skip
+    return LimitOverrides(**values)
+
+
+def staged_inputs(request: Request) -> list[StagedFile]:
+    """The case's input files at their project-relative place below ``/input``."""
+    return [
+        StagedFile(path=os.fsencode(where.removeprefix("/input/")), data=path, mode=0o444)
+        for path, where in request.input_paths.items()
+    ]
+
+
+def input_paths(case: EvalCase, project: Project) -> dict[Path, str]:
+    """Container path of each input file; files from outside the project go by a number and their name."""
+    paths = {}
+    for number, path in enumerate(case.input_files):
+        inside = (
+            path.relative_to(project.root).as_posix()
+            if project.holds(path)
+            else f"outside/{number}/{path.name}"
+        )
+        paths[path] = f"/input/{inside}"
+    return paths
+
+
+def prompt_for_container(case: EvalCase, paths: Mapping[Path, str]) -> str:
+    """The case's prompt with container paths in place of host paths."""
+    prompt = case.prompt
+    for path in sorted(paths, key=lambda p: len(str(p)), reverse=True):
+        prompt = prompt.replace(f'path="{path}"', f'path="{paths[path]}"')
+    return prompt
+
+
+@dataclass(frozen=True, kw_only=True)
+class HookPayload:
+    """What a hook reads on stdin, and its placeholders."""
+
+    test_id: str
+    run_id: str
+    case_input: str | None = None
+    case_metadata: Mapping[str, object] | None = None
+    workspace_path: str = "/workspace"
+
+    def stdin(self) -> bytes:
+        payload = {
+            "workspace_path": self.workspace_path,
+            "test_id": self.test_id,
+            "eval_run_id": self.run_id,
+            "case_input": self.case_input,
+            "case_metadata": self.case_metadata,
+        }
+        return json.dumps(payload, separators=(",", ":"), ensure_ascii=False).encode()
+
+    def fill(self, argv: Sequence[str]) -> tuple[str, ...]:
+        values = {
+            "workspace_path": self.workspace_path,
+            "test_id": self.test_id,
+            "eval_run_id": self.run_id,
+            "case_input": self.case_input or "",
+            "case_metadata": json.dumps(self.case_metadata) if self.case_metadata else "",
+        }
+        filled = []
+        for element in argv:
+            for name, value in values.items():
+                element = element.replace(f"{{{{{name}}}}}", value)  # noqa: PLW2901
+            filled.append(element)
+        return tuple(filled)
+
+
+def run_hook(
+    sandbox: Sandbox, hook: Hook, payload: HookPayload, rooms: Rooms, project: Project
+) -> str | None:
+    """Run one hook command; None when it went well, else what went wrong."""
+    if hook.command is None:
+        return None
+    argv = project.translate(payload.fill(hook.command), position=hook.position)
+    workdir = project.container_path(hook.cwd) if project.holds(hook.cwd) else SUITE
+    result = sandbox.run(
+        Role.HOOK, argv, image=rooms.image, mounts=rooms.mounts, workdir=workdir, env=rooms.env,
+        stdin=payload.stdin(), uid=rooms.uid, limits=replace(POLICIES[Role.HOOK].limits, timeout_s=hook.timeout_s),
+    )  # fmt: skip
+    if result.outcome == "exited" and result.exit_code == 0:
+        return None
+    said = (result.stderr.strip() or result.stdout.strip()).decode("utf-8", "replace")[-_TAIL:]
+    if result.outcome == "exited":
+        return f"Script failed: exit code {result.exit_code}" + (f": {said}" if said else "")
+    return f"Script failed: {result.outcome} after {result.duration_s:.0f} s" + (f": {said}" if said else "")
+
+
+def agent_env(names: Sequence[str], environ: Mapping[str, str], run: Mapping[str, str]) -> dict[str, str]:
+    """Exactly the host variables that a target lists, and AGENTV_* ones of this run. Raises InputError for a
+    listed name that is not set."""
+    missing = [name for name in names if name not in environ]
+    if missing:
+        raise InputError([
+            Problem(message=f"environment variable {name} is listed in the target's env and is not set")
+            for name in missing
+        ])  # fmt: skip
+    return {**run, **{name: environ[name] for name in names}}

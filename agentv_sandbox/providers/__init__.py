@@ -1,0 +1,16 @@
+"""Target kinds that can be evaluated, one file each. LLM targets are graders only: agents write files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from agentv_sandbox.providers.base import Prepared, Provider, Ran, Request
+from agentv_sandbox.providers.cli import CliProvider
+from agentv_sandbox.providers.mock import MockProvider
+
+PROVIDERS: Mapping[str, Provider] = {
+    "cli": CliProvider(),
+    "mock": MockProvider(),
+}
+
+__all__ = ["PROVIDERS", "Prepared", "Provider", "Ran", "Request"]

@@ -1,0 +1,143 @@
+"""``provider: cli``: a shell command in the AGENT container; its answer is what it wrote to ``{OUTPUT_FILE}``.
+
+Its standard output is a log and never an answer.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+
+from agentv_sandbox.errors import InputError, Problem
+from agentv_sandbox.models.case import AgentResponse, CaseFailure
+from agentv_sandbox.models.container import ExecResult
+from agentv_sandbox.providers.base import OUTPUT_FILE, Prepared, Ran, Request
+from agentv_sandbox.providers.response import parse_response
+from agentv_sandbox.sandbox import StagedFile
+
+_PROMPT_FILE = "/input/prompt.md"
+_PLACEHOLDER = re.compile(r"\{([A-Z][A-Z0-9_]*)\}")
+_MAX_ARGUMENT = 120_000
+"""The kernel refuses one argument of 128 KiB and more."""
+_TAIL = 2000
+
+
+class CliProvider:
+    def prepare(self, request: Request) -> Prepared:
+        settings = request.target.settings
+        template = str(settings.get("command", ""))
+        workspace = request.case.workspace
+        bases = [request.target.base_dir / str(settings.get("cwd") or "."), request.suite.path.parent,
+                 request.target.base_dir, request.project.root]  # fmt: skip
+        named = request.project.named_in(
+            template, bases=bases, template=workspace.template if workspace else None
+        )
+        command = _with_container_paths(template, named, request)
+        command = _filled(command, _values(request, str(settings.get("files_format") or "{path}")), request)
+        more = request.project.matching(request.target.files)
+        timeout = settings.get("timeout_seconds")
+        return Prepared(
+            argv=("/bin/sh", "-c", command),
+            inputs=(StagedFile(path=_PROMPT_FILE.removeprefix("/input/"), data=request.prompt.encode()),),
+            suite_files=(*named.values(), *more),
+            timeout_s=float(timeout) if timeout is not None else None,
+        )
+
+    def response(self, request: Request, ran: Ran) -> AgentResponse:
+        result = ran.result
+        if result is None:
+            raise ValueError("a cli target always runs in a container")
+        failure = _failure(request, ran, result)
+        measured_ms = round(result.duration_s * 1000, 1)
+        if failure is None and ran.output_file is not None:
+            answer = parse_response(ran.output_file, measured_ms=measured_ms)
+        else:
+            answer = AgentResponse(duration_ms=measured_ms)
+        return AgentResponse(
+            messages=answer.messages, token_usage=answer.token_usage, cost_usd=answer.cost_usd,
+            duration_ms=answer.duration_ms, start_time=answer.start_time, end_time=answer.end_time,
+            stdout=result.stdout, stderr=result.stderr, attempts=request.attempt,
+            target_used=request.target.name, failure=failure,
+        )  # fmt: skip
+
+
+def _with_container_paths(command: str, named: Mapping[str, Path], request: Request) -> str:
+    """``command`` with each word that names a project file replaced by where the agent finds it."""
+    if not named:
+        return command
+    words = sorted(named, key=len, reverse=True)
+    pattern = r"(?<![\w./-])(" + "|".join(re.escape(word) for word in words) + r")(?![\w./-])"
+    return re.sub(pattern, lambda match: request.project.container_path(named[match[1]]), command)
+
+
+def _values(request: Request, files_format: str) -> Mapping[str, str]:
+    files = " ".join(_filled_file(files_format, path) for path in dict.fromkeys(request.input_paths.values()))
+    return {
+        "PROMPT": shlex.quote(request.prompt),
+        "PROMPT_FILE": shlex.quote(_PROMPT_FILE),
+        "EVAL_ID": shlex.quote(request.case.id),
+        "ATTEMPT": str(request.attempt - 1),
+        "FILES": files,
+        "OUTPUT_FILE": shlex.quote(OUTPUT_FILE),
+    }
+
+
+def _filled_file(template: str, path: str) -> str:
+    quoted, basename = shlex.quote(path), shlex.quote(path.rpartition("/")[2])
+    return template.replace("{path}", quoted).replace("{basename}", basename)
+
+
+def _filled(command: str, values: Mapping[str, str], request: Request) -> str:
+    """``command`` with its placeholders, in one pass, so that a prompt that holds one is only text."""
+    used = _PLACEHOLDER.findall(command)
+    problems = []
+    if unknown := sorted(set(used) - set(values)):
+        names = ", ".join(f"{{{name}}}" for name in unknown)
+        problems.append(f"unknown placeholder {names}; known are {', '.join(f'{{{n}}}' for n in values)}")
+    if "PROMPT" in used and len(values["PROMPT"].encode()) > _MAX_ARGUMENT:
+        problems.append(
+            f"the prompt of test {request.case.id!r} is too long for {{PROMPT}}; use {{PROMPT_FILE}}"
+        )
+    if problems:
+        at = request.target.position
+        raise InputError([
+            Problem(message=message, path=at.path if at else None, line=at.line if at else None,
+                    field=f"targets.{request.target.name}.command")
+            for message in problems
+        ])  # fmt: skip
+    return _PLACEHOLDER.sub(lambda match: values[match[1]], command)
+
+
+def _failure(request: Request, ran: Ran, result: ExecResult) -> CaseFailure | None:
+    message = _problem(request, ran, result)
+    return None if message is None else CaseFailure(stage="agent", code="provider_error", message=message)
+
+
+def _problem(request: Request, ran: Ran, result: ExecResult) -> str | None:
+    if result.outcome == "timeout":
+        return f"CLI provider timed out after {result.duration_s:.0f}s"
+    if result.outcome == "oom":
+        return "the agent ran out of memory (raise limits.memory of the target or the suite)"
+    if result.outcome == "flood":
+        return (
+            f"the agent printed more than {result.stdout_total + result.stderr_total >> 20} MiB and was ended"
+        )
+    if result.outcome == "engine":
+        return "the container engine ended the agent's container (was it restarted?)"
+    if result.exit_code != 0:
+        said = (result.stderr.strip() or result.stdout.strip()).decode("utf-8", "replace")[-_TAIL:]
+        return (
+            f"{said} (exit code {result.exit_code})" if said else f"CLI exited with code {result.exit_code}"
+        )
+    if ran.output_file is None:
+        reason = ran.output_missing or "the agent did not write it"
+        return f"Failed to read output file '{OUTPUT_FILE}': {reason}" + _hint(request)
+    return None
+
+
+def _hint(request: Request) -> str:
+    if "{OUTPUT_FILE}" in str(request.target.settings.get("command", "")):
+        return ""
+    return f"; the command of target {request.target.name!r} does not mention {{OUTPUT_FILE}}"

@@ -1,0 +1,20 @@
+"""``provider: mock``: a canned answer, for suites that test graders."""
+
+from __future__ import annotations
+
+from agentv_sandbox.models.case import AgentResponse
+from agentv_sandbox.providers.base import Prepared, Ran, Request
+
+_DEFAULT = '{"answer":"Mock provider response. Configure targets.yaml to supply a custom value."}'
+
+
+class MockProvider:
+    def prepare(self, _request: Request) -> Prepared:
+        return Prepared()
+
+    def response(self, request: Request, _ran: Ran) -> AgentResponse:
+        text = request.target.settings.get("response")
+        content = text if isinstance(text, str) else _DEFAULT
+        return AgentResponse(
+            messages=({"role": "assistant", "content": content},), target_used=request.target.name
+        )
