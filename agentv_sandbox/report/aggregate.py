@@ -1,0 +1,109 @@
+"""``benchmark.json`` and ``timing.json`` of a run, from running lists; no result is kept."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from agentv_sandbox.models.case import CaseResult, TokenUsage
+from agentv_sandbox.models.suite import Suite
+from agentv_sandbox.report.rows import Row, agent_ms, timing, tool_calls
+
+GRADER_PASS = 0.8
+"""A grader counts as passed from this score on, whatever the test's threshold; AgentV's rule."""
+
+
+@dataclass(kw_only=True)
+class _Target:
+    pass_rates: list[float] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    tokens: list[float] = field(default_factory=list)
+    tool_calls: list[float] = field(default_factory=list)
+    costs: list[float] = field(default_factory=list)
+
+
+class Aggregate:
+    """Figures of all rows written so far, in AgentV's terms."""
+
+    def __init__(self, *, experiment: str) -> None:
+        self._experiment = experiment
+        self._timestamp = ""
+        self._eval_files: dict[str, None] = {}
+        self._test_ids: set[str] = set()
+        self._targets: dict[str, _Target] = defaultdict(_Target)
+        self._graders: dict[str, list[float]] = defaultdict(list)
+        self._usage: list[tuple[TokenUsage | None, float]] = []
+        self._errors = 0
+        self._count = 0
+
+    def add(self, result: CaseResult, suite: Suite) -> None:
+        self._count += 1
+        self._timestamp = self._timestamp or result.timestamp
+        self._eval_files[str(suite.path)] = None
+        self._test_ids.add(result.case_id)
+        source = result.output or result.response
+        usage = source.token_usage if source else None
+        self._usage.append((usage, agent_ms(result)))
+        target = self._targets[result.target]
+        target.seconds.append(agent_ms(result) / 1000)
+        target.tool_calls.append(sum(tool_calls(result).values()))
+        if usage is not None:
+            target.tokens.append(usage.input + usage.output)
+        if source is not None and source.cost_usd is not None:
+            target.costs.append(source.cost_usd)
+        if result.status == "execution_error":
+            self._errors += 1
+            return
+        scores = [grader.score for grader in result.scores] or [result.score]
+        target.pass_rates.append(sum(score >= GRADER_PASS for score in scores) / len(scores))
+        for grader in result.scores:
+            self._graders[f"{grader.name}:{grader.type}"].append(grader.score)
+
+    def timing(self) -> Row:
+        return timing(self._usage)
+
+    def benchmark(self, planned: int | None) -> Row:
+        notes = []
+        if self._errors:
+            notes.append(
+                f"{self._errors} test(s) had execution errors and are excluded from quality pass_rate"
+            )
+        if not self._count:
+            notes.append("No results to summarize")
+        document: Row = {
+            "metadata": {
+                "eval_file": ", ".join(self._eval_files),
+                "timestamp": self._timestamp,
+                "targets": sorted(self._targets),
+                "tests_run": sorted(self._test_ids),
+                "experiment": self._experiment,
+                "planned_test_count": self._count if planned is None else planned,
+            },
+            "run_summary": {name: _target_summary(t) for name, t in sorted(self._targets.items())},
+        }
+        if self._graders:
+            document["per_grader_summary"] = {key: _stats(scores) for key, scores in self._graders.items()}
+        document["notes"] = notes
+        return document
+
+
+def _target_summary(target: _Target) -> Row:
+    summary: Row = {
+        "pass_rate": _stats(target.pass_rates),
+        "time_seconds": _stats(target.seconds),
+        "tokens": _stats(target.tokens),
+    }
+    if any(target.tool_calls):
+        summary["tool_calls"] = _stats(target.tool_calls)
+    if target.costs:
+        summary["cost_usd"] = _stats(target.costs)
+    return summary
+
+
+def _stats(values: Sequence[float]) -> Row:
+    """Mean and population standard deviation, rounded as AgentV does; zeros for no values."""
+    if not values:
+        return {"mean": 0, "stddev": 0}
+    return {"mean": round(statistics.fmean(values), 3), "stddev": round(statistics.pstdev(values), 3)}

@@ -1,0 +1,162 @@
+"""The files of one test's folder. Texts that a person opens are safe to print; JSON is ASCII."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from agentv_sandbox.logs import safe_name, safe_text
+from agentv_sandbox.models.case import CaseOutput, CaseResult, GraderResult
+from agentv_sandbox.models.suite import EvalCase, Json, Suite
+from agentv_sandbox.report import files, rows
+from agentv_sandbox.report.naming import UniqueNames, slug
+from agentv_sandbox.report.redact import Redactor
+from agentv_sandbox.report.trace import Trace, content_text, markdown
+
+LOG_BYTES = 2 << 20
+"""Kept of each agent log: the first and the last half of this."""
+
+
+def write(
+    directory: Path,
+    result: CaseResult,
+    case: EvalCase,
+    suite: Suite,
+    redactor: Redactor,
+    *,
+    run_id: str,
+    experiment: str,
+) -> dict[str, str]:
+    """Fill ``directory``; returns the names that its row refers to, by row key. Raises OSError."""
+    out = _Writer(directory, redactor)
+    out.json("grading_path", "grading.json", rows.grading(result))
+    out.json("timing_path", "timing.json", rows.case_timing(result))
+    if case.input:
+        out.text("input_path", "input.md", markdown(case.input))
+    trace = Trace(result, case, run_id=run_id, experiment=experiment, eval_path=str(suite.path))
+    out.json("trace_path", "outputs/trace.json", trace.document())
+    out.json_lines("transcript_path", "outputs/transcript.jsonl", trace.transcript())
+    if result.output is not None:
+        _write_output(out, result.output)
+    if result.response is not None:
+        out.log("agent_stdout_path", "logs/agent.stdout.txt", result.response.stdout)
+        out.log("agent_stderr_path", "logs/agent.stderr.txt", result.response.stderr)
+    prompts = UniqueNames()
+    for name, grader in _asked(result.scores):
+        out.json(None, f"prompts/{prompts.take(slug(name, fallback='grader'))}.json", _prompt(name, grader))
+        out.names["prompts_dir"] = "prompts"
+    for folder in out.directories:
+        files.sync_directory(folder)
+    return out.names
+
+
+def _write_output(out: _Writer, output: CaseOutput) -> None:
+    if output.messages or output.answer:
+        out.text("answer_path", "outputs/answer.md", output.answer)
+        out.names["output_path"] = out.names["answer_path"]
+        replies = (content_text(m.get("content")) for m in output.messages if m.get("role") == "assistant")
+        out.text("response_path", "outputs/response.md", "\n\n".join(filter(None, replies)))
+    if output.changes is not None and output.changes.diff:
+        # Exact, not made printable: a diff is there to be applied.
+        out.data("diff_path", "workspace.diff", _encode(out.redactor.text(output.changes.diff)))
+    if output.skipped:
+        skipped: list[Json] = [{"path": s.path, "reason": s.reason} for s in output.skipped]
+        out.json("skipped_path", "skipped.json", skipped)
+    if output.files or output.manifest:
+        out.json("manifest_path", "manifest.json", _manifest(output))
+
+
+def _manifest(output: CaseOutput) -> Json:
+    """Which artifact is which file. Paths are data here; no file of the run folder is named by them."""
+    return {
+        "artifacts": "artifacts/sha256",
+        "files": [
+            rows.defined(
+                path=file.path,
+                media_type=file.media_type,
+                sha256=file.blob.sha256 if file.blob else None,
+                size=file.blob.size if file.blob else None,
+                refused=file.refused or None,
+                declared=file.declared or None,
+            )
+            for file in output.files
+        ],
+        "workspace": [
+            rows.defined(
+                path=safe_name(entry.path),
+                kind=entry.kind,
+                mode=f"{entry.mode:04o}",
+                sha256=entry.sha256 or None,
+                size=entry.size if entry.kind == "file" else None,
+                link=safe_name(entry.link) if entry.kind == "symlink" else None,
+            )
+            for entry in output.manifest.values()
+        ],
+    }
+
+
+def _asked(graders: Iterable[GraderResult], prefix: str = "") -> Iterator[tuple[str, GraderResult]]:
+    """Graders that sent a request to a model, members of composites included, with their full names."""
+    for grader in graders:
+        name = f"{prefix}{grader.name}"
+        if grader.input is not None or grader.raw_reply is not None:
+            yield name, grader
+        yield from _asked(grader.scores, f"{name}.")
+
+
+def _prompt(name: str, grader: GraderResult) -> Json:
+    return rows.defined(
+        grader=name,
+        type=grader.type,
+        target=grader.target,
+        request=grader.input,
+        reply=grader.raw_reply,
+        error=grader.error,
+        token_usage=rows.token_usage(grader.token_usage),
+        cost_usd=grader.cost_usd,
+        duration_ms=round(grader.duration_ms, 3),
+        started_at=grader.started_at or None,
+        ended_at=grader.ended_at or None,
+    )
+
+
+class _Writer:
+    """Writes into one folder and remembers the names that the row needs."""
+
+    def __init__(self, directory: Path, redactor: Redactor) -> None:
+        self.directory = directory
+        self.redactor = redactor
+        self.names: dict[str, str] = {}
+        self.directories = {directory}
+
+    def data(self, key: str | None, name: str, data: bytes) -> None:
+        path = self.directory / name
+        if path.parent not in self.directories:
+            path.parent.mkdir()
+            self.directories.add(path.parent)
+        files.write_file(path, data)
+        if key is not None:
+            self.names[key] = name
+
+    def json(self, key: str | None, name: str, value: Json) -> None:
+        self.data(key, name, self.redactor.dumps(value, indent=2).encode("ascii") + b"\n")
+
+    def json_lines(self, key: str, name: str, values: Iterable[Json]) -> None:
+        self.data(key, name, b"".join(self.redactor.dumps(v).encode("ascii") + b"\n" for v in values))
+
+    def text(self, key: str, name: str, text: str) -> None:
+        self.data(key, name, _encode(safe_text(self.redactor.text(text.replace("\r\n", "\n")))))
+
+    def log(self, key: str, name: str, data: bytes) -> None:
+        if not data:
+            return
+        data = self.redactor.data(data)
+        if len(data) > LOG_BYTES:
+            half = LOG_BYTES // 2
+            cut = len(data) - 2 * half
+            data = data[:half] + b"\n[%d bytes left out]\n" % cut + data[-half:]
+        self.text(key, name, data.decode("utf-8", "backslashreplace"))
+
+
+def _encode(text: str) -> bytes:
+    return text.encode("utf-8", "backslashreplace")

@@ -1,0 +1,37 @@
+"""Names of files and folders made from names that other people chose."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+MAX_NAME = 80
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+def slug(name: str, *, fallback: str = "unnamed") -> str:
+    """One path segment: ASCII, no separator, no leading dot or dash, at most ``MAX_NAME`` characters.
+
+    A name that had to be shortened ends in eight hex digits of its hash, so that two long names stay apart.
+    """
+    clean = _UNSAFE.sub("_", name.strip()).lstrip(".-") or fallback
+    if len(clean) <= MAX_NAME:
+        return clean
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return f"{clean[: MAX_NAME - 9]}-{digest}"
+
+
+class UniqueNames:
+    """Hands out each name once, also on file systems that ignore case."""
+
+    def __init__(self, *reserved: str) -> None:
+        self._taken = {name.casefold() for name in reserved}
+
+    def take(self, name: str) -> str:
+        """``name``, or ``name--2``, ``name--3`` … when it is gone."""
+        candidate, number = name, 1
+        while candidate.casefold() in self._taken:
+            number += 1
+            candidate = f"{name}--{number}"
+        self._taken.add(candidate.casefold())
+        return candidate

@@ -1,0 +1,182 @@
+"""What a run is doing: a live display on a terminal, one plain line an event elsewhere.
+
+The pipeline feeds ``on_event(event, **keys)``:
+
+    run.started     total, workers
+    image.<step>    what an image build does: fetch, install, check, ready, reused …; any of name, names,
+                    count, size_bytes, seconds, image, detail
+    case.started    case_id, suite, target, trial
+    case.stage      case_id, suite, target, trial, stage
+    case.finished   result: CaseResult
+    run.finished    folder
+    note            message
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.text import Text
+
+from agentv_sandbox.logs import safe_name, safe_text
+from agentv_sandbox.models.case import CaseResult
+from agentv_sandbox.report.redact import Redactor
+from agentv_sandbox.report.summary import STYLE, WORD, case_label, reasons
+
+MAX_VALUE = 160
+REFRESH_PER_S = 8
+CaseKey = tuple[str, str, str, int]
+
+
+class Progress:
+    """Thread-safe sink of events; a context manager. ``live`` None: live on a terminal, plain elsewhere."""
+
+    def __init__(
+        self, console: Console, *, live: bool | None = None, redactor: Redactor | None = None
+    ) -> None:
+        self._console = console
+        self._hide = (redactor or Redactor()).text
+        self._mutex = threading.RLock()
+        self._started = time.monotonic()
+        self._total = 0
+        self._counts = dict.fromkeys(WORD, 0)
+        self._running: dict[CaseKey, tuple[str, float]] = {}
+        self._step: str | None = None
+        self._spinner = Spinner("dots")
+        self._live: Live | None = None
+        if console.is_terminal if live is None else live:
+            self._live = Live(
+                get_renderable=self._render,
+                console=console,
+                refresh_per_second=REFRESH_PER_S,
+                transient=True,
+            )
+
+    def __enter__(self) -> Progress:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def on_event(self, event: str, **keys: Any) -> None:
+        """Take one event. Unknown events are shown as they are: progress must never end a run."""
+        with self._mutex:
+            if event == "run.started":
+                self._total = int(keys.get("total", 0))
+                self._line(Text(f"running {_describe(keys)}"))
+            elif event.startswith("image."):
+                self._image_step(event.removeprefix("image."), keys)
+            elif event in ("case.started", "case.stage"):
+                self._case_moved(event, keys)
+            elif event == "case.finished":
+                self._case_finished(keys["result"])
+            else:
+                self._line(Text(self._hide(f"{safe_name(event)} {_describe(keys)}".rstrip())))
+
+    def _image_step(self, step: str, keys: Mapping[str, Any]) -> None:
+        text = self._hide(f"image {safe_name(step)} {_describe(keys)}".rstrip())
+        done = step in ("ready", "reused")
+        if "seconds" in keys or done or self._live is None:
+            self._line(Text(text, style="green" if done else ""))
+            self._step = None
+        else:  # still going on: only the live part shows it
+            self._step = text
+
+    def _case_moved(self, event: str, keys: Mapping[str, Any]) -> None:
+        key = (
+            str(keys.get("suite", "")),
+            str(keys.get("case_id", "")),
+            str(keys.get("target", "")),
+            int(keys.get("trial", 0)),
+        )
+        since = self._running[key][1] if key in self._running else time.monotonic()
+        stage = str(keys.get("stage", "start"))
+        self._running[key] = (stage, since)
+        if self._live is None and event == "case.started":
+            self._line(Text(f"start {self._hide(_case_name(key))}"))
+
+    def _case_finished(self, result: CaseResult) -> None:
+        self._running.pop((result.suite, result.case_id, result.target, result.trial), None)
+        self._counts[result.status] += 1
+        done = sum(self._counts.values())
+        text = Text()
+        text.append(f"{WORD[result.status]:<5}", style=STYLE[result.status])
+        score = "" if result.status == "execution_error" else f"  {result.score:.2f}"
+        label = self._hide(case_label(result))
+        text.append(f" [{done}/{self._total or '?'}] {label}{score}  {result.duration_ms / 1000:.1f} s")
+        for reason in reasons(result)[:1]:
+            text.append(f"  {self._hide(reason)}")
+        self._line(text)
+
+    def _line(self, text: Text) -> None:
+        self._console.print(text, soft_wrap=True)
+
+    def _render(self) -> Group:
+        """The live part: one line for the image step, one for each running test, one with the counts."""
+        with self._mutex:
+            now = time.monotonic()
+            lines: list[Text | Spinner] = []
+            if self._step is not None:
+                lines.append(Text(f"  {self._step}", overflow="ellipsis", no_wrap=True))
+            for key, (stage, since) in self._running.items():
+                line = Text("  ", overflow="ellipsis", no_wrap=True)
+                line.append(self._hide(_case_name(key)))
+                line.append(f"  {safe_name(stage)}  {now - since:.0f} s", style="dim")
+                lines.append(line)
+            self._spinner.update(text=self._counts_line(now))
+            return Group(*lines, self._spinner)
+
+    def _counts_line(self, now: float) -> Text:
+        text = Text(f"{sum(self._counts.values())}/{self._total or '?'} tests")
+        for status, count in self._counts.items():
+            if count:
+                text.append(f"  {count} {WORD[status]}", style=STYLE[status])
+        minutes, seconds = divmod(int(now - self._started), 60)
+        return text.append(f"  {minutes}:{seconds:02d}", style="dim")
+
+
+def _case_name(key: CaseKey) -> str:
+    _, case_id, target, trial = key
+    name = safe_name(case_id)
+    if trial:
+        name += f" (trial {trial})"
+    return f"{name} · {safe_name(target)}" if target else name
+
+
+def _describe(keys: Mapping[str, Any]) -> str:
+    """``key value`` pairs in a readable form: sizes in MB, times in seconds, lists joined."""
+    parts = []
+    for key, value in keys.items():
+        if value is None or value in ("", ()):
+            continue
+        if key == "size_bytes":
+            parts.append(_size(value))
+        elif key == "seconds":
+            parts.append(f"{value:.1f} s")
+        elif key in ("name", "message", "detail", "folder", "image"):
+            parts.append(safe_text(str(value), limit=MAX_VALUE, keep=frozenset()))
+        elif isinstance(value, Sequence) and not isinstance(value, str | bytes):
+            parts.append(safe_text(", ".join(map(str, value)), limit=MAX_VALUE, keep=frozenset()))
+        else:
+            parts.append(safe_text(f"{value} {key}" if isinstance(value, int) else f"{key} {value}"))
+    return "  ".join(parts)
+
+
+def _size(size_bytes: float) -> str:
+    for unit in ("B", "kB", "MB"):
+        if size_bytes < 1000:
+            return f"{size_bytes:.0f} {unit}"
+        size_bytes /= 1000
+    return f"{size_bytes:.1f} GB"

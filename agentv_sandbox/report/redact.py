@@ -1,0 +1,100 @@
+"""Known secrets never reach a file, a page or a terminal, whatever encoding they come in."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping
+from urllib.parse import quote, quote_plus
+
+from agentv_sandbox.models.suite import Json
+
+MASK = "[redacted]"
+MIN_LENGTH = 4
+"""Shorter values would blank out ordinary words and numbers; nobody protects anything with them."""
+MIN_BASE64_CORE = 8
+MAX_DEPTH = 200
+MAX_INT = 1 << 63
+
+
+class Redactor:
+    """Replaces secret values and their usual encodings by ``MASK``.
+
+    Encodings: as written, JSON-escaped, URL-quoted (both ways), hexadecimal, and base64 (both alphabets),
+    also when the value is only a part of what was base64-encoded.
+    """
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        forms = {form for secret in secrets for form in encodings(secret)}
+        # Longest first: a value that contains another one must not be left half readable.
+        ordered = sorted(forms, key=lambda form: (-len(form), form))
+        self._text = re.compile("|".join(map(re.escape, ordered))) if ordered else None
+        self._bytes = re.compile(b"|".join(re.escape(f.encode()) for f in ordered)) if ordered else None
+
+    def text(self, text: str) -> str:
+        return self._text.sub(MASK, text) if self._text else text
+
+    def data(self, data: bytes) -> bytes:
+        return self._bytes.sub(MASK.encode(), data) if self._bytes else data
+
+    def finds(self, data: bytes) -> bool:
+        return bool(self._bytes and self._bytes.search(data))
+
+    def tree(self, value: Json, depth: int = 0) -> Json:
+        """A copy of ``value`` that ``json.dumps`` accepts: redacted, without NaN, of bounded depth."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, float):
+            return value if math.isfinite(value) else None
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, int):
+            return value if abs(value) < MAX_INT else float(value) if abs(value) < 10**300 else None
+        if depth >= MAX_DEPTH:
+            return "(nested too deeply)"
+        if isinstance(value, Mapping):
+            return {self.text(str(key)): self.tree(item, depth + 1) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.tree(item, depth + 1) for item in value]
+        return self.text(str(value))
+
+    def dumps(self, value: Json, *, indent: int | None = None) -> str:
+        """``value`` as ASCII JSON. Redacted once more as text: a secret may stand in JSON inside JSON."""
+        separators = (",", ":") if indent is None else None
+        return self.text(json.dumps(self.tree(value), indent=indent, separators=separators, allow_nan=False))
+
+
+def encodings(secret: str) -> set[str]:
+    secret = secret.strip()
+    if len(secret) < MIN_LENGTH:
+        return set()
+    raw = secret.encode("utf-8", "surrogatepass")
+    escaped = json.dumps(secret)[1:-1]
+    forms = {
+        secret,
+        escaped,
+        json.dumps(secret, ensure_ascii=False)[1:-1],
+        json.dumps(escaped)[1:-1],
+        quote(secret, safe="", errors="replace"),
+        quote_plus(secret, errors="replace"),
+        raw.hex(),
+        raw.hex().upper(),
+    }
+    for core in _base64_cores(raw):
+        forms |= {core, core.replace("+", "-").replace("/", "_")}
+    return {form for form in forms if form.isprintable() or form == secret}
+
+
+def _base64_cores(raw: bytes) -> set[str]:
+    """What of ``raw`` looks the same in base64 whatever stands around it, for each of three alignments."""
+    cores = set()
+    for lead in range(3):
+        encoded = base64.b64encode(b"\0" * lead + raw).decode()
+        start = (0, 2, 3)[lead]
+        whole = (lead + len(raw)) * 8 // 6
+        core = encoded[start:whole]
+        if len(core) >= MIN_BASE64_CORE:
+            cores.add(core)
+    return cores

@@ -1,0 +1,229 @@
+"""Rows and gradings in AgentV's wire form, and the reader of ``index.jsonl``.
+
+Keys are AgentV's, absent when undefined. Additions of ours: ``threshold``, ``trial``, ``attempts``,
+``total_duration_ms``, ``image_id``, ``engine``, ``notes``, and the ``*_path`` keys of files that
+AgentV does not write.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentv_sandbox.models.case import CaseResult, GraderResult, TokenUsage
+from agentv_sandbox.models.suite import EvalCase, Json
+
+MAX_INPUT = 64 << 10
+"""Characters of a grader's request that a row repeats; ``prompts/`` always has it whole."""
+
+Row = dict[str, Json]
+
+
+def defined(**values: Json) -> Row:
+    """The keyword arguments that are not ``None``."""
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def token_usage(usage: TokenUsage | None) -> Row | None:
+    return None if usage is None else defined(input=usage.input, output=usage.output, cached=usage.cached)
+
+
+def assertions(grader: GraderResult) -> list[Row]:
+    return [defined(text=a.text, passed=a.passed, evidence=a.evidence) for a in grader.assertions]
+
+
+def score_entry(grader: GraderResult) -> Row:
+    """One entry of ``scores``."""
+    request = grader.input
+    if request is not None and len(json.dumps(request, default=str)) > MAX_INPUT:
+        request = None
+    return defined(
+        name=grader.name,
+        type=grader.type,
+        score=grader.score,
+        weight=grader.weight,
+        verdict=grader.verdict,
+        assertions=assertions(grader),
+        error=grader.error,
+        reasoning=grader.reasoning,
+        input=request,
+        target=grader.target,
+        scores=[score_entry(child) for child in grader.scores] or None,
+        details=dict(grader.details) if grader.details is not None else None,
+        token_usage=token_usage(grader.token_usage),
+        cost_usd=grader.cost_usd,
+        duration_ms=round(grader.duration_ms, 3),
+        started_at=grader.started_at or None,
+        ended_at=grader.ended_at or None,
+    )
+
+
+def row(
+    result: CaseResult, case: EvalCase, paths: Mapping[str, str], *, experiment: str, engine: str = ""
+) -> Row:
+    """The line of ``index.jsonl``. ``paths`` are run-folder-relative, by row key."""
+    output, response, failure = result.output, result.response, result.failure
+    source = output or response
+    return defined(
+        timestamp=result.timestamp,
+        test_id=result.case_id,
+        suite=result.suite,
+        category=result.category,
+        conversation_id=case.conversation_id,
+        experiment=experiment,
+        score=result.score,
+        target=result.target,
+        target_used=response.target_used if response else None,
+        token_usage=token_usage(source.token_usage) if source else None,
+        cost_usd=source.cost_usd if source else None,
+        duration_ms=round(agent_ms(result), 3),
+        start_time=source.start_time if source else None,
+        end_time=source.end_time if source else None,
+        scores=[score_entry(grader) for grader in result.scores] or None,
+        execution_status=result.status,
+        error=failure.message if failure else None,
+        failure_stage=failure.stage if failure else None,
+        failure_reason_code=failure.code if failure else None,
+        workspace_path=result.workspace_kept,
+        **paths,
+        metadata=dict(case.metadata) or None,
+        threshold=result.threshold,
+        trial=result.trial or None,
+        attempts=response.attempts if response and response.attempts > 1 else None,
+        total_duration_ms=round(result.duration_ms, 3),
+        image_id=result.image_id or None,
+        engine=engine or None,
+        notes=list(result.notes) or None,
+    )
+
+
+def grading(result: CaseResult) -> Row:
+    """``grading.json``."""
+    flat: list[Row] = [
+        {"text": a.text, "passed": a.passed, "evidence": a.evidence or ""}
+        for grader in result.scores
+        for a in grader.assertions
+    ]
+    if result.failure and not flat:
+        flat = [{"text": f"Error: {result.failure.message}", "passed": False, "evidence": ""}]
+    passed = sum(1 for a in flat if a["passed"])
+    calls = tool_calls(result)
+    return defined(
+        assertions=flat,
+        summary={
+            "passed": passed,
+            "failed": len(flat) - passed,
+            "total": len(flat),
+            "pass_rate": round(passed / len(flat), 3) if flat else 0,
+        },
+        execution_metrics={
+            "tool_calls": calls,
+            "total_tool_calls": sum(calls.values()),
+            "errors_encountered": 1 if result.failure else 0,
+        },
+        graders=[_graded(grader) for grader in result.scores] or None,
+        workspace_changes=_workspace_changes(result),
+    )
+
+
+def timing(results: Iterable[tuple[TokenUsage | None, float]]) -> Row:
+    """``timing.json`` of one case or of the whole run, from (token use, milliseconds) pairs."""
+    pairs = list(results)
+    used = [usage for usage, _ in pairs if usage is not None]
+    tokens = {"input": sum(u.input for u in used), "output": sum(u.output for u in used), "reasoning": 0}
+    total_ms = round(sum(ms for _, ms in pairs), 3)
+    return {
+        "total_tokens": tokens["input"] + tokens["output"],
+        "duration_ms": total_ms,
+        "total_duration_seconds": round(total_ms / 1000, 3),
+        "token_usage": tokens,
+    }
+
+
+def case_timing(result: CaseResult) -> Row:
+    source = result.output or result.response
+    return timing([(source.token_usage if source else None, agent_ms(result))])
+
+
+def agent_ms(result: CaseResult) -> float:
+    """Milliseconds that the agent took, as it says or as measured; those of the whole case if unknown."""
+    for source in (result.output, result.response):
+        if source is not None and source.duration_ms is not None:
+            return source.duration_ms
+    return result.duration_ms
+
+
+def _graded(grader: GraderResult) -> Row:
+    return defined(
+        name=grader.name,
+        type=grader.type,
+        score=grader.score,
+        reasoning=grader.reasoning or "",
+        weight=grader.weight,
+        verdict=grader.verdict,
+        assertions=assertions(grader),
+        error=grader.error,
+        details=dict(grader.details) if grader.details is not None else None,
+        graders=[_graded(child) for child in grader.scores] or None,
+    )
+
+
+def tool_calls(result: CaseResult) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for message in result.output.messages if result.output else ():
+        for call in message.get("tool_calls") or ():
+            name = str(call.get("tool", "unknown")) if isinstance(call, Mapping) else "unknown"
+            counts[name] = counts.get(name, 0) + 1
+    return counts
+
+
+DIFF_SUMMARY_LINES = 20
+
+
+def _workspace_changes(result: CaseResult) -> Row | None:
+    changes = result.output.changes if result.output else None
+    if changes is None or not (changes.files or changes.diff):
+        return None
+    lines = changes.diff.split("\n")
+    rest = len(lines) - DIFF_SUMMARY_LINES
+    if rest > 0:
+        lines = [*lines[:DIFF_SUMMARY_LINES], f"... ({rest} more lines)"]
+    created = sum(1 for change in changes.files if change.kind == "added")
+    return {
+        "files_modified": len(changes.files) - created,
+        "files_created": created,
+        "diff_summary": "\n".join(lines),
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowsRead:
+    rows: Sequence[Row]
+    problems: Sequence[str] = ()
+    """One sentence for each line that was dropped."""
+
+
+def read_rows(path: Path) -> RowsRead:
+    """Rows of ``index.jsonl`` (or of a run folder). A torn last line, as a full disk or a crash leaves it, is
+    dropped and reported; so is any other line that is not a JSON object. Raises OSError."""
+    if path.is_dir():
+        path = path / "index.jsonl"
+    rows: list[Row] = []
+    problems: list[str] = []
+    lines = path.read_bytes().split(b"\n")  # not splitlines(): U+2028 may stand inside a JSON string
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            value = None
+        if isinstance(value, dict):
+            rows.append(value)
+        elif number == len(lines):
+            problems.append(f"{path}:{number}: the last line is torn ({len(line)} bytes); it was dropped")
+        else:
+            problems.append(f"{path}:{number}: not a JSON object; the line was dropped")
+    return RowsRead(rows=rows, problems=problems)

@@ -1,0 +1,220 @@
+"""The run folder: AgentV's layout, written one test at a time, readable whatever interrupts the run.
+
+index.jsonl  benchmark.json  timing.json  run.json
+<suite>/<test-id>/  grading.json timing.json input.md manifest.json workspace.diff skipped.json
+                    outputs/{answer.md,response.md,trace.json,transcript.jsonl}
+                    prompts/<grader>.json   logs/{agent.stdout,agent.stderr}.txt
+artifacts/sha256/<hash>    bytes of collected files; their names stand in manifest.json only
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import TracebackType
+
+from agentv_sandbox.errors import InputError, Problem, SandboxError
+from agentv_sandbox.models.case import CaseResult
+from agentv_sandbox.models.suite import EvalCase, Json, Suite
+from agentv_sandbox.report import casefiles, files, rows
+from agentv_sandbox.report.aggregate import Aggregate
+from agentv_sandbox.report.naming import UniqueNames, slug
+from agentv_sandbox.report.redact import Redactor
+
+DEFAULT_ROOT = Path(".agentv/results/runs")
+INDEX = "index.jsonl"
+TOP_LEVEL = (INDEX, "benchmark.json", "timing.json", "run.json", "report.html", "junit.xml", "artifacts")
+
+
+class RunFolder:
+    """One run's results. ``write_case`` may be called from several threads; use as a context manager."""
+
+    def __init__(
+        self, path: Path, *, experiment: str, redactor: Redactor, matrix: bool, engine: str, lock: int
+    ) -> None:
+        self.path = path
+        self.experiment = experiment
+        self.engine = engine
+        self.redactor = redactor
+        self.matrix = matrix
+        self.artifacts = path / "artifacts" / "sha256"
+        """Where collected bytes go, each under its hash in hexadecimal."""
+        self._lock_fd = lock
+        self._mutex = threading.Lock()
+        self._suites = UniqueNames(*TOP_LEVEL)
+        self._suite_dirs: dict[str, Path] = {}
+        self._case_names: dict[str, UniqueNames] = {}
+        self._aggregate = Aggregate(experiment=experiment)
+
+    @classmethod
+    def create(
+        cls,
+        output: Path | None,
+        cwd: Path,
+        experiment: str = "default",
+        *,
+        redactor: Redactor | None = None,
+        matrix: bool = False,
+        engine: str = "",
+    ) -> RunFolder:
+        """A new run folder at ``output``, or at AgentV's default place below ``cwd``.
+
+        ``matrix``: tests run against several targets, so their folders carry the target's name.
+        ``engine``: the container engine and its runtime in a few words, for every row.
+        Raises InputError when the folder holds another run or cannot be written.
+        """
+        try:
+            path = cls._make(output, cwd, experiment)
+            lock = _lock(path)
+            try:
+                _create_index(path / INDEX)
+                (path / "artifacts" / "sha256").mkdir(parents=True, exist_ok=True)
+            except BaseException:
+                os.close(lock)
+                raise
+            files.sync_directory(path)
+            files.sync_directory(path.parent)
+        except OSError as error:
+            where = output or cwd / DEFAULT_ROOT
+            raise _refusal(f"cannot write results to {where}: {error.strerror or error}") from error
+        return cls(
+            path,
+            experiment=experiment,
+            redactor=redactor or Redactor(),
+            matrix=matrix,
+            engine=engine,
+            lock=lock,
+        )
+
+    @staticmethod
+    def _make(output: Path | None, cwd: Path, experiment: str) -> Path:
+        if output is not None:
+            path = cwd / output
+            path.mkdir(parents=True, exist_ok=True)
+            return path.resolve()
+        parent = cwd / DEFAULT_ROOT / slug(experiment, fallback="default")
+        parent.mkdir(parents=True, exist_ok=True)
+        now = datetime.now(UTC)
+        while True:
+            name = now.strftime("%Y-%m-%dT%H-%M-%S-") + f"{now.microsecond // 1000:03d}Z"
+            try:
+                (parent / name).mkdir()
+            except FileExistsError:  # another run started in the same millisecond
+                now += timedelta(milliseconds=1)
+            else:
+                return (parent / name).resolve()
+
+    # -- during the run ---------------------------------------------------------------------------------
+    def write_run(self, info: Mapping[str, Json]) -> None:
+        """``run.json``: what this run was made of (engine, images, versions, limits)."""
+        self._write(self.path / "run.json", self.redactor.dumps(dict(info), indent=2) + "\n")
+
+    def write_case(self, result: CaseResult, case: EvalCase, suite: Suite) -> Path:
+        """Write the test's folder, then its row. Returns the folder.
+
+        Raises SandboxError when the disk does not take it; rows written before stay readable.
+        """
+        with self._mutex:
+            directory = self._case_dir(result)
+        try:
+            directory.mkdir(parents=True)
+            relative = directory.relative_to(self.path).as_posix()
+            names = casefiles.write(
+                directory,
+                result,
+                case,
+                suite,
+                self.redactor,
+                run_id=self.path.name,
+                experiment=self.experiment,
+            )
+            paths = {key: f"{relative}/{name}" for key, name in names.items()}
+            paths["artifact_dir"] = relative
+            row = rows.row(result, case, paths, experiment=self.experiment, engine=self.engine)
+            line = self.redactor.dumps(row).encode("ascii") + b"\n"
+            with self._mutex:
+                files.append_line(self.path / INDEX, line)
+                self._aggregate.add(result, suite)
+        except OSError as error:
+            raise _disk_error(self.path, error) from error
+        return directory
+
+    def _case_dir(self, result: CaseResult) -> Path:
+        suite = result.suite
+        if suite not in self._suite_dirs:
+            self._suite_dirs[suite] = self.path / self._suites.take(slug(suite, fallback="suite"))
+            self._case_names[suite] = UniqueNames()
+        name = slug(result.case_id, fallback="test")
+        if self.matrix:
+            name += f"--{slug(result.target, fallback='target')}"
+        if result.trial:
+            name += f"--trial-{result.trial}"
+        return self._suite_dirs[suite] / self._case_names[suite].take(name)
+
+    # -- at the end -------------------------------------------------------------------------------------
+    def finish(self, *, planned: int | None = None) -> None:
+        """Write benchmark.json and timing.json over the rows so far; may be called again.
+
+        ``planned``: number of tests that were to run, where an interrupt left some out."""
+        with self._mutex:
+            benchmark = self._aggregate.benchmark(planned)
+            timing = self._aggregate.timing()
+        self._write(self.path / "benchmark.json", self.redactor.dumps(benchmark, indent=2) + "\n")
+        self._write(self.path / "timing.json", self.redactor.dumps(timing, indent=2) + "\n")
+
+    def close(self) -> None:
+        """Give up the lock."""
+        if self._lock_fd >= 0:
+            os.close(self._lock_fd)
+            self._lock_fd = -1
+
+    def _write(self, path: Path, text: str) -> None:
+        try:
+            files.write_file(path, text.encode("utf-8", "backslashreplace"))
+        except OSError as error:
+            raise _disk_error(self.path, error) from error
+
+    def __enter__(self) -> RunFolder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _lock(path: Path) -> int:
+    """An exclusive lock on the folder that ends with this process."""
+    fd = os.open(path / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        raise _refusal(f"{path} is in use: another run writes its results there") from None
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _create_index(path: Path) -> None:
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    except FileExistsError:
+        raise _refusal(f"{path.parent} holds the results of another run ({path.name} exists)") from None
+    os.close(fd)
+
+
+def _refusal(message: str) -> InputError:
+    return InputError([Problem(message=message, field="--output", hint="name a folder that is new or empty")])
+
+
+def _disk_error(path: Path, error: OSError) -> SandboxError:
+    return SandboxError(
+        f"cannot write results below {path}: {error.strerror or error}",
+        hint="make room or choose another folder with --output; the rows written so far are complete",
+    )

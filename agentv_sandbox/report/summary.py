@@ -1,0 +1,180 @@
+"""The last word of a run: a table of all tests, why each failure failed, totals, and the exit status."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Sequence
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from agentv_sandbox.logs import safe_name, safe_text
+from agentv_sandbox.models.case import CaseResult, GraderResult
+from agentv_sandbox.report.redact import Redactor
+
+MAX_REASON = 400
+MAX_REASONS = 3
+WORD = {"ok": "pass", "quality_failure": "FAIL", "execution_error": "ERROR"}
+STYLE = {"ok": "green", "quality_failure": "red", "execution_error": "bold yellow"}
+
+EXIT_OK, EXIT_FAILED, EXIT_ERROR = 0, 1, 3
+
+
+def exit_code(results: Sequence[CaseResult]) -> int:
+    """0 all at or above their threshold, 1 at least one below, 3 at least one execution error (3 wins)."""
+    statuses = {result.status for result in results}
+    if "execution_error" in statuses:
+        return EXIT_ERROR
+    return EXIT_FAILED if "quality_failure" in statuses else EXIT_OK
+
+
+def verdict_line(results: Sequence[CaseResult]) -> str:
+    """AgentV's last line. The mean leaves execution errors out; the verdict agrees with ``exit_code``."""
+    graded = [result for result in results if result.status != "execution_error"]
+    if not graded:
+        return (
+            f"RESULT: ERROR  (all {len(results)} test(s) had execution errors — no evaluation was performed)"
+        )
+    word = {EXIT_OK: "PASS", EXIT_FAILED: "FAIL", EXIT_ERROR: "ERROR"}[exit_code(results)]
+    passed = sum(1 for result in results if result.status == "ok")
+    mean = statistics.fmean(result.score for result in graded)
+    thresholds = {result.threshold for result in results}
+    goal = f">= {_percent(thresholds.pop())}" if len(thresholds) == 1 else "at or above their thresholds"
+    return f"RESULT: {word}  ({passed}/{len(results)} scored {goal}, mean: {_percent(mean)})"
+
+
+def reasons(result: CaseResult) -> list[str]:
+    """Why this test is not a pass, most telling first; empty for a pass. One line each, safe to print."""
+    if result.status == "ok":
+        return []
+    found = []
+    if result.failure is not None:
+        found.append(f"{result.failure.stage}: {result.failure.message} ({result.failure.code})")
+    worst_first = sorted(result.scores, key=lambda grader: grader.score)
+    for grader in worst_first:
+        found += [f"{grader.name}: {line}" for line in _grader_reasons(grader)]
+    if not found:
+        found.append(f"score {result.score:.2f} is below the threshold {result.threshold:.2f}")
+    shown = [_one_line(reason) for reason in found[:MAX_REASONS]]
+    if len(found) > MAX_REASONS:
+        shown.append(f"… and {len(found) - MAX_REASONS} more")
+    return shown
+
+
+def _grader_reasons(grader: GraderResult) -> Iterator[str]:
+    if grader.error is not None:
+        yield grader.error
+        return
+    failed = [a for a in grader.assertions if not a.passed]
+    for assertion in failed:
+        yield f"{assertion.text} — {assertion.evidence}" if assertion.evidence else assertion.text
+    if not failed and grader.verdict != "pass":
+        yield grader.reasoning or f"score {grader.score:.2f}, verdict {grader.verdict}"
+
+
+def _one_line(text: str) -> str:
+    return safe_text(" ".join(text.split()), limit=MAX_REASON, keep=frozenset())
+
+
+def summary(
+    results: Sequence[CaseResult],
+    console: Console,
+    *,
+    redactor: Redactor | None = None,
+    folder: str = "",
+    seconds: float = 0.0,
+) -> None:
+    """Print the table, the reasons, the totals and the verdict line to ``console``.
+
+    ``folder``: where the results are; ``seconds``: wall time of the run.
+    """
+    hide = (redactor or Redactor()).text
+    if not results:
+        console.print(Text("No tests were run."))
+        return
+    console.print(_table(results))
+    for result in results:
+        lines = reasons(result)
+        if lines:
+            console.print(_reason_block(result, [hide(line) for line in lines]))
+    console.print(Text(_totals(results, seconds)))
+    if folder:
+        console.print(Text(f"Results: {safe_name(folder)}"), soft_wrap=True)
+    style = {EXIT_OK: "bold green", EXIT_FAILED: "bold red", EXIT_ERROR: "bold yellow"}[exit_code(results)]
+    console.print(Text(verdict_line(results), style=style), soft_wrap=True)
+
+
+def case_label(result: CaseResult) -> str:
+    """Id and trial of a test as one printable line."""
+    label = safe_name(result.case_id)
+    return f"{label} (trial {result.trial})" if result.trial else label
+
+
+def _table(results: Sequence[CaseResult]) -> Table:
+    many_suites = len({result.suite for result in results}) > 1
+    many_targets = len({result.target for result in results}) > 1
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=None)
+    if many_suites:
+        table.add_column("suite", overflow="fold")
+    table.add_column("test", overflow="fold")
+    if many_targets:
+        table.add_column("target", overflow="fold")
+    table.add_column("score", justify="right")
+    table.add_column("verdict")
+    table.add_column("seconds", justify="right")
+    table.add_column("graders", overflow="fold")
+    for result in results:
+        cells = [Text(safe_name(result.suite))] if many_suites else []
+        cells.append(Text(case_label(result)))
+        if many_targets:
+            cells.append(Text(safe_name(result.target)))
+        cells += [
+            Text("-" if result.status == "execution_error" else f"{result.score:.2f}"),
+            Text(WORD[result.status], style=STYLE[result.status]),
+            Text(f"{result.duration_ms / 1000:.1f}"),
+            _grader_marks(result),
+        ]
+        table.add_row(*cells)
+    return table
+
+
+def _grader_marks(result: CaseResult) -> Text:
+    """``name ✓`` for a passed grader, else its score: what decided the test, at a glance."""
+    marks = Text()
+    for grader in result.scores:
+        if marks:
+            marks.append("  ")
+        marks.append(safe_text(grader.name, limit=40, keep=frozenset()) + " ")
+        if grader.error is not None or grader.verdict == "skip":
+            marks.append("error", style="yellow")
+        elif grader.verdict == "pass":
+            marks.append("✓", style="green")
+        else:
+            marks.append(f"✗ {grader.score:.2f}", style="red")
+    return marks
+
+
+def _reason_block(result: CaseResult, lines: Sequence[str]) -> Text:
+    text = Text(f"{WORD[result.status]} {case_label(result)}\n", style=STYLE[result.status])
+    for line in lines:
+        text.append(f"    {line}\n", style="default")
+    return text
+
+
+def _totals(results: Sequence[CaseResult], seconds: float) -> str:
+    count = {status: sum(1 for r in results if r.status == status) for status in WORD}
+    parts = [
+        f"{len(results)} tests",
+        f"{count['ok']} passed",
+        f"{count['quality_failure']} failed",
+        f"{count['execution_error']} execution errors",
+    ]
+    if seconds:
+        parts.append(f"{seconds:.1f} s")
+    return ", ".join(parts)
+
+
+def _percent(fraction: float) -> str:
+    return f"{fraction * 100:.0f}%"

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import io
+import os
+import pty
+
+import pytest
+from made_results import make_error, make_result
+from rich.console import Console
+
+from agentv_sandbox.report.progress import Progress
+from agentv_sandbox.report.redact import Redactor
+
+ESC = "\x1b"
+
+
+def events(progress: Progress, label: str = "q1") -> None:
+    progress.on_event("run.started", total=2, workers=4)
+    progress.on_event("image.fetch", name="poppler-utils_22.12.deb", size_bytes=1_240_000, seconds=0.42)
+    progress.on_event("image.install", names=["jq", "pillow"], seconds=12.0)
+    progress.on_event("image.check")
+    progress.on_event("image.ready", image="sha256:12", seconds=14.0)
+    progress.on_event("case.started", case_id=label, suite="reports", target="agent", trial=0)
+    progress.on_event("case.stage", case_id=label, suite="reports", target="agent", trial=0, stage="grade")
+    progress.on_event("case.finished", result=make_result(label))
+    progress.on_event("case.finished", result=make_error("q9", "no \x1b[2J hunter2-hunter2"))
+    progress.on_event("run.finished", folder="/runs/1")
+    progress.on_event("surprise", anything=object())
+
+
+def test_plain_lines_one_an_event_without_control_codes() -> None:
+    stream = io.StringIO()
+    with Progress(
+        Console(file=stream, force_terminal=False, width=40), redactor=Redactor(["hunter2-hunter2"])
+    ) as p:
+        events(p)
+    lines = stream.getvalue().rstrip("\n").split("\n")
+    assert lines[:9] == [
+        "running 2 total  4 workers",
+        "image fetch poppler-utils_22.12.deb  1 MB  0.4 s",
+        "image install jq, pillow  12.0 s",
+        "image check",
+        "image ready sha256:12  14.0 s",
+        "start q1 · agent",
+        "pass  [1/2] q1  1.00  2.0 s",
+        "ERROR [2/2] q9  2.0 s  agent: no \\x1b[2J [redacted] (provider_error)",
+        "run.finished /runs/1",
+    ]
+    assert len(lines) == 10 and ESC not in stream.getvalue()
+
+
+def test_live_display_shows_what_is_running() -> None:
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=True, width=80, height=20)
+    with Progress(console) as progress:
+        progress.on_event("run.started", total=3, workers=2)
+        progress.on_event("case.started", case_id="a", suite="s", target="t", trial=0)
+        progress.on_event("case.stage", case_id="a", suite="s", target="t", trial=0, stage="agent")
+        progress.on_event("case.started", case_id="b", suite="s", target="t", trial=2)
+        progress.on_event("case.finished", result=make_result("c", 0.1))
+        with console.capture() as capture:
+            console.print(progress._render())
+    shown = capture.get()
+    for part in ("a · t", "agent", "b (trial 2) · t", "1/3 tests", "1 FAIL"):
+        assert part in shown
+    assert "c" in stream.getvalue()
+
+
+@pytest.mark.parametrize("label", ["\x1b]0;owned\x07", "\u202eevil", "\x9b31m", "a\nb\rc"])
+def test_a_terminal_gets_no_sequence_from_a_name(label: str) -> None:
+    main, side = pty.openpty()
+    with os.fdopen(side, "w") as terminal:
+        console = Console(file=terminal, width=80, color_system=None, force_terminal=True)
+        with Progress(console, live=False) as progress:
+            events(progress, label)
+        terminal.flush()
+        data = os.read(main, 65536).decode()
+    os.close(main)
+    assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(data)
+    assert all(line.count("\r") <= 1 for line in data.split("\n"))

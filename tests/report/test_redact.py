@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import base64
+import json
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentv_sandbox.report.redact import MASK, Redactor
+
+SECRET = 'sk-"live"/é+1234567890'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        SECRET,
+        json.dumps({"key": SECRET}),
+        json.dumps(json.dumps({"key": SECRET})),
+        "https://host/?key=" + quote(SECRET, safe=""),
+        SECRET.encode().hex(),
+        SECRET.encode().hex().upper(),
+        base64.b64encode(SECRET.encode()).decode(),
+        base64.urlsafe_b64encode(b"user:" + SECRET.encode()).decode(),
+    ],
+)
+def test_every_encoding_is_masked(text: str) -> None:
+    redactor = Redactor([SECRET])
+    for masked in (redactor.text(text), redactor.data(text.encode()).decode()):
+        assert MASK in masked
+        assert "1234567890" not in masked and base64.b64encode(b"1234567890").decode()[2:-4] not in masked
+    assert redactor.finds(text.encode())
+
+
+@given(st.binary(max_size=20), st.binary(max_size=20))
+def test_base64_of_a_longer_text_is_masked_at_every_alignment(before: bytes, after: bytes) -> None:
+    encoded = base64.b64encode(before + SECRET.encode() + after)
+    assert MASK.encode() in Redactor([SECRET]).data(encoded)
+
+
+@given(st.text(max_size=60))
+def test_text_without_the_secret_is_unchanged(text: str) -> None:
+    assert Redactor([SECRET]).text(text) == text
+
+
+def test_a_secret_inside_a_longer_one_leaves_nothing() -> None:
+    assert Redactor(["abcd", "abcd-efgh"]).text("x abcd-efgh y abcd") == f"x {MASK} y {MASK}"
+
+
+def test_short_and_empty_values_blank_nothing() -> None:
+    assert Redactor(["", "a", "12", "  "]).text("a 12") == "a 12"
+
+
+def test_tree_masks_keys_and_json_in_json() -> None:
+    redactor = Redactor([SECRET])
+    text = redactor.dumps({SECRET: [{"args": json.dumps({"k": SECRET})}]})
+    assert "1234567890" not in text and json.loads(text) == {MASK: [{"args": f'{{"k": "{MASK}"}}'}]}

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+
+import pytest
+from made_results import make_error, make_grader, make_result
+from rich.console import Console
+
+from agentv_sandbox.models.case import Assertion, CaseResult
+from agentv_sandbox.report.redact import Redactor
+from agentv_sandbox.report.summary import exit_code, reasons, summary, verdict_line
+
+PASS, FAIL, ERROR = make_result("good"), make_result("bad", 0.25), make_error("broken")
+
+
+def printed(results: Sequence[CaseResult], *, width: int = 100, secrets: tuple[str, ...] = ()) -> str:
+    stream = io.StringIO()
+    console = Console(file=stream, width=width, force_terminal=False)
+    summary(results, console, redactor=Redactor(secrets), folder="/runs/1", seconds=3.2)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("results", "code", "line"),
+    [
+        ([PASS, PASS], 0, "RESULT: PASS  (2/2 scored >= 80%, mean: 100%)"),
+        ([PASS, FAIL], 1, "RESULT: FAIL  (1/2 scored >= 80%, mean: 62%)"),
+        ([PASS, ERROR], 3, "RESULT: ERROR  (1/2 scored >= 80%, mean: 100%)"),
+        ([PASS, FAIL, ERROR], 3, "RESULT: ERROR  (1/3 scored >= 80%, mean: 62%)"),
+        ([ERROR], 3, "RESULT: ERROR  (all 1 test(s) had execution errors — no evaluation was performed)"),
+        (
+            [PASS, make_result("low", 0.5, threshold=0.4, status="ok")],
+            0,
+            "RESULT: PASS  (2/2 scored at or above their thresholds, mean: 75%)",
+        ),
+    ],
+)
+def test_exit_code_and_last_line_agree(results: list[CaseResult], code: int, line: str) -> None:
+    assert exit_code(results) == code
+    assert verdict_line(results) == line
+    assert printed(results).rstrip().split("\n")[-1] == line
+
+
+def test_no_results_is_not_a_failure_of_the_summary() -> None:
+    assert exit_code([]) == 0
+    assert printed([]) == "No tests were run.\n"
+
+
+def test_table_shows_every_test_and_the_reason_of_every_failure() -> None:
+    text = printed([PASS, FAIL, ERROR])
+    for word in (
+        "good",
+        "bad",
+        "broken",
+        "1.00",
+        "0.25",
+        "pass",
+        "FAIL",
+        "ERROR",
+        "totals ✓",
+        "totals ✗ 0.25",
+    ):
+        assert word in text
+    assert "totals: totals holds — cell B7" in text
+    assert "agent: the agent timed out after 3 s (provider_error)" in text
+    assert "3 tests, 1 passed, 1 failed, 1 execution errors, 3.2 s" in text
+
+
+def test_reasons_are_the_failed_assertions_worst_grader_first() -> None:
+    two = (Assertion(text="a", passed=True), Assertion(text="b", passed=False))
+    result = make_result(
+        score=0.5,
+        scores=(
+            make_grader("half", 0.5, assertions=two),
+            make_grader("crash", 0.0, error="exited with code 2", assertions=()),
+            make_grader("silent", 0.3, assertions=()),
+        ),
+    )
+    assert reasons(result) == [
+        "crash: exited with code 2",
+        "silent: score 0.30, verdict fail",
+        "half: b",
+    ]
+
+
+def test_many_reasons_are_counted_not_listed() -> None:
+    result = make_result(score=0.0, scores=tuple(make_grader(f"g{n}", 0.0) for n in range(9)))
+    assert reasons(result)[-1] == "… and 6 more"
+
+
+def test_markup_and_control_sequences_are_text() -> None:
+    hostile = "[bold]x[/nope] \x1b[31mred\x1b[0m \u202eevil"
+    result = make_result(hostile, 0.0, scores=(make_grader(hostile, 0.0),), target=hostile)
+    text = printed([result, make_error("e", hostile)], width=400)
+    assert "\x1b" not in text and "\u202e" not in text
+    assert "[bold]x[/nope]" in text and "\\x1b[31mred" in text and "\\u202eevil" in text
+
+
+def test_secrets_are_masked() -> None:
+    text = printed([make_error("e", "cannot log in with hunter2-hunter2")], secrets=("hunter2-hunter2",))
+    assert "hunter2" not in text and "[redacted]" in text
