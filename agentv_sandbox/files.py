@@ -8,17 +8,22 @@ from __future__ import annotations
 
 import hashlib
 import os
+import posixpath
+import re
 import tempfile
-import unicodedata
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
+from urllib.parse import unquote, urlsplit
 
 from agentv_sandbox.logs import safe_name
 from agentv_sandbox.models.case import Blob, OutputFile
 from agentv_sandbox.models.suite import Json, Message
 from agentv_sandbox.sandbox import StagedFile
 
+WORKSPACE = "/workspace"
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _ZEROS = bytes(1 << 20)
 _BLOCK = 4096
 
@@ -122,6 +127,20 @@ def answer_text(messages: Sequence[Message]) -> str:
     return content or ""
 
 
+def container_meaning(path: str) -> str | None:
+    """The absolute path that an agent's ``path`` stands for inside its container, as text only: nothing is
+    opened or resolved. None when it has a scheme other than ``file``."""
+    if path.startswith("file://"):
+        path = unquote(urlsplit(path).path, errors="surrogateescape")
+    elif _SCHEME.match(path):
+        return None
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:  # a lone surrogate that no file name can hold
+        path = path.encode("utf-8", "replace").decode()
+    return posixpath.normpath(posixpath.join(WORKSPACE, path))
+
+
 def container_name(path: str) -> str:
     """A file name for ``path`` that is safe to have: its last part where that is ordinary."""
     name = path.replace("\\", "/").rstrip("/").rpartition("/")[2]
@@ -154,13 +173,3 @@ def excerpt(text: str, *, limit: int, what: str) -> str:
     end = text.rfind("\n", 0, limit) + 1 or limit
     left = text.count("\n", end)
     return f"{text[:end]}... ({what} cut: {len(text) - end} more characters on {left} lines)"
-
-
-_JS_SPACE = "\t\n\v\f\r\ufeff" + "".join(
-    chr(c) for c in range(0x3001) if unicodedata.category(chr(c)) in ("Zs", "Zl", "Zp")
-)
-
-
-def trim(text: str) -> str:
-    """JavaScript's ``trim``, so that texts are AgentV's to the byte."""
-    return text.strip(_JS_SPACE)

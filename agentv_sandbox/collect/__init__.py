@@ -16,9 +16,9 @@ from importlib import resources
 from agentv_sandbox.collect.answer import answer_files, declared_files
 from agentv_sandbox.collect.baseline import Baseline
 from agentv_sandbox.collect.diff import AsText, DiffLimits, difference, quoted
-from agentv_sandbox.collect.frames import WORKSPACE, BrokenStreamError, FrameReader
+from agentv_sandbox.collect.frames import BrokenStreamError, FrameReader
 from agentv_sandbox.errors import SandboxError
-from agentv_sandbox.files import BlobStore, answer_text
+from agentv_sandbox.files import WORKSPACE, BlobStore, answer_text
 from agentv_sandbox.logs import safe_name
 from agentv_sandbox.models.case import (
     AgentResponse,
@@ -33,7 +33,7 @@ from agentv_sandbox.models.container import Limits, Mount
 from agentv_sandbox.models.suite import Json
 from agentv_sandbox.sandbox import Role, Sandbox
 
-__all__ = ["Baseline", "CollectLimits", "Collected", "assemble", "collect", "gather", "output_manifest"]
+__all__ = ["Baseline", "CollectLimits", "Collected", "assemble", "collect", "gather"]
 
 _GENERATED = frozenset(
     {"node_modules", "__pycache__", ".venv", ".tox", ".mypy_cache", ".pytest_cache", ".ruff_cache"}
@@ -217,20 +217,3 @@ def _kept(file: OutputFile, baseline: Baseline, store: BlobStore) -> OutputFile:
     if data is None:
         return replace(file, blob=None, refused="not collected: the staged file is gone")
     return replace(file, blob=store.put(data))
-
-
-def output_manifest(output: CaseOutput) -> Json:
-    """What a case left, as JSON: each collected path with its hash, the answer's files, what was left out."""
-    return {
-        "workspace": [
-            {"path": quoted(e.path), "kind": e.kind, "mode": f"{e.mode:o}"}
-            | ({"sha256": e.sha256, "size": e.size} if e.kind == "file" else {"link": quoted(e.link)})
-            for _path, e in sorted(output.manifest.items())
-        ],
-        "files": [
-            {"path": f.path, "media_type": f.media_type, "declared": f.declared}
-            | ({"sha256": f.blob.sha256, "size": f.blob.size} if f.blob else {"refused": f.refused})
-            for f in output.files
-        ],
-        "skipped": [{"path": row.path, "reason": row.reason} for row in output.skipped],
-    }

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import os
-import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from urllib.parse import unquote, urlsplit
 
-from agentv_sandbox.collect.frames import WORKSPACE
-from agentv_sandbox.files import final_content
+from agentv_sandbox.files import WORKSPACE, container_meaning, final_content
 from agentv_sandbox.logs import safe_name
 from agentv_sandbox.models import media
 from agentv_sandbox.models.case import Blob, FileEntry, OutputFile, Skipped
 from agentv_sandbox.models.suite import Message
 
 REMOTE = "remote file paths are not supported for preprocessing"
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _MAX_DECLARED = 100
 
 Roots = Mapping[str, Mapping[bytes, FileEntry]]
@@ -39,7 +35,7 @@ def answer_files(messages: Sequence[Message], roots: Roots, left_out: Mapping[st
 
 
 def _resolve(path: str, media_type: str, roots: Roots, left_out: Mapping[str, str]) -> OutputFile:
-    place = container_path_of(path)
+    place = container_meaning(path)
     if place is None:
         return OutputFile(path=path, media_type=media_type, refused=REMOTE)
     for root, entries in roots.items():
@@ -65,19 +61,6 @@ def _why(place: str, below: bytes, entries: Mapping[bytes, FileEntry], left_out:
     if any(path.startswith(below + b"/") for path in entries):
         return "EISDIR: illegal operation on a directory, read"
     return f"ENOENT: no such file or directory, open '{place}'"
-
-
-def container_path_of(path: str) -> str | None:
-    """The absolute path that ``path`` means inside a container, as text only; None for another scheme."""
-    if path.startswith("file://"):
-        path = unquote(urlsplit(path).path, errors="surrogateescape")
-    elif _SCHEME.match(path):
-        return None
-    try:
-        os.fsencode(path)
-    except UnicodeEncodeError:
-        path = path.encode("utf-8", "replace").decode()
-    return posixpath.normpath(posixpath.join(WORKSPACE, path))
 
 
 def declared_files(

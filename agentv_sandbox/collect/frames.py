@@ -8,14 +8,13 @@ import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from agentv_sandbox.files import BlobStore, BlobWriter
+from agentv_sandbox.files import WORKSPACE, BlobStore, BlobWriter
 from agentv_sandbox.logs import safe_name
 from agentv_sandbox.models.case import FileEntry, Skipped
 from agentv_sandbox.models.suite import Json
 
 _HEADER = struct.Struct(">cI")
 _MAX_RECORD = 1 << 20
-WORKSPACE = "/workspace"
 _NAMED_PER_REASON = 100
 """So many left-out paths are named for one reason; the rest is counted."""
 

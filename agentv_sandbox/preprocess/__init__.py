@@ -1,0 +1,224 @@
+"""ContentFile -> text, so that an LLM grader can read what an agent produced.
+
+A command that the suite names for the file's media type runs in a container of its own, without network, once
+for each distinct content; every other file is read as UTF-8. What cannot be read becomes a warning line of the
+prompt and a note in the grader's result, never a failed run.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+from agentv_sandbox.files import BlobStore, container_meaning, final_content
+from agentv_sandbox.graders.javascript import trim
+from agentv_sandbox.logs import safe_name
+from agentv_sandbox.models import media
+from agentv_sandbox.models.case import (
+    AnswerImage,
+    Blob,
+    Candidate,
+    CaseOutput,
+    FileEntry,
+    OutputFile,
+    PreprocessingNote,
+)
+from agentv_sandbox.models.container import ExecResult
+from agentv_sandbox.models.suite import Json, PreprocessorSpec
+from agentv_sandbox.preprocess.runner import FileRunner
+
+UNREADABLE = "default UTF-8 read produced binary or invalid text; configure a preprocessor"
+_WORKSPACE_PREFIX = "/workspace/"
+_STDERR_CHARS = 2000
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextLimits:
+    read_bytes: int = 1 << 20
+    """Of a file that is read as it is."""
+    image_bytes: int = 8 << 20
+    """Larger images are not attached."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Text:
+    """A file as text, or why there is none. Both when only a part was read."""
+
+    text: str | None = None
+    reason: str = ""
+    stderr: str = ""
+
+
+@dataclass
+class _Parts:
+    texts: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    notes: list[PreprocessingNote] = field(default_factory=list)
+    images: list[AnswerImage] = field(default_factory=list)
+
+    def file(self, file: OutputFile, got: _Text) -> None:
+        path = safe_name(file.path)
+        if got.text is not None:
+            self.texts.append(f"[[ file: {path} ]]\n{got.text}")
+        if got.reason:
+            kind = safe_name(file.media_type)
+            self.warnings.append(f"[file preprocessing warning] {path} ({kind}): {got.reason}")
+            self.notes.append(
+                PreprocessingNote(
+                    path=file.path, media_type=file.media_type, reason=got.reason, stderr=got.stderr
+                )
+            )
+
+
+class Preprocessors:
+    """Shared by all cases of a run: each pair of content and command runs once, whoever asks."""
+
+    def __init__(self, runner: FileRunner, store: BlobStore, limits: TextLimits | None = None) -> None:
+        self._runner = runner
+        self._store = store
+        self._limits = limits or TextLimits()
+        self._lock = threading.Lock()
+        self._done: dict[tuple[str, tuple[str, ...]], Future[_Text]] = {}
+
+    def candidate(self, output: CaseOutput, specs: Sequence[PreprocessorSpec]) -> Candidate:
+        """The answer with its files as text, as the grader that ``specs`` belong to sees it."""
+        commands = {spec.media_type: spec.command for spec in specs}
+        parts = _Parts()
+        content = final_content(output.messages)
+        named = iter([file for file in output.files if not file.declared])
+        if isinstance(content, str):
+            parts.texts.append(content)
+        for block in content if isinstance(content, list) else ():
+            if block["type"] == "text":
+                parts.texts.append(block["text"])
+            elif block["type"] == "file":
+                if (file := next(named, None)) is not None:
+                    parts.file(file, self._text(file, commands))
+            else:
+                self._image(block, output, parts)
+        for file in output.files:
+            if file.declared:
+                parts.file(file, self._text(file, commands))
+        text = "\n".join([*filter(None, parts.texts), *parts.warnings])
+        return Candidate(text=text, notes=tuple(parts.notes), images=tuple(parts.images))
+
+    def as_text(self, specs: Sequence[PreprocessorSpec]) -> Callable[[FileEntry, bytes], str | None]:
+        """For the difference: a workspace file as text when one of ``specs`` is for its kind, else None."""
+        commands = {spec.media_type: spec.command for spec in specs}
+
+        def convert(entry: FileEntry, data: bytes) -> str | None:
+            name = entry.path.decode("utf-8", "replace")
+            kind = media.of_name(name)
+            command = commands.get(kind)
+            if command is None:
+                return None
+            file = OutputFile(path=name, media_type=kind, blob=self._store.put(data))
+            return self._converted(file, file.blob, command).text if file.blob else None
+
+        return convert
+
+    def _text(self, file: OutputFile, commands: Mapping[str, tuple[str, ...]]) -> _Text:
+        if file.blob is None:
+            return _Text(reason=file.refused or "not collected")
+        command = commands.get(media.normalise(file.media_type))
+        return self._read(file.blob) if command is None else self._converted(file, file.blob, command)
+
+    def _read(self, blob: Blob) -> _Text:
+        limit = self._limits.read_bytes
+        data = self._store.read(blob, limit=limit)
+        if blob.size > limit:
+            data = data[: _last_whole_character(data)]
+        text = data.decode("utf-8", "replace").replace("\r\n", "\n")
+        if "\0" in text or "\ufffd" in text:
+            return _Text(reason=UNREADABLE)
+        cut = f"only the first {len(data)} of {blob.size} bytes were read" if blob.size > limit else ""
+        return _Text(text=text, reason=cut)
+
+    def _converted(self, file: OutputFile, blob: Blob, command: tuple[str, ...]) -> _Text:
+        key = (blob.sha256, command)
+        with self._lock:
+            future = self._done.get(key)
+            mine = future is None
+            if future is None:
+                future = self._done[key] = Future()
+        if mine:
+            try:
+                future.set_result(self._run(file, command))
+            except BaseException as error:
+                with self._lock:
+                    del self._done[key]  # the engine failed, not the command: another case may try again
+                future.set_exception(error)
+                raise
+        return future.result()
+
+    def _run(self, file: OutputFile, command: tuple[str, ...]) -> _Text:
+        def stdin_for(path: str) -> bytes:
+            request = {"path": path, "original_path": file.path, "media_type": file.media_type}
+            return json.dumps(request, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")
+
+        return _outcome(self._runner.run(command, file, stdin_for))
+
+    def _image(self, block: Mapping[str, Json], output: CaseOutput, parts: _Parts) -> None:
+        source, kind = block["source"], block["media_type"]
+        if source.startswith(("data:", "http://", "https://")):
+            parts.images.append(AnswerImage(media_type=kind, source=source))
+            return
+        entry = _workspace_entry(source, output.manifest)
+        blob = Blob(sha256=entry.sha256, size=entry.size) if entry else None
+        if blob is None or not self._store.path(blob).is_file() or blob.size > self._limits.image_bytes:
+            reason = "image not collected" if blob is None else "image not attached: too large or not changed"
+            parts.notes.append(PreprocessingNote(path=source[:500], media_type=kind, reason=reason))
+            return
+        data = base64.b64encode(self._store.read(blob)).decode("ascii")
+        parts.images.append(AnswerImage(media_type=kind, source=f"data:{kind};base64,{data}"))
+
+
+def _workspace_entry(path: str, manifest: Mapping[bytes, FileEntry]) -> FileEntry | None:
+    place = container_meaning(path)
+    if place is None or not place.startswith(_WORKSPACE_PREFIX):
+        return None
+    entry = manifest.get(place.removeprefix(_WORKSPACE_PREFIX).encode("utf-8", "surrogateescape"))
+    return entry if entry is not None and entry.kind == "file" else None
+
+
+def _outcome(ran: ExecResult) -> _Text:
+    """What a preprocessor's run amounts to. A run that did not end by itself with exit code 0 gave nothing."""
+    stderr = trim(ran.stderr.decode("utf-8", "replace"))
+    if len(stderr) > _STDERR_CHARS:
+        stderr = f"...(truncated, last {_STDERR_CHARS} chars)\n{stderr[-_STDERR_CHARS:]}"
+    match ran.outcome:
+        case "exited" if ran.exit_code == 0:
+            return _Text(text=trim(ran.stdout.decode("utf-8", "replace")), reason=_defects(ran), stderr="")
+        case "exited":
+            reason = stderr or f"preprocessor exited with code {ran.exit_code}"
+        case "timeout":
+            reason = f"preprocessor timed out after {ran.duration_s:.0f} s"
+        case "oom":
+            reason = "preprocessor ran out of memory"
+        case "flood":
+            reason = f"preprocessor printed more than allowed ({ran.stdout_total + ran.stderr_total} bytes)"
+        case _:
+            reason = f"preprocessor did not end by itself ({ran.outcome})"
+    return _Text(reason=reason, stderr=stderr)
+
+
+def _defects(ran: ExecResult) -> str:
+    if ran.stdout_total > len(ran.stdout):
+        return f"preprocessor output was cut: {len(ran.stdout)} of {ran.stdout_total} bytes kept, its middle is missing"
+    return ""
+
+
+def _last_whole_character(data: bytes) -> int:
+    """Length of ``data`` without a UTF-8 character that its end cuts."""
+    for back in range(1, min(4, len(data)) + 1):
+        byte = data[-back]
+        if byte >= 0xC0:
+            needed = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+            return len(data) - back if needed > back else len(data)
+        if byte < 0x80:
+            break
+    return len(data)

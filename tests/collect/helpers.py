@@ -1,0 +1,85 @@
+"""An agent that leaves files: a shell script in a real AGENT container, then the real collector."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentv_sandbox.collect import Baseline, CollectLimits, collect
+from agentv_sandbox.files import BlobStore
+from agentv_sandbox.models.case import AgentResponse, CaseOutput
+from agentv_sandbox.models.container import ExecResult, Mount
+from agentv_sandbox.models.suite import Json, Message
+from agentv_sandbox.sandbox import Role, Sandbox, StagedFile, VolumeSet, VolumeSpec
+
+
+def says(*blocks: Json) -> tuple[Message, ...]:
+    return ({"role": "assistant", "content": list(blocks)},)
+
+
+def file_block(path: str, media_type: str = "text/plain") -> Json:
+    return {"type": "file", "media_type": media_type, "path": path}
+
+
+@dataclass(frozen=True)
+class Place:
+    """A workspace and an output folder that belong to one uid."""
+
+    volumes: VolumeSet
+    uid: int
+
+    def mounts(self, *, read_only: bool = True) -> list[Mount]:
+        return [
+            self.volumes.mount("workspace", "/workspace", read_only=read_only),
+            self.volumes.mount("output", "/output", read_only=read_only),
+        ]
+
+
+@contextmanager
+def workspace(
+    sandbox: Sandbox, staged: Sequence[StagedFile] = (), *, size: int = 256 << 20, inodes: int = 20_000
+) -> Iterator[Place]:
+    uid = sandbox.new_uid()
+    spec = VolumeSpec(size_bytes=size, inodes=inodes, uid=uid)
+    with sandbox.volumes(workspace=spec, output=VolumeSpec(uid=uid)) as volumes:
+        volumes.put("workspace", staged, uid=uid)
+        yield Place(volumes, uid)
+
+
+def agent(
+    sandbox: Sandbox, place: Place, script: str, *, interpreter: Sequence[str] = ("bash", "-ec")
+) -> ExecResult:
+    """Run ``script`` as an agent in the workspace; it must succeed."""
+    result = sandbox.run(
+        Role.AGENT,
+        [*interpreter, script],
+        image=sandbox.tool_image,
+        mounts=place.mounts(read_only=False),
+        workdir="/workspace",
+        uid=place.uid,
+    )
+    assert result.ok, result
+    return result
+
+
+def collected(
+    sandbox: Sandbox,
+    place: Place,
+    folder: Path,
+    *,
+    baseline: Baseline | None = Baseline(),  # noqa: B008 - frozen
+    messages: Sequence[Message] = (),
+    outputs: Sequence[str] = (),
+    limits: CollectLimits = CollectLimits(),  # noqa: B008 - frozen
+) -> CaseOutput:
+    return collect(
+        sandbox,
+        mounts=place.mounts(),
+        baseline=baseline,
+        store=BlobStore(folder),
+        response=AgentResponse(messages=tuple(messages)),
+        outputs=outputs,
+        limits=limits,
+    )
