@@ -1,0 +1,154 @@
+"""``code-grader``: a program in a fresh container reads the case on stdin and says the verdict on stdout."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from agentv_sandbox.graders import strict_json
+from agentv_sandbox.graders.base import GradeContext, GraderError, details_with, failed, options_of, result
+from agentv_sandbox.graders.javascript import trim, truthy
+from agentv_sandbox.graders.llm_proxy import LlmProxy
+from agentv_sandbox.graders.llm_target import choose_target, llm_targets
+from agentv_sandbox.graders.payload import code_payload
+from agentv_sandbox.models.case import Assertion, Candidate, GraderResult
+from agentv_sandbox.models.container import ExecResult
+from agentv_sandbox.models.graders import CodeGraderOptions
+from agentv_sandbox.models.suite import GraderSpec, Json
+
+STDERR_CHARS = 2000
+_VERDICT_KEY = re.compile(r'"(?:score|assertions)"\s*:')
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramVerdict:
+    """What a program's output says."""
+
+    score: float
+    assertions: tuple[Assertion, ...] = ()
+    details: Mapping[str, Json] | None = None
+
+
+class ProgramError(GraderError):
+    """The program did not give a verdict that can be relied on."""
+
+
+def grade(spec: GraderSpec, context: GradeContext) -> GraderResult:
+    options = options_of(spec, CodeGraderOptions)
+    candidate = Candidate(text=context.output.answer)
+    if options.preprocessed:
+        candidate = context.tools.candidate(spec)
+    payload = code_payload(context, answer=candidate.text, config=options.config)
+    proxy = None
+    if options.target is not None:
+        target = choose_target(context, None)
+        others = llm_targets(context)
+        proxy = LlmProxy(
+            target=target, others=others, ask=context.tools.llm, max_calls=options.target.max_calls
+        )
+    ran = context.tools.run(
+        options.command,
+        cwd=options.cwd,
+        stdin=payload.stdin,
+        timeout_s=options.timeout_s,
+        files=payload.files,
+        proxy=proxy,
+    )
+    graded = _graded(spec, ran, candidate)
+    if proxy is None:
+        return graded
+    return replace(graded, target=proxy.target.name, token_usage=proxy.token_usage, cost_usd=proxy.cost_usd)
+
+
+def _graded(spec: GraderSpec, ran: ExecResult, candidate: Candidate) -> GraderResult:
+    notes = details_with(None, candidate)
+    try:
+        verdict = read_verdict(ran)
+    except ProgramError as error:
+        return failed(spec, f"Code evaluator failed: {error.message}", details=notes)
+    return result(spec, verdict.score, verdict.assertions, details=details_with(verdict.details, candidate))
+
+
+def read_verdict(ran: ExecResult) -> ProgramVerdict:
+    """Exit code and output as a verdict. Raises ``ProgramError`` for everything that is not clearly one."""
+    check_ended(ran)
+    text = trim(ran.stdout.decode("utf-8", "replace"))
+    stderr = ran.stderr.decode("utf-8", "replace")
+    if ran.exit_code != 0 and (text.startswith(("{", "[")) or trim(stderr)):
+        raise ProgramError(exit_message(ran))
+    try:
+        document = strict_json.parse(text)
+    except json.JSONDecodeError:
+        document = None
+    except strict_json.AmbiguousJson as error:
+        raise ProgramError(f"ambiguous verdict: {error}") from None
+    if isinstance(document, dict):
+        return _protocol(document)
+    if _holds_verdict(text):
+        raise ProgramError(
+            "ambiguous verdict: stdout holds a JSON verdict among other output; "
+            f"print exactly one JSON object, or text alone: {text[:200]}"
+        )
+    passed = ran.exit_code == 0
+    assertion = Assertion(text=text or f"exit {ran.exit_code}", passed=passed)
+    return ProgramVerdict(score=float(passed), assertions=(assertion,))
+
+
+def check_ended(ran: ExecResult) -> None:
+    """Only a program that ended by itself, its output complete, has said anything."""
+    match ran.outcome:
+        case "timeout":
+            raise ProgramError(f"Process timed out after {ran.duration_s * 1000:.0f}ms")
+        case "oom":
+            raise ProgramError("Process was killed: out of memory")
+        case "flood":
+            raise ProgramError("Process was killed: it wrote more output than allowed")
+        case "cancelled" | "engine":
+            raise ProgramError(f"Process did not end by itself ({ran.outcome})")
+    if ran.stdout_total > len(ran.stdout):
+        raise ProgramError(f"output was cut: {ran.stdout_total} bytes on stdout, {len(ran.stdout)} kept")
+
+
+def exit_message(ran: ExecResult) -> str:
+    """AgentV's wording, with the tail of stderr."""
+    stderr = trim(ran.stderr.decode("utf-8", "replace"))
+    if len(stderr) > STDERR_CHARS:
+        stderr = f"...(truncated, last {STDERR_CHARS} chars)\n{stderr[-STDERR_CHARS:]}"
+    return f"Code evaluator exited with code {ran.exit_code}" + (f": {stderr}" if stderr else "")
+
+
+def read_assertions(value: Json) -> tuple[Assertion, ...]:
+    """The well-formed entries of an ``assertions`` list."""
+    entries: Sequence[Json] = value if isinstance(value, list) else []
+    return tuple(
+        Assertion(
+            text=entry["text"],
+            passed=truthy(entry.get("passed")),
+            evidence=entry["evidence"] if isinstance(entry.get("evidence"), str) else None,
+        )
+        for entry in entries
+        if isinstance(entry, dict) and isinstance(entry.get("text"), str)
+    )
+
+
+def _holds_verdict(text: str) -> bool:
+    """Whether a JSON verdict, whole or cut off, stands somewhere in ``text``. One pass over it."""
+    brace = text.find("{")
+    return brace >= 0 and _VERDICT_KEY.search(text, brace) is not None
+
+
+def _protocol(document: Mapping[str, Json]) -> ProgramVerdict:
+    assertions = read_assertions(document.get("assertions"))
+    if document.get("score") is not None:
+        try:
+            score = strict_json.score_of(document["score"])
+        except strict_json.AmbiguousJson as error:
+            raise ProgramError(f"ambiguous verdict: {error}") from None
+    else:
+        score = sum(a.passed for a in assertions) / len(assertions) if assertions else 0.0
+    details = document.get("details")
+    return ProgramVerdict(
+        score=score, assertions=assertions, details=details if isinstance(details, dict) else None
+    )

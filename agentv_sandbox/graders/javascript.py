@@ -1,0 +1,32 @@
+"""The few places where AgentV's meaning is JavaScript's and differs from Python's."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from agentv_sandbox.models.suite import Json
+
+_SPACE = (
+    "\t\n\v\f\r \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000\ufeff"
+)
+_NUMBER = re.compile(r"[+-]?(?:Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)")
+
+
+def trim(text: str) -> str:
+    """``String.prototype.trim``: a byte order mark is space, control characters are not."""
+    return text.strip(_SPACE)
+
+
+def truthy(value: Json) -> bool:
+    """Empty lists and objects are true; NaN is false."""
+    if isinstance(value, list | dict):
+        return True
+    return bool(value) and not (isinstance(value, float) and math.isnan(value))
+
+
+def parse_float(text: str) -> float | None:
+    """``parseFloat``: the number that ``text`` begins with; None for NaN."""
+    match = _NUMBER.match(trim(text))
+    return float(match[0].replace("Infinity", "inf")) if match else None

@@ -1,0 +1,244 @@
+"""``llm-grader``: a model judges the answer, freely or by rubrics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agentv_sandbox.errors import LlmError
+from agentv_sandbox.graders import prompts, replies, rubrics, shield, template
+from agentv_sandbox.graders.base import (
+    GradeContext,
+    GraderError,
+    details_with,
+    options_of,
+    result,
+    verdict_of,
+)
+from agentv_sandbox.graders.code import check_ended, exit_message
+from agentv_sandbox.graders.javascript import trim
+from agentv_sandbox.graders.llm_target import choose_target
+from agentv_sandbox.graders.payload import prompt_payload
+from agentv_sandbox.graders.replies import BadReply
+from agentv_sandbox.llm import LLM_PROVIDERS, LlmReply, LlmRequest
+from agentv_sandbox.models.case import Candidate, GraderResult, TokenUsage
+from agentv_sandbox.models.graders import LlmGraderOptions
+from agentv_sandbox.models.suite import GraderSpec, Json, Target
+
+ATTEMPTS = 3
+REPAIR_CHARS = 20_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mode:
+    """One of the three forms of judging."""
+
+    form: str
+    schema: Mapping[str, Json]
+    parse: Callable[[str], Any]
+
+
+FREEFORM = Mode(form=prompts.FREEFORM_FORM, schema=replies.schema_of_freeform(), parse=replies.parse_freeform)
+CHECKLIST = Mode(
+    form=prompts.CHECKLIST_FORM, schema=replies.schema_of_checklist(), parse=replies.parse_checklist
+)
+RANGES = Mode(form=prompts.RANGES_FORM, schema=replies.schema_of_ranges(), parse=replies.parse_ranges)
+
+
+@dataclass(kw_only=True)
+class Conversation:
+    """What was asked of the model and what it said, over all attempts."""
+
+    target: Target
+    request: LlmRequest
+    replies: list[LlmReply] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    def record(self) -> dict[str, Any]:
+        """The fields of a result that make the judgement repeatable."""
+        last = self.replies[-1] if self.replies else None
+        return {
+            "target": self.target.name,
+            "input": {
+                "user_prompt": self.request.user,
+                "system_prompt": self.request.system,
+                "target": self.target.name,
+                "request": last.request_json if last else None,
+                "replies": [reply.text for reply in self.replies],
+            },
+            "raw_reply": last.text if last else None,
+            "token_usage": _total_tokens(self.replies),
+            "cost_usd": _total_cost(self.replies),
+        }
+
+
+def grade(spec: GraderSpec, context: GradeContext) -> GraderResult:
+    options = options_of(spec, LlmGraderOptions)
+    target = _target(spec, context, options)
+    candidate = context.tools.candidate(spec)
+    values = template.variables(context, candidate.text, options.rubrics)
+    nonce = shield.nonce_of(
+        values["output"], values["file_changes"], values["tool_calls"], values["criteria"]
+    )
+    mode = _mode(options)
+    user, built_in = _user_text(context, options, candidate, values, nonce)
+    request = LlmRequest(
+        system=prompts.system_text(mode.form, nonce if built_in else None),
+        user=user,
+        images=candidate.images,
+        schema=mode.schema,
+        temperature=options.temperature if options.target else None,
+    )
+    talk = Conversation(target=target, request=_for_target(target, request))
+    answer = ask(context, talk, mode)
+    suspicions = shield.suspicions(values["output"], [reply.text for reply in talk.replies], nonce)
+    return _result(spec, options, candidate, talk, answer=answer, suspicions=suspicions)
+
+
+def ask(context: GradeContext, talk: Conversation, mode: Mode) -> Any:
+    """The parsed reply, or None when three attempts and one repair gave none; ``talk`` keeps what happened."""
+    for _ in range(ATTEMPTS):
+        answer = _attempt(context, talk, mode, talk.request)
+        if answer is not None:
+            return answer
+    last = talk.replies[-1].text if talk.replies else ""
+    if not last.strip():
+        return None
+    again = LlmRequest(
+        system=prompts.system_text(mode.form),
+        user=prompts.repair(last[:REPAIR_CHARS], talk.problems[-1], mode.form),
+        schema=mode.schema,
+        temperature=talk.request.temperature,
+    )
+    return _attempt(context, talk, mode, _for_target(talk.target, again))
+
+
+def _attempt(context: GradeContext, talk: Conversation, mode: Mode, request: LlmRequest) -> Any:
+    try:
+        reply = context.tools.llm(talk.target, request)
+    except LlmError as error:
+        talk.problems.append(error.message)
+        return None
+    talk.replies.append(reply)
+    try:
+        return mode.parse(reply.text)
+    except BadReply as error:
+        talk.problems.append(str(error))
+        return None
+
+
+def _target(spec: GraderSpec, context: GradeContext, options: LlmGraderOptions) -> Target:
+    try:
+        return choose_target(context, options.target)
+    except GraderError as error:
+        raise GraderError(f"llm-grader evaluator '{spec.name}': {error.message}", hint=error.hint) from None
+
+
+def _mode(options: LlmGraderOptions) -> Mode:
+    if any(rubric.score_ranges for rubric in options.rubrics):
+        return RANGES
+    return CHECKLIST if options.rubrics else FREEFORM
+
+
+def _user_text(
+    context: GradeContext,
+    options: LlmGraderOptions,
+    candidate: Candidate,
+    values: Mapping[str, str],
+    nonce: str,
+) -> tuple[str, bool]:
+    """The user prompt, and whether it is a built-in one (which shields the candidate)."""
+    if options.prompt_command is not None:
+        return template.substitute(_printed_template(context, options, candidate), values), False
+    prompt = options.prompt
+    if prompt is not None and (options.prompt_file is not None or template.names_variable(prompt)):
+        return template.substitute(prompt, values), False
+    criteria = values["criteria"] if prompt is None else trim(prompt)
+    if not options.rubrics:
+        return prompts.freeform(values, criteria, nonce), True
+    values = {**values, "criteria": criteria}
+    if any(rubric.score_ranges for rubric in options.rubrics):
+        return prompts.score_ranges(values, options.rubrics, nonce), True
+    return prompts.checklist(values, options.rubrics, nonce), True
+
+
+def _printed_template(context: GradeContext, options: LlmGraderOptions, candidate: Candidate) -> str:
+    """What ``prompt.command`` prints; it runs in a container, after preprocessing."""
+    argv = options.prompt_command or ()
+    payload = prompt_payload(context, answer=candidate.text, config=options.prompt_config)
+    ran = context.tools.run(argv, cwd=_script_dir(context, argv), stdin=payload.stdin, files=payload.files)
+    check_ended(ran)
+    if ran.exit_code != 0:
+        raise GraderError(exit_message(ran).replace("Code evaluator", "prompt command", 1))
+    text = trim(ran.stdout.decode("utf-8", "replace"))
+    if not text:
+        raise GraderError("prompt command printed nothing")
+    return text
+
+
+def _script_dir(context: GradeContext, argv: Sequence[str]) -> Path:
+    last = Path(argv[-1]) if argv else Path()
+    return last.parent if last.is_absolute() else context.suite.path.parent
+
+
+def _for_target(target: Target, request: LlmRequest) -> LlmRequest:
+    """A target that is a program has one prompt: the output form goes into it."""
+    if target.provider in LLM_PROVIDERS:
+        return request
+    return LlmRequest(
+        user=f"{request.user}\n\n{request.system}",
+        images=request.images,
+        schema=request.schema,
+        temperature=request.temperature,
+    )
+
+
+def _result(
+    spec: GraderSpec,
+    options: LlmGraderOptions,
+    candidate: Candidate,
+    talk: Conversation,
+    *,
+    answer: Any,
+    suspicions: Sequence[str],
+) -> GraderResult:
+    extra: dict[str, Json] = {"suspicious": list(suspicions)} if suspicions else {}
+    if answer is None:
+        reason = f"Grader parse failure after {ATTEMPTS} attempts: {talk.problems[-1]}"
+        details = details_with(extra or None, candidate)
+        return result(spec, 0.0, verdict="skip", error=reason, details=details, **talk.record())
+    match answer:
+        case replies.Freeform():
+            score, verdict, assertions = answer.score, verdict_of(answer.score), answer.assertions
+            details, reasoning = answer.details, None
+        case replies.ChecklistReply():
+            scored = rubrics.score_checklist(answer, options.rubrics)
+            score, verdict, assertions = scored.score, scored.verdict, scored.assertions
+            details, reasoning = scored.details, answer.overall_reasoning
+        case _:
+            scored = rubrics.score_ranges(answer, options.rubrics)
+            score, verdict, assertions = scored.score, scored.verdict, scored.assertions
+            details, reasoning = scored.details, answer.overall_reasoning
+    details = details_with({**(details or {}), **extra} or None, candidate)
+    return result(
+        spec, score, assertions, verdict=verdict, reasoning=reasoning, details=details, **talk.record()
+    )
+
+
+def _total_tokens(replies: Sequence[LlmReply]) -> TokenUsage | None:
+    used = [reply.token_usage for reply in replies if reply.token_usage is not None]
+    if not used:
+        return None
+    cached = [usage.cached for usage in used if usage.cached is not None]
+    return TokenUsage(
+        input=sum(usage.input for usage in used),
+        output=sum(usage.output for usage in used),
+        cached=sum(cached) if cached else None,
+    )
+
+
+def _total_cost(replies: Sequence[LlmReply]) -> float | None:
+    costs = [reply.cost_usd for reply in replies if reply.cost_usd is not None]
+    return sum(costs) if costs else None

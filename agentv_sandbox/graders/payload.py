@@ -1,0 +1,203 @@
+"""The JSON that programs read on stdin: code-graders, custom graders and ``prompt.command``.
+
+Keys and their order are AgentV's. Every path is one that the reading container can open.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentv_sandbox.graders import trace
+from agentv_sandbox.graders.base import GradeContext
+from agentv_sandbox.llm.records import split_data_uri
+from agentv_sandbox.models.case import OutputFile, TokenUsage
+from agentv_sandbox.models.suite import Json, Message
+from agentv_sandbox.sandbox import StagedFile
+
+SPILL_CHARS = 50_000
+"""A JSON-encoded answer longer than this goes to a file, as in AgentV."""
+_EXTENSIONS = {
+    "image/png": "png",
+    "image/jpeg": "jpg",
+    "image/gif": "gif",
+    "image/webp": "webp",
+    "image/svg+xml": "svg",
+    "image/bmp": "bmp",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Payload:
+    """A document for stdin and the files that it refers to."""
+
+    stdin: bytes
+    files: tuple[StagedFile, ...] = ()
+
+
+def code_payload(context: GradeContext, *, answer: str, config: Mapping[str, Json]) -> Payload:
+    """What a code-grader reads."""
+    builder = _Builder(context)
+    case, output = context.case, context.output
+    said = builder.messages(output.messages)
+    spilled = builder.spill(answer)
+    document: dict[str, Json] = {
+        "criteria": case.criteria,
+        "expected_output": builder.messages(case.expected_output),
+        "output": None if spilled else answer,
+    }
+    asked = builder.messages(case.input)
+    conversation = list(trace.transcript(asked, said))
+    document["messages"] = conversation
+    if spilled:
+        document["output_path"] = spilled
+    document |= {
+        "input_files": [context.tools.container_path(path) for path in case.input_files],
+        "input": asked,
+        "metadata": dict(case.metadata) or None,
+        "trace": _trace(context, conversation) if output.messages else None,
+        "trace_summary": trace.summarise(output.messages).wire() if output.messages else None,
+        "token_usage": _tokens(output.token_usage),
+        "cost_usd": output.cost_usd,
+        "duration_ms": output.duration_ms,
+        "start_time": output.start_time,
+        "end_time": output.end_time,
+        "file_changes": (output.changes.diff or None) if output.changes else None,
+        "workspace_path": context.tools.workspace_path,
+        "config": dict(config) or None,
+    }
+    return Payload(stdin=_encode(document), files=tuple(builder.files))
+
+
+def prompt_payload(context: GradeContext, *, answer: str, config: Mapping[str, Json]) -> Payload:
+    """What ``prompt.command`` reads: the answer holds preprocessed file text."""
+    builder = _Builder(context)
+    case, output = context.case, context.output
+    asked = builder.messages(case.input)
+    conversation = list(trace.transcript(asked, builder.messages(output.messages)))
+    document: dict[str, Json] = {
+        "criteria": case.criteria,
+        "expected_output": builder.messages(case.expected_output),
+        "output": answer,
+        "answer": answer,
+        "messages": conversation,
+        "input_files": [context.tools.container_path(path) for path in case.input_files],
+        "input": asked,
+        "metadata": dict(case.metadata) or None,
+        "trace": _trace(context, conversation) if output.messages else None,
+        "trace_summary": trace.summarise(output.messages).wire() if output.messages else None,
+        "token_usage": _tokens(output.token_usage),
+        "file_changes": (output.changes.diff or None) if output.changes else None,
+        "workspace_path": context.tools.workspace_path,
+        "config": dict(config) or None,
+    }
+    return Payload(stdin=_encode(document), files=tuple(builder.files))
+
+
+class _Builder:
+    """Rewrites messages for a container and gathers the files that they then refer to."""
+
+    def __init__(self, context: GradeContext) -> None:
+        self._tools = context.tools
+        self._files: Mapping[tuple[str, str], OutputFile] = {
+            (f.path, f.media_type): f for f in reversed(context.output.files)
+        }
+        self._images = 0
+        self.files: list[StagedFile] = []
+
+    def messages(self, messages: Sequence[Message]) -> list[Json]:
+        return [self._message(message) for message in messages]
+
+    def spill(self, answer: str) -> str | None:
+        """Container path of the staged answer; None when it is short enough for stdin."""
+        encoded = json.dumps(answer, ensure_ascii=False)
+        if len(encoded) <= SPILL_CHARS:
+            return None
+        return self._stage("output.json", encoded.encode("utf-8", "replace"))
+
+    def _stage(self, name: str, data: bytes) -> str:
+        self.files.append(StagedFile(path=name, data=data))
+        return f"{self._tools.staging_path}/{name}"
+
+    def _message(self, message: Message) -> Json:
+        content = message.get("content")
+        if not isinstance(content, list | tuple):
+            return dict(message)
+        return {**message, "content": [self._block(block) for block in content]}
+
+    def _block(self, block: Json) -> Json:
+        if not isinstance(block, dict):
+            return block
+        match block.get("type"):
+            case "image":
+                return self._image(block)
+            case "file" if "resolvedPath" in block:
+                # An input file: the display path stays, the host path becomes the container's.
+                rest = {key: value for key, value in block.items() if key != "resolvedPath"}
+                return {**rest, "resolved_path": self._tools.container_path(Path(block["resolvedPath"]))}
+            case "file":
+                return self._content_file(block)
+        return block
+
+    def _content_file(self, block: Mapping[str, Json]) -> Json:
+        file = self._files.get((str(block.get("path")), str(block.get("media_type"))))
+        if file is None:
+            return dict(block)
+        path = self._tools.file_path(file)
+        if path is None:
+            return {**block, "original_path": file.path, "refused": file.refused or "not collected"}
+        return {**block, "path": path, "original_path": file.path}
+
+    def _image(self, block: Mapping[str, Json]) -> Json:
+        source = block.get("source")
+        if not isinstance(source, str):
+            return dict(block)
+        image = {"type": "image", "media_type": block.get("media_type")}
+        inline = split_data_uri(source)
+        if inline is None:
+            return {**image, "path": source}
+        try:
+            data = base64.b64decode(inline[1], validate=False)
+        except (binascii.Error, ValueError):
+            return {**image, "path": None}
+        name = f"img-{self._images}.{_EXTENSIONS.get(inline[0].lower(), 'bin')}"
+        self._images += 1
+        return {**image, "path": self._stage(name, data)}
+
+
+def _trace(context: GradeContext, conversation: Sequence[Message]) -> Json:
+    output = context.output
+    timing = {
+        "token_usage": _tokens(output.token_usage),
+        "cost_usd": output.cost_usd,
+        "duration_ms": output.duration_ms,
+        "start_time": output.start_time,
+        "end_time": output.end_time,
+    }
+    return {
+        **trace.summarise(output.messages).wire(),
+        "messages": list(conversation),
+        "events": trace.events(conversation),
+        **{key: value for key, value in timing.items() if value is not None},
+        "metadata": {
+            "provider": context.target.provider,
+            "target": context.target.name,
+            "eval_case_id": context.case.id,
+        },
+    }
+
+
+def _tokens(usage: TokenUsage | None) -> Json:
+    if usage is None:
+        return None
+    tokens = {"input": usage.input, "output": usage.output}
+    return tokens if usage.cached is None else {**tokens, "cached": usage.cached}
+
+
+def _encode(document: Mapping[str, Json]) -> bytes:
+    """Two-space JSON. Lone surrogates, which an agent can put into its JSON, are replaced."""
+    return json.dumps(document, indent=2, ensure_ascii=False).encode("utf-8", "replace")

@@ -1,0 +1,167 @@
+"""What the agent did, derived from its messages: counts, tool calls, the event list of the payloads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from agentv_sandbox.models.suite import Json, Message
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolCall:
+    tool: str
+    input: Json = None
+    output: Json = None
+    duration_ms: float | None = None
+    failed: bool = False
+    raw: Mapping[str, Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TraceSummary:
+    tool_calls: Mapping[str, int]
+    """By tool name, in order of first use."""
+    tool_durations: Mapping[str, tuple[float, ...]]
+    """Milliseconds of the calls that were timed."""
+    llm_calls: int
+    """Assistant messages."""
+    errors: int
+    """Tool calls that the agent reports as failed."""
+
+    @property
+    def total_tool_calls(self) -> int:
+        return sum(self.tool_calls.values())
+
+    def wire(self) -> dict[str, Json]:
+        wire: dict[str, Json] = {
+            "event_count": self.total_tool_calls,
+            "tool_calls": dict(self.tool_calls),
+            "error_count": self.errors,
+            "llm_call_count": self.llm_calls,
+        }
+        if self.tool_durations:
+            wire["tool_durations"] = {name: list(values) for name, values in self.tool_durations.items()}
+        return wire
+
+
+def tool_calls(messages: Sequence[Message]) -> tuple[ToolCall, ...]:
+    """All well-formed tool calls, in order; what an agent wrote otherwise is left out."""
+    return tuple(call for message in messages for call in _calls_of(message))
+
+
+def summarise(messages: Sequence[Message]) -> TraceSummary:
+    counts: dict[str, int] = {}
+    durations: dict[str, tuple[float, ...]] = {}
+    calls = tool_calls(messages)
+    for call in calls:
+        counts[call.tool] = counts.get(call.tool, 0) + 1
+        if call.duration_ms is not None:
+            durations[call.tool] = (*durations.get(call.tool, ()), call.duration_ms)
+    return TraceSummary(
+        tool_calls=counts,
+        tool_durations=durations,
+        llm_calls=sum(1 for message in messages if message.get("role") == "assistant"),
+        errors=sum(1 for call in calls if call.failed),
+    )
+
+
+def transcript(sent: Sequence[Message], received: Sequence[Message]) -> tuple[Message, ...]:
+    """Input and output as one conversation; a provider that returned the whole one is taken at its word."""
+    if any(message.get("role") in ("user", "system") for message in received):
+        return tuple(received)
+    return (*sent, *received)
+
+
+def events(messages: Sequence[Message]) -> list[Json]:
+    """AgentV's flat event list: messages, the tool calls inside them, their results, the final response."""
+    out: list[dict[str, Json]] = []
+
+    def add(event_id: str, kind: str, **fields: Json) -> None:
+        given = {key: value for key, value in fields.items() if value is not None}
+        out.append({"event_id": event_id, "ordinal": len(out), "type": kind, **given})
+
+    last_answer: tuple[int, Message] | None = None
+    for index, message in enumerate(messages):
+        place = {"message_index": index}
+        add(
+            f"message-{index}",
+            "message",
+            timestamp=message.get("start_time"),
+            duration_ms=message.get("duration_ms"),
+            message=_bare(message),
+            metadata=place,
+        )
+        for number, call in enumerate(_calls_of(message)):
+            _add_call(add, call, index, number)
+        if message.get("role") == "assistant":
+            last_answer = index, message
+    if last_answer is not None:
+        index, message = last_answer
+        add(
+            "final-response",
+            "final_response",
+            parent_event_id=f"message-{index}",
+            timestamp=message.get("end_time") or message.get("start_time"),
+            message=_bare(message),
+            metadata={"message_index": index},
+        )
+    return list(out)
+
+
+def _add_call(add: Callable[..., None], call: ToolCall, index: int, number: int) -> None:
+    event_id = f"message-{index}-tool-{number}"
+    place = {"message_index": index, "tool_index": number}
+    tool = {"name": call.tool, "call_id": call.raw.get("id"), "status": call.raw.get("status") or "ok"}
+    tool = {key: value for key, value in tool.items() if value is not None}
+    add(
+        event_id,
+        "tool_call",
+        parent_event_id=f"message-{index}",
+        timestamp=call.raw.get("start_time"),
+        duration_ms=call.duration_ms,
+        tool={**tool, "input": call.input, "output": call.output},
+        metadata=place,
+    )
+    if call.output is not None:
+        add(
+            f"{event_id}-result",
+            "tool_result",
+            parent_event_id=event_id,
+            timestamp=call.raw.get("end_time"),
+            tool={**tool, "output": call.output},
+            metadata=place,
+        )
+
+
+def _bare(message: Message) -> Json:
+    keys = ("role", "name", "content", "token_usage", "metadata")
+    return {key: message[key] for key in keys if message.get(key) is not None}
+
+
+def _calls_of(message: Message) -> Iterator[ToolCall]:
+    calls = message.get("tool_calls")
+    for call in calls if isinstance(calls, list | tuple) else ():
+        if isinstance(call, dict) and isinstance(call.get("tool"), str):
+            yield ToolCall(
+                tool=call["tool"],
+                input=call.get("input"),
+                output=call.get("output"),
+                duration_ms=_duration_ms(call),
+                failed=call.get("status") == "error",
+                raw=call,
+            )
+
+
+def _duration_ms(call: Mapping[str, Json]) -> float | None:
+    duration = call.get("duration_ms")
+    if isinstance(duration, int | float) and not isinstance(duration, bool):
+        return float(duration)
+    start, end = call.get("start_time"), call.get("end_time")
+    if not isinstance(start, str) or not isinstance(end, str):
+        return None
+    try:
+        return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds() * 1000
+    except (ValueError, TypeError):
+        return None

@@ -1,0 +1,316 @@
+"""The one HTTP client for LLM targets: retries, deadlines, size bounds, rate limits, keys by name."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+import httpx
+import tenacity
+
+from agentv_sandbox.errors import LlmError
+from agentv_sandbox.llm.anthropic import AnthropicFormat
+from agentv_sandbox.llm.gate import Gate, pause
+from agentv_sandbox.llm.gemini import GeminiFormat
+from agentv_sandbox.llm.openai import ChatFormat, ResponsesFormat
+from agentv_sandbox.llm.records import (
+    FormatOf,
+    LlmReply,
+    LlmRequest,
+    MalformedReply,
+    WireCall,
+    WireFormat,
+    WireReply,
+    number_setting,
+    text_setting,
+)
+from agentv_sandbox.logs import get_logger
+from agentv_sandbox.models.suite import Json, Target
+
+log = get_logger()
+
+TIMEOUT_S = 120.0
+"""Of one HTTP exchange; ``timeout_seconds`` of the target overrides it."""
+REPLY_BYTES = 16 << 20
+MOCK_RESPONSE = '{"answer": "Mock response. Set response: in the targets file to choose another one."}'
+_STRUCTURED_REFUSED = frozenset({400, 404, 422, 501})
+_MALFORMED = (MalformedReply, KeyError, TypeError, AttributeError, IndexError, ValueError, RecursionError)
+
+
+def _openai(target: Target) -> WireFormat:
+    return ChatFormat() if text_setting(target, "api_format") == "chat" else ResponsesFormat()
+
+
+def _azure(target: Target) -> WireFormat:
+    return ResponsesFormat() if text_setting(target, "api_format") == "responses" else ChatFormat()
+
+
+FORMATS: Mapping[str, FormatOf] = {
+    "openai": _openai,
+    "azure": _azure,
+    "openrouter": lambda _target: ChatFormat(),
+    "anthropic": lambda _target: AnthropicFormat(),
+    "gemini": lambda _target: GeminiFormat(),
+}
+LLM_PROVIDERS = frozenset({*FORMATS, "mock"})
+"""Provider kinds that ``LlmClient`` can ask."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetryPolicy:
+    """AgentV's retry fields of a target, with its defaults."""
+
+    retries: int = 3
+    first_delay_s: float = 1.0
+    max_delay_s: float = 60.0
+    factor: float = 2.0
+    statuses: frozenset[int] = frozenset({408, 429, 500, 502, 503, 504, 529})
+
+    @staticmethod
+    def of(target: Target) -> RetryPolicy:
+        default = RetryPolicy()
+
+        def number(name: str, fallback: float) -> float:
+            value = number_setting(target, name)
+            return fallback if value is None else value
+
+        statuses = target.settings.get("retry_status_codes")
+        return RetryPolicy(
+            retries=int(number("max_retries", default.retries)),
+            first_delay_s=number("retry_initial_delay_ms", default.first_delay_s * 1000) / 1000,
+            max_delay_s=number("retry_max_delay_ms", default.max_delay_s * 1000) / 1000,
+            factor=number("retry_backoff_factor", default.factor),
+            statuses=frozenset(statuses) if isinstance(statuses, list | tuple) else default.statuses,
+        )
+
+    def wait(self, state: tenacity.RetryCallState) -> float:
+        delay = min(self.max_delay_s, self.first_delay_s * self.factor ** (state.attempt_number - 1))
+        error = state.outcome.exception() if state.outcome else None
+        return max(delay, error.retry_after_s) if isinstance(error, _TryAgain) else delay
+
+
+class _TryAgain(LlmError):
+    """A failure that may pass. ``retry_after_s`` is what the server asked for, 0 when it did not."""
+
+    def __init__(self, message: str, *, status: int | None = None, retry_after_s: float = 0.0) -> None:
+        super().__init__(message, status=status)
+        self.retry_after_s = retry_after_s
+
+
+class LlmClient:
+    """Thread-safe. Keys are looked up in ``environ`` by the name that a target gives; proxies and CA
+    bundles come from the process's environment, as httpx reads it."""
+
+    def __init__(self, environ: Mapping[str, str], *, cancelled: Callable[[], bool] = lambda: False) -> None:
+        self._environ = environ
+        self._cancelled = cancelled
+        self._http = httpx.Client(
+            limits=httpx.Limits(max_connections=256, max_keepalive_connections=128),
+            follow_redirects=False,
+        )
+        self._lock = threading.Lock()
+        self._gates: dict[str, Gate] = {}
+        self._unstructured: set[str] = set()
+        """Targets whose server refused a structured output request."""
+
+    def close(self) -> None:
+        self._http.close()
+
+    def __enter__(self) -> LlmClient:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.close()
+
+    def complete(self, target: Target, request: LlmRequest) -> LlmReply:
+        """Ask ``target``. Raises ``LlmError`` when no attempt gave an answer, ``Cancelled`` on interrupt."""
+        started = time.monotonic()
+        if target.provider == "mock":
+            response = target.settings.get("response")
+            text = response if isinstance(response, str) else MOCK_RESPONSE
+            asked = {"system": request.system, "user": request.user}
+            return LlmReply(text=text, request_json={"url": "mock:", "body": asked}, reply_json=text)
+        format_of = FORMATS.get(target.provider)
+        if format_of is None:
+            raise LlmError(
+                f"target '{target.name}': provider '{target.provider}' is not an LLM",
+                hint=f"LLM providers: {', '.join(sorted(LLM_PROVIDERS))}",
+            )
+        reply = self._attempts(target, request, format_of(target))
+        return replace(reply, duration_ms=(time.monotonic() - started) * 1000)
+
+    def _attempts(self, target: Target, request: LlmRequest, wire: WireFormat) -> LlmReply:
+        policy = RetryPolicy.of(target)
+        gate = self._gate(target)
+        key = self._key(target)
+
+        def before_sleep(state: tenacity.RetryCallState) -> None:
+            error = state.outcome.exception() if state.outcome else None
+            delay = state.next_action.sleep if state.next_action else 0.0
+            log.info(
+                "llm.retry", target=target.name, attempt=state.attempt_number, delay_s=delay, error=str(error)
+            )
+            if isinstance(error, _TryAgain) and error.retry_after_s:
+                gate.hold(error.retry_after_s)
+
+        def may_pass(error: BaseException) -> bool:
+            """A server that wants us to come back much later is not waited for."""
+            return isinstance(error, _TryAgain) and error.retry_after_s <= policy.max_delay_s
+
+        retrying = tenacity.Retrying(
+            retry=tenacity.retry_if_exception(may_pass),
+            stop=tenacity.stop_after_attempt(policy.retries + 1),
+            wait=policy.wait,
+            sleep=lambda seconds: pause(seconds, self._cancelled),
+            before_sleep=before_sleep,
+            reraise=True,
+        )
+        for attempt in retrying:
+            with attempt, gate.slot(self._cancelled):
+                reply = self._once(target, request, wire, key)
+                return replace(reply, attempts=attempt.retry_state.attempt_number)
+        raise AssertionError("tenacity re-raises the last error")
+
+    def _once(self, target: Target, request: LlmRequest, wire: WireFormat, key: str | None) -> LlmReply:
+        stream = target.settings.get("stream") is True
+        structured = self._may_structure(target)
+        call = wire.call(target, request, key=key, structured=structured, stream=stream)
+        try:
+            body = self._post(target, call, wire, key)
+        except LlmError as error:
+            refused = structured and request.schema is not None and error.status in _STRUCTURED_REFUSED
+            if not refused:
+                raise
+            call = wire.call(target, request, key=key, structured=False, stream=stream)
+            body = self._post(target, call, wire, key)
+            self._unstructured.add(target.name)  # only when the same request without a schema worked
+        try:
+            answer = wire.reply(body)
+        except _MALFORMED as error:
+            raise _TryAgain(f"target '{target.name}': malformed reply: {_short(error)}") from None
+        return LlmReply(
+            text=answer.text,
+            token_usage=answer.token_usage,
+            cost_usd=_cost(target, answer),
+            request_json={"url": call.url, "body": call.body},
+            reply_json=body,
+        )
+
+    def _post(self, target: Target, call: WireCall, wire: WireFormat, key: str | None) -> Json:
+        """The reply body. Raises ``_TryAgain`` for what may pass and ``LlmError`` for what will not."""
+        timeout_s = number_setting(target, "timeout_seconds") or TIMEOUT_S
+        try:
+            status, headers, data = self._exchange(call, timeout_s)
+        except httpx.TimeoutException:
+            raise _TryAgain(f"target '{target.name}': no answer within {timeout_s:g} s") from None
+        except httpx.TransportError as error:
+            raise _TryAgain(f"target '{target.name}': {type(error).__name__}: {_short(error)}") from None
+        except httpx.InvalidURL as error:
+            raise LlmError(f"target '{target.name}': {_short(error)}") from None
+        text = data.decode("utf-8", "replace")
+        if status != 200:
+            message = f"target '{target.name}': HTTP {status}: {_redact(text, key)[:500].strip()}"
+            if status in RetryPolicy.of(target).statuses:
+                raise _TryAgain(message, status=status, retry_after_s=_retry_after(headers))
+            raise LlmError(message, status=status)
+        try:
+            if "text/event-stream" in headers.get("content-type", ""):
+                return wire.fold(_events(text))
+            return json.loads(text)
+        except _MALFORMED as error:
+            raise _TryAgain(
+                f"target '{target.name}': malformed reply: {_short(error)}", status=status
+            ) from None
+
+    def _exchange(self, call: WireCall, timeout_s: float) -> tuple[int, httpx.Headers, bytes]:
+        """One POST, bounded in time and size, without redirects and compression."""
+        deadline = time.monotonic() + timeout_s
+        timeout = httpx.Timeout(timeout_s, connect=min(timeout_s, 10))
+        headers = {**call.headers, "accept-encoding": "identity"}
+        with self._http.stream(
+            "POST", call.url, json=call.body, headers=headers, timeout=timeout
+        ) as response:
+            if response.headers.get("content-encoding", "identity") != "identity":
+                raise httpx.RemoteProtocolError("the server compressed its reply though asked not to")
+            data = bytearray()
+            for chunk in response.iter_raw():
+                data += chunk
+                if len(data) > REPLY_BYTES:
+                    raise httpx.RemoteProtocolError(f"the reply is larger than {REPLY_BYTES >> 20} MiB")
+                if time.monotonic() > deadline:
+                    raise httpx.ReadTimeout("the reply did not end in time")
+            return response.status_code, response.headers, bytes(data)
+
+    def _key(self, target: Target) -> str | None:
+        name = text_setting(target, "api_key_env")
+        if not name:
+            return None
+        key = self._environ.get(name, "").strip()
+        if not key:
+            raise LlmError(
+                f"target '{target.name}': environment variable {name} is not set",
+                hint=f"export {name}, or put it into the .env file beside the targets file",
+            )
+        return key
+
+    def _may_structure(self, target: Target) -> bool:
+        return target.settings.get("structured_output") is not False and target.name not in self._unstructured
+
+    def _gate(self, target: Target) -> Gate:
+        with self._lock:
+            if target.name not in self._gates:
+                in_flight = number_setting(target, "max_concurrency")
+                self._gates[target.name] = Gate(
+                    in_flight=int(in_flight) if in_flight else None,
+                    per_minute=number_setting(target, "requests_per_minute"),
+                )
+            return self._gates[target.name]
+
+
+def _events(text: str) -> list[Json]:
+    """The JSON events of a server-sent stream, in order."""
+    events: list[Json] = []
+    for block in text.replace("\r\n", "\n").split("\n\n"):
+        data = "\n".join(line[5:].removeprefix(" ") for line in block.split("\n") if line.startswith("data:"))
+        if data and data != "[DONE]":
+            events.append(json.loads(data))
+    return events
+
+
+def _retry_after(headers: httpx.Headers) -> float:
+    """Seconds that the server asks to wait; 0 when it does not say."""
+    value = headers.get("retry-after", "")
+    try:
+        return max(0.0, float(value))
+    except ValueError:
+        pass
+    try:
+        when = parsedate_to_datetime(value)
+    except (ValueError, TypeError):
+        return 0.0
+    return max(0.0, (when.replace(tzinfo=when.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
+
+
+def _cost(target: Target, answer: WireReply) -> float | None:
+    """What the server says, else from the target's prices per million tokens."""
+    if answer.cost_usd is not None:
+        return answer.cost_usd
+    sent = number_setting(target, "input_cost_per_million")
+    received = number_setting(target, "output_cost_per_million")
+    if answer.token_usage is None or sent is None or received is None:
+        return None
+    return (answer.token_usage.input * sent + answer.token_usage.output * received) / 1_000_000
+
+
+def _redact(text: str, key: str | None) -> str:
+    """Some servers repeat the key in their refusal."""
+    return text.replace(key, "***") if key else text
+
+
+def _short(error: BaseException) -> str:
+    return (str(error) or type(error).__name__)[:300]

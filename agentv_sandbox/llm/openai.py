@@ -1,0 +1,185 @@
+"""OpenAI's two protocols, which most servers speak: chat completions and responses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from agentv_sandbox.llm.records import (
+    LlmRequest,
+    MalformedReply,
+    WireCall,
+    WireReply,
+    count,
+    max_tokens_of,
+    temperature_of,
+    text_setting,
+)
+from agentv_sandbox.models.case import AnswerImage, TokenUsage
+from agentv_sandbox.models.suite import Json, Target
+
+OPENAI_URL = "https://api.openai.com/v1"
+OPENROUTER_URL = "https://openrouter.ai/api/v1"
+AZURE_VERSION = "2024-10-21"
+
+
+class ChatFormat:
+    """``POST {base}/chat/completions``: OpenAI, OpenRouter, Azure and every compatible server."""
+
+    def call(
+        self, target: Target, request: LlmRequest, *, key: str | None, structured: bool, stream: bool
+    ) -> WireCall:
+        body: dict[str, Json] = {"model": _model(target), "messages": _chat_messages(request)}
+        temperature, max_tokens = temperature_of(target, request), max_tokens_of(target, request)
+        if temperature is not None:
+            body["temperature"] = temperature
+        if max_tokens is not None:
+            body["max_completion_tokens" if _knows_new_names(target) else "max_tokens"] = max_tokens
+        if structured and request.schema is not None:
+            body["response_format"] = {"type": "json_schema", "json_schema": _named_schema(request.schema)}
+        if target.provider == "openrouter":
+            body["usage"] = {"include": True}
+        if stream:
+            body["stream"] = True
+            body["stream_options"] = {"include_usage": True}
+        return WireCall(url=_url(target, "chat/completions"), body=body, headers=_auth(target, key))
+
+    def fold(self, events: list[Json]) -> Json:
+        text: list[str] = []
+        finish, usage = None, None
+        for event in events:
+            if not isinstance(event, dict):
+                raise MalformedReply("a stream event is not an object")
+            usage = event.get("usage") or usage
+            for choice in event.get("choices") or []:
+                piece = (choice.get("delta") or {}).get("content")
+                if isinstance(piece, str):
+                    text.append(piece)
+                finish = choice.get("finish_reason") or finish
+        if finish is None:
+            raise MalformedReply("the stream ended before the answer was complete")
+        message = {"role": "assistant", "content": "".join(text)}
+        return {"choices": [{"index": 0, "message": message, "finish_reason": finish}], "usage": usage}
+
+    def reply(self, body: Json) -> WireReply:
+        try:
+            message = body["choices"][0]["message"]
+            content = message.get("content") or message.get("refusal") or ""
+        except (TypeError, KeyError, IndexError, AttributeError):
+            raise MalformedReply("no choices[0].message in the reply") from None
+        if isinstance(content, list):
+            content = "".join(part.get("text", "") for part in content if isinstance(part, dict))
+        if not isinstance(content, str):
+            raise MalformedReply("choices[0].message.content is not text")
+        usage = body.get("usage") if isinstance(body.get("usage"), dict) else {}
+        cost = usage.get("cost")
+        return WireReply(
+            text=content,
+            token_usage=_usage(usage, "prompt_tokens", "completion_tokens", "prompt_tokens_details"),
+            cost_usd=float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) else None,
+        )
+
+
+class ResponsesFormat:
+    """``POST {base}/responses``: OpenAI's default for the ``openai`` provider."""
+
+    def call(
+        self, target: Target, request: LlmRequest, *, key: str | None, structured: bool, stream: bool
+    ) -> WireCall:
+        content: list[Json] = [{"type": "input_text", "text": request.user}]
+        content += [{"type": "input_image", "image_url": image.source} for image in request.images]
+        body: dict[str, Json] = {
+            "model": _model(target),
+            "input": [{"role": "user", "content": content}],
+            "store": False,
+        }
+        if request.system:
+            body["instructions"] = request.system
+        temperature, max_tokens = temperature_of(target, request), max_tokens_of(target, request)
+        if temperature is not None:
+            body["temperature"] = temperature
+        if max_tokens is not None:
+            body["max_output_tokens"] = max_tokens
+        if structured and request.schema is not None:
+            body["text"] = {"format": {"type": "json_schema", **_named_schema(request.schema)}}
+        if stream:
+            body["stream"] = True
+        return WireCall(url=_url(target, "responses"), body=body, headers=_auth(target, key))
+
+    def fold(self, events: list[Json]) -> Json:
+        for event in reversed(events):
+            if isinstance(event, dict) and event.get("type") in ("response.completed", "response.incomplete"):
+                return event.get("response")
+            if isinstance(event, dict) and event.get("type") in ("response.failed", "error"):
+                raise MalformedReply(f"the server reported: {str(event.get('response') or event)[:300]}")
+        raise MalformedReply("the stream ended before the answer was complete")
+
+    def reply(self, body: Json) -> WireReply:
+        try:
+            parts = [
+                part.get("text") or part.get("refusal") or ""
+                for item in body["output"]
+                if item.get("type") == "message"
+                for part in item["content"]
+                if part.get("type") in ("output_text", "refusal")
+            ]
+            text = "".join(parts)
+        except (TypeError, KeyError, AttributeError):
+            raise MalformedReply("no output[].content[] in the reply") from None
+        usage = body.get("usage") if isinstance(body.get("usage"), dict) else {}
+        return WireReply(
+            text=text,
+            token_usage=_usage(usage, "input_tokens", "output_tokens", "input_tokens_details"),
+        )
+
+
+def _usage(usage: Mapping[str, Json], sent: str, received: str, details: str) -> TokenUsage | None:
+    if not usage:
+        return None
+    detail = usage.get(details)
+    cached = count(detail.get("cached_tokens")) if isinstance(detail, dict) else 0
+    return TokenUsage(input=count(usage.get(sent)), output=count(usage.get(received)), cached=cached or None)
+
+
+def _chat_messages(request: LlmRequest) -> list[Json]:
+    content: Json = request.user
+    if request.images:
+        content = [{"type": "text", "text": request.user}, *map(_image_part, request.images)]
+    messages: list[Json] = [{"role": "system", "content": request.system}] if request.system else []
+    return [*messages, {"role": "user", "content": content}]
+
+
+def _image_part(image: AnswerImage) -> Json:
+    return {"type": "image_url", "image_url": {"url": image.source}}
+
+
+def _named_schema(schema: Mapping[str, Json]) -> dict[str, Json]:
+    return {"name": "evaluation", "schema": dict(schema), "strict": True}
+
+
+def _model(target: Target) -> str:
+    return text_setting(target, "model", "gpt-4o-mini")
+
+
+def _knows_new_names(target: Target) -> bool:
+    """Compatible servers still call the bound ``max_tokens``."""
+    return target.provider == "azure" or not text_setting(target, "base_url")
+
+
+def _url(target: Target, verb: str) -> str:
+    if target.provider == "azure":
+        endpoint = text_setting(target, "endpoint") or text_setting(target, "base_url")
+        if not endpoint.startswith(("http://", "https://")):
+            endpoint = f"https://{endpoint}.openai.azure.com"
+        endpoint = endpoint.rstrip("/")
+        if verb == "responses":
+            return f"{endpoint}/openai/v1/responses"
+        version = text_setting(target, "version", AZURE_VERSION)
+        return f"{endpoint}/openai/deployments/{_model(target)}/{verb}?api-version={version}"
+    base = OPENROUTER_URL if target.provider == "openrouter" else OPENAI_URL
+    return f"{text_setting(target, 'base_url', base).rstrip('/')}/{verb}"
+
+
+def _auth(target: Target, key: str | None) -> Mapping[str, str]:
+    if key is None:
+        return {}
+    return {"api-key": key} if target.provider == "azure" else {"authorization": f"Bearer {key}"}

@@ -1,0 +1,118 @@
+"""What is asked of an LLM target and what comes back, independent of any server's wire format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from agentv_sandbox.models.case import AnswerImage, TokenUsage
+from agentv_sandbox.models.suite import Json, Target
+
+
+@dataclass(frozen=True, kw_only=True)
+class LlmRequest:
+    """One question: a system text, a user text with images, and the JSON schema of the wanted answer."""
+
+    user: str
+    system: str = ""
+    images: tuple[AnswerImage, ...] = ()
+    schema: Mapping[str, Json] | None = None
+    """Sent as structured output where the server has it."""
+    temperature: float | None = None
+    max_tokens: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LlmReply:
+    text: str
+    token_usage: TokenUsage | None = None
+    cost_usd: float | None = None
+    duration_ms: float = 0.0
+    """Wall time, retries and waiting for the rate limit included."""
+    request_json: Json = None
+    """``{"url", "body"}`` as sent; headers, and so keys, are not part of it."""
+    reply_json: Json = None
+    attempts: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class WireCall:
+    """One HTTP POST."""
+
+    url: str
+    body: dict[str, Json]
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Holds the key; never recorded."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WireReply:
+    text: str
+    token_usage: TokenUsage | None = None
+    cost_usd: float | None = None
+
+
+class WireFormat(Protocol):
+    """One server family's protocol. Pure: no network, no clock, no environment."""
+
+    def call(
+        self, target: Target, request: LlmRequest, *, key: str | None, structured: bool, stream: bool
+    ) -> WireCall: ...
+
+    def fold(self, events: list[Json]) -> Json:
+        """The body of a non-streamed reply from the events of a streamed one; ``MalformedReply`` if cut."""
+        ...
+
+    def reply(self, body: Json) -> WireReply:
+        """Raises ``MalformedReply``."""
+        ...
+
+
+class MalformedReply(Exception):
+    """The server answered something that is not its own protocol."""
+
+
+FormatOf = Callable[[Target], WireFormat]
+
+
+def text_setting(target: Target, name: str, default: str = "") -> str:
+    value = target.settings.get(name)
+    return value if isinstance(value, str) and value else default
+
+
+def number_setting(target: Target, name: str) -> float | None:
+    """A number that may have come from the environment as text."""
+    value = target.settings.get(name)
+    if isinstance(value, bool) or value is None:
+        return None
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return None
+
+
+def temperature_of(target: Target, request: LlmRequest) -> float | None:
+    return request.temperature if request.temperature is not None else number_setting(target, "temperature")
+
+
+def max_tokens_of(target: Target, request: LlmRequest) -> int | None:
+    if request.max_tokens is not None:
+        return request.max_tokens
+    value = number_setting(target, "max_output_tokens")
+    return None if value is None else int(value)
+
+
+def count(value: Json) -> int:
+    """A token count of a reply; 0 for anything that is not one."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0
+
+
+def split_data_uri(source: str) -> tuple[str, str] | None:
+    """``(media type, base64 data)`` of a base64 data URI; None for any other source."""
+    if not source.startswith("data:"):
+        return None
+    head, separator, data = source[5:].partition(",")
+    if not separator or not head.endswith(";base64"):
+        return None
+    return head.removesuffix(";base64").split(";")[0], data
