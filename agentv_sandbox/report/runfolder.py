@@ -41,8 +41,8 @@ class RunFolder:
         self.engine = engine
         self.redactor = redactor
         self.matrix = matrix
-        self.artifacts = path / "artifacts" / "sha256"
-        """Where collected bytes go, each under its hash in hexadecimal."""
+        self.artifacts = path / "artifacts"
+        """Root of the store of collected bytes: ``sha256/<hash>`` each."""
         self._lock_fd = lock
         self._mutex = threading.Lock()
         self._suites = UniqueNames(*TOP_LEVEL)
