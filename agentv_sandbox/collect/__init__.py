@@ -154,9 +154,28 @@ def collect(
     limits: CollectLimits = CollectLimits(),
     as_text: AsText = lambda _entry, _data: None,
 ) -> CaseOutput:
-    """The case's output. ``baseline`` None: the case has no workspace of its own, so no difference."""
+    """``gather`` and ``assemble`` in one, for a response that is known beforehand."""
+    known = baseline.entries if baseline is not None else {}
+    found = gather(sandbox, mounts=mounts, known=known, store=store, limits=limits)
+    return assemble(
+        found, baseline=baseline, store=store, response=response, outputs=outputs, limits=limits, as_text=as_text
+    )
+
+
+def assemble(
+    found: Collected,
+    *,
+    baseline: Baseline | None,
+    store: BlobStore,
+    response: AgentResponse,
+    outputs: Sequence[str] = (),
+    limits: CollectLimits = CollectLimits(),
+    as_text: AsText = lambda _entry, _data: None,
+) -> CaseOutput:
+    """The case's output. ``baseline`` None: the case has no workspace of its own, so no difference.
+
+    The pipeline gathers first, since the response itself is a file that the agent left in ``/output``."""
     before = baseline or Baseline()
-    found = gather(sandbox, mounts=mounts, known=before.entries, store=store, limits=limits)
     workspace = found.roots.get(WORKSPACE, {})
     left_out = {posixpath.join(WORKSPACE, row.path): row.reason for row in found.skipped}
     named = [_kept(file, before, store) for file in answer_files(response.messages, found.roots, left_out)]

@@ -56,8 +56,10 @@ def _resolve(path: str, media_type: str, roots: Roots, left_out: Mapping[str, st
 def _why(place: str, below: bytes, entries: Mapping[bytes, FileEntry], left_out: Mapping[str, str]) -> str:
     if below in entries:
         return "not collected: a symbolic link"
-    if safe_name(place) in left_out:
-        return f"not collected: {left_out[safe_name(place)]}"
+    shown = safe_name(place)
+    for end in [len(shown), *(n for n, char in enumerate(shown) if char == "/")]:
+        if shown[:end] in left_out:  # the file or a folder above it
+            return f"not collected: {left_out[shown[:end]]}"
     if any(path.startswith(below + b"/") for path in entries):
         return "EISDIR: illegal operation on a directory, read"
     return f"ENOENT: no such file or directory, open '{place}'"

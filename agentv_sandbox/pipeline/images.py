@@ -1,0 +1,149 @@
+"""What a suite's image must hold: its declared needs, and the programs that its own commands start."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from agentv_sandbox.models.converters import BUILTINS, builtin_of
+from agentv_sandbox.models.graders import (
+    CodeAggregator,
+    CodeGraderOptions,
+    CompositeOptions,
+    LlmGraderOptions,
+)
+from agentv_sandbox.models.image import ImageConfig, ImagePlan
+from agentv_sandbox.models.suite import (
+    GraderSpec,
+    Hook,
+    PreprocessorSpec,
+    Suite,
+    Target,
+    Workspace,
+    WorkspaceEnv,
+)
+from agentv_sandbox.plan import plan_image, resolve_requirements
+
+_SHELLS = ("sh", "bash", "dash")
+
+
+def tool_plan(config: ImageConfig) -> ImagePlan:
+    """The trusted image in which collectors and volume holders run: the base with Python, nothing else."""
+    return plan_image(WorkspaceEnv(), config=replace(config, packages={}))
+
+
+def suite_plan(suite: Suite, targets: Sequence[Target], config: ImageConfig) -> ImagePlan:
+    """Raises ImageRequestError with everything that cannot be provided."""
+    return plan_image(
+        suite_env(suite),
+        argv_commands=list(argv_commands(suite, targets)),
+        docker=suite.workspace.docker if suite.workspace else None,
+        config=config,
+    )
+
+
+def suite_plan_with_refusals(suite: Suite, targets: Sequence[Target], config: ImageConfig) -> ImagePlan:
+    """As ``suite_plan``, with what is refused inside the plan."""
+    return resolve_requirements(
+        suite_env(suite),
+        argv_commands=list(argv_commands(suite, targets)),
+        docker=suite.workspace.docker if suite.workspace else None,
+        config=config,
+    )
+
+
+def suite_env(suite: Suite) -> WorkspaceEnv:
+    """``workspace.env`` of the suite and of all its tests, joined, and the modules of shipped converters."""
+    spaces = [w for w in (suite.workspace, *(case.workspace for case in suite.cases)) if w is not None]
+    envs = [space.env for space in spaces]
+    builtins = sorted(
+        {name for spec in _preprocessors(suite) if (name := builtin_of(spec.command)) is not None}
+    )
+    modules = [module for name in builtins for module in BUILTINS[name].modules]
+    packages: dict[str, dict[str, str]] = {}
+    for env in envs:
+        for kind, pins in env.packages.items():
+            packages.setdefault(kind, {}).update(pins)
+    return WorkspaceEnv(
+        required_commands=_unique(name for env in envs for name in env.required_commands),
+        required_python_modules=_unique(
+            [*(m for env in envs for m in env.required_python_modules), *modules]
+        ),
+        packages=packages,
+        positions={name: at for env in reversed(envs) for name, at in env.positions.items()},
+    )
+
+
+def argv_commands(suite: Suite, targets: Sequence[Target]) -> Iterator[tuple[str, str]]:
+    """(program, where it is used) for every command line of the suite and its targets."""
+    for target in targets:
+        for word in _programs(("sh", "-c", str(target.settings.get("command") or ""))):
+            yield word, f"command of target {target.name}"
+    spaces = [suite.workspace, *(case.workspace for case in suite.cases)]
+    hooks = [hook for space in spaces if space for hook in _hooks(space)]
+    hooks += [hook for target in targets for hook in target.hooks.items()]
+    for name, hook in hooks:
+        for word in _programs(hook.command or ()):
+            yield word, f"hook {name}"
+    for spec in _preprocessors(suite):
+        for word in _programs(spec.command):
+            yield word, f"preprocessor for {spec.media_type}"
+    for grader in _graders(suite):
+        for argv in _grader_commands(grader):
+            for word in _programs(argv):
+                yield word, f"grader {grader.name}"
+
+
+def _hooks(space: Workspace) -> list[tuple[str, Hook]]:
+    return list(space.hooks.items())
+
+
+def _programs(argv: Sequence[str]) -> Iterator[str]:
+    """The program of ``argv``; for a shell with an inline script also the script's first word."""
+    if not argv or argv[0].startswith("builtin:"):
+        return
+    name = argv[0]
+    if "/" not in name:
+        yield name
+    if name.rpartition("/")[2] in _SHELLS and len(argv) >= 3 and argv[1].startswith("-") and "c" in argv[1]:
+        try:
+            words = shlex.split(argv[2], comments=True)
+        except ValueError:
+            return
+        first = next((word for word in words if "=" not in word), "")
+        if first.isascii() and first.replace("-", "").replace("_", "").replace(".", "").isalnum():
+            yield first
+
+
+def _preprocessors(suite: Suite) -> Iterator[PreprocessorSpec]:
+    yield from suite.preprocessors
+    for grader in _graders(suite):
+        yield from grader.preprocessors
+
+
+def _graders(suite: Suite) -> Iterator[GraderSpec]:
+    for case in suite.cases:
+        turns = case.conversation.turns if case.conversation else ()
+        yield from _flat([*case.assertions, *(grader for turn in turns for grader in turn.assertions)])
+
+
+def _flat(graders: Iterable[GraderSpec]) -> Iterator[GraderSpec]:
+    for grader in graders:
+        yield grader
+        if isinstance(grader.options, CompositeOptions):
+            yield from _flat(grader.options.members)
+
+
+def _grader_commands(grader: GraderSpec) -> Iterator[Sequence[str]]:
+    options = grader.options
+    if isinstance(options, CodeGraderOptions):
+        yield options.command
+    elif isinstance(options, LlmGraderOptions) and options.prompt_command:
+        yield options.prompt_command
+    elif isinstance(options, CompositeOptions) and isinstance(options.aggregator, CodeAggregator):
+        yield options.aggregator.command
+
+
+def _unique(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names))

@@ -1,0 +1,95 @@
+"""What graders may reach, made of real containers, volumes and LLM targets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agentv_sandbox.files import container_path
+from agentv_sandbox.graders.llm_proxy import LlmProxy
+from agentv_sandbox.invoke import merged, with_overrides
+from agentv_sandbox.llm import LlmReply, LlmRequest
+from agentv_sandbox.models.case import Candidate, CaseOutput, OutputFile
+from agentv_sandbox.models.container import ExecResult, Mount
+from agentv_sandbox.models.suite import EvalCase, GraderSpec, LimitOverrides, Target
+from agentv_sandbox.project import SUITE
+from agentv_sandbox.sandbox import POLICIES, Role, StagedFile, VolumeSet
+
+if TYPE_CHECKING:
+    from agentv_sandbox.pipeline.case import SuiteRun
+
+_SDK = "/grading/sdk"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContainerTools:
+    """``GradeTools`` of one case. Every command gets a fresh container on the frozen workspace."""
+
+    run_of: SuiteRun
+    case: EvalCase
+    target: Target
+    output: CaseOutput
+    volumes: VolumeSet
+
+    def __post_init__(self) -> None:
+        source = resources.files("agentv_sandbox").joinpath("sdk.py").read_bytes()
+        self.volumes.put("grading", [
+            StagedFile(path="sdk/agentv_sandbox/__init__.py"),
+            StagedFile(path="sdk/agentv_sandbox/sdk.py", data=source),
+            StagedFile(path="files", kind="dir", mode=0o755),
+        ])  # fmt: skip
+
+    def candidate(self, spec: GraderSpec) -> Candidate:
+        return self.run_of.preprocessors.candidate(self.output, spec.preprocessors)
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        stdin: bytes,
+        timeout_s: float | None = None,
+        files: Sequence[StagedFile] = (),
+        proxy: LlmProxy | None = None,
+    ) -> ExecResult:
+        run = self.run_of
+        if files:
+            self.volumes.put("grading", [replace(f, path=_below("files", f.path)) for f in files])
+        limits = with_overrides(
+            POLICIES[Role.GRADER].limits,
+            merged(replace(run.suite.limits, timeout_s=None), LimitOverrides(timeout_s=timeout_s)),
+        )
+        return run.sandbox.run(
+            Role.GRADER, run.project.translate(argv), image=run.image.id, stdin=stdin, limits=limits,
+            mounts=[self._suite(), self.volumes.mount("workspace", "/workspace"),
+                    self.volumes.mount("files", "/files"), self.volumes.mount("grading", "/grading")],
+            workdir=run.project.container_path(cwd) if run.project.holds(cwd) else SUITE,
+            env={**run.run_env, "AGENTV_WORKSPACE_PATH": "/workspace", "PYTHONPATH": _SDK},
+        )  # fmt: skip
+
+    @property
+    def staging_path(self) -> str:
+        return "/grading/files"
+
+    @property
+    def workspace_path(self) -> str | None:
+        return "/workspace"
+
+    def container_path(self, path: Path) -> str:
+        return self.run_of.project.container_path(path)
+
+    def file_path(self, file: OutputFile) -> str | None:
+        return None if file.blob is None else container_path(self.output.files.index(file), file)
+
+    def llm(self, target: Target, request: LlmRequest) -> LlmReply:
+        return self.run_of.llm.complete(target, request)
+
+    def _suite(self) -> Mount:
+        return Mount(source=self.run_of.project_volume, target=SUITE)
+
+
+def _below(folder: str, path: str | bytes) -> str | bytes:
+    return folder.encode() + b"/" + path if isinstance(path, bytes) else f"{folder}/{path}"
