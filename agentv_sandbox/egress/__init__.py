@@ -1,0 +1,224 @@
+"""The one way out of a container: a proxy on the host that knows an allow list and holds the credentials.
+
+The container has no network at all. It gets a UNIX socket in a read-only mount and a forwarder that turns
+``127.0.0.1:3128`` into that socket. What travels there:
+
+* ``CONNECT host:port`` and ``http://host/…``, for what ``network: {allow: […]}`` lists;
+* ``/host/…`` for servers of ``secrets:``, to which the proxy adds the credential;
+* ``/name/…`` for handlers of ours, such as the graders' LLM proxy.
+"""
+
+from __future__ import annotations
+
+import secrets as random
+import shutil
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from agentv_sandbox.egress.credentials import Credential, parse_secrets
+from agentv_sandbox.egress.endpoint import LOCAL, Endpoint, Refused, Resolver, parse_allow, system_resolver
+from agentv_sandbox.egress.ledger import Budget, Ledger, Visit
+from agentv_sandbox.egress.wire import Exchange, Handler, Rules, Secret
+from agentv_sandbox.errors import InputError, Problem
+from agentv_sandbox.models.container import Mount
+from agentv_sandbox.models.suite import NetworkPolicy
+
+MOUNT = "/run/agentv-egress"
+PORT = 3128
+_SOCKET = "proxy.sock"
+_FORWARDER = "forwarder.py"
+_DIRECT = "127.0.0.1,localhost,::1"
+_CLOSE_GRACE_S = 5.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grant:
+    """What to give to one container. ``log`` is complete once the block that opened it has ended."""
+
+    mounts: tuple[Mount, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    local_ports: tuple[int, ...] = ()
+    ledger: Ledger
+
+    def wrap(self, argv: Sequence[str]) -> tuple[str, ...]:
+        """``argv`` with the forwarder before it, which starts and then becomes the command."""
+        if not self.mounts:
+            return tuple(argv)
+        ports = ",".join(map(str, self.local_ports))
+        forwarder = ("python3", "-I", "-S", f"{MOUNT}/{_FORWARDER}", f"{MOUNT}/{_SOCKET}", str(PORT), ports)
+        return (*forwarder, *argv)
+
+    def url(self, route: str) -> str:
+        """Base address of a handler or of a credential's server, as seen in the container."""
+        return f"http://127.0.0.1:{PORT}/{route}"
+
+    @property
+    def log(self) -> str:
+        """One JSON object a line: what was asked for, decided and carried."""
+        return self.ledger.jsonl()
+
+
+class EgressProxy:
+    """Opens one private proxy per container. ``environ`` is where the values of secrets are looked up."""
+
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        *,
+        budget: Budget = Budget(),  # noqa: B008 - frozen
+        resolve: Resolver = system_resolver,
+    ) -> None:
+        self._environ = environ
+        self._budget = budget
+        self._resolve = resolve
+
+    @contextmanager
+    def grant(
+        self,
+        policy: NetworkPolicy,
+        secrets: Mapping[str, Any],
+        *,
+        handlers: Mapping[str, Handler] | None = None,
+    ) -> Iterator[Grant]:
+        """A proxy for as long as the block lasts. Nothing asked for: no mount, no forwarder, no network.
+
+        Raises InputError for entries that are no ``host:port``, malformed ``secrets`` or unset variables.
+        """
+        allow = parse_policy(policy)
+        granted = self._secrets(parse_secrets(secrets))
+        ledger = Ledger(self._budget)
+        if not allow and not granted and not handlers:
+            yield Grant(ledger=ledger)
+            return
+        rules = Rules(
+            allow=allow,
+            secrets={secret.credential.route: secret for secret in granted},
+            handlers=handlers or {},
+            resolve=self._resolve,
+        )
+        # The parent is ours alone; the container sees the inner directory, where it may connect and read.
+        private = Path(tempfile.mkdtemp(prefix="agentv-egress-"))
+        try:
+            shared = private / "shared"
+            shared.mkdir(mode=0o755)
+            script = shared / _FORWARDER
+            script.write_bytes((files("agentv_sandbox") / "data" / _FORWARDER).read_bytes())
+            script.chmod(0o644)
+            shared.chmod(0o755)
+            with _listening(shared / _SOCKET, rules, ledger, self._budget.connections):
+                yield Grant(
+                    mounts=(Mount(source=str(shared), target=MOUNT, kind="bind"),),
+                    env=_environment(allow, granted),
+                    local_ports=tuple(sorted({e.port for e in allow if e.host == LOCAL and e.port != PORT})),
+                    ledger=ledger,
+                )
+        finally:
+            shutil.rmtree(private, ignore_errors=True)
+
+    def _secrets(self, credentials: Sequence[Credential]) -> list[Secret]:
+        missing = [c.env for c in credentials if not self._environ.get(c.env, "").strip()]
+        if missing:
+            raise InputError(
+                [
+                    Problem(
+                        field=f"secrets.{name}",
+                        message=f"the environment variable {name} is not set",
+                        hint=f"export {name}=… before the run; its value stays on this side of the proxy",
+                    )
+                    for name in missing
+                ]
+            )
+        return [
+            Secret(
+                credential=c,
+                value=self._environ[c.env].strip().encode(),
+                token=b"agentv-" + random.token_urlsafe(24).encode(),
+            )
+            for c in credentials
+        ]
+
+
+def parse_policy(policy: NetworkPolicy) -> frozenset[Endpoint]:
+    """The allow list in canonical form. Raises InputError with every entry that is none."""
+    found = set()
+    problems = []
+    for index, entry in enumerate(policy.allow):
+        try:
+            found.add(parse_allow(entry))
+        except Refused as error:
+            problems.append(Problem(field=f"network.allow[{index}]", message=str(error)))
+    if problems:
+        raise InputError(problems)
+    return frozenset(found)
+
+
+def _environment(allow: frozenset[Endpoint], secrets: Sequence[Secret]) -> dict[str, str]:
+    env = {secret.credential.env: secret.token.decode() for secret in secrets}
+    for secret in secrets:
+        if name := secret.credential.base_url_env:
+            env[name] = f"http://127.0.0.1:{PORT}/{secret.credential.route}"
+    if allow:
+        proxy = f"http://127.0.0.1:{PORT}"
+        # Lower case for curl and Python, upper case for most others. NODE_USE_ENV_PROXY is Node's switch.
+        for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
+            env[name] = proxy
+        env |= {"no_proxy": _DIRECT, "NO_PROXY": _DIRECT, "NODE_USE_ENV_PROXY": "1"}
+    return env
+
+
+@contextmanager
+def _listening(path: Path, rules: Rules, ledger: Ledger, connections: int) -> Iterator[None]:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(str(path))
+        path.chmod(0o666)  # the container's user is nobody that this machine knows
+        listener.listen(128)
+        gate = threading.Semaphore(connections)
+        accepting = threading.Thread(target=_accept, args=(listener, rules, ledger, gate), daemon=True)
+        accepting.start()
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                listener.shutdown(socket.SHUT_RDWR)
+            ledger.close()
+            deadline = time.monotonic() + _CLOSE_GRACE_S
+            accepting.join(_CLOSE_GRACE_S)
+            for _ in range(connections):  # until the last connection has written its record
+                gate.acquire(timeout=max(deadline - time.monotonic(), 0))
+
+
+def _accept(listener: socket.socket, rules: Rules, ledger: Ledger, gate: threading.Semaphore) -> None:
+    while True:
+        gate.acquire()
+        try:
+            client, _ = listener.accept()
+        except OSError:
+            gate.release()
+            return
+        threading.Thread(target=_serve, args=(client, rules, ledger, gate), daemon=True).start()
+
+
+def _serve(client: socket.socket, rules: Rules, ledger: Ledger, gate: threading.Semaphore) -> None:
+    visit = Visit(time=datetime.now(UTC).isoformat(timespec="milliseconds"))
+    started = time.monotonic()
+    try:
+        with client, suppress(Refused):
+            ledger.hold(client)
+            Exchange(client, rules, ledger, visit).serve()
+    finally:
+        ledger.release(client)
+        visit.duration_s = time.monotonic() - started
+        ledger.note(visit)
+        gate.release()
+
+
+__all__ = ["MOUNT", "PORT", "Budget", "EgressProxy", "Grant", "Handler", "parse_policy", "parse_secrets"]

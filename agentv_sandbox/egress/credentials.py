@@ -1,0 +1,99 @@
+"""Credentials that the proxy adds to requests, so that no container ever holds one.
+
+In a target::
+
+    secrets:
+      ANTHROPIC_API_KEY:                 # name of the host's environment variable
+        host: api.anthropic.com          # the one server that gets it; port 443 unless written
+        header: x-api-key                # default: Authorization
+        prefix: ""                       # default: "Bearer " for Authorization, else nothing
+        scheme: https                    # or http, for a model server of your own
+        base_url_env: ANTHROPIC_BASE_URL # optional: variable that gets the address to use in the container
+
+The container gets ``ANTHROPIC_API_KEY`` too, holding a random token that is worth nothing anywhere else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from agentv_sandbox.egress.endpoint import Endpoint, Refused, parse_endpoint
+from agentv_sandbox.errors import InputError, Problem
+
+_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_HEADER = re.compile(r"[A-Za-z0-9-]{1,64}")
+
+
+class _Options(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    host: str
+    header: str = "Authorization"
+    prefix: str | None = None
+    scheme: Literal["https", "http"] = "https"
+    base_url_env: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Credential:
+    """A secret of the host by name; its value is looked up when a container is started."""
+
+    env: str
+    endpoint: Endpoint
+    header: str
+    prefix: str
+    scheme: Literal["https", "http"]
+    base_url_env: str | None
+
+    @property
+    def route(self) -> str:
+        """First part of the path by which the container addresses this server."""
+        return self.endpoint.authority(443 if self.scheme == "https" else 80)
+
+
+def parse_secrets(raw: Mapping[str, Any]) -> tuple[Credential, ...]:
+    """The ``secrets`` of a target. Raises InputError with every problem."""
+    found: list[Credential] = []
+    problems: list[Problem] = []
+    for name, value in raw.items():
+        field = f"secrets.{name}"
+        try:
+            found.append(_credential(name, _Options.model_validate(value)))
+        except ValidationError as error:
+            problems += [
+                Problem(
+                    field=".".join([field, *map(str, row["loc"])]),
+                    message=row["msg"],
+                    hint=f"write {name}: {{host: api.example.com, header: Authorization}}",
+                )
+                for row in error.errors()
+            ]
+        except (Refused, ValueError) as error:
+            problems.append(Problem(field=field, message=str(error)))
+    if problems:
+        raise InputError(problems)
+    return tuple(found)
+
+
+def _credential(name: str, options: _Options) -> Credential:
+    for variable in (name, options.base_url_env):
+        if variable is not None and not _ENV_NAME.fullmatch(variable):
+            raise ValueError(f"{variable!r} is no name of an environment variable")
+    if not _HEADER.fullmatch(options.header):
+        raise ValueError(f"{options.header!r} is no name of a header")
+    prefix = options.prefix
+    if prefix is None:
+        prefix = "Bearer " if options.header.lower() == "authorization" else ""
+    return Credential(
+        env=name,
+        endpoint=parse_endpoint(options.host, default_port=443 if options.scheme == "https" else 80),
+        header=options.header,
+        prefix=prefix,
+        scheme=options.scheme,
+        base_url_env=options.base_url_env,
+    )

@@ -1,0 +1,109 @@
+"""What one container used of its network: budgets, open connections, and a record of every request."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from agentv_sandbox.egress.endpoint import Endpoint, Refused
+from agentv_sandbox.logs import safe_text
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """Bounds of one container's traffic."""
+
+    total_bytes: int = 256 << 20
+    """Both directions together."""
+    requests: int = 10_000
+    """Refused ones count."""
+    connections: int = 64
+    """At the same time; more wait."""
+
+
+@dataclass(kw_only=True)
+class Visit:
+    """One request of a container, as it goes into the log."""
+
+    time: str
+    method: str = ""
+    endpoint: Endpoint | None = None
+    route: str = ""
+    decision: Literal["allowed", "refused"] = "refused"
+    reason: str = ""
+    status: int = 0
+    bytes_up: int = 0
+    bytes_down: int = 0
+    duration_s: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """A row of the log; what the container chose is escaped."""
+        return {
+            "time": self.time,
+            "method": safe_text(self.method, limit=20),
+            "endpoint": str(self.endpoint or ""),
+            "route": safe_text(self.route, limit=260),
+            "decision": self.decision,
+            "reason": safe_text(self.reason, limit=300),
+            "status": self.status,
+            "bytes_up": self.bytes_up,
+            "bytes_down": self.bytes_down,
+            "duration_s": round(self.duration_s, 3),
+        }
+
+
+class Ledger:
+    """Thread-safe. ``close`` ends every connection that is open."""
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self._lock = threading.Lock()
+        self._requests = 0
+        self._bytes = 0
+        self._closed = False
+        self._open: set[socket.socket] = set()
+        self.visits: list[Visit] = []
+
+    def note(self, visit: Visit) -> None:
+        with self._lock:
+            if len(self.visits) <= self._budget.requests:
+                self.visits.append(visit)
+
+    def admit(self) -> None:
+        """Count one request. Raises Refused when there were enough."""
+        with self._lock:
+            self._requests += 1
+            if self._requests > self._budget.requests:
+                raise Refused(f"more than {self._budget.requests} requests in one container")
+
+    def spend(self, size: int) -> None:
+        """Count bytes before they are passed on. Raises Refused when the budget is spent."""
+        with self._lock:
+            self._bytes += size
+            if self._bytes > self._budget.total_bytes:
+                raise Refused(f"more than {self._budget.total_bytes} bytes in one container")
+
+    def hold(self, sock: socket.socket) -> None:
+        with self._lock:
+            self._open.add(sock)
+            if self._closed:
+                raise Refused("the container is gone")
+
+    def release(self, sock: socket.socket) -> None:
+        with self._lock:
+            self._open.discard(sock)
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            for sock in self._open:
+                with suppress(OSError):
+                    sock.shutdown(socket.SHUT_RDWR)
+
+    def jsonl(self) -> str:
+        with self._lock:
+            return "".join(json.dumps(visit.to_json()) + "\n" for visit in self.visits)

@@ -1,0 +1,335 @@
+"""One client connection: read a request, decide, carry bytes under the grant's budget, log.
+
+Requests are parsed and written anew (h11), never passed through as bytes, so that the two ends cannot read
+one message in two ways. A connection serves one request: there is nothing to smuggle a second one into.
+"""
+
+from __future__ import annotations
+
+import hmac
+import selectors
+import socket
+import ssl
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import h11
+
+from agentv_sandbox.egress.credentials import Credential
+from agentv_sandbox.egress.endpoint import Endpoint, Refused, Resolver, addresses, parse_endpoint
+from agentv_sandbox.egress.ledger import Ledger, Visit
+
+_CHUNK = 1 << 16
+_CONNECT_TIMEOUT_S = 15.0
+_IDLE_TIMEOUT_S = 600.0
+"""A model may think for minutes before the first byte."""
+_HANDLER_BODY_BYTES = 8 << 20
+
+_HOP_BY_HOP = frozenset({b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization",
+                         b"proxy-connection", b"te", b"trailer", b"transfer-encoding", b"upgrade",
+                         b"expect", b"host"})  # fmt: skip
+_IDENTITY = frozenset({b"authorization", b"x-api-key", b"api-key", b"x-goog-api-key", b"cookie",
+                       b"accept-encoding"})  # fmt: skip
+"""Not passed on where we add a credential: with one of its own a client would be somebody else there."""
+
+
+class Answer(Protocol):
+    @property
+    def status(self) -> int: ...
+    @property
+    def body(self) -> bytes: ...
+
+
+Handler = Callable[[str, str, Mapping[str, str], bytes], Answer]
+"""(method, path, headers with lower-case names, body) -> JSON answer. Must not raise for what a client sent."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Secret:
+    credential: Credential
+    value: bytes = field(repr=False)
+    token: bytes
+    """What the container sends in its place."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """What one container may reach."""
+
+    allow: frozenset[Endpoint]
+    secrets: Mapping[str, Secret]
+    """By the route's first part."""
+    handlers: Mapping[str, Handler]
+    resolve: Resolver
+
+
+@dataclass
+class Exchange:
+    """A client's connection, its parser and the record of what it does."""
+
+    sock: socket.socket
+    rules: Rules
+    ledger: Ledger
+    visit: Visit
+    h: h11.Connection = field(default_factory=lambda: h11.Connection(h11.SERVER))
+
+    def serve(self) -> None:
+        """Answer one request. Never raises for what a client or a server sends."""
+        self.sock.settimeout(_IDLE_TIMEOUT_S)
+        try:
+            self.ledger.admit()
+            request = self._event()
+            if isinstance(request, h11.Request):
+                self._route(request)
+        except Refused as refusal:
+            self._refuse(403, str(refusal))
+        except h11.RemoteProtocolError as error:
+            self._refuse(400, f"not understood: {error}")
+        except (OSError, h11.LocalProtocolError) as error:
+            self._refuse(502, f"{type(error).__name__}: {error}")
+
+    # -- deciding -------------------------------------------------------------------------------------
+    def _route(self, request: h11.Request) -> None:
+        method, target = request.method.decode("ascii"), _target(request.target)
+        self.visit.method = method
+        if method == "CONNECT":
+            self._tunnel(parse_endpoint(target))
+        elif target.startswith("/"):
+            self._reverse(request, target)
+        elif target[:7].lower() == "http://":
+            authority, path = _split(target[7:])
+            self._forward(request, self._allowed(parse_endpoint(authority, default_port=80)), path)
+        else:
+            raise Refused("only CONNECT, http:// addresses and known routes are served")
+
+    def _allowed(self, endpoint: Endpoint) -> Endpoint:
+        self.visit.endpoint = endpoint
+        if endpoint not in self.rules.allow:
+            raise Refused(f"{endpoint} is not on the allow list")
+        return endpoint
+
+    def _reverse(self, request: h11.Request, target: str) -> None:
+        """``/name/path``: a handler of ours, or a server for which we hold the credential."""
+        name, path = _split(target[1:])
+        handler = self.rules.handlers.get(name)
+        if handler is not None:
+            self.visit.route = name
+            self._handle(request, handler, path)
+            return
+        secret = self.rules.secrets.get(name)
+        if secret is None:
+            raise Refused("no such route")
+        self.visit.endpoint, self.visit.route = secret.credential.endpoint, name
+        sent = [value for key, value in request.headers if key == secret.credential.header.lower().encode()]
+        expected = secret.credential.prefix.encode() + secret.token
+        if len(sent) != 1 or not hmac.compare_digest(sent[0], expected):
+            raise Refused(f"the {secret.credential.header} header does not hold this run's token")
+        self._forward(request, secret.credential.endpoint, path, secret)
+
+    # -- carrying -------------------------------------------------------------------------------------
+    def _tunnel(self, endpoint: Endpoint) -> None:
+        if not isinstance(self._event(), h11.EndOfMessage):
+            raise Refused("a CONNECT request with a body")
+        with self._connected(self._allowed(endpoint)) as server:
+            self.sock.sendall(self.h.send(h11.Response(status_code=200, headers=[])) or b"")
+            self.visit.status = 200
+            early, _ = self.h.trailing_data
+            if early:
+                self._up(early)
+                server.sendall(early)
+            self._pipe(server)
+
+    def _pipe(self, server: socket.socket) -> None:
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.sock, selectors.EVENT_READ, (server, self._up))
+            selector.register(server, selectors.EVENT_READ, (self.sock, self._down))
+            while selector.get_map():
+                ready = selector.select(_IDLE_TIMEOUT_S)
+                if not ready:
+                    raise Refused("idle for too long")
+                for key, _ in ready:
+                    source, (other, count) = key.fileobj, key.data
+                    assert isinstance(source, socket.socket)
+                    data = source.recv(_CHUNK)
+                    if data:
+                        count(data)
+                        other.sendall(data)
+                    else:
+                        selector.unregister(source)
+                        other.shutdown(socket.SHUT_WR)
+
+    def _forward(self, request: h11.Request, to: Endpoint, path: str, secret: Secret | None = None) -> None:
+        drop = _HOP_BY_HOP | _named_in_connection(request)
+        headers = [(b"host", (secret.credential.route if secret else to.authority(80)).encode())]
+        if secret is not None:
+            drop |= _IDENTITY | {secret.credential.header.lower().encode()}
+            given = secret.credential.prefix.encode() + secret.value
+            # Uncompressed, so that the credential can be found should the server repeat it.
+            headers += [(secret.credential.header.encode(), given), (b"accept-encoding", b"identity")]
+        headers += [(key, value) for key, value in request.headers if key not in drop]
+        if any(key == b"transfer-encoding" for key, _ in request.headers):
+            headers.append((b"transfer-encoding", b"chunked"))
+        headers.append((b"connection", b"close"))
+        tls = secret is not None and secret.credential.scheme == "https"
+        with self._connected(to, tls=tls) as server:
+            up = h11.Connection(h11.CLIENT)
+            server.sendall(up.send(h11.Request(method=request.method, target=path, headers=headers)) or b"")
+            if self.h.they_are_waiting_for_100_continue:
+                go_on = h11.InformationalResponse(status_code=100, headers=[])
+                self.sock.sendall(self.h.send(go_on) or b"")
+            with suppress(BrokenPipeError):  # a server may answer before it has read everything
+                while isinstance(event := self._event(), h11.Data):
+                    self._up(event.data)
+                    server.sendall(up.send(event) or b"")
+                server.sendall(up.send(h11.EndOfMessage()) or b"")
+            self._answer(server, up, _Mask(secret.value if secret else b""))
+
+    def _answer(self, server: socket.socket, up: h11.Connection, mask: _Mask) -> None:
+        while True:
+            try:
+                event = up.next_event()
+            except h11.RemoteProtocolError as error:
+                raise OSError(f"the server's answer is not understood: {error}") from error
+            if event is h11.NEED_DATA:
+                data = server.recv(_CHUNK)
+                self._down(data)
+                up.receive_data(data)
+            elif isinstance(event, h11.Response):
+                self.visit.status = event.status_code
+                headers = [(k, mask.whole(v)) for k, v in event.headers if k not in _HOP_BY_HOP]
+                headers.append((b"connection", b"close"))
+                self._send(h11.Response(status_code=event.status_code, headers=headers))
+            elif isinstance(event, h11.Data):
+                self._send_data(mask.feed(bytes(event.data)))
+            elif isinstance(event, h11.EndOfMessage):
+                self._send_data(mask.rest())
+                self._send(h11.EndOfMessage())
+                return
+            elif not isinstance(event, h11.InformationalResponse):
+                raise OSError("the server closed the connection")
+
+    def _handle(self, request: h11.Request, handler: Handler, path: str) -> None:
+        body = bytearray()
+        while isinstance(event := self._event(), h11.Data):
+            self._up(event.data)
+            body += event.data
+            if len(body) > _HANDLER_BODY_BYTES:
+                raise Refused(f"the body is larger than {_HANDLER_BODY_BYTES} bytes")
+        headers = {key.decode("latin-1"): value.decode("latin-1") for key, value in request.headers}
+        answer = handler(request.method.decode("ascii"), path, headers, bytes(body))
+        self.visit.decision, self.visit.status = "allowed", answer.status
+        self._down(answer.body)
+        self._reply(answer.status, answer.body, "application/json")
+
+    @contextmanager
+    def _connected(self, endpoint: Endpoint, *, tls: bool = False) -> Iterator[socket.socket]:
+        server = _connect(addresses(endpoint, self.rules.allow, self.rules.resolve), endpoint.port)
+        self.visit.decision = "allowed"
+        try:
+            if tls:
+                server = ssl.create_default_context().wrap_socket(server, server_hostname=endpoint.host)
+            self.ledger.hold(server)
+            server.settimeout(_IDLE_TIMEOUT_S)
+            yield server
+        finally:
+            self.ledger.release(server)
+            server.close()
+
+    # -- small things ---------------------------------------------------------------------------------
+    def _event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
+        while (event := self.h.next_event()) is h11.NEED_DATA:
+            self.h.receive_data(self.sock.recv(_CHUNK))
+        return event
+
+    def _up(self, data: bytes | bytearray) -> None:
+        self.visit.bytes_up += len(data)
+        self.ledger.spend(len(data))
+
+    def _down(self, data: bytes) -> None:
+        self.visit.bytes_down += len(data)
+        self.ledger.spend(len(data))
+
+    def _send(self, event: h11.Event) -> None:
+        self.sock.sendall(self.h.send(event) or b"")
+
+    def _send_data(self, data: bytes) -> None:
+        if data:
+            self._send(h11.Data(data=data))
+
+    def _reply(self, status: int, body: bytes, media_type: str) -> None:
+        headers = [("content-type", media_type), ("content-length", str(len(body))), ("connection", "close")]
+        self._send(h11.Response(status_code=status, headers=headers))
+        self._send_data(body)
+        self._send(h11.EndOfMessage())
+
+    def _refuse(self, status: int, reason: str) -> None:
+        self.visit.reason = reason
+        if self.h.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            self.visit.status = status
+            with suppress(OSError, h11.LocalProtocolError):
+                self._reply(status, f"agentv-sandbox: {reason}\n".encode(), "text/plain; charset=utf-8")
+
+
+class _Mask:
+    """Stars in place of the credential, should a server repeat it; lengths stay the same."""
+
+    def __init__(self, value: bytes) -> None:
+        self._value = value
+        self._kept = b""
+
+    def whole(self, data: bytes) -> bytes:
+        return data.replace(self._value, b"*" * len(self._value)) if self._value else data
+
+    def feed(self, data: bytes) -> bytes:
+        """What can be passed on of ``data``: its end may be the start of the credential."""
+        data = self.whole(self._kept + data)
+        cut = len(data)
+        for size in range(min(len(self._value) - 1, len(data)), 0, -1):
+            if data.endswith(self._value[:size]):
+                cut -= size
+                break
+        self._kept = data[cut:]
+        return data[:cut]
+
+    def rest(self) -> bytes:
+        kept, self._kept = self._kept, b""
+        return kept
+
+
+def _target(raw: bytes) -> str:
+    try:
+        text = raw.decode("ascii")
+    except UnicodeDecodeError:
+        raise Refused("the address is not ASCII") from None
+    if not text.isprintable() or " " in text or "\\" in text:
+        raise Refused("the address holds characters that none has")
+    return text
+
+
+def _split(text: str) -> tuple[str, str]:
+    """``authority/path?query`` -> (authority, ``/path?query``). A fragment has no place in a request."""
+    if "#" in text:
+        raise Refused("the address holds a fragment")
+    end = next((i for i, char in enumerate(text) if char in "/?"), len(text))
+    rest = text[end:]
+    return text[:end], rest if rest.startswith("/") else "/" + rest
+
+
+def _named_in_connection(request: h11.Request) -> frozenset[bytes]:
+    values = [value for key, value in request.headers if key == b"connection"]
+    return frozenset(part.strip().lower() for value in values for part in value.split(b","))
+
+
+def _connect(found: list[str], port: int) -> socket.socket:
+    deadline = time.monotonic() + _CONNECT_TIMEOUT_S
+    error: OSError = OSError("no address")
+    for address in found:
+        left = max(deadline - time.monotonic(), 0.1)
+        try:
+            return socket.create_connection((address, port), timeout=left)
+        except OSError as failure:
+            error = failure
+    raise error
