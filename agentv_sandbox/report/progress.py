@@ -3,20 +3,19 @@
 The pipeline feeds ``on_event(event, **keys)``:
 
     run.started     total, workers
-    image.<step>    what an image build does: fetch, install, check, ready, reused …; any of name, names,
-                    count, size_bytes, seconds, image, detail
     case.started    case_id, suite, target, trial
     case.stage      case_id, suite, target, trial, stage
     case.finished   result: CaseResult
     run.finished    folder
     note            message
+    anything else   a step of an image build, such as ``fetch.done`` with files, bytes and seconds
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any
 
@@ -30,25 +29,40 @@ from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.report.redact import Redactor
 from agentv_sandbox.report.summary import STYLE, WORD, case_label, reasons
 
-MAX_VALUE = 160
+MAX_LINE = 400
 REFRESH_PER_S = 8
 CaseKey = tuple[str, str, str, int]
+Sentence = Callable[[str, Mapping[str, Any]], str]
+"""One line for people about an event and its values."""
+
+
+def plain_sentence(event: str, keys: Mapping[str, Any]) -> str:
+    return f"{event}: " + ", ".join(f"{key} {value}" for key, value in keys.items())
 
 
 class Progress:
-    """Thread-safe sink of events; a context manager. ``live`` None: live on a terminal, plain elsewhere."""
+    """Thread-safe sink of events; a context manager. ``live`` None: live on a terminal, plain elsewhere.
+
+    ``sentence`` words the steps of image builds.
+    """
 
     def __init__(
-        self, console: Console, *, live: bool | None = None, redactor: Redactor | None = None
+        self,
+        console: Console,
+        *,
+        live: bool | None = None,
+        redactor: Redactor | None = None,
+        sentence: Sentence = plain_sentence,
     ) -> None:
         self._console = console
+        self._sentence = sentence
         self._hide = (redactor or Redactor()).text
         self._mutex = threading.RLock()
         self._started = time.monotonic()
         self._total = 0
         self._counts = dict.fromkeys(WORD, 0)
         self._running: dict[CaseKey, tuple[str, float]] = {}
-        self._step: str | None = None
+        self._step = ("", 0.0)
         self._spinner = Spinner("dots")
         self._live: Live | None = None
         if console.is_terminal if live is None else live:
@@ -71,28 +85,24 @@ class Progress:
             self._live.stop()
 
     def on_event(self, event: str, **keys: Any) -> None:
-        """Take one event. Unknown events are shown as they are: progress must never end a run."""
+        """Take one event."""
         with self._mutex:
             if event == "run.started":
-                self._total = int(keys.get("total", 0))
-                self._line(Text(f"running {_describe(keys)}"))
-            elif event.startswith("image."):
-                self._image_step(event.removeprefix("image."), keys)
+                self._total = int(keys["total"])
+                self._step = ("", 0.0)
+                self._line(f"running {self._total} tests, {keys['workers']} at a time")
             elif event in ("case.started", "case.stage"):
                 self._case_moved(event, keys)
             elif event == "case.finished":
                 self._case_finished(keys["result"])
+            elif event == "run.finished":
+                self._line(f"results in {keys['folder']}")
+            elif event == "note":
+                self._line(str(keys["message"]))
             else:
-                self._line(Text(self._hide(f"{safe_name(event)} {_describe(keys)}".rstrip())))
-
-    def _image_step(self, step: str, keys: Mapping[str, Any]) -> None:
-        text = self._hide(f"image {safe_name(step)} {_describe(keys)}".rstrip())
-        done = step in ("ready", "reused")
-        if "seconds" in keys or done or self._live is None:
-            self._line(Text(text, style="green" if done else ""))
-            self._step = None
-        else:  # still going on: only the live part shows it
-            self._step = text
+                text = self._sentence(event, keys)
+                self._step = (text, time.monotonic())
+                self._line(text)
 
     def _case_moved(self, event: str, keys: Mapping[str, Any]) -> None:
         key = (
@@ -105,7 +115,7 @@ class Progress:
         stage = str(keys.get("stage", "start"))
         self._running[key] = (stage, since)
         if self._live is None and event == "case.started":
-            self._line(Text(f"start {self._hide(_case_name(key))}"))
+            self._line(f"start {_case_name(key)}")
 
     def _case_finished(self, result: CaseResult) -> None:
         self._running.pop((result.suite, result.case_id, result.target, result.trial), None)
@@ -118,18 +128,21 @@ class Progress:
         text.append(f" [{done}/{self._total or '?'}] {label}{score}  {result.duration_ms / 1000:.1f} s")
         for reason in reasons(result)[:1]:
             text.append(f"  {self._hide(reason)}")
-        self._line(text)
-
-    def _line(self, text: Text) -> None:
         self._console.print(text, soft_wrap=True)
 
+    def _line(self, text: str) -> None:
+        shown = safe_text(self._hide(text), limit=MAX_LINE, keep=frozenset())
+        self._console.print(Text(shown), soft_wrap=True)
+
     def _render(self) -> Group:
-        """The live part: one line for the image step, one for each running test, one with the counts."""
+        """The live part: one line for each running test, or for the build step; one with the counts."""
         with self._mutex:
             now = time.monotonic()
             lines: list[Text | Spinner] = []
-            if self._step is not None:
-                lines.append(Text(f"  {self._step}", overflow="ellipsis", no_wrap=True))
+            step, since = self._step
+            if step and not self._running:
+                line = Text(f"  {safe_name(self._hide(step))}", overflow="ellipsis", no_wrap=True)
+                lines.append(line.append(f"  {now - since:.0f} s", style="dim"))
             for key, (stage, since) in self._running.items():
                 line = Text("  ", overflow="ellipsis", no_wrap=True)
                 line.append(self._hide(_case_name(key)))
@@ -153,30 +166,3 @@ def _case_name(key: CaseKey) -> str:
     if trial:
         name += f" (trial {trial})"
     return f"{name} · {safe_name(target)}" if target else name
-
-
-def _describe(keys: Mapping[str, Any]) -> str:
-    """``key value`` pairs in a readable form: sizes in MB, times in seconds, lists joined."""
-    parts = []
-    for key, value in keys.items():
-        if value is None or value in ("", ()):
-            continue
-        if key == "size_bytes":
-            parts.append(_size(value))
-        elif key == "seconds":
-            parts.append(f"{value:.1f} s")
-        elif key in ("name", "message", "detail", "folder", "image"):
-            parts.append(safe_text(str(value), limit=MAX_VALUE, keep=frozenset()))
-        elif isinstance(value, Sequence) and not isinstance(value, str | bytes):
-            parts.append(safe_text(", ".join(map(str, value)), limit=MAX_VALUE, keep=frozenset()))
-        else:
-            parts.append(safe_text(f"{value} {key}" if isinstance(value, int) else f"{key} {value}"))
-    return "  ".join(parts)
-
-
-def _size(size_bytes: float) -> str:
-    for unit in ("B", "kB", "MB"):
-        if size_bytes < 1000:
-            return f"{size_bytes:.0f} {unit}"
-        size_bytes /= 1000
-    return f"{size_bytes:.1f} GB"
