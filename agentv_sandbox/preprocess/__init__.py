@@ -192,7 +192,7 @@ def _outcome(ran: ExecResult) -> _Text:
         stderr = f"...(truncated, last {_STDERR_CHARS} chars)\n{stderr[-_STDERR_CHARS:]}"
     match ran.outcome:
         case "exited" if ran.exit_code == 0:
-            return _Text(text=trim(ran.stdout.decode("utf-8", "replace")), reason=_defects(ran), stderr="")
+            return _Text(text=trim(ran.stdout.decode("utf-8", "replace")), reason=_defects(ran))
         case "exited":
             reason = stderr or f"preprocessor exited with code {ran.exit_code}"
         case "timeout":
@@ -207,8 +207,14 @@ def _outcome(ran: ExecResult) -> _Text:
 
 
 def _defects(ran: ExecResult) -> str:
-    if ran.stdout_total > len(ran.stdout):
-        return f"preprocessor output was cut: {len(ran.stdout)} of {ran.stdout_total} bytes kept, its middle is missing"
+    """What is wrong with output that is kept all the same."""
+    kept, total = len(ran.stdout), ran.stdout_total
+    if total > kept:
+        return f"preprocessor output was cut: {kept} of {total} bytes kept, its middle is missing"
+    try:
+        ran.stdout.decode("utf-8")
+    except UnicodeDecodeError:
+        return "preprocessor output is not valid UTF-8"
     return ""
 
 

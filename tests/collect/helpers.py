@@ -10,7 +10,7 @@ from pathlib import Path
 from agentv_sandbox.collect import Baseline, CollectLimits, collect
 from agentv_sandbox.files import BlobStore
 from agentv_sandbox.models.case import AgentResponse, CaseOutput
-from agentv_sandbox.models.container import ExecResult, Mount
+from agentv_sandbox.models.container import ExecResult, Limits, Mount
 from agentv_sandbox.models.suite import Json, Message
 from agentv_sandbox.sandbox import Role, Sandbox, StagedFile, VolumeSet, VolumeSpec
 
@@ -49,7 +49,12 @@ def workspace(
 
 
 def agent(
-    sandbox: Sandbox, place: Place, script: str, *, interpreter: Sequence[str] = ("bash", "-ec")
+    sandbox: Sandbox,
+    place: Place,
+    script: str,
+    *,
+    interpreter: Sequence[str] = ("bash", "-ec"),
+    limits: Limits | None = None,
 ) -> ExecResult:
     """Run ``script`` as an agent in the workspace; it must succeed."""
     result = sandbox.run(
@@ -59,6 +64,7 @@ def agent(
         mounts=place.mounts(read_only=False),
         workdir="/workspace",
         uid=place.uid,
+        limits=limits,
     )
     assert result.ok, result
     return result

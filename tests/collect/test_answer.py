@@ -61,7 +61,10 @@ def test_only_the_last_answer_counts_and_unknown_blocks_void_a_message() -> None
     first = {"role": "assistant", "content": "first"}
     assert answer_text([first, *says({"type": "text", "text": "a"}, {"type": "text", "text": "b"})]) == "a\nb"
     assert answer_text([first, *says({"type": "text", "text": "a"}, {"type": "video"})]) == "first"
-    assert answer_text([first, {"role": "assistant", "content": ""}, {"role": "user", "content": "u"}]) == "first"
+    assert (
+        answer_text([first, {"role": "assistant", "content": ""}, {"role": "user", "content": "u"}])
+        == "first"
+    )
     assert answer_text([]) == ""
     assert answer_text(says(file_block("x"))) == ""
     for content in ([], [None], [{"type": "file", "path": 1, "media_type": "x"}], {"a": 1}, 5):

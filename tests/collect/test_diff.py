@@ -21,7 +21,8 @@ Tree = Mapping[str | bytes, bytes | StagedFile]
 
 def baseline_of(tree: Tree) -> Baseline:
     return Baseline.staged(
-        data if isinstance(data, StagedFile) else StagedFile(path=path, data=data) for path, data in tree.items()
+        data if isinstance(data, StagedFile) else StagedFile(path=path, data=data)
+        for path, data in tree.items()
     )
 
 
@@ -43,7 +44,7 @@ def applied(diff: str, old: Tree, folder: Path) -> dict[str, bytes]:
         assert isinstance(data, bytes)
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(data)
-    done = subprocess.run(
+    done = subprocess.run(  # noqa: PLW1510
         ["git", "apply", "--whitespace=nowarn", "-"], input=diff.encode(), cwd=folder, capture_output=True
     )
     assert done.returncode == 0, (done.stderr, diff)
@@ -166,7 +167,10 @@ def test_a_binary_file_is_shown_as_text_too() -> None:
         {"report.xlsx": b"\0a\nc", "logo.png": b"\0\0", "new.xlsx": b"\0n\n"},
         as_text=as_text,
     )
-    assert "--- a/report.xlsx (as text)\t\n+++ b/report.xlsx (as text)\t\n@@ -1,2 +1,2 @@\n a\n-b\n+c\n" in found.diff
+    assert (
+        "--- a/report.xlsx (as text)\t\n+++ b/report.xlsx (as text)\t\n@@ -1,2 +1,2 @@\n a\n-b\n+c\n"
+        in found.diff
+    )
     assert "--- /dev/null\n+++ b/new.xlsx (as text)\t\n@@ -0,0 +1 @@\n+n\n" in found.diff
     assert "logo.png (as text)" not in found.diff
 
