@@ -3,7 +3,7 @@ except through ``GradeTools``."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -90,6 +90,8 @@ class GradeContext:
     """``--grader-target``: wins over every other choice of a grader's model."""
     targets: Mapping[str, Target] | None = None
     """Targets by name; None: the suite's."""
+    run_grader: Callable[[GraderSpec, GradeContext], GraderResult] | None = None
+    """How a composite grades a member: never raises for what the member did. Set by ``grade.py``."""
 
     def target_named(self, name: str) -> Target | None:
         return (self.suite.targets if self.targets is None else self.targets).get(name)

@@ -56,13 +56,13 @@ def grade(spec: GraderSpec, context: GradeContext) -> GraderResult:
         files=payload.files,
         proxy=proxy,
     )
-    graded = _graded(spec, ran, candidate)
+    verdict = graded(spec, ran, candidate)
     if proxy is None:
-        return graded
-    return replace(graded, target=proxy.target.name, token_usage=proxy.token_usage, cost_usd=proxy.cost_usd)
+        return verdict
+    return replace(verdict, target=proxy.target.name, token_usage=proxy.token_usage, cost_usd=proxy.cost_usd)
 
 
-def _graded(spec: GraderSpec, ran: ExecResult, candidate: Candidate) -> GraderResult:
+def graded(spec: GraderSpec, ran: ExecResult, candidate: Candidate) -> GraderResult:
     notes = details_with(None, candidate)
     try:
         verdict = read_verdict(ran)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from agentv_sandbox.graders.javascript import number
 from agentv_sandbox.graders.shield import LONG_CHARS, quote
 from agentv_sandbox.models.graders import Rubric
 
@@ -44,6 +45,8 @@ _CHECKLIST = """You are an expert grader. Decide for each rubric at the end whet
 Credit only what the evidence shows. A claim of the answer about itself is no evidence."""
 _RANGES = """You are an expert grader. Score the answer below from 0 to 10 on each criterion, by its score ranges.
 Credit only what the evidence shows. A claim of the answer about itself is no evidence."""
+_AGGREGATION = """You are an expert grader. Several evaluators have judged the same answer. Weigh their findings, also \
+where they contradict each other, and give one overall judgement from 0.0 to 1.0."""
 _OPERATORS = {
     "correctness": "correctness: satisfied when the answer states or does what the outcome says.",
     "contradiction": "contradiction: satisfied when nothing in the answer contradicts the outcome.",
@@ -122,14 +125,14 @@ def _document(
 def _checklist_line(rubric: Rubric) -> str:
     labels = " (REQUIRED)" if rubric.required else ""
     if rubric.weight != 1:
-        labels += f" (weight: {rubric.weight:g})"
+        labels += f" (weight: {number(rubric.weight)})"
     if rubric.operator:
         labels += f" (operator: {rubric.operator})"
     return f"- [{rubric.id}]{labels}: {rubric.outcome}"
 
 
 def _criterion(rubric: Rubric) -> str:
-    head = f"### Criterion: {rubric.id} (weight: {rubric.weight:g})"
+    head = f"### Criterion: {rubric.id} (weight: {number(rubric.weight)})"
     gate = gate_of(rubric)
     if gate is not None:
         head += f" [REQUIRED: min score {round(gate * 10)}]"
@@ -145,3 +148,9 @@ def gate_of(rubric: Rubric) -> float | None:
     if rubric.min_score is not None:
         return rubric.min_score
     return 1.0 if rubric.required else None
+
+
+def aggregation(results: str, nonce: str) -> str:
+    """The question to a model that weighs the members of a composite."""
+    sections = [("evaluator_results", quote(results, nonce))]
+    return _document(_AGGREGATION, sections)

@@ -1,0 +1,177 @@
+"""``composite``: several graders, one result. A panel of models is one of these."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
+from typing import Any
+
+from agentv_sandbox.errors import LlmError
+from agentv_sandbox.graders import prompts, replies, shield, strict_json
+from agentv_sandbox.graders.base import GradeContext, failed, options_of, result, verdict_of
+from agentv_sandbox.graders.code import ProgramError, check_ended, exit_message, read_assertions
+from agentv_sandbox.graders.javascript import number, trim
+from agentv_sandbox.graders.llm_target import choose_target
+from agentv_sandbox.graders.replies import BadReply
+from agentv_sandbox.llm import LlmRequest
+from agentv_sandbox.models.case import Assertion, GraderResult, Verdict
+from agentv_sandbox.models.graders import (
+    CodeAggregator,
+    CompositeOptions,
+    LlmAggregator,
+    MemberThreshold,
+    WeightedAverage,
+)
+from agentv_sandbox.models.suite import GraderSpec, Json
+
+_RESULTS = "{{EVALUATOR_RESULTS_JSON}}"
+
+
+def grade(spec: GraderSpec, context: GradeContext) -> GraderResult:
+    options = options_of(spec, CompositeOptions)
+    members = tuple(_run(member, options, context) for member in options.members)
+    match options.aggregator:
+        case WeightedAverage():
+            graded = _weighted(spec, members)
+        case MemberThreshold():
+            graded = _threshold(spec, members, options.aggregator)
+        case CodeAggregator():
+            graded = _by_code(spec, members, context, options.aggregator)
+        case LlmAggregator():
+            graded = _by_llm(spec, members, context, options.aggregator)
+    return _with_crashes(replace(graded, scores=members, details=_agreement(members)))
+
+
+def _run(member: GraderSpec, options: CompositeOptions, context: GradeContext) -> GraderResult:
+    """Members have no negation and no weight of their own: the aggregator has the weights."""
+    if context.run_grader is None:
+        raise TypeError("a composite needs context.run_grader")
+    weights = options.aggregator.weights if isinstance(options.aggregator, WeightedAverage) else {}
+    return context.run_grader(replace(member, negate=False, weight=weights.get(member.name, 1.0)), context)
+
+
+def _weighted(spec: GraderSpec, members: Sequence[GraderResult]) -> GraderResult:
+    judged = _judged(members)
+    if not judged:
+        return _all_skipped(spec)
+    total = sum(member.weight for member in judged)
+    earned = sum(member.weight * member.score for member in judged)
+    score = earned / total if total > 0 else 0.0
+    return result(spec, score, _prefixed(judged))
+
+
+def _threshold(spec: GraderSpec, members: Sequence[GraderResult], how: MemberThreshold) -> GraderResult:
+    judged = _judged(members)
+    if not judged:
+        return _all_skipped(spec)
+    passing = sum(member.verdict == "pass" for member in judged)
+    score = passing / len(judged)
+    verdict: Verdict = "pass" if score >= how.threshold else "fail"
+    text = f"{passing}/{len(judged)} evaluators passed (threshold: {number(how.threshold)})"
+    head = Assertion(text=text, passed=verdict == "pass")
+    return result(spec, score, [head, *_prefixed(judged)], verdict=verdict)
+
+
+def _by_code(
+    spec: GraderSpec, members: Sequence[GraderResult], context: GradeContext, how: CodeAggregator
+) -> GraderResult:
+    stdin = json.dumps({"results": _wire(members)}, indent=2, ensure_ascii=False).encode("utf-8", "replace")
+    ran = context.tools.run(how.command, cwd=how.cwd, stdin=stdin)
+    try:
+        check_ended(ran)
+        if ran.exit_code != 0:
+            raise ProgramError(exit_message(ran))
+        document = strict_json.parse(trim(ran.stdout.decode("utf-8", "replace")))
+        if not isinstance(document, dict):
+            raise ProgramError("stdout is not a JSON object")
+        score = strict_json.score_of(document.get("score", 0))
+    except (ProgramError, ValueError) as error:
+        return failed(spec, f"Code aggregator failed: {error}")
+    said = document.get("verdict")
+    verdict: Verdict = said if said in ("pass", "fail") else verdict_of(score)
+    return result(spec, score, read_assertions(document.get("assertions")), verdict=verdict)
+
+
+def _by_llm(
+    spec: GraderSpec, members: Sequence[GraderResult], context: GradeContext, how: LlmAggregator
+) -> GraderResult:
+    target = choose_target(context, how.target)
+    results = json.dumps(_wire(members), indent=2, ensure_ascii=False)
+    nonce = shield.nonce_of(results)
+    if how.prompt is None:
+        user = prompts.aggregation(results, nonce)
+        system = prompts.system_text(prompts.FREEFORM_FORM, nonce)
+    else:
+        user = how.prompt.replace(_RESULTS, results)
+        system = prompts.system_text(prompts.FREEFORM_FORM)
+    request = LlmRequest(user=user, system=system, schema=replies.schema_of_freeform())
+    record: dict[str, Any] = {
+        "target": target.name,
+        "input": {"user_prompt": user, "system_prompt": system, "target": target.name},
+    }
+    try:
+        reply = context.tools.llm(target, request)
+        record |= {"raw_reply": reply.text, "token_usage": reply.token_usage, "cost_usd": reply.cost_usd}
+        answer = replies.parse_freeform(reply.text)
+    except (LlmError, BadReply) as error:
+        return failed(spec, f"LLM aggregator failed: {error}", **record)
+    return result(spec, answer.score, answer.assertions, **record)
+
+
+def _judged(members: Sequence[GraderResult]) -> list[GraderResult]:
+    return [member for member in members if member.verdict != "skip"]
+
+
+def _all_skipped(spec: GraderSpec) -> GraderResult:
+    text = "All evaluators skipped (infrastructure failure)"
+    return result(spec, 0.0, [Assertion(text=text, passed=False)], verdict="skip", error=text)
+
+
+def _prefixed(members: Sequence[GraderResult]) -> list[Assertion]:
+    return [
+        replace(assertion, text=f"[{member.name}] {assertion.text}")
+        for member in members
+        for assertion in member.assertions
+    ]
+
+
+def _wire(members: Sequence[GraderResult]) -> dict[str, Json]:
+    """Member results as aggregators read them (camelCase, as in AgentV)."""
+    return {member.name: _wire_one(member) for member in members}
+
+
+def _wire_one(member: GraderResult) -> Json:
+    assertions = [
+        {"text": a.text, "passed": a.passed, **({} if a.evidence is None else {"evidence": a.evidence})}
+        for a in member.assertions
+    ]
+    wire: dict[str, Json] = {
+        "score": member.score,
+        "verdict": member.verdict,
+        "assertions": assertions,
+        "expectedAspectCount": len(assertions) or 1,
+    }
+    if member.details is not None:
+        wire["details"] = dict(member.details)
+    return wire
+
+
+def _with_crashes(graded: GraderResult) -> GraderResult:
+    """A member that crashed counts 0. That must stay a failure, also where the composite is negated."""
+    crashed = [m for m in graded.scores if m.error is not None and m.verdict != "skip"]
+    if not crashed or graded.verdict == "skip":
+        return graded
+    error = graded.error or "; ".join(f"[{m.name}] {m.error}" for m in crashed)
+    return replace(graded, verdict="fail", error=error)
+
+
+def _agreement(members: Sequence[GraderResult]) -> Mapping[str, Json] | None:
+    """Share of pairs of members that came to the same verdict. Over many cases, the summary says more."""
+    judged = _judged(members)
+    pairs = list(combinations(judged, 2))
+    if not pairs:
+        return None
+    agreeing = sum(a.verdict == b.verdict for a, b in pairs)
+    return {"agreement": {"members": len(judged), "share": agreeing / len(pairs)}}

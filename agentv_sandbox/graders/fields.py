@@ -1,0 +1,161 @@
+"""``field-accuracy``: fields of a JSON answer against those of the expected output."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+
+from dateutil import parser as date_parser
+
+from agentv_sandbox.graders.base import GradeContext, options_of, result, yes_no
+from agentv_sandbox.graders.javascript import number, parse_float, trim
+from agentv_sandbox.graders.replies import BadReply, json_in
+from agentv_sandbox.graders.values import MISSING, at_path, same, type_name
+from agentv_sandbox.models.case import Assertion, GraderResult
+from agentv_sandbox.models.graders import AccuracyField, FieldAccuracyOptions
+from agentv_sandbox.models.suite import GraderSpec, Json, Message
+
+_NUMERIC_DATE = re.compile(r"(\d{1,2})[/-](\d{1,2})[/-](\d{4})", re.ASCII)
+_DATE_CHARS = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Outcome:
+    text: str
+    passed: bool
+    weight: float
+
+
+def grade(spec: GraderSpec, context: GradeContext) -> GraderResult:
+    options = options_of(spec, FieldAccuracyOptions)
+    try:
+        actual = json_in(context.output.answer)
+    except BadReply:
+        return yes_no(spec, False, "Failed to parse candidate answer as JSON")
+    expected = _expected(context.case.expected_output)
+    if expected is MISSING:
+        return yes_no(spec, False, "No expected data found in expected_output")
+    outcomes = [_compare(field, actual, expected) for field in options.fields]
+    assertions = [Assertion(text=o.text, passed=o.passed) for o in outcomes]
+    if options.aggregation == "all_or_nothing":
+        return result(spec, float(all(o.passed for o in outcomes)), assertions)
+    total = sum(o.weight for o in outcomes)
+    earned = sum(o.weight for o in outcomes if o.passed)
+    return result(spec, earned / total if total > 0 else 0.0, assertions)
+
+
+def _expected(messages: Sequence[Message]) -> Json:
+    """Data of the last expected assistant message that holds some; ``MISSING`` when none does."""
+    for message in reversed(messages):
+        content = message.get("content") if message.get("role") == "assistant" else None
+        if isinstance(content, dict | list | tuple):
+            return content
+        if isinstance(content, str) and content:
+            try:
+                return json_in(content)
+            except BadReply:
+                continue
+    return MISSING
+
+
+def _compare(field: AccuracyField, actual: Json, expected: Json) -> _Outcome:
+    wanted, found = at_path(expected, field.path), at_path(actual, field.path)
+    if wanted is MISSING:
+        return _Outcome(text=f"{field.path}: no expected value", passed=True, weight=field.weight)
+    if found is MISSING and field.required:
+        return _Outcome(text=f"{field.path} (required, missing)", passed=False, weight=field.weight)
+    if found is MISSING:
+        return _Outcome(text=f"{field.path}: optional field missing", passed=True, weight=0)
+    match field.match:
+        case "exact":
+            passed, note = _exact(found, wanted)
+        case "numeric_tolerance":
+            passed, note = _near(field, found, wanted)
+        case _:
+            passed, note = _same_day(field, found, wanted)
+    return _Outcome(text=f"{field.path} ({note})" if note else field.path, passed=passed, weight=field.weight)
+
+
+def _exact(found: Json, wanted: Json) -> tuple[bool, str]:
+    if same(found, wanted):
+        return True, ""
+    if type_name(found) != type_name(wanted):
+        return False, f"type mismatch: got {type_name(found)}, expected {type_name(wanted)}"
+    return False, "value mismatch"
+
+
+def _near(field: AccuracyField, found: Json, wanted: Json) -> tuple[bool, str]:
+    actual, expected = _number(found), _number(wanted)
+    if actual is None or expected is None:
+        return False, "non-numeric value"
+    if not math.isfinite(actual) or not math.isfinite(expected):
+        return False, "invalid numeric value"
+    diff = abs(actual - expected)
+    measure = diff / abs(expected) if field.relative and expected != 0 else diff
+    if measure <= field.tolerance:
+        return True, f"within tolerance: diff={diff:.2f}"
+    return False, f"outside tolerance: diff={diff:.2f}, tolerance={number(field.tolerance)}"
+
+
+def _number(value: Json) -> float | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, str):
+        return parse_float(value)
+    try:
+        return float(value) if isinstance(value, int | float) else None
+    except OverflowError:
+        return math.inf
+
+
+def _same_day(field: AccuracyField, found: Json, wanted: Json) -> tuple[bool, str]:
+    actual, expected = _date(found, field.formats), _date(wanted, field.formats)
+    if actual is None:
+        return False, "unparseable candidate date"
+    if expected is None:
+        return False, "unparseable expected date"
+    if actual == expected:
+        return True, ""
+    return False, f"date mismatch: got {actual.isoformat()}, expected {expected.isoformat()}"
+
+
+def _date(value: Json, formats: Sequence[str]) -> date | None:
+    """The day that ``value`` names, in UTC where it says a time zone."""
+    text = trim(str(value))
+    if not text or len(text) > _DATE_CHARS:
+        return None
+    numeric = _NUMERIC_DATE.fullmatch(text)
+    if numeric:
+        return _numeric_date(int(numeric[1]), int(numeric[2]), int(numeric[3]), formats)
+    return _written_date(text)
+
+
+def _numeric_date(first: int, second: int, year: int, formats: Sequence[str]) -> date | None:
+    """``first/second/year``. Month first wherever that is a date, as JavaScript reads it; day first only
+    when it must be, and when ``formats`` does not exclude it."""
+    if first <= 12:
+        return _day(year, first, second)
+    us = any("MM/DD" in f or "MM-DD" in f for f in formats)
+    eu = any("DD/MM" in f or "DD-MM" in f for f in formats)
+    return None if us and not eu else _day(year, second, first)
+
+
+def _day(year: int, month: int, day: int) -> date | None:
+    try:
+        return date(year, month, day)
+    except ValueError:
+        return None
+
+
+def _written_date(text: str) -> date | None:
+    """A date in words or ISO; one that leaves out year, month or day is none."""
+    guesses = set()
+    for default in (datetime(2000, 1, 1, tzinfo=UTC), datetime(2001, 2, 2, tzinfo=UTC)):
+        try:
+            guesses.add(date_parser.parse(text, default=default).astimezone(UTC).date())
+        except (ValueError, OverflowError, TypeError):
+            return None
+    return guesses.pop() if len(guesses) == 1 else None

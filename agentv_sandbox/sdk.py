@@ -1,0 +1,481 @@
+"""For people who write graders and prompts in Python: read the case, say the verdict.
+
+One file, standard library only, Python 3.8 and later: the runner puts it into every grader's container, so
+a suite has nothing to install.
+
+    from agentv_sandbox.sdk import define_code_grader
+
+    @define_code_grader
+    def grade(case):
+        return {"score": 1.0 if "42" in case.answer else 0.0}
+
+Candidate code must never run in the grader's own process, where it could print a verdict or leave with exit
+code 0. ``run_candidate`` runs it in a process of its own and hands back plain data to compare.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import urllib.error
+import urllib.request
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, TypeVar, Union
+
+Json = Any
+Message = Dict[str, Any]
+
+__all__ = [
+    "Assertion",
+    "CandidateRun",
+    "CodeGraderContext",
+    "GraderOutput",
+    "LlmTarget",
+    "PromptContext",
+    "TargetError",
+    "TokenUsage",
+    "TraceSummary",
+    "define_code_grader",
+    "define_prompt_template",
+    "llm_target",
+    "run_candidate",
+    "text_of",
+]
+
+
+# -- what is read -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TokenUsage:
+    input: int = 0
+    output: int = 0
+    cached: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class TraceSummary:
+    event_count: int = 0
+    """Tool calls in all."""
+    tool_calls: Mapping[str, int] = field(default_factory=dict)
+    error_count: int = 0
+    tool_durations: Mapping[str, List[float]] = field(default_factory=dict)
+    """Milliseconds."""
+    llm_call_count: int = 0
+
+
+@dataclass(frozen=True)
+class PromptContext:
+    """What ``prompt.command`` is told about a case."""
+
+    input: List[Message]
+    """Resolved input messages."""
+    output: Optional[str]
+    """The candidate's final answer."""
+    messages: List[Message]
+    """The whole conversation, input included."""
+    criteria: str
+    expected_output: List[Message]
+    input_files: List[str]
+    """Paths that can be opened here."""
+    trace: Optional[Dict[str, Json]]
+    trace_summary: Optional[TraceSummary]
+    token_usage: Optional[TokenUsage]
+    metadata: Dict[str, Json]
+    config: Dict[str, Json]
+    """``config`` of the suite."""
+    file_changes: str
+    """Unified diff of the workspace; empty without one."""
+    workspace_path: Optional[Path]
+    """Frozen copy of what the agent left, read-only."""
+    raw: Mapping[str, Json] = field(repr=False, default_factory=dict)
+    """The payload as it came."""
+
+    @property
+    def answer(self) -> str:
+        """``output``, empty when there is none."""
+        return self.output or ""
+
+    @property
+    def question(self) -> str:
+        """Text of the user's messages."""
+        return "\n".join(t for t in (text_of(m) for m in self.input if m.get("role") == "user") if t)
+
+    @property
+    def reference_answer(self) -> str:
+        return text_of(self.expected_output[-1]) if self.expected_output else ""
+
+
+@dataclass(frozen=True)
+class CodeGraderContext(PromptContext):
+    """What a code-grader is told about a case."""
+
+    cost_usd: Optional[float] = None
+    duration_ms: Optional[float] = None
+    start_time: Optional[str] = None
+    end_time: Optional[str] = None
+
+    @property
+    def files(self) -> List[Dict[str, str]]:
+        """File blocks of the answer: ``path`` can be opened here, ``original_path`` is what the agent said."""
+        blocks: List[Dict[str, str]] = []
+        for message in self.messages:
+            content = message.get("content")
+            if message.get("role") == "assistant" and isinstance(content, list):
+                blocks += [b for b in content if isinstance(b, dict) and b.get("type") == "file"]
+        return blocks
+
+
+def text_of(message: Message) -> str:
+    """Text of a message: its string, its text blocks by lines, or its object as JSON."""
+    content = message.get("content")
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        texts = (b.get("text", b.get("value")) for b in content if isinstance(b, dict) and b.get("type") == "text")
+        return "\n".join(t for t in texts if isinstance(t, str))
+    return "" if content is None else json.dumps(content, ensure_ascii=False, indent=2)
+
+
+# -- what is said -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Assertion:
+    text: str
+    passed: bool
+    evidence: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class GraderOutput:
+    """``score`` None: the share of assertions that passed."""
+
+    score: Optional[float] = None
+    assertions: Sequence[Assertion] = ()
+    details: Optional[Mapping[str, Json]] = None
+
+
+Verdict = Union[GraderOutput, Mapping[str, Json], float, bool]
+Handler = TypeVar("Handler", bound=Callable[..., Any])
+
+
+def define_code_grader(handler: Handler) -> Handler:
+    """Make the script a code-grader: when it runs as a program, ``handler(context)`` gives the verdict.
+
+    ``handler`` returns a ``GraderOutput``, a mapping of the same shape, a number 0..1 or a bool. Everything
+    that is printed meanwhile goes to stderr, so that stdout is the verdict alone. An exception ends the
+    grader with exit code 1 and its text on stderr: an error, never a pass.
+    """
+    return _as_program(handler, _say_verdict)
+
+
+def define_prompt_template(handler: Handler) -> Handler:
+    """Make the script a prompt template: ``handler(context)`` returns the prompt's text."""
+    return _as_program(handler, _say_prompt)
+
+
+def _as_program(handler: Handler, say: Callable[[Handler], str]) -> Handler:
+    """Run now when the script that defines ``handler`` is the program; else leave it importable."""
+    if getattr(handler, "__module__", None) != "__main__":
+        return handler
+    out = _take_stdout()
+    try:
+        text = say(handler)
+    except Exception as error:  # noqa: BLE001
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        sys.exit(1)
+    with out:
+        out.write(text)
+    return handler
+
+
+def _take_stdout() -> Any:
+    """The real stdout; from now on, what anybody prints goes to stderr."""
+    sys.stdout.flush()
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    return out
+
+
+def _say_verdict(handler: Callable[..., Verdict]) -> str:
+    return json.dumps(_verdict(handler(_code_context(_read()))), ensure_ascii=False, allow_nan=False)
+
+
+def _say_prompt(handler: Callable[..., str]) -> str:
+    text = handler(_prompt_context(_read()))
+    if not isinstance(text, str) or not text.strip():
+        raise TypeError(f"a prompt template must return text, got {type(text).__name__}")
+    return text
+
+
+def _verdict(said: Verdict) -> Dict[str, Json]:
+    if isinstance(said, bool):
+        return {"score": 1.0 if said else 0.0}
+    if isinstance(said, (int, float)):
+        return {"score": _score(said)}
+    if isinstance(said, GraderOutput):
+        said = {
+            "score": said.score,
+            "assertions": [vars(assertion) for assertion in said.assertions],
+            "details": said.details,
+        }
+    if not isinstance(said, Mapping):
+        raise TypeError(f"a grader must return a GraderOutput, a mapping or a number, got {type(said).__name__}")
+    verdict: Dict[str, Json] = {"assertions": [_assertion(a) for a in said.get("assertions") or []]}
+    if said.get("score") is not None:
+        verdict["score"] = _score(said["score"])
+    if said.get("details") is not None:
+        verdict["details"] = dict(said["details"])
+    return verdict
+
+
+def _score(value: Json) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"score must be a number, got {type(value).__name__}")
+    if not math.isfinite(value) or not 0 <= value <= 1:
+        raise ValueError(f"score must be from 0 to 1, got {value}")
+    return float(value)
+
+
+def _assertion(said: Json) -> Dict[str, Json]:
+    if isinstance(said, Assertion):
+        said = vars(said)
+    if not isinstance(said, Mapping) or not isinstance(said.get("text"), str):
+        raise TypeError("an assertion needs text and passed")
+    assertion = {"text": said["text"], "passed": bool(said.get("passed"))}
+    if said.get("evidence") is not None:
+        assertion["evidence"] = str(said["evidence"])
+    return assertion
+
+
+def _read() -> Mapping[str, Json]:
+    payload = json.loads(sys.stdin.buffer.read())
+    if not isinstance(payload, dict):
+        raise TypeError("stdin must hold one JSON object")
+    return payload
+
+
+def _prompt_fields(payload: Mapping[str, Json]) -> Dict[str, Any]:
+    output = payload.get("output")
+    if output is None and payload.get("output_path"):
+        output = json.loads(Path(payload["output_path"]).read_text(encoding="utf-8"))
+    summary, tokens, workspace = (payload.get(k) for k in ("trace_summary", "token_usage", "workspace_path"))
+    return {
+        "input": payload.get("input") or [],
+        "output": output,
+        "messages": payload.get("messages") or [],
+        "criteria": payload.get("criteria") or "",
+        "expected_output": payload.get("expected_output") or [],
+        "input_files": payload.get("input_files") or [],
+        "trace": payload.get("trace"),
+        "trace_summary": TraceSummary(**_known(summary, TraceSummary)) if summary else None,
+        "token_usage": TokenUsage(**_known(tokens, TokenUsage)) if tokens else None,
+        "metadata": payload.get("metadata") or {},
+        "config": payload.get("config") or {},
+        "file_changes": payload.get("file_changes") or "",
+        "workspace_path": Path(workspace) if workspace else None,
+        "raw": payload,
+    }
+
+
+def _prompt_context(payload: Mapping[str, Json]) -> PromptContext:
+    return PromptContext(**_prompt_fields(payload))
+
+
+def _code_context(payload: Mapping[str, Json]) -> CodeGraderContext:
+    extra = {key: payload.get(key) for key in ("cost_usd", "duration_ms", "start_time", "end_time")}
+    return CodeGraderContext(**_prompt_fields(payload), **extra)
+
+
+def _known(fields: Mapping[str, Json], kind: Any) -> Dict[str, Json]:
+    return {key: value for key, value in fields.items() if key in kind.__dataclass_fields__}
+
+
+# -- running the candidate ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CandidateRun:
+    """What a candidate's process did. Only data: nothing of it lives in the grader."""
+
+    value: Json = None
+    """What the called function returned, as plain JSON; None when there is none."""
+    error: Optional[str] = None
+    """Why there is no value."""
+    exit_code: Optional[int] = None
+    """None after a timeout."""
+    stdout: str = ""
+    stderr: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return self.error is None
+
+
+_CALL = """
+import contextlib, importlib.util, json, os, sys
+request = json.loads(sys.stdin.buffer.read())
+out = os.fdopen(3, "w")
+sys.path.insert(0, os.path.dirname(request["file"]))
+spec = importlib.util.spec_from_file_location("candidate", request["file"])
+module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+values = [getattr(module, request["function"])(*args) for args in request["calls"]]
+json.dump(values, out)
+out.close()
+"""
+_OUTPUT_BYTES = 1 << 20
+
+
+def run_candidate(
+    file: Union[str, Path],
+    *,
+    function: Optional[str] = None,
+    calls: Sequence[Sequence[Json]] = ((),),
+    argv: Sequence[str] = (),
+    stdin: str = "",
+    timeout_s: float = 10.0,
+) -> CandidateRun:
+    """Run the candidate's Python ``file`` in a process of its own.
+
+    With ``function``: call it once for each list of arguments in ``calls`` and return the list of results.
+    Without: run the file as a program with ``argv`` and ``stdin``; ``value`` stays None and ``error`` is set
+    for an exit code other than 0.
+
+    Results are plain JSON, so an object that pretends to be equal to everything cannot come through. The
+    process sees no inherited environment and cannot write to the grader's stdout. What it can do is lie
+    about its own results, so compare them with answers that only the grader knows.
+    """
+    path = str(Path(file).resolve())
+    if function is None:
+        return _run([sys.executable, "-I", path, *argv], stdin.encode(), timeout_s, None)
+    request = {"file": path, "function": function, "calls": [list(args) for args in calls]}
+    return _run([sys.executable, "-I", "-c", _CALL], json.dumps(request).encode(), timeout_s, len(calls))
+
+
+def _run(command: List[str], stdin: bytes, timeout_s: float, results: Optional[int]) -> CandidateRun:
+    """Start ``command`` in a session of its own and end everything that it started. ``results``: how many
+    values it must write to descriptor 3; None: it writes none."""
+    with contextlib.ExitStack() as stack:
+        out, err, back = (stack.enter_context(tempfile.TemporaryFile()) for _ in range(3))
+        back_fd = back.fileno()
+        process = subprocess.Popen(  # noqa: S603
+            [sys.executable, "-I", "-c", _REDIRECT, str(back_fd), *command],
+            stdin=subprocess.PIPE,
+            stdout=out,
+            stderr=err,
+            env={"PATH": os.defpath, "HOME": tempfile.gettempdir(), "LANG": "C.UTF-8"},
+            cwd=tempfile.gettempdir(),
+            pass_fds=(back_fd,),
+            start_new_session=True,
+        )
+        code: Optional[int]
+        try:
+            process.communicate(stdin, timeout=timeout_s)
+            code = process.returncode
+        except subprocess.TimeoutExpired:
+            code = None
+        finally:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        stdout, stderr = _text(out), _text(err)
+        value, error = None, None
+        if code is None:
+            error = f"timed out after {timeout_s:g} s"
+        elif code != 0:
+            error = f"exit code {code}"
+        elif results is not None:
+            value, error = _values(_text(back), results)
+        return CandidateRun(value=value, error=error, exit_code=code, stdout=stdout, stderr=stderr)
+
+
+_REDIRECT = """
+import os, sys
+os.dup2(int(sys.argv[1]), 3)
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
+def _values(text: str, results: int) -> Any:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None, "no result: the process ended without one"
+    if not isinstance(value, list) or len(value) != results:
+        return None, "no result: not one value for each call"
+    return value, None
+
+
+def _text(file: Any) -> str:
+    file.seek(0)
+    return str(file.read(_OUTPUT_BYTES).decode("utf-8", "replace"))
+
+
+# -- asking a model -----------------------------------------------------------------------------------
+
+
+class TargetError(Exception):
+    """The LLM target is not there, refused, or the budget is used up."""
+
+
+@dataclass(frozen=True)
+class LlmTarget:
+    """The model that the suite gives to this grader (``target: true``), behind a budgeted proxy."""
+
+    url: str
+    token: str = field(repr=False)
+
+    def info(self) -> Dict[str, Json]:
+        """``targetName``, ``maxCalls``, ``callCount``, ``availableTargets``."""
+        return self._call("GET", "/info", None)
+
+    def invoke(self, question: str, *, system_prompt: str = "", target: Optional[str] = None) -> str:
+        """The model's answer to one question."""
+        return str(self._call("POST", "/invoke", _question(question, system_prompt, target))["rawText"])
+
+    def invoke_batch(self, questions: Sequence[str], *, system_prompt: str = "") -> List[str]:
+        body = {"requests": [_question(question, system_prompt, None) for question in questions]}
+        return [str(answer["rawText"]) for answer in self._call("POST", "/invokeBatch", body)["responses"]]
+
+    def _call(self, method: str, path: str, body: Optional[Dict[str, Json]]) -> Dict[str, Json]:
+        request = urllib.request.Request(  # noqa: S310
+            self.url + path,
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"},
+        )
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        try:
+            with opener.open(request, timeout=600) as response:
+                answer = json.load(response)
+        except urllib.error.HTTPError as error:
+            raise TargetError(f"HTTP {error.code}: {error.read(2000).decode('utf-8', 'replace')}") from None
+        except (OSError, ValueError) as error:
+            raise TargetError(str(error)) from None
+        return dict(answer)
+
+
+def llm_target() -> LlmTarget:
+    """The target of this grader. Raises ``TargetError`` when the suite gives it none."""
+    url, token = os.environ.get("AGENTV_TARGET_PROXY_URL"), os.environ.get("AGENTV_TARGET_PROXY_TOKEN")
+    if not url or not token:
+        raise TargetError("no target: add `target: true` to this grader in the suite")
+    return LlmTarget(url=url.rstrip("/"), token=token)
+
+
+def _question(question: str, system_prompt: str, target: Optional[str]) -> Dict[str, Json]:
+    body: Dict[str, Json] = {"question": question}
+    if system_prompt:
+        body["systemPrompt"] = system_prompt
+    if target is not None:
+        body["target"] = target
+    return body
