@@ -1,0 +1,74 @@
+"""argv lists of a suite: which element is a file of the project, and where."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from agentv_sandbox.load.references import Project, Reference
+from agentv_sandbox.load.tree import Map, Node, Problems, Seq
+
+_SCRIPT = re.compile(r"[^\s'\"|;&<>(){}$`*?]+\.(?:[cm]?[jt]s|[jt]sx|py|sh|bash|rb|pl|php|lua|R|jl|awk|jq)\Z")
+_INLINE = frozenset({"-c", "-lc", "-e", "--eval", "-p", "--print", "-m", "eval"})
+_IN_IMAGE = ("/workspace", "/usr", "/opt", "/bin", "/sbin", "/tmp", "/suite", "/input", "/output", "/files")  # noqa: S108
+
+
+def looks_like_script(argv: list[str] | tuple[str, ...], index: int) -> bool:
+    """Whether an element is meant as a script file: by its suffix, and not as code after ``-c`` or ``-e``."""
+    if index and argv[index - 1] in _INLINE:
+        return False
+    return _SCRIPT.fullmatch(argv[index]) is not None and not argv[index].startswith("-")
+
+
+def resolve_command(
+    node: Node, key: str, argv: list[str], project: Project, problems: Problems
+) -> tuple[str, ...]:
+    """argv with its last element, and every element that looks like a script, as absolute paths of the
+    project. A script that does not exist is a problem; an inline last element (``bash -c …``) stays."""
+    at = _items(node, key)
+    resolved = list(argv)
+    for i, element in enumerate(argv):
+        script = looks_like_script(argv, i)
+        inline = i and argv[i - 1] in _INLINE
+        if not script and (inline or i < len(argv) - 1 or ("/" not in element and "." not in element)):
+            continue
+        if element.startswith(("-", "builtin:")) or len(element) > 1024 or "\n" in element:
+            continue
+        found = project.find(element)
+        if found.path is not None and found.path.is_file():
+            resolved[i] = str(found.path)
+        elif script and not element.startswith(_IN_IMAGE):
+            _missing(at, i, element, found, problems)
+    return tuple(resolved)
+
+
+def check_scripts(
+    node: Node, key: str, argv: list[str], cwd: Path, project: Project, problems: Problems
+) -> tuple[str, ...]:
+    """argv of a code-grader. Its scripts are relative to ``cwd``; one that is only found through the search
+    roots becomes absolute, and one that is not found at all is a problem."""
+    at = _items(node, key)
+    resolved = list(argv)
+    for i, element in enumerate(argv):
+        if not looks_like_script(argv, i) or element.startswith(_IN_IMAGE):
+            continue
+        here = project.find(element, base=cwd)
+        if here.path is None:
+            found = project.find(element)
+            if found.path is None or not found.path.is_file():
+                _missing(at, i, element, found, problems)
+            else:
+                resolved[i] = str(found.path)
+        break  # what follows the script are its own arguments
+    return tuple(resolved)
+
+
+def _items(node: Node, key: str) -> Node:
+    value = node.get(key) if isinstance(node, Map) else None
+    return value if isinstance(value, Seq) else node
+
+
+def _missing(at: Node, index: int, element: str, found: Reference, problems: Problems) -> None:
+    key = index if isinstance(at, Seq) else None
+    reason = found.reason or "is not a file"
+    problems.error(at, key, f"the script '{element}' {reason}", hint=found.hint)

@@ -1,0 +1,204 @@
+"""How authoring models are read: other spellings, unknown keys, and pydantic's errors as problems.
+
+A ``Doc`` is what a person writes; the records of ``models/`` are what it amounts to. The same models give
+the JSON Schema for editors (``schema.py``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Annotated, Any, ClassVar, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, SkipValidation, ValidationError, model_validator
+from pydantic.json_schema import SkipJsonSchema
+from pydantic_core import ErrorDetails
+from pydantic_core.core_schema import ValidationInfo
+
+from agentv_sandbox.load.tree import Map, Node, Problems, Seq, nearest, show
+
+Source = SkipJsonSchema[Annotated[Any, SkipValidation, Field(repr=False)]]
+
+
+class Doc(BaseModel):
+    """Base of the authoring models. Validate with ``read``, which passes the problem list as context."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
+
+    ALIASES: ClassVar[Mapping[str, str]] = {}
+    """Other spellings of keys: written to canonical."""
+    REMOVED: ClassVar[Mapping[str, str]] = {}
+    """Keys that are refused, with what to write instead."""
+    OPEN: ClassVar[bool] = False
+    """Unknown keys are kept in ``extras`` (they are data for a program of the user's)."""
+
+    src: Source = None
+    """The ``Map`` this was read from, for positions."""
+    extras: Source = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take(cls, data: Any, info: ValidationInfo) -> Any:
+        if not isinstance(data, Map):
+            return data
+        problems = info.context
+        assert isinstance(problems, Problems)
+        entries: dict[str, Any] = {"src": data, "extras": {}}
+        known = known_keys(cls)
+        for written, value in data.items():
+            key = known.get(written)
+            if written in cls.REMOVED:
+                problems.error(data, written, f"'{written}' is not supported", hint=cls.REMOVED[written])
+            elif key is None:
+                cls._unknown(written, data, entries["extras"], problems)
+            elif key in entries:
+                problems.error(data, written, f"'{written}' and '{key}' are two spellings of one key")
+            elif value is None:
+                problems.warn(data, written, "has no value; it counts as absent")
+            else:
+                entries[key] = value
+        return entries
+
+    @classmethod
+    def _unknown(cls, key: str, node: Map, extras: dict[str, Any], problems: Problems) -> None:
+        if not cls.OPEN:
+            problems.unknown_key(node, key, known_keys(cls))
+            return
+        extras[key] = node[key]
+        meant = nearest(key, known_keys(cls))
+        if meant:
+            problems.warn(node, key, f"'{key}' is passed on as config", hint=f"did you mean '{meant}'?")
+
+
+@cache
+def known_keys(model: type[Doc]) -> Mapping[str, str]:
+    """Every key that may be written, with the field it fills."""
+    fields = {name: name for name in model.model_fields if name not in ("src", "extras")}
+    return {**fields, **{alias: name for alias, name in model.ALIASES.items() if name in fields}}
+
+
+AnyDoc = TypeVar("AnyDoc", bound=Doc)
+
+
+def read(model: type[AnyDoc], node: Map, problems: Problems) -> AnyDoc | None:
+    """``node`` as ``model``; None when it does not fit, with the reasons in ``problems``."""
+    try:
+        return model.model_validate(node, context=problems)
+    except ValidationError as error:
+        _report(error.errors(include_url=False), node, problems)
+        return None
+
+
+def _report(errors: list[ErrorDetails], root: Node, problems: Problems) -> None:
+    """One problem a place: alternatives of a union are joined, and an error inside a container hides the
+    complaint that the container itself is of another kind."""
+    places: dict[tuple[int, str | int | None], tuple[Node, list[str]]] = {}
+    inner: set[int] = set()
+    for error in errors:
+        node, key = _place(root, error["loc"])
+        inner.add(id(node))
+        texts = places.setdefault((id(node), key), (node, []))[1]
+        text = _message(error)
+        if text not in texts:
+            texts.append(text)
+    for (_, key), (node, texts) in places.items():
+        value = _value(node, key)
+        if key is not None and isinstance(value, Map | Seq) and id(value) in inner:
+            continue
+        problems.error(node, key, ", or ".join(texts), hint=_hint(value, texts))
+
+
+def _place(root: Node, loc: tuple[str | int, ...]) -> tuple[Node, str | int | None]:
+    """The deepest container of ``loc`` and the key in it; names of union members are skipped over."""
+    parent: Node = root
+    key: str | int | None = None
+    for part in loc:
+        current = _value(parent, key)
+        if isinstance(current, Seq) and isinstance(part, int) and part < len(current):
+            parent, key = current, part
+        elif isinstance(current, Map) and isinstance(part, str):
+            written = _written(current, part)
+            if written is not None:
+                parent, key = current, written
+            elif part == loc[-1] and not part.endswith("]"):
+                return current, part
+    return parent, key
+
+
+def _value(node: Node, key: str | int | None) -> Any:
+    if key is None:
+        return node
+    if isinstance(node, Map):
+        return node.get(str(key))
+    return node[key] if isinstance(key, int) and key < len(node) else None
+
+
+@cache
+def _all_aliases() -> Mapping[str, frozenset[str]]:
+    spellings: dict[str, set[str]] = {}
+    todo: list[type[Doc]] = [Doc]
+    while todo:
+        model = todo.pop()
+        todo.extend(model.__subclasses__())
+        for alias, name in model.ALIASES.items():
+            spellings.setdefault(name, set()).add(alias)
+    return {name: frozenset(aliases) for name, aliases in spellings.items()}
+
+
+def _written(node: Map, name: str) -> str | None:
+    if name in node:
+        return name
+    return next((alias for alias in _all_aliases().get(name, ()) if alias in node), None)
+
+
+_KINDS = {
+    "string_type": "text",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "dict_type": "a mapping",
+    "mapping_type": "a mapping",
+    "model_type": "a mapping",
+    "is_instance_of": "a list",
+    "model_attributes_type": "a mapping",
+}
+_BOUNDS = {
+    "greater_than": ("gt", "more than"),
+    "greater_than_equal": ("ge", "at least"),
+    "less_than": ("lt", "less than"),
+    "less_than_equal": ("le", "at most"),
+}
+
+
+def _message(error: ErrorDetails) -> str:
+    kind, context = error["type"], error.get("ctx", {})
+    if kind == "missing":
+        return "is required"
+    if kind in _KINDS:
+        return f"must be {_KINDS[kind]}, found {show(error['input'])}"
+    if kind in _BOUNDS:
+        name, words = _BOUNDS[kind]
+        return f"must be {words} {context[name]:g}, found {show(error['input'])}"
+    if kind in ("string_too_short", "too_short"):
+        return "must not be empty"
+    if kind in ("literal_error", "enum"):
+        return f"must be {context['expected']}, found {show(error['input'])}"
+    if kind == "extra_forbidden":
+        return "is not a known key here"
+    if kind == "string_pattern_mismatch":
+        return f"does not match {context['pattern']}: {show(error['input'])}"
+    return error["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
+
+
+def _hint(value: Any, texts: list[str]) -> str:
+    if isinstance(value, int | float) and any("must be text" in text for text in texts):
+        return f'write it in quotes: "{show(value)}"'
+    if isinstance(value, str):
+        allowed = [name for text in texts for name in re.findall(r"'([^']+)'", text.partition(", found")[0])]
+        meant = nearest(value, allowed)
+        return f"did you mean '{meant}'?" if meant else ""
+    return ""

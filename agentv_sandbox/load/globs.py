@@ -1,0 +1,95 @@
+"""Which eval files the paths of a command line mean."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from agentv_sandbox.errors import Problem
+from agentv_sandbox.load.tree import Problems
+
+SKIPPED = frozenset({"node_modules", ".git", ".venv", "venv", "__pycache__", "results", ".hg", ".svn"})
+MAX_ENTRIES = 500_000
+_SUFFIXES = (".yaml", ".yml", ".json", ".jsonl")
+
+
+def expand_braces(pattern: str, *, limit: int = 256) -> list[str]:
+    """``a.{yaml,yml}`` as two patterns. At most ``limit``; unbalanced braces stay as they are."""
+    done: list[str] = []
+    todo = [pattern]
+    while todo and len(done) + len(todo) <= limit:
+        text = todo.pop(0)
+        end = text.find("}")
+        start = text.rfind("{", 0, end) if end >= 0 else -1
+        if start < 0:
+            done.append(text)
+            continue
+        todo[:0] = [text[:start] + part + text[end + 1 :] for part in text[start + 1 : end].split(",")]
+    return done + todo
+
+
+def is_eval_file(name: str) -> bool:
+    """``EVAL.yaml``, ``x.eval.yaml`` and the like: what a folder is searched for."""
+    lower = name.lower()
+    return lower.endswith((".eval.yaml", ".eval.yml", ".eval.jsonl")) or lower in ("eval.yaml", "eval.yml")
+
+
+def eval_files(paths: Sequence[Path], cwd: Path, problems: Problems) -> list[Path]:
+    """Absolute paths of all eval files, in the order of ``paths``, each once."""
+    found: dict[Path, None] = {}
+    for path in paths:
+        for file in _files(path, cwd, problems):
+            found[Path(os.path.normpath(cwd / file))] = None
+    return list(found)
+
+
+def _files(path: Path, cwd: Path, problems: Problems) -> list[Path]:
+    absolute = cwd / path
+    if absolute.is_file():
+        return _single(absolute, problems)
+    if absolute.is_dir():
+        files = sorted(_walk(absolute))
+        if not files:
+            hint = "eval files are named EVAL.yaml or something.eval.yaml"
+            problems.add(Problem(message="holds no eval files", path=absolute, hint=hint))
+        return files
+    if set("*?[{") & set(str(path)):
+        files = sorted(_glob(path, cwd))
+        if not files:
+            problems.add(Problem(message=f"no eval file matches this pattern below {cwd}", path=path))
+        return files
+    problems.add(Problem(message="does not exist", path=path))
+    return []
+
+
+def _single(path: Path, problems: Problems) -> list[Path]:
+    if path.suffix.lower() in _SUFFIXES:
+        return [path]
+    if path.name.endswith((".eval.ts", ".eval.mts", ".eval.js")):
+        hint = "export it to YAML first; loading a suite never runs code"
+        problems.add(Problem(message="is a program, not data", path=path, hint=hint))
+    else:
+        hint = f"eval files end in {', '.join(_SUFFIXES)}"
+        problems.add(Problem(message="is not an eval file", path=path, hint=hint))
+    return []
+
+
+def _glob(pattern: Path, cwd: Path) -> Iterator[Path]:
+    for text in expand_braces(str(pattern)):
+        base, relative = (Path("/"), text.lstrip("/")) if text.startswith("/") else (cwd, text)
+        for path in base.glob(relative):
+            inside = set(path.relative_to(base).parts)
+            if path.is_file() and path.suffix.lower() in _SUFFIXES and not inside & SKIPPED:
+                yield path
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    """Eval files below ``folder``; links are not followed."""
+    seen = 0
+    for current, folders, files in os.walk(folder, followlinks=False):
+        folders[:] = sorted(name for name in folders if name not in SKIPPED)
+        seen += len(folders) + len(files)
+        if seen > MAX_ENTRIES:
+            return
+        yield from (Path(current) / name for name in files if is_eval_file(name))

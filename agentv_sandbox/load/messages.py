@@ -1,0 +1,303 @@
+"""From what an author writes as ``input`` or ``expected_output`` to messages with files read."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agentv_sandbox.load.references import Project
+from agentv_sandbox.load.tree import Map, Node, Problems, Seq, nearest, plain, show
+from agentv_sandbox.models.suite import Json, Message
+
+ROLES = ("system", "user", "assistant", "tool")
+IMAGE_TYPES = {
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".gif": "image/gif",
+    ".webp": "image/webp",
+    ".svg": "image/svg+xml",
+    ".bmp": "image/bmp",
+}
+MAX_FILE_TEXT = 4 << 20
+"""Bytes of one input file that a message embeds. Larger files are handed over by path only."""
+MAX_TOTAL_TEXT = 256 << 20
+"""Bytes that all embedded files of one load may take together."""
+
+
+@dataclass
+class FileCache:
+    """Each input file is read once, however many tests name it."""
+
+    texts: dict[Path, str] = field(default_factory=dict)
+    images: dict[Path, str] = field(default_factory=dict)
+    total: int = 0
+
+    def read(self, path: Path) -> bytes | None:
+        """The bytes; None when the file is too large to embed. Raises OSError."""
+        if self.total + path.stat().st_size > MAX_TOTAL_TEXT:
+            return None
+        with path.open("rb") as file:
+            data = file.read(MAX_FILE_TEXT + 1)
+        if len(data) > MAX_FILE_TEXT:
+            return None
+        self.total += len(data)
+        return data
+
+
+@dataclass
+class MessageReader:
+    """Turns authored messages into resolved ones for one eval file."""
+
+    project: Project
+    problems: Problems
+    files: FileCache
+
+    def input(self, node: Map, key: str, value: Any) -> list[dict[str, Json]]:
+        """Messages of an ``input``: text, one message, an object that is the task, or a list of messages."""
+        if isinstance(value, Seq):
+            messages = [self._message(value, i, item) for i, item in enumerate(value)]
+            if not value:
+                self.problems.error(node, key, "must not be empty")
+            return [m for m in messages if m is not None]
+        if isinstance(value, Map) and "role" in value:
+            message = self._message(node, key, value)
+            return [message] if message else []
+        if isinstance(value, str | dict):
+            return [{"role": "user", "content": plain(value)}]
+        message_text = f"must be text, a message or a list of messages, found {show(value)}"
+        hint = f'write it in quotes: "{value}"' if isinstance(value, int | float) else ""
+        self.problems.error(node, key, message_text, hint=hint)
+        return []
+
+    def expected(self, node: Map, key: str, value: Any) -> list[dict[str, Json]]:
+        """Messages of an ``expected_output``; anything that is no message is the content of one."""
+        if isinstance(value, list) and value and isinstance(value[0], dict) and "role" in value[0]:
+            return self.input(node, key, value)
+        if isinstance(value, Map) and "role" in value:
+            return self.input(node, key, value)
+        content = self._blocks(value) if isinstance(value, Seq) else plain(value)
+        return [{"role": "assistant", "content": content}]
+
+    def content(self, node: Map, key: str, value: Any) -> Json:
+        """Content of one message: text, an object, or blocks with their files read."""
+        if isinstance(value, Seq):
+            return self._blocks(value)
+        if not isinstance(value, str | dict):
+            self.problems.error(node, key, f"must be text or a list of blocks, found {show(value)}")
+        return plain(value)
+
+    def with_files(self, files: Seq, text: str) -> list[dict[str, Json]]:
+        """The long form of ``input_files``: one user message, file blocks first, the text last."""
+        blocks = [self._file(files, i, {"type": "file", "value": name}) for i, name in enumerate(files)]
+        content = [*(b for b in blocks if b is not None), {"type": "text", "value": text}]
+        return [{"role": "user", "content": content}]
+
+    def _message(self, parent: Node, key: str | int, value: Any) -> dict[str, Json] | None:
+        if not isinstance(value, Map):
+            self.problems.error(parent, key, f"must be a message with role and content, found {show(value)}")
+            return None
+        role = value.get("role")
+        if role not in ROLES:
+            meant = nearest(role, ROLES) if isinstance(role, str) else None
+            found = show(role) if "role" in value else "no role"
+            hint = f"did you mean '{meant}'?" if meant else ""
+            where = "role" if "role" in value else None
+            self.problems.error(
+                value, where, f"must have a role of {', '.join(ROLES)}, found {found}", hint=hint
+            )
+            return None
+        content = value.get("content")
+        message = {k: plain(v) for k, v in value.items() if k != "content"}
+        if isinstance(content, Seq):
+            message["content"] = self._blocks(content)
+        elif isinstance(content, str | dict):
+            message["content"] = plain(content)
+        elif content is not None or "tool_calls" not in value:
+            self.problems.error(
+                value, "content", f"must be text, an object or a list of blocks, found {show(content)}"
+            )
+            return None
+        return message
+
+    def _blocks(self, content: Seq) -> list[Json]:
+        blocks: list[Json] = []
+        for i, item in enumerate(content):
+            if isinstance(item, str):
+                if item:
+                    blocks.append({"type": "text", "value": item})
+                continue
+            if not isinstance(item, Map):
+                blocks.append(plain(item))
+                continue
+            kind = item.get("type")
+            if kind in ("file", "image", "text") and not isinstance(item.get("value"), str):
+                hint = "file and image blocks name a path in value, text blocks hold the text there"
+                message = f"must be text, found {show(item.get('value'))}"
+                self.problems.error(item, "value", message, hint=hint)
+            elif kind == "file":
+                block = self._file(content, i, plain(item), item)
+                if block is not None:
+                    blocks.append(block)
+            elif kind == "image":
+                block = self._image(item)
+                if block is not None:
+                    blocks.append(block)
+            else:
+                blocks.append(plain(item))
+        return blocks
+
+    def _find(self, node: Any, key: str | int | None, value: str) -> tuple[Path, str] | None:
+        found = self.project.find(value)
+        reason, hint = found.reason, found.hint
+        if found.path is not None:
+            if found.path.is_file():
+                return found.path, found.display
+            reason, hint = "is not a regular file", "name files one by one"
+        self.problems.error(node, key, f"the input file {show(value)} {reason}", hint=hint)
+        return None
+
+    def _file(
+        self, node: Any, key: int, block: dict[str, Json], item: Map | None = None
+    ) -> dict[str, Json] | None:
+        at, where = (item, "value") if item is not None else (node, key)
+        found = self._find(at, where, block["value"])
+        if found is None:
+            return None
+        path, display = found
+        text = self.files.texts.get(path)
+        if text is None:
+            text = self._text(at, where, path)
+            self.files.texts[path] = text
+        return {**block, "path": display, "text": text, "resolvedPath": str(path)}
+
+    def _text(self, node: Any, key: str | int, path: Path) -> str:
+        try:
+            data = self.files.read(path)
+        except OSError as error:
+            self.problems.error(node, key, f"the input file cannot be read: {error.strerror}")
+            return ""
+        if data is None:
+            self.problems.warn(
+                node,
+                key,
+                f"{path.name} is larger than {MAX_FILE_TEXT >> 20} MiB: agents get the file, prompts of "
+                "language models do not hold its text",
+            )
+            return ""
+        return data.decode("utf-8", "replace").replace("\r\n", "\n")
+
+    def _image(self, item: Map) -> dict[str, Json] | None:
+        found = self._find(item, "value", item["value"])
+        if found is None:
+            return None
+        path, _ = found
+        media_type = IMAGE_TYPES.get(path.suffix.lower())
+        if media_type is None:
+            known = ", ".join(IMAGE_TYPES)
+            self.problems.error(item, "value", f"has the suffix '{path.suffix}'; images are {known}")
+            return None
+        if path not in self.files.images:
+            try:
+                data = self.files.read(path)
+            except OSError as error:
+                self.problems.error(item, "value", f"the image cannot be read: {error.strerror}")
+                return None
+            if data is None:
+                self.problems.error(item, "value", f"is larger than {MAX_FILE_TEXT >> 20} MiB")
+                return None
+            encoded = base64.b64encode(data).decode("ascii")
+            self.files.images[path] = f"data:{media_type};base64,{encoded}"
+        return {"type": "image", "media_type": media_type, "source": self.files.images[path]}
+
+
+def question(messages: Sequence[Message]) -> str:
+    """Text parts of the input, trimmed, joined by one space."""
+    parts = (part.strip() for message in messages for part in _texts(message.get("content")))
+    return " ".join(part for part in parts if part)
+
+
+def _texts(content: Json) -> list[str]:
+    if isinstance(content, str):
+        return [content]
+    if isinstance(content, dict):
+        return [json.dumps(content, indent=2, ensure_ascii=False)]
+    blocks = content if isinstance(content, list) else []
+    return [
+        b["value"]
+        for b in blocks
+        if isinstance(b, dict) and b.get("type") not in ("file", "image") and isinstance(b.get("value"), str)
+    ]
+
+
+def reference_answer(expected: Sequence[Message]) -> str:
+    """The last expected message as text: its content, else its tool calls."""
+    if not expected:
+        return ""
+    content = expected[-1].get("content")
+    if content is None:
+        content = expected[-1].get("tool_calls")
+    if content is None or isinstance(content, str):
+        return content or ""
+    return json.dumps(content, indent=2, ensure_ascii=False)
+
+
+def agent_prompt(messages: Sequence[Message]) -> str:
+    """What a command-line agent is asked: text, and files as references to their host paths.
+
+    Roles are marked (``@[User]:``) only in a conversation: when there is an assistant or tool message, or
+    more than one message with something to see in it.
+    """
+    marked = any(m.get("role") in ("assistant", "tool") for m in messages)
+    marked = marked or sum(_visible(m.get("content")) for m in messages) > 1
+    if not marked:
+        parts = (part.strip() for m in messages for part in _segments(m.get("content")))
+        return "\n\n".join(part for part in parts if part)
+    turns = []
+    for message in messages:
+        segments = [s for s in _segments(message.get("content")) if s]
+        if segments and _visible(message.get("content")):
+            turns.append(f"@[{str(message.get('role')).capitalize()}]:\n" + "\n".join(segments))
+    return "\n\n".join(turns)
+
+
+def _segments(content: Json) -> list[str]:
+    if not isinstance(content, list):
+        return [text for text in _texts(content) if text.strip()]
+    segments = []
+    for block in content:
+        if not isinstance(block, dict):
+            continue
+        if block.get("type") == "text" and isinstance(block.get("value"), str):
+            segments.append(block["value"])
+        elif block.get("type") == "file" and block.get("path"):
+            segments.append(f'<file: path="{block.get("resolvedPath") or block["path"]}">')
+    return segments
+
+
+_VISIBLE = {"text": "value", "file": "text"}
+
+
+def _visible(content: Json) -> bool:
+    if not isinstance(content, list):
+        return any(text.strip() for text in _texts(content))
+    return any(
+        isinstance(b, dict) and str(b.get(_VISIBLE.get(str(b.get("type")), "")) or "").strip()
+        for b in content
+    )
+
+
+def input_files(messages: Sequence[Message]) -> tuple[Path, ...]:
+    """Host paths of all file blocks, unique, in order."""
+    paths = (
+        Path(block["resolvedPath"])
+        for message in messages
+        if isinstance(message.get("content"), list)
+        for block in message["content"]
+        if isinstance(block, dict) and block.get("type") == "file" and "resolvedPath" in block
+    )
+    return tuple(dict.fromkeys(paths))

@@ -1,0 +1,107 @@
+"""Which files a suite may name, and where they are."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+OUTSIDE = "lies outside the project"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reference:
+    """Outcome of a look-up: a path, or the reason why there is none."""
+
+    display: str
+    """The value as written, without leading slashes."""
+    path: Path | None = None
+    """Absolute host path, links not resolved."""
+    reason: str = ""
+    hint: str = ""
+
+
+@dataclass
+class Project:
+    """Search order and bounds for the references of one eval file."""
+
+    eval_dir: Path
+    root: Path
+    cwd: Path
+    allow_outside: bool = False
+    _seen: dict[tuple[str, Path | None], Reference] = field(default_factory=dict)
+    _resolved_root: Path | None = None
+
+    @property
+    def search_roots(self) -> tuple[Path, ...]:
+        """The eval file's folder, each parent up to the project's root, the working directory."""
+        return tuple(dict.fromkeys([*_upwards(self.eval_dir, self.root), self.root, self.cwd]))
+
+    def find(self, value: str, *, base: Path | None = None) -> Reference:
+        """The file or folder that ``value`` names.
+
+        Without ``base`` every search root is tried in order; with it only ``base``. An absolute path is
+        tried as it is first. What exists but leaves the project, directly or through a link, is refused.
+        """
+        cached = self._seen.get((value, base))
+        if cached is None:
+            cached = self._find(value, [base] if base is not None else list(self.search_roots))
+            self._seen[value, base] = cached
+        return cached
+
+    def _find(self, value: str, roots: list[Path]) -> Reference:
+        display = value.lstrip("/\\")
+        candidates = [Path(value)] if value.startswith("/") else []
+        if display:
+            candidates += [root / display for root in roots]
+        try:
+            for candidate in candidates:
+                path = Path(os.path.normpath(candidate))
+                if not path.exists():
+                    continue
+                if not self.contains(path):
+                    hint = f"the project is {self.root}; move the file into it or use --allow-outside"
+                    return Reference(display=display, reason=OUTSIDE, hint=hint)
+                return Reference(display=display, path=path)
+        except (OSError, ValueError) as error:
+            return Reference(display=display[:200], reason=f"is not a usable path ({error})")
+        looked = ", ".join(str(root) for root in roots)
+        return Reference(display=display, reason="does not exist", hint=f"looked in {looked}")
+
+    def contains(self, path: Path) -> bool:
+        """Whether ``path``, links followed, is part of the project."""
+        if self.allow_outside:
+            return True
+        if self._resolved_root is None:
+            self._resolved_root = self.root.resolve()
+        return path.resolve().is_relative_to(self._resolved_root)
+
+
+def _upwards(folder: Path, top: Path) -> Iterable[Path]:
+    """``folder`` and its parents up to ``top``; only ``folder`` where ``top`` is no ancestor."""
+    yield folder
+    if folder.is_relative_to(top):
+        while folder != top:
+            folder = folder.parent
+            yield folder
+
+
+def project_root(eval_dir: Path, cwd: Path) -> Path:
+    """The repository that holds ``eval_dir``; else the nearest parent with an ``.agentv`` folder; else the
+    working directory when it is a parent; else ``eval_dir``.
+
+    A home or temporary directory, or a parent of one, is never a project: all of it would be packed.
+    """
+    too_wide = {Path(tempfile.gettempdir()).resolve()}
+    home = Path.home().resolve()
+    too_wide.update([home, *home.parents])
+    parents = [eval_dir, *eval_dir.parents]
+    for marker in (".git", ".agentv"):
+        for folder in parents:
+            if (folder / marker).exists() and folder.resolve() not in too_wide:
+                return folder
+    if cwd in parents and cwd.resolve() not in too_wide:
+        return cwd
+    return eval_dir

@@ -1,0 +1,255 @@
+"""One eval file to one ``Suite``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from agentv_sandbox.errors import Problem
+from agentv_sandbox.load import targets as target_files
+from agentv_sandbox.load.cases import CaseReader, category, suite_name
+from agentv_sandbox.load.docs import read
+from agentv_sandbox.load.expand import from_evals_json, json_lines, tests_of
+from agentv_sandbox.load.interpolate import env_files
+from agentv_sandbox.load.messages import FileCache
+from agentv_sandbox.load.references import Project, project_root
+from agentv_sandbox.load.session import Session
+from agentv_sandbox.load.suite_docs import ExecutionDoc, SuiteDoc, TargetRefDoc, TrialsDoc
+from agentv_sandbox.load.targets import TargetReader
+from agentv_sandbox.load.tree import Map, Node, Problems, Seq, nearest, plain, show
+from agentv_sandbox.load.workspaces import limits
+from agentv_sandbox.models.suite import EvalCase, Execution, NetworkPolicy, Suite, Trials
+
+
+def load_suite(
+    path: Path,
+    *,
+    targets_file: Path | None,
+    chosen: Sequence[str],
+    cwd: Path,
+    environ: Mapping[str, str],
+    allow_outside: bool,
+    problems: Problems,
+    files: FileCache,
+) -> tuple[Suite | None, Mapping[str, str]]:
+    """The suite, None when it cannot be made (reasons in ``problems``), and its variables."""
+    root = project_root(path.parent, cwd)
+    project = Project(eval_dir=path.parent, root=root, cwd=cwd, allow_outside=allow_outside)
+    folders = [
+        folder for folder in project.search_roots if folder == cwd or project.contains(folder / ".env")
+    ]
+    variables = {**env_files(folders, problems), **environ}
+    if not project.contains(path):
+        problems.add(Problem(message=f"lies outside its project {root}", path=path))
+        return None, variables
+    session = Session(path=path, project=project, environ=variables, problems=problems, files=files)
+    document = _document(session)
+    if document is None:
+        return None, variables
+    doc = read(SuiteDoc, document, problems)
+    if doc is None:
+        return None, variables
+    return _suite(session, doc, targets_file, chosen), variables
+
+
+def _document(session: Session) -> Map | None:
+    """The suite as one mapping, whatever the kind of file."""
+    path = session.path
+    if path.suffix.lower() == ".jsonl":
+        return _from_lines(session)
+    content = session.document(path)
+    if isinstance(content, Map):
+        if path.suffix.lower() == ".json" and "evals" in content and "tests" not in content:
+            tests = Seq(path, (1, 1), (None, "evals"))
+            for test in from_evals_json(session, content):
+                tests.put(test, test.mark)
+            return content.copy_with({"tests": tests}.items()) if tests else None
+        return content
+    if content is not None or not session.problems.errors:
+        message = f"must hold a mapping with tests, found {show(content)}"
+        session.problems.add(Problem(message=message, path=path, line=1, column=1))
+    return None
+
+
+def _from_lines(session: Session) -> Map | None:
+    """A JSONL file with the settings of the YAML file beside it."""
+    sidecar = session.path.with_suffix(".yaml")
+    settings: Any = None
+    if sidecar.is_file() and session.project.contains(sidecar):
+        settings = session.document(sidecar)
+    tests = Seq(session.path, (1, 1))
+    for test in json_lines(session, session.path):
+        tests.put(test, test.mark)
+    if not tests:
+        if not session.problems.errors:
+            message = "holds no tests"
+            session.problems.add(Problem(message=message, path=session.path, line=1, column=1))
+        return None
+    base = settings if isinstance(settings, Map) else Map(session.path, (1, 1))
+    return base.copy_with([*base.items(), ("tests", tests)])
+
+
+def _suite(session: Session, doc: SuiteDoc, targets_file: Path | None, chosen: Sequence[str]) -> Suite:
+    project, problems = session.project, session.problems
+    reader = session.assertions
+    reader.preprocessors = reader.read_preprocessors(doc.preprocessors or [])
+    items = doc.assertions
+    if items is None and doc.execution is not None:
+        items = doc.execution.assertions
+    part = session.workspaces.part(doc.src, "workspace", doc.workspace)
+    workspace = session.workspaces.merge([part])
+    name = suite_name(doc, session.path)
+    if len(name) > 200:
+        problems.error(doc.src, "name", "is longer than 200 characters")
+    cases = CaseReader(
+        session=session,
+        suite=doc,
+        suite_name=name,
+        category=category(doc, session.path, project.cwd),
+        assertions=reader.read_list(items) if items is not None else (),
+        workspace=part,
+        suite_workspace=workspace,
+    )
+    key = next(k for k in ("tests", "eval_cases", "evalcases") if k in doc.src)
+    tests = list(_cases(session, cases, tests_of(session, doc.src, key)))
+    _check_dependencies(tests, problems)
+    targets, path, execution = _targets(session, doc, targets_file, chosen)
+    return Suite(
+        path=session.path,
+        project_root=project.root,
+        search_roots=project.search_roots,
+        name=name,
+        category=cases.category,
+        description=doc.description or "",
+        tags=tuple(doc.tags or ()),
+        metadata=plain(doc.metadata or {}),
+        cases=tuple(case for case, _ in tests),
+        workspace=workspace,
+        preprocessors=reader.preprocessors,
+        execution=execution,
+        targets=targets,
+        targets_path=path,
+        network=NetworkPolicy(allow=tuple(doc.network.allow)) if doc.network else NetworkPolicy(),
+        limits=limits(doc.limits),
+    )
+
+
+def _cases(session: Session, reader: CaseReader, items: Iterator[Map]) -> Iterator[tuple[EvalCase, Map]]:
+    seen: dict[str, Map] = {}
+    for item in items:
+        case = reader.read(item)
+        if case is None:
+            continue
+        first = seen.setdefault(case.id, item)
+        if first is not item:
+            where = f"{first.path.name}:{first.mark[0]}"
+            session.problems.error(
+                item, "id", f"a second test has the id {show(case.id)}; the first is at {where}"
+            )
+            continue
+        yield case, item
+
+
+def _check_dependencies(tests: list[tuple[EvalCase, Map]], problems: Problems) -> None:
+    """Unknown names and circles of ``depends_on``."""
+    cases = {case.id: (case, item) for case, item in tests}
+    done: set[str] = set()
+    for case, item in tests:
+        for i, name in enumerate(case.depends_on):
+            if name not in cases:
+                meant = nearest(name, cases)
+                hint = f"did you mean '{meant}'?" if meant else ""
+                problems.error(item["depends_on"], i, f"no test has the id {show(name)}", hint=hint)
+    for case, item in tests:
+        circle = _circle(case.id, cases, done)
+        if circle:
+            problems.error(item, "depends_on", f"tests wait for each other: {' → '.join(circle)}")
+
+
+def _circle(start: str, cases: Mapping[str, tuple[EvalCase, Map]], done: set[str]) -> list[str]:
+    """The first circle that can be reached from ``start``; empty when there is none."""
+    if start in done:
+        return []
+    route = [start]
+    branches = [iter(cases[start][0].depends_on)]
+    while branches:
+        name = next(branches[-1], None)
+        if name is None:
+            branches.pop()
+            done.add(route.pop())
+        elif name in route:
+            circle = [*route[route.index(name) :], name]
+            done.update(route)
+            return circle
+        elif name in cases and name not in done:
+            route.append(name)
+            branches.append(iter(cases[name][0].depends_on))
+    return []
+
+
+def _targets(
+    session: Session, doc: SuiteDoc, targets_file: Path | None, chosen: Sequence[str]
+) -> tuple[Mapping[str, Any], Path | None, Execution]:
+    project, problems = session.project, session.problems
+    path = targets_file or target_files.discover(project.eval_dir, project.root, project.cwd)
+    reader = TargetReader(
+        project=project, problems=problems, environ=session.environ, workspaces=session.workspaces
+    )
+    if path is not None:
+        reader.add_all(session.plain_document(path), path)
+    used = list(session.assertions.targets_used)
+    single, several = _named(doc, reader, used if not chosen else [])
+    for name in chosen:
+        used.append((name, doc.src, "tests"))
+    targets = reader.targets(used)
+    execution = doc.execution or ExecutionDoc()
+    trials = execution.trials
+    return (
+        targets,
+        path,
+        Execution(
+            target=single,
+            targets=several,
+            workers=execution.workers,
+            threshold=execution.threshold,
+            trials=_trials(trials),
+            budget_usd=execution.budget_usd,
+            fail_on_error=execution.fail_on_error,
+        ),
+    )
+
+
+def _trials(value: TrialsDoc | int | None) -> Trials:
+    if value is None or isinstance(value, int):
+        return Trials(count=value or 1)
+    strategy = "pass_at_k" if value.strategy == "pass_any" else value.strategy
+    return Trials(count=value.count, strategy=strategy, cost_limit_usd=value.cost_limit_usd)
+
+
+def _named(
+    doc: SuiteDoc, reader: TargetReader, used: list[tuple[str, Node, str | int]]
+) -> tuple[str | None, tuple[str, ...]]:
+    """The suite's target and its list of targets; local definitions are added to ``reader``."""
+    names: list[str] = []
+    if doc.execution is not None and doc.execution.targets is not None:
+        items: Seq = doc.execution.src["targets"]
+        for i, target in enumerate(doc.execution.targets):
+            names.append(_local(target, reader))
+            used.append((names[-1], items, i))
+    single = None
+    if doc.execution is not None and doc.execution.target is not None:
+        single = _local(doc.execution.target, reader)
+        used.append((single, doc.execution.src, "target"))
+    elif doc.target is not None:
+        single = _local(doc.target, reader)
+        used.append((single, doc.src, "target"))
+    return single, tuple(dict.fromkeys(names))
+
+
+def _local(target: str | TargetRefDoc, reader: TargetReader) -> str:
+    if isinstance(target, str):
+        return target
+    if target.use_target is not None or "provider" in target.extras:
+        reader.replace(target.src)
+    return target.name

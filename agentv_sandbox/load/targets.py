@@ -1,0 +1,395 @@
+"""targets.yaml: find it, read it, follow delegation, resolve variables, keep secrets out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field
+
+from agentv_sandbox.errors import Problem
+from agentv_sandbox.load.docs import Doc, known_keys, read
+from agentv_sandbox.load.interpolate import env_reference
+from agentv_sandbox.load.references import Project
+from agentv_sandbox.load.suite_docs import HooksDoc, LimitsDoc, NetworkDoc
+from agentv_sandbox.load.tree import Map, Node, Problems, Seq, nearest, plain, position, show
+from agentv_sandbox.load.workspaces import WorkspaceReader, limits
+from agentv_sandbox.models.graders import Text
+from agentv_sandbox.models.suite import NetworkPolicy, Target
+
+FILE_NAMES = ("targets.yaml", "targets.yml", ".agentv/targets.yaml", ".agentv/targets.yml")
+MAX_DELEGATIONS = 10
+PROVIDERS: Mapping[str, str] = {
+    **{
+        name: name
+        for name in (
+            "agentv",
+            "anthropic",
+            "azure",
+            "claude-cli",
+            "claude-sdk",
+            "cli",
+            "codex",
+            "copilot-cli",
+            "copilot-log",
+            "copilot-sdk",
+            "gemini",
+            "mock",
+            "openai",
+            "openrouter",
+            "pi-cli",
+            "pi-coding-agent",
+            "replay",
+            "vscode",
+            "vscode-insiders",
+        )
+    },
+    "azure-openai": "azure",
+    "google": "gemini",
+    "google-gemini": "gemini",
+    "codex-cli": "codex",
+    "copilot_sdk": "copilot-sdk",
+    "copilot": "copilot-cli",
+    "pi": "pi-coding-agent",
+    "cc-mirror": "claude-cli",
+    "claude": "claude-cli",
+    "claude-code": "claude-cli",
+}
+"""Provider names as written, with the kind that each means."""
+
+SETTINGS = frozenset(
+    {
+        "api_format",
+        "api_key",
+        "api_version",
+        "args",
+        "arguments",
+        "attachments_format",
+        "base_url",
+        "binary",
+        "budget_usd",
+        "bypass_permissions",
+        "cli_path",
+        "cli_url",
+        "command",
+        "cwd",
+        "delay_ms",
+        "deployment",
+        "endpoint",
+        "executable",
+        "files_format",
+        "fixture",
+        "github_token",
+        "healthcheck",
+        "keep_temp_files",
+        "log_dir",
+        "log_directory",
+        "log_format",
+        "max_budget_usd",
+        "max_output_tokens",
+        "max_retries",
+        "max_turns",
+        "model",
+        "model_reasoning_effort",
+        "path",
+        "provider_batching",
+        "replay_path",
+        "resource",
+        "response",
+        "retry_backoff_factor",
+        "retry_initial_delay_ms",
+        "retry_max_delay_ms",
+        "retry_status_codes",
+        "skip_permissions",
+        "source_target",
+        "stream_log",
+        "subagent_mode_allowed",
+        "suite",
+        "system_prompt",
+        "temperature",
+        "test_id",
+        "thinking",
+        "thinking_budget",
+        "timeout_seconds",
+        "tools",
+        "variant",
+        "verbose",
+        "version",
+        "wait",
+        "workspace_template",
+    }
+)
+"""Known settings of some provider; others are passed on with a warning."""
+
+_SECRET = re.compile(r"(?:^|_)(?:api_key|token|secret|password)\Z")
+_PLACEHOLDERS = ("PROMPT", "PROMPT_FILE", "EVAL_ID", "ATTEMPT", "FILES", "OUTPUT_FILE")
+_PLACEHOLDER = re.compile(r"\{([A-Z][A-Z_]*)\}")
+_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z", re.ASCII)
+_SCRIPT_SUFFIXES = (".ts", ".js", ".mts", ".mjs")
+_RENAMED = {"attachments_format": "files_format"}
+
+
+class TargetDoc(Doc):
+    """One entry of targets.yaml. Keys that are not listed are settings of its provider."""
+
+    OPEN: ClassVar = True
+    ALIASES: ClassVar = {"judge_target": "grader_target"}
+
+    name: Text
+    provider: Text | None = None
+    use_target: Text | None = None
+    grader_target: Text | None = None
+    fallback_targets: list[Text] = Field(default_factory=list)
+    workers: Annotated[int, Field(ge=1, le=50)] | None = None
+    env: list[Text] = Field(default_factory=list)
+    secrets: dict[str, Any] = Field(default_factory=dict)
+    files: list[Text] = Field(default_factory=list)
+    network: NetworkDoc | None = None
+    limits: LimitsDoc | None = None
+    hooks: HooksDoc | None = None
+
+    @classmethod
+    def _unknown(cls, key: str, node: Map, extras: dict[str, Any], problems: Problems) -> None:
+        snake = re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", key).lower()
+        known = SETTINGS | known_keys(cls).keys()
+        if key in SETTINGS:
+            extras[key] = node[key]
+        elif snake != key and snake in known:
+            problems.error(node, key, f"'{key}' is not a known key", hint=f"write {snake}")
+        else:
+            extras[key] = node[key]
+            problems.unknown_key(node, key, known)
+
+
+@dataclass
+class TargetReader:
+    """Reads the targets of one file. What is wrong with a target that no suite uses is a warning."""
+
+    project: Project
+    problems: Problems
+    environ: Mapping[str, str]
+    workspaces: WorkspaceReader
+    docs: dict[str, TargetDoc] = field(default_factory=dict)
+    _made: dict[str, tuple[Target | None, list[Problem]]] = field(default_factory=dict)
+
+    def add_all(self, content: Any, path: Path) -> None:
+        """The entries of a targets file."""
+        entries = content.get("targets") if isinstance(content, Map) else content
+        if not isinstance(entries, Seq):
+            if content is not None:
+                self.problems.add(
+                    Problem(message="must hold a mapping with a list targets", path=path, line=1)
+                )
+            return
+        for i, entry in enumerate(entries):
+            if isinstance(entry, Map):
+                self.add(entry)
+            else:
+                self.problems.error(entries, i, f"must be a mapping with a name, found {show(entry)}")
+
+    def add(self, entry: Map) -> str | None:
+        """One definition; its name, or None when it is unusable."""
+        doc = read(TargetDoc, entry, self.problems)
+        if doc is None:
+            return None
+        if doc.name in self.docs and self.docs[doc.name].src is not entry:
+            self.problems.error(entry, "name", f"a second target is named {show(doc.name)}")
+        self.docs[doc.name] = doc
+        return doc.name
+
+    def replace(self, entry: Map) -> None:
+        """A definition of the eval file's own: it wins over one of the same name, and may delegate to it."""
+        doc = read(TargetDoc, entry, self.problems)
+        if doc is not None:
+            self.docs[doc.name] = doc
+
+    def targets(self, used: Sequence[tuple[str, Node, str | int]]) -> dict[str, Target]:
+        """All targets. ``used`` are the names that suites mention, with their places."""
+        pending = list(used)
+        errors: set[str] = set()
+        while pending:
+            name, node, key = pending.pop()
+            if name not in self.docs:
+                self._unknown(name, node, key)
+                continue
+            if name in errors:
+                continue
+            errors.add(name)
+            doc = self.docs[name]
+            if doc.grader_target:
+                pending.append(
+                    (doc.grader_target, doc.src, _written(doc.src, "grader_target", "judge_target"))
+                )
+            pending += [
+                (other, doc.src["fallback_targets"], i) for i, other in enumerate(doc.fallback_targets)
+            ]
+        targets = {}
+        for name in self.docs:
+            target, problems = self._make(name)
+            for problem in problems:
+                self.problems.add(problem if name in errors else _as_warning(problem))
+            if target is not None:
+                targets[name] = target
+        return targets
+
+    def _unknown(self, name: str, node: Node, key: str | int) -> None:
+        meant = nearest(name, self.docs)
+        known = ", ".join(self.docs) or "none: there is no targets.yaml"
+        hint = f"did you mean '{meant}'?" if meant else f"known targets: {known}"
+        self.problems.error(node, key, f"no target is named {show(name)}", hint=hint)
+
+    def _make(self, name: str) -> tuple[Target | None, list[Problem]]:
+        own = Problems()
+        doc = self.docs[name]
+        final = self._delegated(doc, own)
+        target = self._target(doc, final, own) if final is not None else None
+        return target, list(own)
+
+    def _delegated(self, doc: TargetDoc, problems: Problems) -> TargetDoc | None:
+        chain = [doc.name]
+        while doc.use_target is not None:
+            name = self._value(doc.src, "use_target", doc.use_target, problems)
+            if not isinstance(name, str) or not name:
+                return None
+            if name in chain or len(chain) > MAX_DELEGATIONS:
+                route = " → ".join([*chain, name])
+                problems.error(doc.src, "use_target", f"delegates in a circle or too far: {route}")
+                return None
+            if name not in self.docs:
+                meant = nearest(name, self.docs)
+                hint = f"did you mean '{meant}'?" if meant else f"known targets: {', '.join(self.docs)}"
+                problems.error(doc.src, "use_target", f"no target is named {show(name)}", hint=hint)
+                return None
+            doc = self.docs[name]
+            chain.append(name)
+        return doc
+
+    def _target(self, named: TargetDoc, doc: TargetDoc, problems: Problems) -> Target | None:
+        node: Map = doc.src
+        if doc.provider is None:
+            problems.error(node, "provider", "is required", hint=f"one of {', '.join(sorted(PROVIDERS))}")
+            return None
+        settings = self._settings(doc, problems)
+        written = self._value(node, "provider", doc.provider, problems)
+        provider = PROVIDERS.get(str(written).lower())
+        if provider is None:
+            provider = self._script_provider(str(written), doc, settings, problems)
+        if provider == "cli":
+            self._check_cli(node, settings, problems)
+        for i, name in enumerate(doc.env):
+            if not _ENV_NAME.match(name):
+                problems.error(node["env"], i, f"{show(name)} is not the name of an environment variable")
+        own_hooks = named.hooks or doc.hooks
+        hooks = self.workspaces.hooks(own_hooks, node.path.parent, {}) if own_hooks else {}
+        return Target(
+            name=named.name,
+            provider=provider or "cli",
+            settings=settings,
+            grader_target=named.grader_target or doc.grader_target,
+            fallback_targets=tuple(named.fallback_targets or doc.fallback_targets),
+            workers=named.workers or doc.workers,
+            env=tuple(doc.env),
+            secrets=plain(doc.secrets),
+            files=tuple(doc.files),
+            network=NetworkPolicy(allow=tuple(doc.network.allow)) if doc.network else NetworkPolicy(),
+            limits=limits(doc.limits),
+            hooks=hooks,
+            base_dir=self.project.eval_dir,
+            position=position(named.src),
+        )
+
+    def _script_provider(
+        self, name: str, doc: TargetDoc, settings: dict[str, Any], problems: Problems
+    ) -> str | None:
+        """A provider of the user's own: a script in ``.agentv/providers``, run as a command-line agent."""
+        usable = "/" not in name and "\\" not in name and not name.startswith(".")
+        names = [f".agentv/providers/{name}{s}" for s in _SCRIPT_SUFFIXES] if usable else []
+        found = next((p for n in names if (p := self.project.find(n).path) is not None and p.is_file()), None)
+        if found is None and "command" not in settings:
+            meant = nearest(name, PROVIDERS)
+            hint = f"did you mean '{meant}'?" if meant else f"known: {', '.join(sorted(PROVIDERS))}"
+            problems.error(doc.src, "provider", f"unknown provider {show(name)}", hint=hint)
+            return None
+        settings.setdefault("command", f"bun run {found} {{PROMPT}}")
+        return "cli"
+
+    def _check_cli(self, node: Map, settings: Mapping[str, Any], problems: Problems) -> None:
+        command = settings.get("command")
+        if not isinstance(command, str) or not command.strip():
+            problems.error(node, "command", "is required: the command line that runs the agent, as text")
+            return
+        for name in _PLACEHOLDER.findall(command):
+            if name not in _PLACEHOLDERS:
+                meant = nearest(name, _PLACEHOLDERS)
+                known = ", ".join(f"{{{p}}}" for p in _PLACEHOLDERS)
+                hint = f"did you mean {{{meant}}}?" if meant else f"known: {known}"
+                problems.error(node, "command", f"unknown placeholder {{{name}}}", hint=hint)
+        timeout = settings.get("timeout_seconds")
+        if timeout is not None and (
+            isinstance(timeout, bool) or not isinstance(timeout, int | float) or timeout <= 0
+        ):
+            message = f"must be a number of seconds more than 0, found {show(timeout)}"
+            problems.error(node, "timeout_seconds", message)
+
+    def _settings(self, doc: TargetDoc, problems: Problems) -> dict[str, Any]:
+        settings: dict[str, Any] = {}
+        for written, value in doc.extras.items():
+            key = _RENAMED.get(written, written)
+            if _SECRET.search(key) and value is not None:
+                name = env_reference(value) if isinstance(value, str) else None
+                if name is None:
+                    message = "must name an environment variable; a secret does not belong into a file"
+                    problems.error(doc.src, written, message, hint=f"write ${{{{ {key.upper()} }}}}")
+                    continue
+                settings[f"{key}_env"] = name
+                if name not in self.environ:
+                    problems.error(doc.src, written, f"the environment variable {name} is not set")
+                continue
+            settings[key] = self._value(doc.src, written, value, problems)
+        return settings
+
+    def _value(self, node: Node, key: str | int, value: Any, problems: Problems) -> Any:
+        """``value`` with whole-value references resolved, inner ones too."""
+        if isinstance(value, str):
+            name = env_reference(value)
+            if name is None:
+                return value
+            if name not in self.environ:
+                problems.error(node, key, f"the environment variable {name} is not set")
+            return self.environ.get(name, "")
+        if isinstance(value, Map):
+            return {k: self._value(value, k, v, problems) for k, v in value.items()}
+        if isinstance(value, Seq):
+            return [self._value(value, i, v, problems) for i, v in enumerate(value)]
+        return value
+
+
+def discover(eval_dir: Path, root: Path, cwd: Path) -> Path | None:
+    """The first targets file from ``eval_dir`` up to ``root``, then in ``cwd``."""
+    folders = [eval_dir]
+    if eval_dir.is_relative_to(root):
+        folders += [p for p in eval_dir.parents if p.is_relative_to(root)]
+    for folder in dict.fromkeys([*folders, cwd]):
+        for name in FILE_NAMES:
+            if (folder / name).is_file():
+                return folder / name
+    return None
+
+
+def _written(node: Map, *names: str) -> str:
+    return next((name for name in names if name in node), names[0])
+
+
+def _as_warning(problem: Problem) -> Problem:
+    return Problem(
+        message=problem.message,
+        path=problem.path,
+        line=problem.line,
+        column=problem.column,
+        field=problem.field,
+        hint=problem.hint,
+        warning=True,
+    )

@@ -1,0 +1,176 @@
+"""Values of an input file that know where they stand, and the list of everything wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from agentv_sandbox.errors import Problem
+from agentv_sandbox.logs import safe_text
+from agentv_sandbox.models.suite import Position
+
+Mark = tuple[int, int]
+"""Line and column, 1-based."""
+
+Where = tuple["Where", str | int] | None
+"""Path of a container inside its document, innermost last: ``((None, "tests"), 3)``."""
+
+
+class Map(dict[str, Any]):
+    """A mapping of an input file. ``keys_at`` and ``values_at`` hold the marks of its entries."""
+
+    __slots__ = ("keys_at", "mark", "path", "values_at", "where")
+
+    def __init__(self, path: Path, mark: Mark, where: Where = None) -> None:
+        super().__init__()
+        self.path = path
+        self.mark = mark
+        self.where = where
+        self.keys_at: dict[str, Mark] = {}
+        self.values_at: dict[str, Mark] = {}
+
+    def put(self, key: str, value: Any, key_at: Mark, value_at: Mark) -> None:
+        self[key] = value
+        self.keys_at[key] = key_at
+        self.values_at[key] = value_at
+
+    def copy_with(self, entries: Iterable[tuple[str, Any]]) -> Map:
+        """The same place with other entries; marks are kept for keys that stay."""
+        new = Map(self.path, self.mark, self.where)
+        new.update(entries)
+        new.keys_at, new.values_at = self.keys_at, self.values_at
+        return new
+
+
+class Seq(list[Any]):
+    """A list of an input file. ``items_at`` holds the marks of its items."""
+
+    __slots__ = ("items_at", "mark", "path", "where")
+
+    def __init__(self, path: Path, mark: Mark, where: Where = None) -> None:
+        super().__init__()
+        self.path = path
+        self.mark = mark
+        self.where = where
+        self.items_at: list[Mark] = []
+
+    def put(self, value: Any, at: Mark) -> None:
+        self.append(value)
+        self.items_at.append(at)
+
+    def copy_with(self, items: Iterable[Any]) -> Seq:
+        new = Seq(self.path, self.mark, self.where)
+        new.extend(items)
+        new.items_at = self.items_at
+        return new
+
+
+Node = Map | Seq
+
+
+def plain(value: Any) -> Any:
+    """``value`` as ordinary dicts and lists."""
+    if isinstance(value, dict):
+        return {k: plain(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [plain(v) for v in value]
+    return value
+
+
+def position(node: Node, key: str | int | None = None) -> Position:
+    """Where ``node``, or its entry ``key``, stands."""
+    line, column = _mark(node, key)
+    return Position(path=node.path, line=line, column=column)
+
+
+def field_path(node: Node, key: str | int | None = None) -> str:
+    """Dotted path such as ``tests[3].input_files``."""
+    parts: list[str | int] = [] if key is None else [key]
+    where = node.where
+    while where is not None:
+        where, part = where
+        parts.append(part)
+    text = ""
+    for part in reversed(parts):
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+def _mark(node: Node, key: str | int | None) -> Mark:
+    if isinstance(node, Map) and isinstance(key, str):
+        return node.values_at.get(key, node.mark)
+    if isinstance(node, Seq) and isinstance(key, int) and key < len(node.items_at):
+        return node.items_at[key]
+    return node.mark
+
+
+def nearest(name: str, valid: Iterable[str]) -> str | None:
+    """The valid name that was most likely meant."""
+    found = get_close_matches(name, list(valid), n=1, cutoff=0.75)
+    return found[0] if found else None
+
+
+def show(value: Any) -> str:
+    """A value as it appears in a message: short and printable."""
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list"
+    if value is None:
+        return "nothing (null)"
+    if isinstance(value, str):
+        return f"'{safe_text(value, limit=80, keep=frozenset())}'"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return safe_text(str(value), limit=80)
+
+
+class Problems:
+    """Collects what is wrong. ``limit`` bounds the list, not the counting."""
+
+    def __init__(self, limit: int = 1000) -> None:
+        self._found: dict[Problem, None] = {}
+        self._limit = limit
+        self.errors = 0
+
+    def __iter__(self) -> Any:
+        return iter(self._found)
+
+    def add(self, problem: Problem) -> None:
+        if not problem.warning:
+            self.errors += 1
+        if len(self._found) < self._limit:
+            self._found[problem] = None
+
+    def error(self, node: Node, key: str | int | None, message: str, *, hint: str = "") -> None:
+        self._at(node, key, _mark(node, key), message, hint, warning=False)
+
+    def warn(self, node: Node, key: str | int | None, message: str, *, hint: str = "") -> None:
+        self._at(node, key, _mark(node, key), message, hint, warning=True)
+
+    def unknown_key(self, node: Map, key: str, valid: Iterable[str]) -> None:
+        """An unknown key: an error when it is nearly a known one (it would change what is tested without
+        anybody noticing), else a warning."""
+        known = sorted(valid)
+        meant = nearest(key, known)
+        name = safe_text(key, limit=80, keep=frozenset())
+        hint = f"did you mean '{meant}'?" if meant else f"known here: {', '.join(known)}"
+        mark = node.keys_at.get(key, node.mark)
+        self._at(node, key, mark, f"unknown key '{name}'", hint, warning=meant is None)
+
+    def _at(
+        self, node: Node, key: str | int | None, mark: Mark, message: str, hint: str, *, warning: bool
+    ) -> None:
+        self.add(
+            Problem(
+                message=message,
+                path=node.path,
+                line=mark[0],
+                column=mark[1],
+                field=safe_text(field_path(node, key), limit=200, keep=frozenset()),
+                hint=hint,
+                warning=warning,
+            )
+        )
