@@ -62,7 +62,7 @@ def _write_output(out: _Writer, output: CaseOutput) -> None:
     if output.skipped:
         skipped: list[Json] = [{"path": s.path, "reason": s.reason} for s in output.skipped]
         out.json("skipped_path", "skipped.json", skipped)
-    if output.files or output.manifest:
+    if output.files or output.manifest or output.changes:
         out.json("manifest_path", "manifest.json", _manifest(output))
 
 
@@ -80,6 +80,17 @@ def _manifest(output: CaseOutput) -> Json:
                 declared=file.declared or None,
             )
             for file in output.files
+        ],
+        "changes": [
+            rows.defined(
+                path=change.path,
+                kind=change.kind,
+                binary=change.binary or None,
+                old_path=change.old_path,
+                old_size=change.old_size,
+                new_size=change.new_size,
+            )
+            for change in (output.changes.files if output.changes else ())
         ],
         "workspace": [
             rows.defined(

@@ -22,6 +22,12 @@ def write_file(path: Path, data: bytes) -> None:
         raise
 
 
+def replace_file(path: Path, data: bytes) -> None:
+    """``write_file`` for a file that may be there from before, or half-written from a crash."""
+    path.with_name(f".{path.name}.tmp").unlink(missing_ok=True)
+    write_file(path, data)
+
+
 def write_all(fd: int, data: bytes) -> None:
     view = memoryview(data)
     while view:

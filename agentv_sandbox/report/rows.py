@@ -99,6 +99,12 @@ def row(
     )
 
 
+def seconds(row: Row) -> float:
+    """How long the test of a row took, all in all."""
+    value = row.get("total_duration_ms", row.get("duration_ms"))
+    return value / 1000 if isinstance(value, int | float) else 0.0
+
+
 def grading(result: CaseResult) -> Row:
     """``grading.json``."""
     flat: list[Row] = [

@@ -174,7 +174,7 @@ class RunFolder:
 
     def _write(self, path: Path, text: str) -> None:
         try:
-            files.write_file(path, text.encode("utf-8", "backslashreplace"))
+            files.replace_file(path, text.encode("utf-8", "backslashreplace"))
         except OSError as error:
             raise _disk_error(self.path, error) from error
 

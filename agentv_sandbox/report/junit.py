@@ -1,0 +1,85 @@
+"""JUnit XML of a run, for CI systems that show test results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from xml.etree import ElementTree
+
+from agentv_sandbox.logs import safe_name, safe_text
+from agentv_sandbox.report.files import replace_file
+from agentv_sandbox.report.rows import Row, seconds
+
+MAX_TEXT = 8000
+STATUS_TAG = {"quality_failure": "failure", "execution_error": "error"}
+
+
+def write_junit(path: Path, rows: Sequence[Row]) -> None:
+    """Write the rows of a run to ``path``. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(path, junit(rows))
+
+
+def junit(rows: Sequence[Row]) -> bytes:
+    """A ``testsuites`` document: one ``testsuite`` a suite, one ``testcase`` a row."""
+    root = ElementTree.Element("testsuites", {"name": "agentv-sandbox", **_counts(rows)})
+    suites: dict[str, list[Row]] = {}
+    for row in rows:
+        suites.setdefault(str(row.get("suite", "")), []).append(row)
+    for name, members in suites.items():
+        stamp = str(members[0].get("timestamp", ""))
+        suite = ElementTree.SubElement(
+            root, "testsuite", {"name": safe_name(name), "timestamp": safe_name(stamp), **_counts(members)}
+        )
+        for row in members:
+            suite.append(_case(row))
+    ElementTree.indent(root)
+    document: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
+    return document + b"\n"
+
+
+def _counts(rows: Sequence[Row]) -> dict[str, str]:
+    statuses = [row.get("execution_status") for row in rows]
+    return {
+        "tests": str(len(rows)),
+        "failures": str(statuses.count("quality_failure")),
+        "errors": str(statuses.count("execution_error")),
+        "time": f"{sum(map(seconds, rows)):.3f}",
+    }
+
+
+def _case(row: Row) -> ElementTree.Element:
+    name = safe_name(str(row.get("test_id", "")))
+    if row.get("trial"):
+        name += f" (trial {row['trial']})"
+    target = safe_name(str(row.get("target", "")))
+    case = ElementTree.Element(
+        "testcase",
+        classname=f"{safe_name(str(row.get('suite', '')))}.{target}",
+        name=name,
+        time=f"{seconds(row):.3f}",
+    )
+    properties = ElementTree.SubElement(case, "properties")
+    for key in ("score", "threshold", "target", "artifact_dir"):
+        if key in row:
+            ElementTree.SubElement(properties, "property", name=key, value=safe_name(str(row[key])))
+    tag = STATUS_TAG.get(str(row.get("execution_status")))
+    if tag is not None:
+        lines = list(_reasons(row))
+        problem = ElementTree.SubElement(case, tag)
+        problem.set("message", safe_name(lines[0]) if lines else f"score {row.get('score')}")
+        problem.set("type", str(row.get("failure_reason_code", row["execution_status"])))
+        problem.text = safe_text("\n".join(lines), limit=MAX_TEXT)
+    return case
+
+
+def _reasons(row: Row) -> Iterable[str]:
+    if row.get("error"):
+        yield f"{row.get('failure_stage', 'error')}: {row['error']}"
+    for grader in row.get("scores") or ():
+        if grader.get("error"):
+            yield f"{grader['name']}: {grader['error']}"
+        for assertion in grader.get("assertions") or ():
+            if not assertion.get("passed"):
+                evidence = f" — {assertion['evidence']}" if assertion.get("evidence") else ""
+                yield f"{grader['name']}: {assertion['text']}{evidence}"

@@ -1,0 +1,72 @@
+"""Reads a run folder back: rows and the files that they name, bounded, and nothing outside of the folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentv_sandbox.errors import InputError, Problem
+from agentv_sandbox.models.suite import Json
+from agentv_sandbox.report.rows import Row, read_rows
+
+MAX_JSON = 32 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """A run folder that was written earlier, perhaps by somebody else."""
+
+    path: Path
+    rows: Sequence[Row]
+    problems: Sequence[str]
+    """What could not be read, one sentence each."""
+
+    @classmethod
+    def open(cls, path: Path) -> Run:
+        """Raises InputError when ``path`` is no run folder."""
+        try:
+            read = read_rows(path / "index.jsonl")
+        except OSError as error:
+            hint = "name a folder that holds an index.jsonl"
+            message = f"cannot read results: {error.strerror or error}"
+            raise InputError([Problem(message=message, path=path, hint=hint)]) from error
+        return cls(path=path.resolve(), rows=read.rows, problems=read.problems)
+
+    def data(self, relative: Json, limit: int) -> bytes | None:
+        """At most ``limit`` bytes of a file below the folder; None when there is none."""
+        if not isinstance(relative, str) or "\0" in relative:
+            return None
+        try:
+            path = (self.path / relative).resolve()
+            if not path.is_relative_to(self.path) or not path.is_file():
+                return None
+            with path.open("rb") as stream:
+                return stream.read(limit)
+        except (OSError, RuntimeError):
+            return None
+
+    def text(self, relative: Json, limit: int) -> str:
+        """The same as text, with a note when it was cut; empty when there is no file."""
+        data = self.data(relative, limit + 1)
+        if data is None:
+            return ""
+        text = data[:limit].decode("utf-8", "replace")
+        return f"{text}\n… cut here; the file has it whole" if len(data) > limit else text
+
+    def json(self, relative: Json) -> Json:
+        """A JSON file's value; None when there is none or it cannot be read."""
+        try:
+            return json.loads(self.data(relative, MAX_JSON) or b"null")
+        except (ValueError, RecursionError):
+            return None
+
+    def names(self, relative: Json) -> list[str]:
+        """Sorted paths of the files directly in a folder below the run folder."""
+        if not isinstance(relative, str):
+            return []
+        folder = (self.path / relative).resolve()
+        if not folder.is_relative_to(self.path) or not folder.is_dir():
+            return []
+        return sorted(f"{relative}/{path.name}" for path in folder.iterdir())
