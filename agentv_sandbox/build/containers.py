@@ -1,0 +1,116 @@
+"""Builder containers: fed from a volume, without network, kept only to be committed."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+
+from agentv_sandbox.build.archive import write_archive
+from agentv_sandbox.build.fetch import Cache
+from agentv_sandbox.engines import ContainerEngine
+from agentv_sandbox.errors import BuildError
+from agentv_sandbox.logs import safe_text
+from agentv_sandbox.models.container import ExecResult, Limits, Mount
+from agentv_sandbox.models.image import Artefact, ImageConfig
+from agentv_sandbox.sandbox import POLICIES, Role, Sandbox, StagedFile
+
+STAGE = "/mnt"
+"""Where builder containers find what was fetched for them, read-only."""
+
+
+class _CancellableSandbox(Sandbox):
+    """Stops when the run that asked for the build is interrupted."""
+
+    def __init__(self, engine: ContainerEngine, outer: Callable[[], bool]) -> None:
+        super().__init__(engine)
+        self._outer = outer
+
+    def cancelled(self) -> bool:
+        return super().cancelled() or self._outer()
+
+
+class Builder:
+    """Runs the steps of one build. Use as a context manager: it removes what it made."""
+
+    def __init__(
+        self, engine: ContainerEngine, config: ImageConfig, *, cancelled: Callable[[], bool]
+    ) -> None:
+        self.engine = engine
+        self._sandbox = _CancellableSandbox(engine, cancelled)
+        self.architecture = self._sandbox.info.architecture
+        base = POLICIES[Role.BUILDER].limits
+        self._limits: Limits = replace(
+            base,
+            open_files=4096,
+            timeout_s=config.timeout_s,
+            memory_bytes=config.memory_bytes,
+            cpus=config.cpus,
+        )
+
+    def __enter__(self) -> Builder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._sandbox.close()
+
+    def volume(self, image: str, staged: Iterable[StagedFile]) -> AbstractContextManager[str]:
+        """A volume with ``staged``, for mounting at ``STAGE``; ``image`` is any image of the engine."""
+        self._sandbox.tool_image = image
+        return self._sandbox.plain_volume(staged)
+
+    def run(
+        self, image: str, argv: Sequence[str], *, volume: str = "", stdin: bytes = b"", keep: bool = False
+    ) -> ExecResult:
+        """One builder container; a failed command is a result."""
+        mounts = [Mount(source=volume, target=STAGE)] if volume else []
+        return self._sandbox.run(
+            Role.BUILDER, argv, image=image, mounts=mounts, stdin=stdin, limits=self._limits, keep=keep
+        )
+
+    def make(
+        self, image: str, argv: Sequence[str], *, volume: str, tag: str, labels: Mapping[str, str], what: str
+    ) -> str:
+        """Run ``argv`` on ``image`` and commit what it left as ``tag``; the new image's id.
+
+        Raises BuildError with the command's output when it fails.
+        """
+        result = self.run(image, argv, volume=volume, keep=True)
+        try:
+            if result.outcome != "exited" or result.exit_code != 0:
+                raise step_failed(what, result)
+            return self.engine.commit(result.container, tag=tag, labels=labels)
+        finally:
+            self.engine.remove(result.container)
+
+    def load(self, layer: Path, *, tag: str, architecture: str, labels: Mapping[str, str]) -> str:
+        """Load a one-layer image with a fixed id."""
+        with tempfile.TemporaryFile() as archive:
+            image_id = write_archive(archive, layer, tag=tag, labels=labels, architecture=architecture)
+            archive.seek(0)
+            self.engine.load_image(archive)
+        return image_id
+
+
+def step_failed(what: str, result: ExecResult) -> BuildError:
+    """The error for a builder container that did not succeed, with the tail of what it printed."""
+    log = safe_text((result.stdout + b"\n" + result.stderr).decode("utf-8", "replace"))[-4000:]
+    if result.outcome == "timeout":
+        return BuildError(f"building {what} took longer than allowed", log=log, hint="Raise timeout_s.")
+    if result.outcome == "oom":
+        return BuildError(
+            f"building {what} needed more memory than allowed", log=log, hint="Raise memory_bytes."
+        )
+    if "No space left on device" in log:
+        return BuildError(f"building {what}: the engine's disk is full", log=log,
+                          hint="`agentv-sandbox clean --images` removes images that are not used.")  # fmt: skip
+    last = next((line for line in reversed(log.splitlines()) if line.strip()), "no output")
+    return BuildError(f"building {what} failed (exit code {result.exit_code}): {last[:300]}", log=log)
+
+
+def blob_files(cache: Cache, artefacts: Iterable[Artefact], *, folder: str) -> Iterator[StagedFile]:
+    """Cached artefacts as entries of a volume."""
+    for artefact in artefacts:
+        yield StagedFile(path=f"{folder}/{artefact.filename}", data=cache.path(artefact.sha256))

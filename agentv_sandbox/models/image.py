@@ -1,0 +1,173 @@
+"""Images: what a suite asks for, what is planned, what is locked and what was built."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Literal
+
+LockMode = Literal["default", "frozen", "update"]
+"""``default`` resolves and writes what the lock file lacks, ``frozen`` refuses to, ``update`` resolves anew."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageConfig:
+    """How images are made; from ``agentv-sandbox.toml`` and the command line."""
+
+    base: str = ""
+    """An image to build on. Empty: ``debian:<suite>-slim`` when it can be had, else a bootstrap."""
+    suite: Literal["trixie", "bookworm"] = "trixie"
+    """Debian release of the base and of every package."""
+    mirror: str = ""
+    """Debian archive, such as ``http://deb.debian.org/debian``. Empty: the host's when it runs Debian, else
+    Debian's public one. May carry credentials; they stay on the host."""
+    security_mirror: str = ""
+    keyring: Path | None = None
+    """OpenPGP certificates that may sign the archive. ``None``: the shipped ones of Debian."""
+    packages: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Pins like ``workspace.env.packages``, for every suite; a suite's own pin wins."""
+    pull: bool = True
+    """Ask a registry for the base when the engine does not hold it."""
+    exclude_newer: str = ""
+    """RFC 3339 date: Python distributions that were uploaded later are not considered."""
+    source_builds: tuple[str, ...] = ()
+    """Python distributions that may be built from source (in the container, without network)."""
+    timeout_s: float = 1800
+    """Longest single build step."""
+    memory_bytes: int = 4 << 30
+    cpus: float = 2.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """One requirement, as it is proved in the finished image."""
+
+    kind: Literal["command", "module"]
+    name: str
+    run: tuple[str, ...] = ()
+    """Arguments with which the command must exit 0; empty: being found is enough."""
+    distribution: str = ""
+    """The PyPI distribution that must own the module."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImagePlan:
+    """Everything that decides an image's content, before versions are known. Pure data."""
+
+    base: str = ""
+    """As ``ImageConfig.base``, or the suite's ``workspace.docker.image``."""
+    dockerfile: Path | None = None
+    """The suite's own Dockerfile, which makes the base."""
+    suite: str = "trixie"
+    apt: tuple[str, ...] = ()
+    pip: tuple[str, ...] = ()
+    """Requirements: ``pillow``, ``psycopg[binary]``, ``setuptools<81``."""
+    npm: tuple[str, ...] = ()
+    """``bun``, ``typescript@5.9.2``."""
+    links: tuple[tuple[str, str], ...] = ()
+    """(command name, what it is a symbolic link to), made in /usr/local/bin."""
+    checks: tuple[Check, ...] = ()
+    provides: Mapping[str, str] = field(default_factory=dict)
+    """By required name: ``apt:poppler-utils``, ``pip:pillow``, ``npm:bun``, ``base:python3``."""
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """By required name: why nothing is installed for it."""
+    why: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By package (``apt:jq``): who asked for it."""
+    config: ImageConfig = ImageConfig()
+
+    @property
+    def empty(self) -> bool:
+        """Nothing beyond the base."""
+        return not (self.apt or self.pip or self.npm or self.links)
+
+    @property
+    def request(self) -> dict[str, object]:
+        """What decides the content, in a form for hashing and for the lock file."""
+        return {
+            "base": self.base,
+            "dockerfile": self.dockerfile.name if self.dockerfile else "",
+            "suite": self.suite,
+            "apt": sorted(self.apt),
+            "pip": sorted(self.pip),
+            "npm": sorted(self.npm),
+            "links": sorted([name, target] for name, target in self.links),
+            "exclude_newer": self.config.exclude_newer,
+            "source_builds": sorted(self.config.source_builds),
+        }
+
+    @property
+    def key(self) -> str:
+        """SHA-256 of ``request``, hexadecimal."""
+        return content_key(self.request)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Artefact:
+    """One file that goes into an image: where it comes from and what it must be."""
+
+    name: str
+    version: str
+    url: str
+    """Without credentials."""
+    size: int
+    sha256: str
+    arch: str = ""
+    path: str = ""
+    """Where it is installed, for npm packages: ``node_modules/…``."""
+    scripts: bool = False
+    """npm: has install scripts, which are run in the container without network."""
+
+    @property
+    def filename(self) -> str:
+        return self.url.rpartition("/")[2]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resolution:
+    """An environment down to the last byte: what the lock file holds for one platform."""
+
+    base: Mapping[str, str] = field(default_factory=dict)
+    """``kind`` (image | bootstrap | dockerfile), ``ref``, ``id``, ``digest``, ``suite`` …"""
+    apt: tuple[Artefact, ...] = ()
+    wheels: tuple[Artefact, ...] = ()
+    npm: tuple[Artefact, ...] = ()
+    tools: tuple[Artefact, ...] = ()
+    """Needed while building, not left in the image."""
+    npm_roots: tuple[str, ...] = ()
+    """npm packages whose commands are linked: those that were asked for."""
+    links: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def key(self) -> str:
+        """SHA-256 of all content, hexadecimal; names the image. Where files come from does not matter."""
+        content = asdict(self)
+        for kind in ("apt", "wheels", "npm", "tools"):
+            for artefact in content[kind]:
+                del artefact["url"]
+        return content_key(content)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Image:
+    """An image that is ready to use."""
+
+    id: str
+    tag: str
+    key: str
+    """Full content key, also its label."""
+    provides: Mapping[str, str] = field(default_factory=dict)
+    base: Mapping[str, str] = field(default_factory=dict)
+    """How the base was chosen: ``kind``, ``ref``, ``id``, ``digest``, ``why``."""
+    volumes: tuple[str, ...] = ()
+    """Paths that the image declares as VOLUME; containers must mask them."""
+    lock_path: Path | None = None
+    tree_sha256: str = ""
+    reused: bool = False
+
+
+def content_key(value: object) -> str:
+    """SHA-256 of a JSON value in canonical form, hexadecimal."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

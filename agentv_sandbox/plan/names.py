@@ -1,0 +1,42 @@
+"""What a name may look like. Anchored and ASCII only: these names reach shells, indexes and Dockerfiles."""
+
+from __future__ import annotations
+
+import re
+
+_PATTERNS = {
+    "command": re.compile(r"[A-Za-z0-9][A-Za-z0-9+._-]{0,63}", re.ASCII),
+    "module": re.compile(r"(?=.{1,128}\Z)[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*){0,9}", re.ASCII),
+    "apt": re.compile(r"[a-z0-9][a-z0-9+.-]{1,63}(?:=[A-Za-z0-9.+:~-]{1,64})?", re.ASCII),
+    "pip": re.compile(
+        r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?"
+        r"(?:\[[A-Za-z0-9._-]{1,40}(?:,[A-Za-z0-9._-]{1,40}){0,9}\])?"
+        r"(?:(?:==|>=|<=|~=|!=|<|>)[0-9][A-Za-z0-9.+!*]{0,39}"
+        r"(?:,(?:==|>=|<=|~=|!=|<|>)[0-9][A-Za-z0-9.+!*]{0,39}){0,4})?",
+        re.ASCII,
+    ),
+    "npm": re.compile(
+        r"(?:@[a-z0-9][a-z0-9._-]{0,63}/)?[a-z0-9][a-z0-9._-]{0,100}"
+        r"(?:@(?:[\^~]?[0-9][A-Za-z0-9.+-]{0,39}|latest))?",
+        re.ASCII,
+    ),
+}
+
+EXPECTED = {
+    "command": "a plain command name: letters, digits and + . _ -",
+    "module": "a Python import name such as PIL or google.protobuf",
+    "apt": "a Debian package such as poppler-utils, or name=version",
+    "pip": "a Python distribution such as pillow, pillow==11.3.0 or psycopg[binary]",
+    "npm": "an npm package such as bun, @openai/codex or typescript@5.9.2",
+}
+
+
+def well_formed(kind: str, name: str) -> bool:
+    """Whether ``name`` is safe and sensible as a ``command``, ``module``, ``apt``, ``pip`` or ``npm`` name."""
+    return _PATTERNS[kind].fullmatch(name) is not None
+
+
+def normalised_distribution(requirement: str) -> str:
+    """The distribution's name as indexes compare it: ``Foo_Bar[x]>=1`` is ``foo-bar``."""
+    name = re.split(r"[\[=<>~!]", requirement, maxsplit=1)[0]
+    return re.sub(r"[-_.]+", "-", name).lower()

@@ -1,0 +1,80 @@
+"""The package tables that ship with the project, typed."""
+
+from __future__ import annotations
+
+import lzma
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+_TABLES = files("agentv_sandbox") / "data" / "tables"
+
+Suite = Literal["trixie", "bookworm"]
+
+
+class Entry(BaseModel):
+    """What provides one command or module. Exactly one of the kinds is given, or a module's pip and apt."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    apt: tuple[str, ...] = ()
+    pip: tuple[str, ...] | str = ()
+    npm: tuple[str, ...] = ()
+    base: str = ""
+    """In every image, from this package."""
+    link: str = ""
+    """The command becomes a symbolic link to this one."""
+    none: str = ""
+    """Cannot be provided, and why."""
+    run: tuple[str, ...] = ("--version",)
+    """Arguments with which the command must exit 0; empty: being found is enough."""
+
+    @property
+    def distributions(self) -> tuple[str, ...]:
+        return (self.pip,) if isinstance(self.pip, str) else self.pip
+
+
+@cache
+def commands(suite: Suite) -> Mapping[str, Entry]:
+    """Curated commands."""
+    return _curated("commands.toml", suite)
+
+
+@cache
+def modules(suite: Suite) -> Mapping[str, Entry]:
+    """Curated Python modules; keys may be dotted."""
+    return _curated("modules.toml", suite)
+
+
+@cache
+def debian_commands(suite: Suite) -> Mapping[str, tuple[str, ...]]:
+    """Every command that Debian's ``main`` ships on the PATH: packages, best first."""
+    return _index(f"commands-{suite}.xz")
+
+
+@cache
+def debian_modules(suite: Suite) -> Mapping[str, tuple[str, ...]]:
+    """Every top-level module that Debian ships for its own Python: packages, best first."""
+    return _index(f"python-{suite}.xz")
+
+
+@cache
+def well_known_distributions() -> frozenset[str]:
+    """Normalised names of the most downloaded distributions on PyPI."""
+    return frozenset((_TABLES / "well-known-pypi.txt").read_text().split())
+
+
+def _curated(name: str, suite: Suite) -> dict[str, Entry]:
+    sections = tomllib.loads((_TABLES / name).read_text(encoding="utf-8"))
+    rows = sections["any"] | sections.get(suite, {})
+    return {key: Entry.model_validate(row) for key, row in rows.items()}
+
+
+def _index(name: str) -> dict[str, tuple[str, ...]]:
+    text = lzma.decompress((_TABLES / name).read_bytes()).decode()
+    rows = (line.split(" ") for line in text.splitlines())
+    return {key: tuple(packages) for key, *packages in rows}
