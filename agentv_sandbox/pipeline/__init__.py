@@ -40,9 +40,9 @@ class RunTools:
     """What a run works with."""
 
     sandbox: Sandbox
-    llm: LlmClient
     store: BlobStore
-    environ: Mapping[str, str]
+    environments: Mapping[Path, Mapping[str, str]]
+    """Variables of each suite by its path."""
 
 
 OnResult = Callable[[CaseResult, EvalCase, Suite], None]
@@ -144,7 +144,9 @@ def run_suites(
             Schedule(run, jobs, partial(_deliver, suite, on_event, on_result)).work(workers)
 
 
-def _deliver(suite: Suite, on_event: OnEvent, on_result: OnResult, result: CaseResult, case: EvalCase) -> None:
+def _deliver(
+    suite: Suite, on_event: OnEvent, on_result: OnResult, result: CaseResult, case: EvalCase
+) -> None:
     on_result(result, case, suite)
     on_event("case.finished", result=result)
 
@@ -157,10 +159,12 @@ def _suite_run(
     volume = stack.enter_context(sandbox.plain_volume(project.files()))
     runner = ContainerFileRunner(sandbox, image=image.id, project=project, store=tools.store,
                                  mounts=[Mount(source=volume, target=SUITE)])  # fmt: skip
+    environ = tools.environments[suite.path]
+    llm = stack.enter_context(LlmClient(environ, cancelled=sandbox.cancelled))
     return SuiteRun(
         suite=suite, sandbox=sandbox, image=image, project=project, project_volume=volume, store=tools.store,
-        llm=tools.llm, preprocessors=Preprocessors(runner, tools.store), options=options.case,
-        environ=tools.environ, on_event=on_event, templates=Templates(),
+        llm=llm, preprocessors=Preprocessors(runner, tools.store), options=options.case,
+        environ=environ, on_event=on_event, templates=Templates(),
         agent_volume=_AgentVolumes(stack, sandbox, project).name, run_env=options.run_env,
     )  # fmt: skip
 

@@ -101,6 +101,7 @@ class CaseFailed(Exception):
         super().__init__(failure.message)
         self.failure = failure
         self.response = response
+        self.kept: str | None = None
 
 
 def run_case(run: SuiteRun, job: Case) -> CaseResult:
@@ -122,7 +123,7 @@ def run_case(run: SuiteRun, job: Case) -> CaseResult:
     except (Cancelled, EngineLost, EngineUnavailable):
         raise
     except CaseFailed as failed:
-        result = replace(result, failure=failed.failure, response=failed.response)
+        result = replace(result, failure=failed.failure, response=failed.response, workspace_kept=failed.kept)
     except (SandboxError, OSError) as error:
         failure = CaseFailure(stage=at.stage, code=at.code, message=_message(error))
         result = replace(result, failure=failure)
@@ -186,6 +187,8 @@ def _one_attempt(
         )  # fmt: skip
         volumes.put("workspace", template, uid=uid)
         volumes.put("input", [*staged_inputs(request), *prepared.inputs])
+        keep = _Keep(run, volumes)
+        stack.push(keep)
         agent = _AgentCase(run=run, job=job, volumes=volumes, uid=uid, workspace=workspace, limits=limits)
         baseline = agent.before(Baseline.staged(template))
         at.stage, at.code = "agent", "provider_error"
@@ -202,7 +205,29 @@ def _one_attempt(
         volumes.put("files", staged_files(output.files, run.store))
         result = _graded(run, job, output, response, volumes, blank)
         notes = agent.after()
-        return replace(result, notes=(*result.notes, *notes))
+        return keep.noted(replace(result, notes=(*result.notes, *notes)))
+
+
+class _Keep:
+    """``--keep-failed``: decides at the end of an attempt whether its volumes stay."""
+
+    def __init__(self, run: SuiteRun, volumes: VolumeSet) -> None:
+        self._wanted = run.options.keep_failed
+        self._volumes = volumes
+
+    def noted(self, result: CaseResult) -> CaseResult:
+        if not self._wanted or result.status == "ok":
+            return result
+        return replace(result, workspace_kept=self._keep())
+
+    def _keep(self) -> str:
+        self._volumes.kept = True
+        inside = "cd /volumes/workspace && exec sh"
+        return f"docker exec -it {self._volumes.holder[:12]} sh -c '{inside}'   (agentv-sandbox clean removes it)"
+
+    def __call__(self, kind: object, error: object, trace: object) -> None:
+        if self._wanted and isinstance(error, CaseFailed):
+            error.kept = self._keep()
 
 
 def _graded(

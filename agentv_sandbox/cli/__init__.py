@@ -1,0 +1,67 @@
+"""The command line. Every error ends here: a message on stderr and the exit code of its class, no traceback."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+import typer
+
+from agentv_sandbox import __version__
+from agentv_sandbox.cli import doctor, images, suites
+from agentv_sandbox.cli.common import show_error
+from agentv_sandbox.cli.run import run
+from agentv_sandbox.cli.upkeep import clean
+from agentv_sandbox.errors import SandboxError
+
+app = typer.Typer(
+    name="agentv-sandbox",
+    help="Runs AgentV evaluation suites in disposable, locked-down containers.",
+    no_args_is_help=True,
+    add_completion=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(f"agentv-sandbox {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Print the version."
+    ),
+) -> None:
+    pass
+
+
+app.command()(run)
+app.command()(clean)
+suites.register(app)
+images.register(app)
+doctor.register(app)
+
+
+def main() -> None:
+    """Entry point of the ``agentv-sandbox`` command."""
+    try:
+        code = app(standalone_mode=False)
+    except SandboxError as error:
+        show_error(error)
+        code = error.exit_code
+    except click.exceptions.Abort:
+        code = 130
+    except click.ClickException as error:
+        error.show()
+        code = 2
+    except BrokenPipeError:
+        # The reader of our output went away; Python would complain once more while shutting down.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 141
+    sys.exit(code or 0)

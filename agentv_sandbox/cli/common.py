@@ -1,0 +1,85 @@
+"""What the commands share: consoles, options, loading, settings, errors."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from agentv_sandbox import logs
+from agentv_sandbox.errors import BuildError, InputError, Problem, SandboxError
+from agentv_sandbox.load import LoadResult, load_suites
+from agentv_sandbox.logs import safe_text
+
+out = Console(soft_wrap=True, highlight=False)
+err = Console(stderr=True, soft_wrap=True, highlight=False)
+
+Paths = Annotated[
+    list[Path], typer.Argument(metavar="PATH...", help="Eval files, folders or globs.", show_default=False)
+]
+TargetNames = Annotated[
+    list[str] | None,
+    typer.Option("--target", help="Target to evaluate; may be repeated.", show_default=False),
+]
+TargetsFile = Annotated[
+    Path | None, typer.Option("--targets", help="Targets file, instead of looking for targets.yaml.")
+]
+AllowOutside = Annotated[
+    bool, typer.Option("--allow-outside", help="Let suites refer to files outside their project.")
+]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log what happens, step by step.")]
+
+
+def cache_dir() -> Path:
+    """Where fetched packages and locks are kept: ``$XDG_CACHE_HOME/agentv-sandbox``."""
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "agentv-sandbox"
+
+
+def start_logs(verbose: bool) -> None:
+    logs.configure(verbose=verbose)
+
+
+def load(
+    paths: Sequence[Path], targets_file: Path | None, targets: Sequence[str] = (), *, allow_outside: bool
+) -> LoadResult:
+    """The suites of ``paths``; warnings are shown. Raises InputError with every problem of every file."""
+    result = load_suites(
+        paths, targets_file=targets_file, targets=targets, cwd=Path.cwd(), environ=os.environ,
+        allow_outside=allow_outside,
+    )  # fmt: skip
+    show_problems([p for p in result.problems if p.warning])
+    if result.errors:
+        raise InputError(result.errors)
+    return result
+
+
+def show_problems(problems: Sequence[Problem]) -> None:
+    """One block each, with its place first so that editors and terminals can jump to it."""
+    for problem in problems:
+        word, style = ("warning", "yellow") if problem.warning else ("error", "red")
+        err.print(f"[{style}]{word}[/{style}] ", end="")
+        err.print(safe_text(relative(str(problem)), limit=4000), markup=False)
+
+
+def relative(text: str) -> str:
+    """``text`` with paths below the working directory shortened."""
+    return text.replace(f"{Path.cwd()}{os.sep}", "")
+
+
+def show_error(error: SandboxError) -> None:
+    if isinstance(error, InputError):
+        show_problems(error.problems)
+        count = len(error.problems)
+        err.print(f"{count} problem{'s' if count != 1 else ''}; nothing was run.", markup=False)
+        return
+    err.print("[red]error[/red] ", end="")
+    err.print(safe_text(error.message, limit=8000), markup=False)
+    if isinstance(error, BuildError) and error.log:
+        err.print(safe_text(error.log[-4000:]), markup=False, style="dim")
+    if error.hint:
+        err.print(error.hint, markup=False)

@@ -1,0 +1,105 @@
+"""``agentv-sandbox doctor``."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from agentv_sandbox.build import ensure_image, sentence
+from agentv_sandbox.build.mirror import sources
+from agentv_sandbox.build.pipconf import read_pip_settings
+from agentv_sandbox.cli.common import cache_dir, load, out
+from agentv_sandbox.doctor import (
+    Check,
+    disk_checks,
+    engine_checks,
+    image_check,
+    key_checks,
+    leftover_check,
+    limit_checks,
+    network_checks,
+)
+from agentv_sandbox.engines import LABEL_RUN
+from agentv_sandbox.engines.docker import find_engine
+from agentv_sandbox.errors import SandboxError
+from agentv_sandbox.logs import safe_text
+from agentv_sandbox.pipeline.images import tool_plan
+from agentv_sandbox.report.progress import Progress
+from agentv_sandbox.sandbox import Sandbox, sweep
+from agentv_sandbox.settings import load_settings
+
+_STYLE = {"ok": "green", "warning": "yellow", "failed": "red"}
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(doctor)
+
+
+def doctor(
+    paths: Annotated[
+        list[Path] | None, typer.Argument(metavar="[PATH...]", help="Suites whose LLM keys are checked too.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> int:
+    """Check whether a run would work here, and say what to do where not. Exit status 0 only when it would."""
+    found = []
+    for check in _checks(paths or []):
+        found.append(check)
+        if not as_json:
+            _show(check)
+    bad = [check for check in found if check.state == "failed"]
+    if as_json:
+        typer.echo(json.dumps([asdict(check) for check in found], indent=2))
+    else:
+        out.print(
+            "A run would work here." if not bad else f"{len(bad)} check(s) failed; a run would not work."
+        )
+    return 3 if bad else 0
+
+
+def _show(check: Check) -> None:
+    line = Text(f"{check.state:<8}", style=_STYLE[check.state])
+    line.append(f" {check.name:<22} ", style="bold")
+    line.append(safe_text(check.text, limit=2000), style="default")
+    out.print(line)
+    if check.hint and check.state != "ok":
+        out.print(f"{'':<32}{safe_text(check.hint)}", markup=False, style="dim")
+
+
+def _checks(paths: list[Path]) -> Iterator[Check]:
+    suites = load(paths, None, allow_outside=False).suites if paths else ()
+    settings = load_settings(suites[0].project_root if suites else Path.cwd())
+    yield from disk_checks(cache_dir())
+    yield from key_checks(suites, os.environ)
+    yield from network_checks(
+        [s.url for s in sources(settings.image)][:1] + list(read_pip_settings().urls)[:1]
+    )
+    try:
+        engine = find_engine(os.environ)
+        sweep(engine)
+        with Sandbox(engine, runtime=settings.runtime) as sandbox:
+            yield from engine_checks(sandbox.info)
+            plan = tool_plan(settings.image)
+
+            def ensure() -> str:
+                with Progress(out, sentence=sentence) as progress:
+                    image = ensure_image(
+                        engine, plan, cache_dir=cache_dir(), cancelled=sandbox.cancelled,
+                        on_event=lambda event, keys: progress.on_event(event, **keys),
+                    )  # fmt: skip
+                sandbox.tool_image = image.id
+                return f"{image.tag}{' is there' if image.reused else ' was made'}"
+
+            yield image_check(ensure)
+            if sandbox.tool_image:
+                yield from limit_checks(sandbox)
+        yield leftover_check(engine, LABEL_RUN)
+    except SandboxError as error:
+        yield Check(name="engine", state="failed", text=error.message, hint=error.hint)

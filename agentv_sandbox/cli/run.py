@@ -1,0 +1,236 @@
+"""``agentv-sandbox run``: the main job."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from agentv_sandbox.build import sentence
+from agentv_sandbox.cli.common import (
+    AllowOutside,
+    Paths,
+    TargetNames,
+    TargetsFile,
+    Verbose,
+    cache_dir,
+    err,
+    load,
+    out,
+    relative,
+    start_logs,
+)
+from agentv_sandbox.engines.docker import find_engine
+from agentv_sandbox.engines.watchdog import Watchdog
+from agentv_sandbox.errors import InputError, Problem, SandboxError
+from agentv_sandbox.files import BlobStore
+from agentv_sandbox.load import LoadResult
+from agentv_sandbox.models.case import CaseResult
+from agentv_sandbox.models.image import Image
+from agentv_sandbox.models.suite import EvalCase, LimitOverrides, Suite
+from agentv_sandbox.pipeline import CaseOptions, RunOptions, RunTools, build_images, jobs_of, run_suites
+from agentv_sandbox.report.page import write_page
+from agentv_sandbox.report.progress import Progress
+from agentv_sandbox.report.redact import Redactor
+from agentv_sandbox.report.runfolder import RunFolder
+from agentv_sandbox.report.summary import exit_code, summary
+from agentv_sandbox.sandbox import Sandbox, sweep
+from agentv_sandbox.settings import load_settings
+
+
+def run(
+    paths: Paths,
+    target: TargetNames = None,
+    targets: TargetsFile = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, max=50, help="Tests at a time.", show_default="the suite's, else 3")
+    ] = None,
+    threshold: Annotated[
+        float | None, typer.Option(min=0, max=1, help="Score from which a test passes.", show_default="0.8")
+    ] = None,
+    test_id: Annotated[
+        list[str] | None, typer.Option(help="Run only tests whose id matches this glob; may be repeated.")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="Run folder.", show_default=".agentv/results/runs/EXPERIMENT/TIME"
+        ),
+    ] = None,
+    experiment: Annotated[str, typer.Option(help="Name that groups runs.")] = "default",
+    grader_target: Annotated[str | None, typer.Option(help="Target that all LLM graders use.")] = None,
+    max_retries: Annotated[
+        int | None, typer.Option(min=0, max=20, help="More attempts of an agent that fails.")
+    ] = None,
+    agent_timeout: Annotated[
+        float | None,
+        typer.Option(min=0.1, help="Seconds an agent may take.", show_default="the target's, else 1200"),
+    ] = None,
+    keep_failed: Annotated[
+        bool,
+        typer.Option("--keep-failed", help="Keep workspaces of failed tests and say how to look inside."),
+    ] = False,
+    runtime: Annotated[
+        str | None,
+        typer.Option(help="OCI runtime of the engine, such as runsc.", show_default="the engine's"),
+    ] = None,
+    allow_outside: AllowOutside = False,
+    verbose: Verbose = False,
+) -> int:
+    """Run AgentV suites in containers and grade what the agents produce."""
+    start_logs(verbose)
+    started = time.monotonic()
+    loaded = load(paths, targets, target or (), allow_outside=allow_outside)
+    suites = loaded.suites
+    settings = load_settings(suites[0].project_root if suites else Path.cwd())
+    options = RunOptions(
+        targets=tuple(target or ()),
+        test_ids=tuple(test_id or ()),
+        workers=workers,
+        image=settings.image,
+        cache_dir=cache_dir(),
+        cwd=Path.cwd(),
+        run_env={"AGENTV_RUN_TIMESTAMP": datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%S-%fZ"),
+                 "AGENTV_EXPERIMENT": experiment},
+        case=CaseOptions(
+            threshold=threshold, grader_target=grader_target, max_retries=max_retries, keep_failed=keep_failed,
+            limits=LimitOverrides(timeout_s=agent_timeout),
+        ),
+    )  # fmt: skip
+    planned = [(suite, jobs_of(suite, options)) for suite in suites]
+    _check_selection(planned, options)
+    redactor = Redactor(secret_values(loaded))
+    with _sandbox(runtime or settings.runtime, keep_failed) as sandbox:
+        run_ = _Run(sandbox=sandbox, options=options, redactor=redactor, started=started)
+        return run_.work(loaded, sum(len(jobs) for _, jobs in planned), output, experiment)
+
+
+def _check_selection(planned: Sequence[tuple[Suite, Sequence[object]]], options: RunOptions) -> None:
+    if any(jobs for _, jobs in planned):
+        return
+    known = [case.id for suite, _ in planned for case in suite.cases]
+    if options.test_ids:
+        message = (
+            f"no test matches {', '.join(options.test_ids)}; there are: {', '.join(known[:20]) or 'none'}"
+        )
+    else:
+        message = "no tests were found"
+    raise InputError([Problem(message=message, path=planned[0][0].path if planned else None)])
+
+
+@contextmanager
+def _sandbox(runtime: str | None, may_keep: bool) -> Iterator[Sandbox]:
+    """A sandbox that ends cleanly on SIGINT and SIGTERM, and is cleaned up after a SIGKILL."""
+    engine = find_engine(os.environ)
+    sweep(engine)
+    with Sandbox(engine, runtime=runtime, may_keep=may_keep) as sandbox:
+        watchdog = Watchdog(sandbox.run_id, engine.address)
+        previous = {}
+
+        def stop(number: int, _frame: FrameType | None) -> None:
+            if sandbox.cancelled():
+                # Asked twice: leave at once, the watchdog removes the rest.
+                os._exit(128 + number)
+            err.print("interrupted: removing containers … (once more to leave at once)")
+            sandbox.cancel()
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            previous[number] = signal.signal(number, stop)
+        try:
+            yield sandbox
+        finally:
+            sandbox.close()
+            watchdog.stop()
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+
+
+class _Run:
+    """One run from its images to the summary."""
+
+    def __init__(self, *, sandbox: Sandbox, options: RunOptions, redactor: Redactor, started: float) -> None:
+        self._sandbox = sandbox
+        self._options = options
+        self._redactor = redactor
+        self._started = started
+        self._results: list[CaseResult] = []
+
+    def work(self, loaded: LoadResult, planned: int, output: Path | None, experiment: str) -> int:
+        """The exit status; raises what ended the run early, after everything so far is on disk and shown."""
+        sandbox, suites = self._sandbox, loaded.suites
+        engine = (
+            f"{sandbox.info.kind} {sandbox.info.version}, {sandbox.runtime or sandbox.info.default_runtime}"
+        )
+        failure: SandboxError | None = None
+        with Progress(out, redactor=self._redactor, sentence=sentence) as progress:
+            images = build_images(suites, sandbox, self._options, progress.on_event)
+            folder = RunFolder.create(
+                output, Path.cwd(), experiment, redactor=self._redactor, engine=engine,
+                matrix=any(len({j.target.name for j in jobs_of(s, self._options)}) > 1 for s in suites),
+            )  # fmt: skip
+            with folder:
+                folder.write_run(self._facts(suites, images))
+                tools = RunTools(sandbox=sandbox, store=BlobStore(folder.path / "artifacts"),
+                                 environments=loaded.environments)  # fmt: skip
+                progress.on_event("run.started", total=planned, folder=relative(str(folder.path)))
+
+                def on_result(result: CaseResult, case: EvalCase, suite: Suite) -> None:
+                    self._results.append(result)
+                    folder.write_case(result, case, suite)
+
+                try:
+                    run_suites(suites, images, tools, self._options, progress.on_event, on_result)
+                except SandboxError as error:
+                    failure = error
+                folder.finish(planned=planned)
+                write_page(folder.path)
+        self._show(folder.path)
+        if failure is not None:
+            raise failure
+        return exit_code(self._results)
+
+    def _show(self, folder: Path) -> None:
+        summary(self._results, out, redactor=self._redactor, folder=relative(str(folder)),
+                seconds=time.monotonic() - self._started)  # fmt: skip
+        for result in self._results:
+            if result.workspace_kept:
+                out.print(f"kept {result.case_id}: {result.workspace_kept}", markup=False)
+
+    def _facts(self, suites: Sequence[Suite], images: Mapping[Path, Image]) -> dict[str, object]:
+        info = self._sandbox.info
+        return {
+            "started": datetime.now(UTC).isoformat(),
+            "argv": sys.argv,
+            "engine": {"kind": info.kind, "version": info.version, "api": info.api_version, "runc": info.runc,
+                       "containerd": info.containerd, "kernel": info.kernel, "cgroup": info.cgroup_version,
+                       "runtime": self._sandbox.runtime or info.default_runtime, "userns": info.userns,
+                       "rootless": info.rootless, "seccomp": info.seccomp},
+            "images": [
+                {"suite": str(suite.path), "id": image.id, "tag": image.tag, "key": image.key,
+                 "base": dict(image.base), "provides": dict(image.provides), "reused": image.reused}
+                for suite in suites
+                for image in (images[suite.path],)
+            ],
+        }  # fmt: skip
+
+
+def secret_values(loaded: LoadResult) -> list[str]:
+    """Values of every variable that a target names as a key, secret or passed-through variable."""
+    values = set()
+    for suite in loaded.suites:
+        environ = loaded.environments[suite.path]
+        for target in suite.targets.values():
+            names = {*target.env, *target.secrets}
+            if isinstance(key := target.settings.get("api_key_env"), str):
+                names.add(key)
+            values |= {environ[name] for name in names if environ.get(name)}
+    return sorted(values)

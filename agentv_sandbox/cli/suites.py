@@ -1,0 +1,86 @@
+"""``validate``, ``schema`` and ``transpile``: commands that need no engine."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agentv_sandbox.cli.common import AllowOutside, Paths, TargetsFile, out, show_problems
+from agentv_sandbox.errors import InputError, Problem
+from agentv_sandbox.load import load_suites, problems_as_json
+from agentv_sandbox.load.schema import schema as eval_schema
+from agentv_sandbox.transpile import transpile as transpile_suite
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(validate)
+    app.command()(schema)
+    app.command()(transpile)
+
+
+def validate(
+    paths: Paths,
+    targets: TargetsFile = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Problems as JSON on stdout.")] = False,
+    allow_outside: AllowOutside = False,
+) -> int:
+    """Check eval files and all they refer to; every problem of every file at once.
+
+    Exit status: 0 clean, 1 warnings only, 2 errors.
+    """
+    result = load_suites(
+        paths, targets_file=targets, cwd=Path.cwd(), environ=os.environ, allow_outside=allow_outside
+    )
+    errors = sum(not p.warning for p in result.problems)
+    warnings = len(result.problems) - errors
+    if as_json:
+        typer.echo(json.dumps(problems_as_json(result.problems), indent=2))
+    else:
+        show_problems(result.problems)
+        tests = sum(len(suite.cases) for suite in result.suites)
+        out.print(
+            f"{len(result.suites)} suite(s) with {tests} test(s): {errors} error(s), {warnings} warning(s)",
+            markup=False,
+        )
+    if errors:
+        return 2
+    return 1 if warnings else 0
+
+
+def schema() -> int:
+    """Print the JSON Schema of eval files, for editors."""
+    typer.echo(json.dumps(eval_schema(), indent=2))
+    return 0
+
+
+def transpile(
+    path: Annotated[Path, typer.Argument(metavar="EVAL.yaml")],
+    directory: Annotated[
+        Path | None, typer.Option("-d", "--directory", help="Where to write; default: beside the eval file.")
+    ] = None,
+    stdout: Annotated[bool, typer.Option("--stdout", help="Print instead of writing files.")] = False,
+    expectations: Annotated[
+        bool, typer.Option(help="Also list assertions under `expectations`, skill-creator's own key.")
+    ] = False,
+) -> int:
+    """Turn an eval file into evals.json files, one a skill, and the list that run_eval.py reads."""
+    result = transpile_suite(path, expectations=expectations)
+    show_problems(result.warnings)
+    if stdout:
+        if len(result.skills) > 1:
+            names = ", ".join(sorted(result.files))
+            raise InputError(
+                [Problem(path=path, message=f"--stdout prints one file, this suite makes {names}")]
+            )
+        typer.echo(json.dumps(next(iter(result.files.values())), indent=2, ensure_ascii=False))
+        return 0
+    target = directory or path.parent
+    target.mkdir(parents=True, exist_ok=True)
+    for name, content in result.files.items():
+        (target / name).write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", "utf-8")
+        out.print(f"wrote {target / name}", markup=False)
+    return 0

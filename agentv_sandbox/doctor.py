@@ -1,0 +1,205 @@
+"""Would a run work here? Each check says what it found and, where it is bad, what to do."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
+
+from agentv_sandbox.engines import ContainerEngine
+from agentv_sandbox.errors import SandboxError
+from agentv_sandbox.models.container import EngineInfo, Limits
+from agentv_sandbox.models.suite import Suite
+from agentv_sandbox.sandbox import Role, Sandbox, VolumeSpec
+
+State = Literal["ok", "warning", "failed"]
+_GB = 1 << 30
+_MIN_API = (1, 41)
+
+# Runs as the agent role does and tries to exceed what that role is given.
+_PROBE = """
+import json, os, socket
+status = dict(line.split(':\\t', 1) for line in open('/proc/self/status').read().splitlines() if ':\\t' in line)
+children = 0
+try:
+    for _ in range(200):
+        pid = os.fork()
+        if pid == 0:
+            import time; time.sleep(5); os._exit(0)
+        children += 1
+except OSError:
+    pass
+written = 0
+try:
+    with open('/workspace/fill', 'wb') as f:
+        for _ in range(64):
+            written += f.write(bytes(1 << 20)); f.flush()
+except OSError:
+    pass
+try:
+    open('/usr/probe', 'w'); readonly = False
+except OSError:
+    readonly = True
+try:
+    socket.create_connection(('192.0.2.1', 9), 1); network = True
+except TimeoutError:
+    network = True
+except OSError:
+    network = False
+print(json.dumps({'caps': status['CapEff'], 'bounding': status['CapBnd'], 'nnp': status.get('NoNewPrivs'),
+                  'seccomp': status.get('Seccomp'), 'children': children, 'written': written,
+                  'readonly': readonly, 'network': network, 'uid': os.getuid()}))
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    name: str
+    state: State
+    text: str
+    hint: str = ""
+
+
+def engine_checks(info: EngineInfo) -> Iterator[Check]:
+    """Version, seccomp and what kind of isolation the engine itself adds."""
+    runtime = f"{info.default_runtime} {info.runc}".strip()
+    text = f"{info.kind} {info.version} (API {info.api_version}) at {info.address}, {runtime}, cgroup v{info.cgroup_version}"
+    version = tuple(int(part) for part in info.api_version.split(".")[:2])
+    if version < _MIN_API:
+        yield Check(name="engine", state="failed", text=text, hint="Docker Engine 20.10 or later is needed.")
+    else:
+        yield Check(name="engine", state="ok", text=text)
+    if info.seccomp:
+        yield Check(name="seccomp", state="ok", text="the engine applies our system call filter")
+    else:
+        yield Check(name="seccomp", state="failed", text="the engine has no seccomp support",
+                    hint="Use an engine and kernel with seccomp; without it the container wall is too thin.")  # fmt: skip
+    stronger = [word for word, on in (("user namespaces", info.userns), ("rootless", info.rootless)) if on]
+    text = (
+        f"stronger tier: {', '.join(stronger)}"
+        if stronger
+        else "standard tier: containers without user namespaces"
+    )
+    yield Check(name="isolation", state="ok", text=text)
+
+
+def limit_checks(sandbox: Sandbox) -> Iterator[Check]:
+    """Limits that the engine accepts are tried: some kernels take them and enforce nothing."""
+    uid = sandbox.new_uid()
+    with sandbox.volumes(workspace=VolumeSpec(uid=uid, size_bytes=16 << 20, inodes=100)) as volumes:
+        mount = volumes.mount("workspace", "/workspace", read_only=False)
+        limits = Limits(timeout_s=30, pids=32, memory_bytes=128 << 20)
+        probe = sandbox.run(Role.AGENT, ["python3", "-I", "-c", _PROBE], image=sandbox.tool_image, uid=uid,
+                            mounts=[mount], workdir="/workspace", limits=limits)  # fmt: skip
+        eater = sandbox.run(Role.AGENT, ["python3", "-I", "-c", "x = bytearray(b'x') * (256 << 20)"],
+                            image=sandbox.tool_image, limits=limits)  # fmt: skip
+    if not probe.ok:
+        tail = probe.stderr.decode("utf-8", "replace")[-300:]
+        yield Check(
+            name="container", state="failed", text=f"a probe container ended with {probe.outcome}: {tail}"
+        )
+        return
+    seen = json.loads(probe.stdout)
+    table = [
+        ("processes", seen["children"] < 32, f"{seen['children']} of 200 children under a limit of 32"),
+        ("memory", eater.outcome == "oom", f"256 MiB under a limit of 128 MiB: {eater.outcome}"),
+        (
+            "workspace",
+            seen["written"] <= 16 << 20,
+            f"{seen['written'] >> 20} MiB written under a limit of 16 MiB",
+        ),
+        ("system", seen["readonly"], "read-only" if seen["readonly"] else "writable"),
+        ("network", not seen["network"], "unreachable" if not seen["network"] else "reachable"),
+        ("capabilities", int(seen["caps"], 16) == 0 == int(seen["bounding"], 16), seen["caps"].strip()),
+        (
+            "privileges",
+            seen["nnp"].strip() == "1",
+            "no-new-privileges" if seen["nnp"].strip() == "1" else "may grow",
+        ),
+        ("system calls", seen["seccomp"].strip() == "2", f"seccomp mode {seen['seccomp'].strip()}"),
+    ]
+    hint = "This engine or kernel does not enforce it; see docs/reference/isolation.md."
+    for name, good, text in table:
+        yield Check(
+            name=f"limit: {name}", state="ok" if good else "failed", text=text, hint="" if good else hint
+        )
+
+
+def disk_checks(cache: Path) -> Iterator[Check]:
+    """Room for packages and results on this side (the engine's own disk is usually the same one)."""
+    folder = next(path for path in (cache, *cache.parents) if path.exists())
+    free = shutil.disk_usage(folder).free
+    text = f"{free / _GB:.1f} GiB free at {folder}"
+    if free < _GB:
+        yield Check(
+            name="disk",
+            state="failed",
+            text=text,
+            hint="At least 1 GiB is needed; `docker system prune` frees some.",
+        )
+    elif free < 5 * _GB:
+        yield Check(
+            name="disk", state="warning", text=text, hint="An image with LibreOffice alone takes 2 GiB."
+        )
+    else:
+        yield Check(name="disk", state="ok", text=text)
+
+
+def key_checks(suites: Sequence[Suite], environ: Mapping[str, str]) -> Iterator[Check]:
+    """Keys of the LLM targets that the suites' graders use."""
+    for suite in suites:
+        used = _grader_targets(suite)
+        for name, target in sorted(suite.targets.items()):
+            key = target.settings.get("api_key_env")
+            if not isinstance(key, str):
+                continue
+            if environ.get(key):
+                yield Check(name=f"key: {name}", state="ok", text=f"{key} is set")
+            else:
+                state: State = "failed" if name in used else "warning"
+                yield Check(name=f"key: {name}", state=state, text=f"{key} is not set",
+                            hint=f"export {key}=… before a run that grades with {name}.")  # fmt: skip
+
+
+def network_checks(urls: Sequence[str]) -> Iterator[Check]:
+    """Whether packages for new images could be fetched. Images that exist need none of it."""
+    for url in urls:
+        parts = urlsplit(url)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        try:
+            socket.create_connection((parts.hostname or "", port), timeout=5).close()
+        except OSError as error:
+            yield Check(name=f"network: {parts.hostname}", state="warning", text=f"does not answer ({error})",
+                        hint="New images cannot be built; those that exist still run.")  # fmt: skip
+        else:
+            yield Check(name=f"network: {parts.hostname}", state="ok", text="answers")
+
+
+def image_check(ensure: Callable[[], str]) -> Check:
+    """``ensure`` finds or makes the tool image and says how."""
+    try:
+        return Check(name="base image", state="ok", text=ensure())
+    except SandboxError as error:
+        return Check(name="base image", state="failed", text=error.message, hint=error.hint)
+
+
+def leftover_check(engine: ContainerEngine, label: str) -> Check:
+    left = engine.owned({label: None})
+    if not left:
+        return Check(name="leftovers", state="ok", text="no containers or volumes of earlier runs")
+    return Check(name="leftovers", state="warning", text=f"{len(left)} objects of other runs are in the engine",
+                 hint="They belong to runs that are going on, or were kept; `agentv-sandbox clean` removes dead ones.")  # fmt: skip
+
+
+def _grader_targets(suite: Suite) -> set[str]:
+    names = {target.grader_target for target in suite.targets.values() if target.grader_target}
+    for case in suite.cases:
+        names |= {
+            name for spec in case.assertions if isinstance(name := getattr(spec.options, "target", None), str)
+        }
+    return names
