@@ -124,8 +124,8 @@ def profile(machine: str) -> Rule:
 
 
 def main() -> None:
-    for machine in ("x86_64", "aarch64"):
-        (OUT / f"{machine}.json").write_text(json.dumps(profile(machine), indent=1) + "\n")
+    for machine, name in (("x86_64", "amd64"), ("aarch64", "arm64")):
+        (OUT / f"{name}.json").write_text(json.dumps(profile(machine), indent=1) + "\n")
 
 
 if __name__ == "__main__":

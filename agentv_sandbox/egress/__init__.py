@@ -28,6 +28,7 @@ from agentv_sandbox.egress.credentials import Credential, parse_secrets
 from agentv_sandbox.egress.endpoint import LOCAL, Endpoint, Refused, Resolver, parse_allow, system_resolver
 from agentv_sandbox.egress.ledger import Budget, Ledger, Visit
 from agentv_sandbox.egress.wire import Exchange, Handler, Rules, Secret
+from agentv_sandbox.engines.binds import SHARED, SHARED_PREFIX
 from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.models.container import Mount
 from agentv_sandbox.models.suite import NetworkPolicy
@@ -106,9 +107,9 @@ class EgressProxy:
             resolve=self._resolve,
         )
         # The parent is ours alone; the container sees the inner directory, where it may connect and read.
-        private = Path(tempfile.mkdtemp(prefix="agentv-egress-"))
+        private = Path(tempfile.mkdtemp(prefix=SHARED_PREFIX))
         try:
-            shared = private / "shared"
+            shared = private / SHARED
             shared.mkdir(mode=0o755)
             script = shared / _FORWARDER
             script.write_bytes((files("agentv_sandbox") / "data" / _FORWARDER).read_bytes())

@@ -106,7 +106,12 @@ def _host_config(spec: ContainerSpec) -> dict[str, Any]:
 
 
 _EXACT = ("NetworkMode", "Privileged", "ReadonlyRootfs", "PidsLimit", "Memory", "MemorySwap", "NanoCpus",
-          "ShmSize", "IpcMode", "CgroupnsMode", "Runtime")  # fmt: skip
+          "ShmSize", "IpcMode", "CgroupnsMode", "Runtime", "Tmpfs")  # fmt: skip
+
+# What nobody asks for: from the engine's own configuration, a plug-in or a proxy in front of its socket.
+_NEVER = ("Binds", "Devices", "DeviceRequests", "DeviceCgroupRules", "GroupAdd", "VolumesFrom", "Links",
+          "PidMode", "UTSMode", "PortBindings", "PublishAllPorts", "OomKillDisable", "Sysctls",
+          "StorageOpt")  # fmt: skip
 
 
 def differences(config: Mapping[str, Any], actual: Mapping[str, Any]) -> list[str]:
@@ -134,11 +139,17 @@ def differences(config: Mapping[str, Any], actual: Mapping[str, Any]) -> list[st
     for row in asked["Ulimits"]:
         if (limits.get(row["Name"]) or {}).get("Hard") != row["Hard"]:
             wrong.append(f"ulimit {row['Name']} is {limits.get(row['Name'])}, asked for {row['Hard']}")
-    if got.get("Devices") or got.get("Binds"):
-        wrong.append(f"Devices or Binds were added: {got.get('Devices')} {got.get('Binds')}")
+    wrong += [f"{key} is {got[key]!r}, asked for none" for key in _NEVER if got.get(key)]
+    if got.get("UsernsMode") == "host":
+        wrong.append("UsernsMode is host, asked for the engine's own")
+    for key in ("MaskedPaths", "ReadonlyPaths"):
+        if got.get(key) == []:  # Podman does not report them
+            wrong.append(f"{key} is empty: the kernel's own files are open")
+    if (got.get("LogConfig") or {}).get("Type") not in ("none", None):
+        wrong.append(f"LogConfig is {got['LogConfig']!r}, asked for none: output would fill the host's disk")
     wrong += _mount_differences(asked, actual)
     settings = actual.get("Config") or {}
-    for key in ("User", "WorkingDir"):
+    for key in ("User", "WorkingDir", "Cmd"):
         if settings.get(key) != config[key]:
             wrong.append(f"{key} is {settings.get(key)!r}, asked for {config[key]!r}")
     if settings.get("Entrypoint"):

@@ -33,6 +33,7 @@ from agentv_sandbox.models.container import (
 
 _API_TIMEOUT_S = 120
 _REMOVE_GRACE_S = 10.0
+_CANCEL_POLL_S = 2.0
 _IMAGE_CHUNK = 1 << 20
 
 
@@ -189,7 +190,7 @@ class DockerEngine:
                     sock, stdin=stdin, deadline=deadline, flood_bytes=spec.limits.flood_bytes,
                     sink=sink, cancelled=cancelled,
                 )  # fmt: skip
-                outcome, exit_code = self._settle(container, sock, ended, deadline)
+                outcome, exit_code = self._settle(container, sock, ended, deadline, cancelled)
             done = keep
             return ExecResult(
                 outcome=outcome, exit_code=exit_code, stdout=out.value(), stderr=err.value(),
@@ -210,17 +211,21 @@ class DockerEngine:
         return self._api.attach_socket(container, params=streams)
 
     def _settle(
-        self, container: str, sock: socket.socket, ended: Ended, deadline: float
+        self,
+        container: str,
+        sock: socket.socket,
+        ended: Ended,
+        deadline: float,
+        cancelled: Callable[[], bool],
     ) -> tuple[Outcome, int]:
         """Wait for the end, or bring it about; read why from the engine's own state."""
-        if ended in ("eof", "lost"):
-            try:
-                self._api.wait(container, timeout=max(deadline - time.monotonic(), 1.0))
-            except (requests.exceptions.ReadTimeout, requests.exceptions.ConnectionError) as error:
-                # urllib3 reports a read timeout inside ConnectionError on some transports.
-                if "timed out" not in str(error).lower():
-                    raise
+        while ended in ("eof", "lost"):  # a program may close its output and go on
+            if cancelled():
+                ended = "cancelled"
+            elif (left := deadline - time.monotonic()) <= 0:
                 ended = "timeout"
+            elif self._has_ended(container, within_s=min(left, _CANCEL_POLL_S)):
+                break
         if ended not in ("eof", "lost"):
             # A writer that is blocked on a full stream makes the engine's kill hang, so somebody must read.
             reader = threading.Thread(target=drain, args=(sock,), kwargs={"seconds": _REMOVE_GRACE_S})
@@ -231,9 +236,19 @@ class DockerEngine:
             self._api.wait(container, timeout=_API_TIMEOUT_S)
         state = self._api.inspect_container(container)["State"]
         code = int(state.get("ExitCode", -1))
-        if ended in ("eof", "lost"):
+        if ended == "eof" or ended == "lost":  # noqa: PLR1714 - this form narrows the type
             return ("oom" if state.get("OOMKilled") else "exited"), code
         return ended, code
+
+    def _has_ended(self, container: str, *, within_s: float) -> bool:
+        try:
+            self._api.wait(container, timeout=within_s)
+        except (requests.exceptions.ReadTimeout, requests.exceptions.ConnectionError) as error:
+            # urllib3 reports a read timeout inside ConnectionError on some transports.
+            if "timed out" not in str(error).lower():
+                raise
+            return False
+        return True
 
     def put(self, container: str, path: str, tar: Iterable[bytes]) -> None:
         with mapped(f"putting files into {path}"):

@@ -9,9 +9,11 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Owner:
-    """``boot id:pid:start time in clock ticks``, as it stands in a label."""
+    """``boot id/pid namespace:pid:start time in clock ticks``, as it stands in a label."""
 
     boot: str = ""
+    """Numbers of processes mean nothing in another namespace: two orchestrators that run in containers of one
+    machine must not take each other for dead."""
     pid: int = 0
     started: int = 0
 
@@ -37,12 +39,18 @@ class Owner:
             return False
         return _start_time(self.pid) != self.started
 
+    def alive(self) -> bool:
+        """True only when it is certain."""
+        return bool(self.boot) and self.boot == _boot_id() and not self.dead()
+
 
 def _boot_id() -> str:
     try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        namespace = Path("/proc/self/ns/pid").stat().st_ino
     except OSError:
         return ""
+    return f"{boot}/{namespace}"
 
 
 def _start_time(pid: int) -> int:

@@ -1,0 +1,46 @@
+"""The one kind of host folder that a container may see: a private one of ours, made for one grant of egress.
+
+Everything else travels in volumes. A list of forbidden places would always lack one; so this is what is
+allowed, and where it must lie.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+from agentv_sandbox.errors import SandboxError
+from agentv_sandbox.models.container import Mount
+
+SHARED_PREFIX = "agentv-egress-"
+"""Of a folder in the system's temporary folder; its subfolder ``shared`` may be mounted."""
+SHARED = "shared"
+
+
+def check_bind(mount: Mount) -> None:
+    """Raise SandboxError unless ``mount`` is read-only and shows ``<tmp>/agentv-egress-*/shared``, both folders
+    ours, neither a link."""
+    source = Path(mount.source)
+    parent = source.parent
+    ours = (
+        mount.read_only
+        and source.name == SHARED
+        and parent.name.startswith(SHARED_PREFIX)
+        and str(source) == mount.source
+        and parent.parent == Path(tempfile.gettempdir())
+        and _is_our_folder(source)
+        and _is_our_folder(parent, private=True)
+    )
+    if not ours:
+        raise SandboxError(f"policy: no container may see the host path {mount.source}")
+
+
+def _is_our_folder(path: Path, *, private: bool = False) -> bool:
+    try:
+        info = path.lstat()
+    except (OSError, ValueError):
+        return False
+    mine = stat.S_ISDIR(info.st_mode) and info.st_uid == os.getuid()
+    return mine and not (private and info.st_mode & 0o077)
