@@ -2,11 +2,10 @@
 
 The pipeline feeds ``on_event(event, **keys)``:
 
-    run.started     total, workers
+    run.started     total, folder
     case.started    case_id, suite, target, trial
     case.stage      case_id, suite, target, trial, stage
     case.finished   result: CaseResult
-    run.finished    folder
     note            message
     anything else   a step of an image build, such as ``fetch.done`` with files, bytes and seconds
 """
@@ -90,13 +89,11 @@ class Progress:
             if event == "run.started":
                 self._total = int(keys["total"])
                 self._step = ("", 0.0)
-                self._line(f"running {self._total} tests, {keys['workers']} at a time")
+                self._line(f"running {self._total} tests, results in {keys['folder']}")
             elif event in ("case.started", "case.stage"):
                 self._case_moved(event, keys)
             elif event == "case.finished":
                 self._case_finished(keys["result"])
-            elif event == "run.finished":
-                self._line(f"results in {keys['folder']}")
             elif event == "note":
                 self._line(str(keys["message"]))
             else:

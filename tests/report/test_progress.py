@@ -13,13 +13,12 @@ from agentv_sandbox.report.redact import Redactor
 
 
 def events(progress: Progress, label: str = "q1") -> None:
-    progress.on_event("run.started", total=2, workers=4)
+    progress.on_event("run.started", total=2, folder="/runs/1")
     progress.on_event("fetch.done", files=3, seconds=0.42)
     progress.on_event("case.started", case_id=label, suite="reports", target="agent", trial=0)
     progress.on_event("case.stage", case_id=label, suite="reports", target="agent", trial=0, stage="grade")
     progress.on_event("case.finished", result=make_result(label))
     progress.on_event("case.finished", result=make_error("q9", "no \x1b[2J hunter2-hunter2"))
-    progress.on_event("run.finished", folder="/runs/1")
     progress.on_event("note", message="base image: \x1b[31mlocal")
 
 
@@ -31,12 +30,11 @@ def test_plain_lines_one_an_event_without_control_codes() -> None:
         events(p)
     lines = stream.getvalue().rstrip("\n").split("\n")
     assert lines == [
-        "running 2 tests, 4 at a time",
+        "running 2 tests, results in /runs/1",
         "fetch.done: files 3, seconds 0.42",
         "start q1 · agent",
         "pass  [1/2] q1  1.00  2.0 s",
         "ERROR [2/2] q9  2.0 s  agent: no \\x1b[2J [redacted] (provider_error)",
-        "results in /runs/1",
         "base image: \\x1b[31mlocal",
     ]
 
@@ -49,7 +47,7 @@ def test_live_display_shows_what_is_running() -> None:
         with console.capture() as capture:
             console.print(progress._render())
         assert "building x  0 s" in capture.get()
-        progress.on_event("run.started", total=3, workers=2)
+        progress.on_event("run.started", total=3, folder="/runs/1")
         progress.on_event("case.started", case_id="a", suite="s", target="t", trial=0)
         progress.on_event("case.stage", case_id="a", suite="s", target="t", trial=0, stage="agent")
         progress.on_event("case.started", case_id="b", suite="s", target="t", trial=2)
