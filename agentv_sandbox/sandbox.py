@@ -19,12 +19,12 @@ from importlib.resources import files
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
-from agentv_sandbox.engines import LABEL_OWNER, LABEL_ROLE, LABEL_RUN, ContainerEngine, OnOutput
+from agentv_sandbox.engines import LABEL_KEEP, LABEL_OWNER, LABEL_ROLE, LABEL_RUN, ContainerEngine, OnOutput
+from agentv_sandbox.engines.binds import check_bind
 from agentv_sandbox.engines.owner import Owner
 from agentv_sandbox.errors import Cancelled, EngineError, SandboxError
 from agentv_sandbox.logs import get_logger
 from agentv_sandbox.models.container import ContainerSpec, ExecResult, Limits, Mount
-from agentv_sandbox.models.suite import LimitOverrides
 
 log = get_logger()
 
@@ -123,6 +123,13 @@ class VolumeSet:
         self._engine = engine
         self._names = names
         self._holder = holder
+        self.kept = False
+        """Set it to leave the volumes and their holder behind, for a look inside."""
+
+    @property
+    def holder(self) -> str:
+        """Name or id of the container that holds the volumes below ``/volumes``; no untrusted code ran in it."""
+        return self._holder
 
     def mount(self, name: str, target: str, *, read_only: bool = True) -> Mount:
         return Mount(source=self._names[name], target=target, read_only=read_only)
@@ -142,20 +149,23 @@ class Sandbox:
         *,
         tool_image: str = "",
         runtime: str | None = None,
-        ceiling: LimitOverrides = LimitOverrides(),  # noqa: B008 - frozen
+        may_keep: bool = False,
     ) -> None:
         self.engine = engine
         self.run_id = secrets.token_hex(8)
         self.tool_image = tool_image
         """Trusted image with Python for collectors and volume holders; set before the first volume."""
         self.runtime = runtime
-        self.ceiling = ceiling
+        self._may_keep = may_keep
+        """Volumes may outlive the run (``VolumeSet.kept``) until ``agentv-sandbox clean`` removes them."""
+        self._kept: set[str] = set()
         self.info = engine.info()
         self._owner = str(Owner.current())
         self._stop = threading.Event()
         self._uids = _uid_range(remapped=self.info.userns or self.info.rootless)
         self._uid_lock = threading.Lock()
         self._holders: set[str] = set()
+        self._volumes_of: dict[str, tuple[str, ...]] = {}
         self._seccomp = _seccomp_profile(self.info.architecture) if self.info.seccomp else None
 
     # -- life -----------------------------------------------------------------------------------------
@@ -175,8 +185,9 @@ class Sandbox:
     def close(self) -> None:
         """Remove everything that this run still owns."""
         for obj in self.engine.owned({LABEL_RUN: self.run_id}):
-            with suppress(EngineError):
-                self.engine.destroy(obj)
+            if obj.id not in self._kept:
+                with suppress(EngineError):
+                    self.engine.destroy(obj)
 
     def new_uid(self) -> int:
         """A uid that no other container of this run has: kernel limits count per uid, not per container."""
@@ -226,6 +237,8 @@ class Sandbox:
         for mount in mounts:
             if not mount.read_only and mount.target not in policy.may_write:
                 raise SandboxError(f"policy: a {role} container may not write {mount.target}")
+            if mount.kind == "bind":
+                check_bind(mount)
         if network and role is not Role.BUILDER:
             raise SandboxError(f"policy: a {role} container has no network")
         user = "0:0" if policy.root else f"{uid or self.new_uid()}"
@@ -247,8 +260,16 @@ class Sandbox:
             no_new_privileges=policy.sealed,
             init_timer=policy.sealed and role is not Role.HOLDER,
             runtime=self.runtime,
-            labels={LABEL_RUN: self.run_id, LABEL_ROLE: role.value, LABEL_OWNER: self._owner},
+            masked_volumes=self._declared_volumes(image),
+            labels=self._labels(role),
         )
+
+    def _declared_volumes(self, image: str) -> tuple[str, ...]:
+        """What the image declares as VOLUME: writable host disk without a bound, were it not covered."""
+        if image not in self._volumes_of:
+            info = self.engine.image(image)
+            self._volumes_of[image] = info.volumes if info is not None else ()
+        return self._volumes_of[image]
 
     def bounded(self, limits: Limits) -> Limits:
         """``limits`` under what the machine has; the engine refuses more CPUs than there are."""
@@ -270,6 +291,7 @@ class Sandbox:
         stem = f"{_VOLUME_TAG}-{self.run_id}-{secrets.token_hex(4)}"
         names = {name: f"{stem}-{name}" for name in specs}
         holder = ""
+        made: VolumeSet | None = None
         try:
             for name, spec in specs.items():
                 options = (
@@ -282,13 +304,17 @@ class Sandbox:
                     labels=self._labels(Role.HOLDER),
                 )
             holder = self._hold(names)
-            yield VolumeSet(self.engine, names, holder)
+            made = VolumeSet(self.engine, names, holder)
+            yield made
         finally:
             self._holders.discard(holder)
-            if holder:
-                self.engine.remove(holder)
-            for name in names.values():
-                self.engine.remove_volume(name)
+            if made is not None and made.kept and self._may_keep:
+                self._kept |= {holder, *names.values()}
+            else:
+                if holder:
+                    self.engine.remove(holder)
+                for name in names.values():
+                    self.engine.remove_volume(name)
 
     def _hold(self, names: Mapping[str, str]) -> str:
         mounts = tuple(
@@ -319,15 +345,16 @@ class Sandbox:
             self.engine.remove_volume(name)
 
     def _labels(self, role: Role) -> dict[str, str]:
-        return {LABEL_RUN: self.run_id, LABEL_ROLE: role.value, LABEL_OWNER: self._owner}
+        labels = {LABEL_RUN: self.run_id, LABEL_ROLE: role.value, LABEL_OWNER: self._owner}
+        return {**labels, LABEL_KEEP: "1"} if self._may_keep and role is Role.HOLDER else labels
 
 
 def sweep(engine: ContainerEngine) -> int:
-    """Remove what runs of dead processes of this machine left; returns how many objects. Objects of live runs
-    and of other machines that share the engine are not touched."""
+    """Remove what runs of dead processes of this machine left; returns how many objects. Objects of live runs,
+    of other machines that share the engine, and what a user asked to keep are not touched."""
     removed = 0
     for obj in engine.owned({LABEL_RUN: None}):
-        if Owner.parse(obj.labels.get(LABEL_OWNER, "")).dead():
+        if LABEL_KEEP not in obj.labels and Owner.parse(obj.labels.get(LABEL_OWNER, "")).dead():
             with suppress(EngineError):
                 engine.destroy(obj)
                 removed += 1
@@ -394,6 +421,12 @@ def _uid_range(*, remapped: bool) -> Iterator[int]:
         start = start + 1 if start + 1 < high else low
 
 
-def _seccomp_profile(architecture: str) -> str | None:
+def _seccomp_profile(architecture: str) -> str:
     profile = files("agentv_sandbox") / "data" / "seccomp" / f"{architecture}.json"
-    return profile.read_text() if profile.is_file() else None
+    if not profile.is_file():
+        raise SandboxError(
+            f"there is no seccomp profile for {architecture}",
+            hint="Profiles exist for amd64 and arm64. Untrusted code is not run under the engine's own, which "
+            "leaves io_uring, vsock and ptrace open on many versions.",
+        )
+    return profile.read_text()

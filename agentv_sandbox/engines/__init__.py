@@ -14,6 +14,8 @@ from agentv_sandbox.models.container import ContainerSpec, EngineInfo, ExecResul
 LABEL_RUN = "agentv-sandbox.run"
 LABEL_ROLE = "agentv-sandbox.role"
 LABEL_OWNER = "agentv-sandbox.owner"
+LABEL_KEEP = "agentv-sandbox.keep"
+"""On volumes and holders that may outlive their run."""
 LABEL_ENV_KEY = "agentv-sandbox.env-key"
 
 OnOutput = Callable[[bytes], None]

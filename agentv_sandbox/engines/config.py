@@ -120,7 +120,7 @@ def differences(config: Mapping[str, Any], actual: Mapping[str, Any]) -> list[st
     wrong = [
         f"{key} is {got.get(key)!r}, asked for {asked[key]!r}"
         for key in _EXACT
-        if key in asked and got.get(key) != asked[key]
+        if key in asked and got.get(key) != asked[key] and (got.get(key) or asked[key])
     ]
     # Podman answers with every capability by name where Docker says ALL.
     dropped = {name.upper().removeprefix("CAP_") for name in got.get("CapDrop") or ()}
