@@ -32,19 +32,21 @@ class Run:
             hint = "name a folder that holds an index.jsonl"
             message = f"cannot read results: {error.strerror or error}"
             raise InputError([Problem(message=message, path=path, hint=hint)]) from error
-        return cls(path=path.resolve(), rows=read.rows, problems=read.problems)
+        rows = [row for row in read.rows if _is_result(row)]
+        problems = list(read.problems)
+        if len(rows) < len(read.rows):
+            problems.append(f"{len(read.rows) - len(rows)} rows have no test_id, score or status; left out")
+        return cls(path=path.resolve(), rows=rows, problems=problems)
 
     def data(self, relative: Json, limit: int) -> bytes | None:
         """At most ``limit`` bytes of a file below the folder; None when there is none."""
-        if not isinstance(relative, str) or "\0" in relative:
+        path = self._inside(relative)
+        if path is None or not path.is_file():
             return None
         try:
-            path = (self.path / relative).resolve()
-            if not path.is_relative_to(self.path) or not path.is_file():
-                return None
             with path.open("rb") as stream:
                 return stream.read(limit)
-        except (OSError, RuntimeError):
+        except OSError:
             return None
 
     def text(self, relative: Json, limit: int) -> str:
@@ -64,9 +66,29 @@ class Run:
 
     def names(self, relative: Json) -> list[str]:
         """Sorted paths of the files directly in a folder below the run folder."""
-        if not isinstance(relative, str):
-            return []
-        folder = (self.path / relative).resolve()
-        if not folder.is_relative_to(self.path) or not folder.is_dir():
+        folder = self._inside(relative)
+        if folder is None or not folder.is_dir():
             return []
         return sorted(f"{relative}/{path.name}" for path in folder.iterdir())
+
+    def _inside(self, relative: Json) -> Path | None:
+        """The path that a row names, all links followed, when it lies in the run folder."""
+        if not isinstance(relative, str):
+            return None
+        try:
+            path = (self.path / relative).resolve()
+        except (OSError, RuntimeError, ValueError):  # a loop of links, a NUL, a name too long
+            return None
+        return path if path.is_relative_to(self.path) else None
+
+
+def _is_result(row: Row) -> bool:
+    """Whether a row has the shape that its readers rely on."""
+    scores = row.get("scores") or []
+    return (
+        isinstance(row.get("test_id"), str)
+        and isinstance(row.get("execution_status"), str)
+        and isinstance(row.get("score"), int | float)
+        and isinstance(scores, list)
+        and all(isinstance(entry, dict) and isinstance(entry.get("score"), int | float) for entry in scores)
+    )

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+from made_results import make_case, make_error, make_result
+
+from agentv_sandbox.models.suite import Suite
+from agentv_sandbox.report.junit import junit, write_junit
+from agentv_sandbox.report.rows import read_rows
+from agentv_sandbox.report.runfolder import RunFolder
+
+
+def test_junit_counts_and_reasons(tmp_path: Path, suite: Suite) -> None:
+    with RunFolder.create(tmp_path / "run", tmp_path) as folder:
+        for result in (
+            make_result("a"),
+            make_result("b", 0.2, trial=2),
+            make_error("c"),
+            make_result("d", suite="two"),
+        ):
+            folder.write_case(result, make_case(), suite)
+    path = tmp_path / "deep/junit.xml"
+    write_junit(path, read_rows(folder.path).rows)
+    write_junit(path, read_rows(folder.path).rows)
+    root = ElementTree.parse(path).getroot()
+    assert {k: root.get(k) for k in ("tests", "failures", "errors", "time")} == {
+        "tests": "4", "failures": "1", "errors": "1", "time": "8.000",
+    }  # fmt: skip
+    assert [s.get("name") for s in root] == ["reports", "two"]
+    cases = {case.get("name"): case for case in root.iter("testcase")}
+    assert set(cases) == {"a", "b (trial 2)", "c", "d"}
+    assert cases["a"].get("classname") == "reports.agent" and cases["a"].find("failure") is None
+    failure, error = cases["b (trial 2)"].find("failure"), cases["c"].find("error")
+    assert failure is not None and failure.get("message") == "totals: totals holds — cell B7"
+    assert error is not None and error.get("type") == "provider_error"
+
+
+def test_hostile_text_is_still_xml() -> None:
+    hostile = "]]></failure><x/> \x00\x1b[31m \ud800 \ufffe \u202e"
+    row = {
+        "test_id": hostile, "suite": hostile, "target": hostile, "score": 0, "execution_status": "execution_error",
+        "error": hostile, "scores": [{"name": hostile, "assertions": [{"text": hostile, "passed": False}]}],
+    }  # fmt: skip
+    root = ElementTree.fromstring(junit([row]))
+    assert [element.tag for element in root.iter()] == [
+        "testsuites", "testsuite", "testcase", "properties", "property", "property", "error",
+    ]  # fmt: skip
+    text = "".join(root.itertext())
+    assert "\\x1b[31m" in text and "\u202e" not in text
