@@ -1,6 +1,6 @@
 """For people who write graders and prompts in Python: read the case, say the verdict.
 
-One file, standard library only, Python 3.8 and later: the runner puts it into every grader's container, so
+One file, standard library only, Python 3.9 and later: the runner puts it into every grader's container, so
 a suite has nothing to install.
 
     from agentv_sandbox.sdk import define_code_grader
@@ -16,6 +16,7 @@ code 0. ``run_candidate`` runs it in a process of its own and hands back plain d
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import math
 import os
@@ -25,12 +26,13 @@ import sys
 import tempfile
 import urllib.error
 import urllib.request
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, TypeVar, Union
+from typing import TYPE_CHECKING, Any, TypeVar
 
 Json = Any
-Message = Dict[str, Any]
+Message = dict[str, Any]
 
 __all__ = [
     "Assertion",
@@ -57,7 +59,7 @@ __all__ = [
 class TokenUsage:
     input: int = 0
     output: int = 0
-    cached: Optional[int] = None
+    cached: int | None = None
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ class TraceSummary:
     """Tool calls in all."""
     tool_calls: Mapping[str, int] = field(default_factory=dict)
     error_count: int = 0
-    tool_durations: Mapping[str, List[float]] = field(default_factory=dict)
+    tool_durations: Mapping[str, list[float]] = field(default_factory=dict)
     """Milliseconds."""
     llm_call_count: int = 0
 
@@ -75,25 +77,25 @@ class TraceSummary:
 class PromptContext:
     """What ``prompt.command`` is told about a case."""
 
-    input: List[Message]
+    input: list[Message]
     """Resolved input messages."""
-    output: Optional[str]
+    output: str | None
     """The candidate's final answer."""
-    messages: List[Message]
+    messages: list[Message]
     """The whole conversation, input included."""
     criteria: str
-    expected_output: List[Message]
-    input_files: List[str]
+    expected_output: list[Message]
+    input_files: list[str]
     """Paths that can be opened here."""
-    trace: Optional[Dict[str, Json]]
-    trace_summary: Optional[TraceSummary]
-    token_usage: Optional[TokenUsage]
-    metadata: Dict[str, Json]
-    config: Dict[str, Json]
+    trace: dict[str, Json] | None
+    trace_summary: TraceSummary | None
+    token_usage: TokenUsage | None
+    metadata: dict[str, Json]
+    config: dict[str, Json]
     """``config`` of the suite."""
     file_changes: str
     """Unified diff of the workspace; empty without one."""
-    workspace_path: Optional[Path]
+    workspace_path: Path | None
     """Frozen copy of what the agent left, read-only."""
     raw: Mapping[str, Json] = field(repr=False, default_factory=dict)
     """The payload as it came."""
@@ -117,15 +119,15 @@ class PromptContext:
 class CodeGraderContext(PromptContext):
     """What a code-grader is told about a case."""
 
-    cost_usd: Optional[float] = None
-    duration_ms: Optional[float] = None
-    start_time: Optional[str] = None
-    end_time: Optional[str] = None
+    cost_usd: float | None = None
+    duration_ms: float | None = None
+    start_time: str | None = None
+    end_time: str | None = None
 
     @property
-    def files(self) -> List[Dict[str, str]]:
+    def files(self) -> list[dict[str, str]]:
         """File blocks of the answer: ``path`` can be opened here, ``original_path`` is what the agent said."""
-        blocks: List[Dict[str, str]] = []
+        blocks: list[dict[str, str]] = []
         for message in self.messages:
             content = message.get("content")
             if message.get("role") == "assistant" and isinstance(content, list):
@@ -139,7 +141,9 @@ def text_of(message: Message) -> str:
     if isinstance(content, str):
         return content
     if isinstance(content, list):
-        texts = (b.get("text", b.get("value")) for b in content if isinstance(b, dict) and b.get("type") == "text")
+        texts = (
+            b.get("text", b.get("value")) for b in content if isinstance(b, dict) and b.get("type") == "text"
+        )
         return "\n".join(t for t in texts if isinstance(t, str))
     return "" if content is None else json.dumps(content, ensure_ascii=False, indent=2)
 
@@ -151,19 +155,20 @@ def text_of(message: Message) -> str:
 class Assertion:
     text: str
     passed: bool
-    evidence: Optional[str] = None
+    evidence: str | None = None
 
 
 @dataclass(frozen=True)
 class GraderOutput:
     """``score`` None: the share of assertions that passed."""
 
-    score: Optional[float] = None
+    score: float | None = None
     assertions: Sequence[Assertion] = ()
-    details: Optional[Mapping[str, Json]] = None
+    details: Mapping[str, Json] | None = None
 
 
-Verdict = Union[GraderOutput, Mapping[str, Json], float, bool]
+if TYPE_CHECKING:
+    Verdict = GraderOutput | Mapping[str, Json] | float | bool
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 
@@ -186,15 +191,22 @@ def _as_program(handler: Handler, say: Callable[[Handler], str]) -> Handler:
     """Run now when the script that defines ``handler`` is the program; else leave it importable."""
     if getattr(handler, "__module__", None) != "__main__":
         return handler
+    _close_to_peers()
     out = _take_stdout()
     try:
         text = say(handler)
-    except Exception as error:  # noqa: BLE001
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+    except Exception as error:
+        sys.stderr.write(f"{type(error).__name__}: {error}\n")
         sys.exit(1)
     with out:
         out.write(text)
     return handler
+
+
+def _close_to_peers() -> None:
+    """Bar other processes of the same user from this one's memory and descriptors (Linux)."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def _take_stdout() -> Any:
@@ -216,7 +228,7 @@ def _say_prompt(handler: Callable[..., str]) -> str:
     return text
 
 
-def _verdict(said: Verdict) -> Dict[str, Json]:
+def _verdict(said: Verdict) -> dict[str, Json]:
     if isinstance(said, bool):
         return {"score": 1.0 if said else 0.0}
     if isinstance(said, (int, float)):
@@ -228,8 +240,10 @@ def _verdict(said: Verdict) -> Dict[str, Json]:
             "details": said.details,
         }
     if not isinstance(said, Mapping):
-        raise TypeError(f"a grader must return a GraderOutput, a mapping or a number, got {type(said).__name__}")
-    verdict: Dict[str, Json] = {"assertions": [_assertion(a) for a in said.get("assertions") or []]}
+        raise TypeError(
+            f"a grader must return a GraderOutput, a mapping or a number, got {type(said).__name__}"
+        )
+    verdict: dict[str, Json] = {"assertions": [_assertion(a) for a in said.get("assertions") or []]}
     if said.get("score") is not None:
         verdict["score"] = _score(said["score"])
     if said.get("details") is not None:
@@ -245,7 +259,7 @@ def _score(value: Json) -> float:
     return float(value)
 
 
-def _assertion(said: Json) -> Dict[str, Json]:
+def _assertion(said: Json) -> dict[str, Json]:
     if isinstance(said, Assertion):
         said = vars(said)
     if not isinstance(said, Mapping) or not isinstance(said.get("text"), str):
@@ -263,7 +277,7 @@ def _read() -> Mapping[str, Json]:
     return payload
 
 
-def _prompt_fields(payload: Mapping[str, Json]) -> Dict[str, Any]:
+def _prompt_fields(payload: Mapping[str, Json]) -> dict[str, Any]:
     output = payload.get("output")
     if output is None and payload.get("output_path"):
         output = json.loads(Path(payload["output_path"]).read_text(encoding="utf-8"))
@@ -291,11 +305,13 @@ def _prompt_context(payload: Mapping[str, Json]) -> PromptContext:
 
 
 def _code_context(payload: Mapping[str, Json]) -> CodeGraderContext:
-    extra = {key: payload.get(key) for key in ("cost_usd", "duration_ms", "start_time", "end_time")}
+    extra: dict[str, Any] = {
+        key: payload.get(key) for key in ("cost_usd", "duration_ms", "start_time", "end_time")
+    }
     return CodeGraderContext(**_prompt_fields(payload), **extra)
 
 
-def _known(fields: Mapping[str, Json], kind: Any) -> Dict[str, Json]:
+def _known(fields: Mapping[str, Json], kind: Any) -> dict[str, Json]:
     return {key: value for key, value in fields.items() if key in kind.__dataclass_fields__}
 
 
@@ -308,9 +324,9 @@ class CandidateRun:
 
     value: Json = None
     """What the called function returned, as plain JSON; None when there is none."""
-    error: Optional[str] = None
+    error: str | None = None
     """Why there is no value."""
-    exit_code: Optional[int] = None
+    exit_code: int | None = None
     """None after a timeout."""
     stdout: str = ""
     stderr: str = ""
@@ -333,12 +349,13 @@ json.dump(values, out)
 out.close()
 """
 _OUTPUT_BYTES = 1 << 20
+_PR_SET_DUMPABLE = 4
 
 
 def run_candidate(
-    file: Union[str, Path],
+    file: str | Path,
     *,
-    function: Optional[str] = None,
+    function: str | None = None,
     calls: Sequence[Sequence[Json]] = ((),),
     argv: Sequence[str] = (),
     stdin: str = "",
@@ -354,6 +371,7 @@ def run_candidate(
     process sees no inherited environment and cannot write to the grader's stdout. What it can do is lie
     about its own results, so compare them with answers that only the grader knows.
     """
+    _close_to_peers()
     path = str(Path(file).resolve())
     if function is None:
         return _run([sys.executable, "-I", path, *argv], stdin.encode(), timeout_s, None)
@@ -361,13 +379,13 @@ def run_candidate(
     return _run([sys.executable, "-I", "-c", _CALL], json.dumps(request).encode(), timeout_s, len(calls))
 
 
-def _run(command: List[str], stdin: bytes, timeout_s: float, results: Optional[int]) -> CandidateRun:
+def _run(command: list[str], stdin: bytes, timeout_s: float, results: int | None) -> CandidateRun:
     """Start ``command`` in a session of its own and end everything that it started. ``results``: how many
     values it must write to descriptor 3; None: it writes none."""
     with contextlib.ExitStack() as stack:
         out, err, back = (stack.enter_context(tempfile.TemporaryFile()) for _ in range(3))
         back_fd = back.fileno()
-        process = subprocess.Popen(  # noqa: S603
+        process = subprocess.Popen(
             [sys.executable, "-I", "-c", _REDIRECT, str(back_fd), *command],
             stdin=subprocess.PIPE,
             stdout=out,
@@ -377,7 +395,7 @@ def _run(command: List[str], stdin: bytes, timeout_s: float, results: Optional[i
             pass_fds=(back_fd,),
             start_new_session=True,
         )
-        code: Optional[int]
+        code: int | None
         try:
             process.communicate(stdin, timeout=timeout_s)
             code = process.returncode
@@ -434,19 +452,19 @@ class LlmTarget:
     url: str
     token: str = field(repr=False)
 
-    def info(self) -> Dict[str, Json]:
+    def info(self) -> dict[str, Json]:
         """``targetName``, ``maxCalls``, ``callCount``, ``availableTargets``."""
         return self._call("GET", "/info", None)
 
-    def invoke(self, question: str, *, system_prompt: str = "", target: Optional[str] = None) -> str:
+    def invoke(self, question: str, *, system_prompt: str = "", target: str | None = None) -> str:
         """The model's answer to one question."""
         return str(self._call("POST", "/invoke", _question(question, system_prompt, target))["rawText"])
 
-    def invoke_batch(self, questions: Sequence[str], *, system_prompt: str = "") -> List[str]:
+    def invoke_batch(self, questions: Sequence[str], *, system_prompt: str = "") -> list[str]:
         body = {"requests": [_question(question, system_prompt, None) for question in questions]}
         return [str(answer["rawText"]) for answer in self._call("POST", "/invokeBatch", body)["responses"]]
 
-    def _call(self, method: str, path: str, body: Optional[Dict[str, Json]]) -> Dict[str, Json]:
+    def _call(self, method: str, path: str, body: dict[str, Json] | None) -> dict[str, Json]:
         request = urllib.request.Request(  # noqa: S310
             self.url + path,
             method=method,
@@ -472,8 +490,8 @@ def llm_target() -> LlmTarget:
     return LlmTarget(url=url.rstrip("/"), token=token)
 
 
-def _question(question: str, system_prompt: str, target: Optional[str]) -> Dict[str, Json]:
-    body: Dict[str, Json] = {"question": question}
+def _question(question: str, system_prompt: str, target: str | None) -> dict[str, Json]:
+    body: dict[str, Json] = {"question": question}
     if system_prompt:
         body["systemPrompt"] = system_prompt
     if target is not None:
