@@ -42,13 +42,16 @@ def load_suites(
     cwd: Path,
     environ: Mapping[str, str],
     allow_outside: bool = False,
+    convert: bool = False,
 ) -> LoadResult:
     """Load files, folders and globs.
 
     ``targets`` are names chosen on the command line: they are checked instead of the suites' own.
-    ``allow_outside`` lets references leave the project. Never raises for bad input.
+    ``allow_outside`` lets references leave the project. ``convert`` is for turning a suite into another
+    format: missing files and targets are warnings, plain sentences stay graders of their own in their
+    place, ids may be numbers. Never raises for bad input.
     """
-    problems = Problems()
+    problems = Problems(converting=convert)
     cache = FileCache()
     suites: list[Suite] = []
     environments: dict[Path, Mapping[str, str]] = {}

@@ -62,7 +62,8 @@ class AssertionReader:
     """Target names that graders mention, with their places: checked once the targets are known."""
 
     def read_list(self, items: Seq, *, turn: bool = False) -> tuple[GraderSpec, ...]:
-        """All items; plain strings become one rubric grader where the first of them stands.
+        """All items; plain strings become one rubric grader where the first of them stands (each one of its
+        own when the suite is only converted, so that the order is kept).
 
         In a ``turn`` of a conversation it is named apart and its items are not required."""
         specs: list[GraderSpec | None] = []
@@ -70,6 +71,9 @@ class AssertionReader:
         at: int | None = None
         for node, i, item in self._expanded(items, (), 0):
             if isinstance(item, str):
+                if self.problems.converting:
+                    specs.append(self._sentences([item.strip()], turn, position(node, i)))
+                    continue
                 if at is None:
                     at, first = len(specs), position(node, i)
                     specs.append(None)
@@ -258,7 +262,7 @@ class AssertionReader:
         found = self.project.find(value)
         if found.path is not None and found.path.is_dir():
             return found.path
-        self.problems.error(node, key, f"the folder {found.reason or 'is not a folder'}", hint=found.hint)
+        self.problems.broken(node, key, f"the folder {found.reason or 'is not a folder'}", hint=found.hint)
         return self.project.eval_dir
 
     def _custom(self, item: Map, written: str) -> GraderSpec | None:
@@ -273,8 +277,10 @@ class AssertionReader:
             message = (
                 f"unknown assertion type {show(written)}, and no script of that name in .agentv/assertions"
             )
-            self.problems.error(item, "type", message, hint=hint)
-            return None
+            self.problems.broken(item, "type", message, hint=hint)
+            if not self.problems.converting:
+                return None
+            script = self.project.eval_dir / written
         doc = read(CustomDoc, item, self.problems)
         if doc is None:
             return None

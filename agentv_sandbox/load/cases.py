@@ -43,6 +43,9 @@ class CaseReader:
                 (k, interpolate_vars(v, variables) if k in _TEMPLATED else v) for k, v in item.items()
             ]
             item = item.copy_with(rendered)
+        number = item.get("id")
+        if self.session.problems.converting and isinstance(number, int):
+            item = item.copy_with([*item.items(), ("id", str(number))])
         doc = read(TestDoc, item, self.session.problems)
         if doc is None:
             return None
@@ -148,7 +151,7 @@ class CaseReader:
                     found.append(reference.path)
                 else:
                     reason = reference.reason or "is not a file"
-                    self.session.problems.error(names, i, f"the input file {show(name)} {reason}")
+                    self.session.problems.broken(names, i, f"the input file {show(name)} {reason}")
         return found
 
     # -- graders --------------------------------------------------------------------------------------

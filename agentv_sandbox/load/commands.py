@@ -71,4 +71,4 @@ def _items(node: Node, key: str) -> Node:
 def _missing(at: Node, index: int, element: str, found: Reference, problems: Problems) -> None:
     key = index if isinstance(at, Seq) else None
     reason = found.reason or "is not a file"
-    problems.error(at, key, f"the script '{element}' {reason}", hint=found.hint)
+    problems.broken(at, key, f"the script '{element}' {reason}", hint=found.hint)

@@ -16,7 +16,7 @@ from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import ErrorDetails
 from pydantic_core.core_schema import ValidationInfo
 
-from agentv_sandbox.load.tree import Map, Node, Problems, Seq, nearest, show
+from agentv_sandbox.load.tree import Map, Node, Problems, Seq, nearest, show, without
 
 Source = SkipJsonSchema[Annotated[Any, SkipValidation, Field(repr=False)]]
 
@@ -75,38 +75,58 @@ class Doc(BaseModel):
 def known_keys(model: type[Doc]) -> Mapping[str, str]:
     """Every key that may be written, with the field it fills."""
     fields = {name: name for name in model.model_fields if name not in ("src", "extras")}
-    return {**fields, **{alias: name for alias, name in model.ALIASES.items() if name in fields}}
+    keys = {**fields, **{alias: name for alias, name in model.ALIASES.items() if name in fields}}
+    return {key: name for key, name in keys.items() if key != "schema_uri"}
 
 
 AnyDoc = TypeVar("AnyDoc", bound=Doc)
 
 
 def read(model: type[AnyDoc], node: Map, problems: Problems) -> AnyDoc | None:
-    """``node`` as ``model``; None when it does not fit, with the reasons in ``problems``."""
+    """``node`` as ``model``. What does not fit is reported and left out, so that the rest can still be
+    checked; None when the model cannot be made without it."""
     try:
         return model.model_validate(node, context=problems)
     except ValidationError as error:
-        _report(error.errors(include_url=False), node, problems)
+        places = _report(error.errors(include_url=False), node, problems)
+    try:
+        return model.model_validate(without(node, places), context=Problems())
+    except ValidationError:
         return None
 
 
-def _report(errors: list[ErrorDetails], root: Node, problems: Problems) -> None:
-    """One problem a place: alternatives of a union are joined, and an error inside a container hides the
-    complaint that the container itself is of another kind."""
-    places: dict[tuple[int, str | int | None], tuple[Node, list[str]]] = {}
+Place = tuple[int, str | int | None]
+
+
+def _report(errors: list[ErrorDetails], root: Node, problems: Problems) -> set[Place]:
+    """One problem a place, and the places. Alternatives of a union are joined; an error inside a container
+    hides the complaint that the container itself is of another kind."""
+    places: dict[Place, tuple[Node, list[ErrorDetails]]] = {}
     inner: set[int] = set()
     for error in errors:
         node, key = _place(root, error["loc"])
         inner.add(id(node))
-        texts = places.setdefault((id(node), key), (node, []))[1]
-        text = _message(error)
-        if text not in texts:
-            texts.append(text)
-    for (_, key), (node, texts) in places.items():
+        places.setdefault((id(node), key), (node, []))[1].append(error)
+    for (_, key), (node, found) in places.items():
         value = _value(node, key)
         if key is not None and isinstance(value, Map | Seq) and id(value) in inner:
             continue
-        problems.error(node, key, ", or ".join(texts), hint=_hint(value, texts))
+        message, hint = _explain(found, value)
+        problems.error(node, key, message, hint=hint)
+    return set(places)
+
+
+def _explain(errors: list[ErrorDetails], value: Any) -> tuple[str, str]:
+    """Message and hint. A broken bound says more than another kind that was also possible."""
+    kinds = list(dict.fromkeys(_KINDS[error["type"]] for error in errors if error["type"] in _KINDS))
+    others = [error for error in errors if error["type"] not in _KINDS]
+    if others:
+        texts = dict.fromkeys(_message(error) for error in others)
+        return ", or ".join(texts), _nearest_literal(others, value)
+    hint = ""
+    if "text" in kinds and isinstance(value, int | float) and not isinstance(value, bool):
+        hint = f'write it in quotes: "{show(value)}"'
+    return f"must be {' or '.join(kinds)}, found {show(value)}", hint
 
 
 def _place(root: Node, loc: tuple[str | int, ...]) -> tuple[Node, str | int | None]:
@@ -178,27 +198,25 @@ def _message(error: ErrorDetails) -> str:
     kind, context = error["type"], error.get("ctx", {})
     if kind == "missing":
         return "is required"
-    if kind in _KINDS:
-        return f"must be {_KINDS[kind]}, found {show(error['input'])}"
     if kind in _BOUNDS:
         name, words = _BOUNDS[kind]
         return f"must be {words} {context[name]:g}, found {show(error['input'])}"
     if kind in ("string_too_short", "too_short"):
         return "must not be empty"
-    if kind in ("literal_error", "enum"):
+    if kind == "too_long":
+        return f"must have at most {context['max_length']} items"
+    if kind == "literal_error":
         return f"must be {context['expected']}, found {show(error['input'])}"
     if kind == "extra_forbidden":
         return "is not a known key here"
-    if kind == "string_pattern_mismatch":
-        return f"does not match {context['pattern']}: {show(error['input'])}"
-    return error["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
+    return error["msg"].removeprefix("Value error, ")
 
 
-def _hint(value: Any, texts: list[str]) -> str:
-    if isinstance(value, int | float) and any("must be text" in text for text in texts):
-        return f'write it in quotes: "{show(value)}"'
-    if isinstance(value, str):
-        allowed = [name for text in texts for name in re.findall(r"'([^']+)'", text.partition(", found")[0])]
-        meant = nearest(value, allowed)
-        return f"did you mean '{meant}'?" if meant else ""
-    return ""
+def _nearest_literal(errors: list[ErrorDetails], value: Any) -> str:
+    if not isinstance(value, str):
+        return ""
+    literals = [
+        error.get("ctx", {}).get("expected", "") for error in errors if error["type"] == "literal_error"
+    ]
+    meant = nearest(value, re.findall(r"'([^']+)'", " ".join(literals)))
+    return f"did you mean '{meant}'?" if meant else ""

@@ -158,7 +158,7 @@ class MessageReader:
             if found.path.is_file():
                 return found.path, found.display
             reason, hint = "is not a regular file", "name files one by one"
-        self.problems.error(node, key, f"the input file {show(value)} {reason}", hint=hint)
+        self.problems.broken(node, key, f"the input file {show(value)} {reason}", hint=hint)
         return None
 
     def _file(
@@ -167,7 +167,7 @@ class MessageReader:
         at, where = (item, "value") if item is not None else (node, key)
         found = self._find(at, where, block["value"])
         if found is None:
-            return None
+            return block if self.problems.converting else None
         path, display = found
         text = self.files.texts.get(path)
         if text is None:

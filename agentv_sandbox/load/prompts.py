@@ -56,14 +56,14 @@ def read_prompt(doc: LlmGraderDoc, project: Project, problems: Problems) -> Prom
     node, forced = doc.src, doc.prompt.startswith("file://")
     path = _file(doc.prompt, node, "prompt", project, problems)
     if path is None:
-        return None if forced else Prompt(text=doc.prompt)
+        return None if forced and not problems.converting else Prompt(text=doc.prompt)
     text = read_text(path, problems, limit=MAX_PROMPT_BYTES)
     if text is None:
         return None
     text = text.replace("\r\n", "\n")
     names = set(_VARIABLE.findall(text))
     if not names & {"output", "answer", "expected_output"}:
-        if not forced:
+        if not forced or problems.converting:
             return Prompt(text=text)
         message = f"{path.name} must hold {{{{ output }}}} or {{{{ expected_output }}}}"
         problems.error(node, "prompt", message, hint="the grader would not see the answer otherwise")
@@ -100,7 +100,7 @@ def _file(value: str, node: Map, key: str, project: Project, problems: Problems)
     if found.path is not None and found.path.is_file():
         return found.path
     if forced or found.reason == OUTSIDE:
-        problems.error(
+        problems.broken(
             node, key, f"the prompt file {show(name)} {found.reason or 'is not a file'}", hint=found.hint
         )
     elif name.startswith(("./", "../")) or name.endswith((".md", ".txt")):

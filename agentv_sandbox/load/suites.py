@@ -58,6 +58,7 @@ def _document(session: Session) -> Map | None:
     path = session.path
     if path.suffix.lower() == ".jsonl":
         return _from_lines(session)
+    before = session.problems.errors
     content = session.document(path)
     if isinstance(content, Map):
         if path.suffix.lower() == ".json" and "evals" in content and "tests" not in content:
@@ -66,7 +67,7 @@ def _document(session: Session) -> Map | None:
                 tests.put(test, test.mark)
             return content.copy_with({"tests": tests}.items()) if tests else None
         return content
-    if content is not None or not session.problems.errors:
+    if session.problems.errors == before:
         message = f"must hold a mapping with tests, found {show(content)}"
         session.problems.add(Problem(message=message, path=path, line=1, column=1))
     return None
@@ -79,10 +80,11 @@ def _from_lines(session: Session) -> Map | None:
     if sidecar.is_file() and session.project.contains(sidecar):
         settings = session.document(sidecar)
     tests = Seq(session.path, (1, 1))
+    before = session.problems.errors
     for test in json_lines(session, session.path):
         tests.put(test, test.mark)
     if not tests:
-        if not session.problems.errors:
+        if session.problems.errors == before:
             message = "holds no tests"
             session.problems.add(Problem(message=message, path=session.path, line=1, column=1))
         return None
@@ -200,8 +202,9 @@ def _targets(
         reader.add_all(session.plain_document(path), path)
     used = list(session.assertions.targets_used)
     single, several = _named(doc, reader, used if not chosen else [])
-    for name in chosen:
-        used.append((name, doc.src, "tests"))
+    used += [(name, doc.src, "target") for name in chosen]
+    if not (chosen or single or several) and "default" in reader.docs:
+        used.append(("default", doc.src, "target"))
     targets = reader.targets(used)
     execution = doc.execution or ExecutionDoc()
     trials = execution.trials
@@ -251,5 +254,5 @@ def _local(target: str | TargetRefDoc, reader: TargetReader) -> str:
     if isinstance(target, str):
         return target
     if target.use_target is not None or "provider" in target.extras:
-        reader.replace(target.src)
+        reader.add(target.src, local=True)
     return target.name

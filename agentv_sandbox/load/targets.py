@@ -173,7 +173,8 @@ class TargetReader:
     environ: Mapping[str, str]
     workspaces: WorkspaceReader
     docs: dict[str, TargetDoc] = field(default_factory=dict)
-    _made: dict[str, tuple[Target | None, list[Problem]]] = field(default_factory=dict)
+    _found: dict[str, Problems] = field(default_factory=dict)
+    """What is wrong with each target, by name."""
 
     def add_all(self, content: Any, path: Path) -> None:
         """The entries of a targets file."""
@@ -190,21 +191,17 @@ class TargetReader:
             else:
                 self.problems.error(entries, i, f"must be a mapping with a name, found {show(entry)}")
 
-    def add(self, entry: Map) -> str | None:
-        """One definition; its name, or None when it is unusable."""
-        doc = read(TargetDoc, entry, self.problems)
+    def add(self, entry: Map, *, local: bool = False) -> None:
+        """One definition. A ``local`` one, of the eval file itself, wins over one of the same name."""
+        found = Problems()
+        doc = read(TargetDoc, entry, found)
         if doc is None:
-            return None
-        if doc.name in self.docs and self.docs[doc.name].src is not entry:
+            self.problems.extend(found)
+            return
+        if doc.name in self.docs and not local:
             self.problems.error(entry, "name", f"a second target is named {show(doc.name)}")
         self.docs[doc.name] = doc
-        return doc.name
-
-    def replace(self, entry: Map) -> None:
-        """A definition of the eval file's own: it wins over one of the same name, and may delegate to it."""
-        doc = read(TargetDoc, entry, self.problems)
-        if doc is not None:
-            self.docs[doc.name] = doc
+        self._found[doc.name] = found
 
     def targets(self, used: Sequence[tuple[str, Node, str | int]]) -> dict[str, Target]:
         """All targets. ``used`` are the names that suites mention, with their places."""
@@ -228,9 +225,9 @@ class TargetReader:
             ]
         targets = {}
         for name in self.docs:
-            target, problems = self._make(name)
-            for problem in problems:
-                self.problems.add(problem if name in errors else _as_warning(problem))
+            found = self._found[name]
+            target = self._make(name, found)
+            self.problems.extend(found, as_warnings=name not in errors or self.problems.converting)
             if target is not None:
                 targets[name] = target
         return targets
@@ -239,14 +236,12 @@ class TargetReader:
         meant = nearest(name, self.docs)
         known = ", ".join(self.docs) or "none: there is no targets.yaml"
         hint = f"did you mean '{meant}'?" if meant else f"known targets: {known}"
-        self.problems.error(node, key, f"no target is named {show(name)}", hint=hint)
+        self.problems.broken(node, key, f"no target is named {show(name)}", hint=hint)
 
-    def _make(self, name: str) -> tuple[Target | None, list[Problem]]:
-        own = Problems()
+    def _make(self, name: str, problems: Problems) -> Target | None:
         doc = self.docs[name]
-        final = self._delegated(doc, own)
-        target = self._target(doc, final, own) if final is not None else None
-        return target, list(own)
+        final = self._delegated(doc, problems)
+        return self._target(doc, final, problems) if final is not None else None
 
     def _delegated(self, doc: TargetDoc, problems: Problems) -> TargetDoc | None:
         chain = [doc.name]
@@ -381,15 +376,3 @@ def discover(eval_dir: Path, root: Path, cwd: Path) -> Path | None:
 
 def _written(node: Map, *names: str) -> str:
     return next((name for name in names if name in node), names[0])
-
-
-def _as_warning(problem: Problem) -> Problem:
-    return Problem(
-        message=problem.message,
-        path=problem.path,
-        line=problem.line,
-        column=problem.column,
-        field=problem.field,
-        hint=problem.hint,
-        warning=True,
-    )

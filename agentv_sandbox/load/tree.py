@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,22 @@ class Seq(list[Any]):
 Node = Map | Seq
 
 
+def without(node: Node, places: Collection[tuple[int, str | int | None]]) -> Node:
+    """A copy of the tree without the entries at ``places``: pairs of a container's ``id`` and a key."""
+    if isinstance(node, Map):
+        return node.copy_with(
+            (key, without(value, places) if isinstance(value, Map | Seq) else value)
+            for key, value in node.items()
+            if (id(node), key) not in places
+        )
+    new = Seq(node.path, node.mark, node.where)
+    for i, value in enumerate(node):
+        if (id(node), i) not in places:
+            kept = without(value, places) if isinstance(value, Map | Seq) else value
+            new.put(kept, node.items_at[i] if i < len(node.items_at) else node.mark)
+    return new
+
+
 def plain(value: Any) -> Any:
     """``value`` as ordinary dicts and lists."""
     if isinstance(value, dict):
@@ -106,9 +123,9 @@ def _mark(node: Node, key: str | int | None) -> Mark:
     return node.mark
 
 
-def nearest(name: str, valid: Iterable[str]) -> str | None:
+def nearest(name: str, valid: Iterable[str], *, cutoff: float = 0.6) -> str | None:
     """The valid name that was most likely meant."""
-    found = get_close_matches(name, list(valid), n=1, cutoff=0.75)
+    found = get_close_matches(name, list(valid), n=1, cutoff=cutoff)
     return found[0] if found else None
 
 
@@ -128,15 +145,23 @@ def show(value: Any) -> str:
 
 
 class Problems:
-    """Collects what is wrong. ``limit`` bounds the list, not the counting."""
+    """Collects what is wrong. ``limit`` bounds the list, not the counting.
 
-    def __init__(self, limit: int = 1000) -> None:
+    ``converting``: the suite is only turned into another format, so what it refers to need not exist.
+    """
+
+    def __init__(self, limit: int = 1000, *, converting: bool = False) -> None:
+        self.converting = converting
         self._found: dict[Problem, None] = {}
         self._limit = limit
         self.errors = 0
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Problem]:
         return iter(self._found)
+
+    def extend(self, others: Iterable[Problem], *, as_warnings: bool = False) -> None:
+        for problem in others:
+            self.add(replace(problem, warning=True) if as_warnings else problem)
 
     def add(self, problem: Problem) -> None:
         if not problem.warning:
@@ -147,6 +172,10 @@ class Problems:
     def error(self, node: Node, key: str | int | None, message: str, *, hint: str = "") -> None:
         self._at(node, key, _mark(node, key), message, hint, warning=False)
 
+    def broken(self, node: Node, key: str | int | None, message: str, *, hint: str = "") -> None:
+        """A reference that leads nowhere."""
+        self._at(node, key, _mark(node, key), message, hint, warning=self.converting)
+
     def warn(self, node: Node, key: str | int | None, message: str, *, hint: str = "") -> None:
         self._at(node, key, _mark(node, key), message, hint, warning=True)
 
@@ -154,7 +183,7 @@ class Problems:
         """An unknown key: an error when it is nearly a known one (it would change what is tested without
         anybody noticing), else a warning."""
         known = sorted(valid)
-        meant = nearest(key, known)
+        meant = nearest(key, known, cutoff=0.75)
         name = safe_text(key, limit=80, keep=frozenset())
         hint = f"did you mean '{meant}'?" if meant else f"known here: {', '.join(known)}"
         mark = node.keys_at.get(key, node.mark)

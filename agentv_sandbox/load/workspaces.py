@@ -60,7 +60,7 @@ class WorkspaceReader:
         found = self.project.find(value, base=self.project.eval_dir)
         if found.path is None or not found.path.is_file():
             reason = found.reason or "is not a file"
-            self.problems.error(node, key, f"the workspace file {show(value)} {reason}", hint=found.hint)
+            self.problems.broken(node, key, f"the workspace file {show(value)} {reason}", hint=found.hint)
             return None
         content = self.load_file(found.path)
         if not isinstance(content, Map):
@@ -102,7 +102,9 @@ class WorkspaceReader:
         if found.path is not None and found.path.is_dir():
             return found.path
         reason = found.reason or "is not a folder"
-        self.problems.error(part.doc.src, "template", f"the template {show(value)} {reason}", hint=found.hint)
+        self.problems.broken(
+            part.doc.src, "template", f"the template {show(value)} {reason}", hint=found.hint
+        )
         return None
 
     def _repos(self, part: Part, docs: list[RepoDoc]) -> list[RepoSpec]:
@@ -114,7 +116,7 @@ class WorkspaceReader:
                 if found.path is None or not found.path.is_dir():
                     hint = "write an https, ssh or file URL, or the path of a local repository"
                     reason = found.reason or "is not a folder"
-                    self.problems.error(doc.src, "repo", f"the repository {show(repo)} {reason}", hint=hint)
+                    self.problems.broken(doc.src, "repo", f"the repository {show(repo)} {reason}", hint=hint)
                     continue
                 repo = str(found.path)
             if doc.commit is not None and not _REVISION.match(doc.commit):
@@ -163,7 +165,7 @@ class WorkspaceReader:
                 cwd = found.path
             else:
                 reason = found.reason or "is not a folder"
-                self.problems.error(doc.src, "cwd", f"the folder {show(doc.cwd)} {reason}", hint=found.hint)
+                self.problems.broken(doc.src, "cwd", f"the folder {show(doc.cwd)} {reason}", hint=found.hint)
         default = 60.0 if name.startswith("before") else 30.0
         if above is not None:
             default = above.timeout_s
@@ -182,7 +184,7 @@ class WorkspaceReader:
             dockerfile = found.path if found.path is not None and found.path.is_file() else None
             if dockerfile is None:
                 reason = found.reason or "is not a file"
-                self.problems.error(doc.src, "dockerfile", f"the Dockerfile {reason}", hint=found.hint)
+                self.problems.broken(doc.src, "dockerfile", f"the Dockerfile {reason}", hint=found.hint)
         elif doc.image is None:
             self.problems.error(doc.src, None, "needs an image or a dockerfile")
         if doc.image is not None and not IMAGE.match(doc.image):

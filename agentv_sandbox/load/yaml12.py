@@ -75,7 +75,9 @@ def parse(text: str, path: Path, problems: Problems) -> Any:
         line, column = error.mark
         problems.add(Problem(message=str(error), path=path, line=line, column=column))
     except yaml.MarkedYAMLError as error:
-        at = error.problem_mark or error.context_mark
+        # What is never closed is reported where it starts, not at the end of the file.
+        open_ended = error.context_mark and "end of stream" in str(error.problem)
+        at = error.context_mark if open_ended else error.problem_mark or error.context_mark
         line, column = (at.line + 1, at.column + 1) if at else (1, 1)
         context = f" {error.context}" if error.context else ""
         problems.add(
