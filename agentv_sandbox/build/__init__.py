@@ -18,7 +18,8 @@ from agentv_sandbox.build.events import CancelCheck, OnEvent, sentence, stop_if
 from agentv_sandbox.build.fetch import Cache
 from agentv_sandbox.build.install import install
 from agentv_sandbox.build.mirror import Index, load_index, sources
-from agentv_sandbox.build.pipconf import read_pip_settings
+from agentv_sandbox.build.npm import npm_tokens, resolve_npm, split_version
+from agentv_sandbox.build.pipconf import PipSettings, read_pip_settings
 from agentv_sandbox.build.verify import preflight_message, verify
 from agentv_sandbox.build.wheels import Platform, resolve_wheels
 from agentv_sandbox.engines import LABEL_ENV_KEY, ContainerEngine
@@ -60,7 +61,9 @@ def _build(
     started = time.monotonic()
     settings = read_pip_settings()
     urls = [*settings.urls, *(source.url for source in sources(plan.config))]
-    cache = Cache(cache_dir, Credentials(urls), on_event=on_event, cancelled=cancelled)
+    cache = Cache(
+        cache_dir, Credentials(urls, tokens=npm_tokens(os.environ)), on_event=on_event, cancelled=cancelled
+    )
     with Builder(engine, plan.config, cancelled=cancelled) as builder:
         index: Index | None = None
         base = local_base(builder, plan, on_event=on_event)
@@ -70,7 +73,7 @@ def _build(
             assert index is not None
             base = bootstrapped_base(builder, cache, plan, index, on_event=on_event)
         stop_if(cancelled)
-        resolution = _resolve(builder, base, plan, index, settings)
+        resolution = _resolve(builder, base, plan, index, cache, settings)
         on_event(
             "resolve.done",
             {"apt": len(resolution.apt), "wheels": len(resolution.wheels), "npm": len(resolution.npm),
@@ -92,7 +95,9 @@ def _build(
     return Image(id=image_id, tag=_tag(plan), key=plan.key, provides=plan.provides, base=base.facts)
 
 
-def _resolve(builder: Builder, base: Base, plan: ImagePlan, index: Index | None, settings) -> Resolution:  # type: ignore[no-untyped-def]
+def _resolve(
+    builder: Builder, base: Base, plan: ImagePlan, index: Index | None, cache: Cache, settings: PipSettings
+) -> Resolution:
     apt = list(plan.apt)
     if base.facts["kind"] == "image":
         apt += ["python3", "ca-certificates"]
@@ -101,7 +106,11 @@ def _resolve(builder: Builder, base: Base, plan: ImagePlan, index: Index | None,
     platform = Platform(architecture=builder.architecture, python=python, glibc=glibc)
     wheels = resolve_wheels(plan.pip, platform, plan.config, settings)
     tools = resolve_wheels([f"uv=={version('uv')}"], platform, plan.config, settings) if wheels else ()
-    return Resolution(base=base.facts, apt=debs, wheels=wheels, tools=tools, links=plan.links)
+    npm = resolve_npm(plan.npm, architecture=builder.architecture, cache=cache, settings=settings)
+    roots = tuple(sorted(split_version(name)[0] for name in plan.npm))
+    return Resolution(
+        base=base.facts, apt=debs, wheels=wheels, npm=npm, npm_roots=roots, tools=tools, links=plan.links
+    )
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from agentv_sandbox.models.image import Artefact
 from agentv_sandbox.sandbox import StagedFile
 
 _URI = re.compile(r"^'file:/mnt/(debian|debian-security)/(\S+)' ", re.M)
+_UNKNOWN = re.compile(r"^E: (?:Unable to locate package |Package '|Version '\S+' for ')([a-z0-9.+-]+)", re.M)
 _RESOLVE = """
 set -eu
 export DEBIAN_FRONTEND=noninteractive LC_ALL=C
@@ -55,9 +56,7 @@ def _repository(index: Index, wanted: Sequence[str]) -> Iterator[StagedFile]:
 
 def _explained(errors: str, wanted: Sequence[str]) -> ImageRequestError | None:
     """The packages that this release does not have, if that is what apt complains about."""
-    unknown = re.findall(
-        r"^E: (?:Unable to locate package|Package '?|Version '\S+' for ')(?: )?([a-z0-9.+-]+)", errors, re.M
-    )
+    unknown = _UNKNOWN.findall(errors)
     names = [
         name for name in dict.fromkeys(unknown) if any(name == want.partition("=")[0] for want in wanted)
     ]

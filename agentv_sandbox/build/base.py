@@ -93,7 +93,7 @@ def bootstrapped_base(
     on_event("base.bootstrap", {"suite": plan.suite, "mirror": mirror, "packages": len(debs)})
     cache.ensure(debs, what="the base image")
     image_id = make_base(
-        builder, cache, debs, suite=plan.suite, epoch=index.epoch, tag=tag, labels={LABEL_ENV_KEY: key},
+        builder, cache, debs, epoch=index.epoch, tag=tag, labels={LABEL_ENV_KEY: key},
         architecture=builder.architecture,
     )  # fmt: skip
     on_event("base.ready", {"tag": tag, "seconds": round(time.monotonic() - started, 1)})

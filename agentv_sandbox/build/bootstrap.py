@@ -80,7 +80,7 @@ def _names(field: str) -> list[list[str]]:
 
 
 def make_base(
-    builder: Builder, cache: Cache, artefacts: Iterable[Artefact], *, suite: str, epoch: int, tag: str,
+    builder: Builder, cache: Cache, artefacts: Iterable[Artefact], *, epoch: int, tag: str,
     labels: Mapping[str, str], architecture: str,
 ) -> str:  # fmt: skip
     """Build the base image from its packages (in the cache already) and tag it; returns the image id."""
@@ -116,9 +116,8 @@ def _normalise(builder: Builder, ref: str, layer: Path, *, epoch: int) -> None:
 
 
 def _not_in_base(path: str) -> bool:
-    return path in (".dockerenv", "etc/hostname", "etc/resolv.conf") or path.startswith(
-        ("mnt/", "tmp/", "proc/", "sys/", "dev/", "run/")
-    )
+    own = path in (".dockerenv", "etc/hostname", "etc/resolv.conf")  # the engine's, in every container
+    return own or path.startswith(("mnt/", "tmp/", "proc/", "sys/", "dev/", "run/"))
 
 
 def _write_rootfs(out: io.BufferedWriter, debs: list[Path], recipe: Mapping[str, object], epoch: int) -> None:

@@ -21,7 +21,7 @@ STAGE = "/mnt"
 """Where builder containers find what was fetched for them, read-only."""
 
 
-class _CancellableSandbox(Sandbox):
+class CancellableSandbox(Sandbox):
     """Stops when the run that asked for the build is interrupted."""
 
     def __init__(self, engine: ContainerEngine, outer: Callable[[], bool]) -> None:
@@ -39,7 +39,7 @@ class Builder:
         self, engine: ContainerEngine, config: ImageConfig, *, cancelled: Callable[[], bool]
     ) -> None:
         self.engine = engine
-        self._sandbox = _CancellableSandbox(engine, cancelled)
+        self._sandbox = CancellableSandbox(engine, cancelled)
         self.architecture = self._sandbox.info.architecture
         base = POLICIES[Role.BUILDER].limits
         self._limits: Limits = replace(

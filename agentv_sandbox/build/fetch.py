@@ -6,6 +6,7 @@ Credentials, proxies and certificates are the host's; none of them leaves it.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import os
 import shutil
@@ -41,7 +42,9 @@ class Cache:
         self, root: Path, credentials: Credentials, *, on_event: OnEvent, cancelled: CancelCheck
     ) -> None:
         self._blobs = root / "blobs"
-        self._blobs.mkdir(parents=True, exist_ok=True)
+        self._notes = root / "npm-integrity"
+        for folder in (self._blobs, self._notes):
+            folder.mkdir(parents=True, exist_ok=True)
         self._credentials = credentials
         self._event = on_event
         self._cancelled = cancelled
@@ -91,6 +94,24 @@ class Cache:
                 )
             self._store(data, sha256)
         return data
+
+    def adopt(self, url: str, integrity: str) -> tuple[str, int]:
+        """Fetch a file that is known by npm's ``integrity`` (``sha512-…``); its SHA-256 and size in bytes."""
+        note = self._notes / hashlib.sha256(integrity.encode()).hexdigest()
+        if note.exists():
+            sha256 = note.read_text()
+            path = self.path(sha256)
+            if path.exists() and _matches(path.read_bytes(), integrity):
+                return sha256, path.stat().st_size
+        data = self._download(url, limit=MAX_INDEX_BYTES * 4)
+        if not _matches(data, integrity):
+            raise BuildError(
+                f"{without_credentials(url)} is not what the registry says: wrong {integrity[:6]}"
+            )
+        sha256 = hashlib.sha256(data).hexdigest()
+        self._store(data, sha256)
+        note.write_text(sha256)
+        return sha256, len(data)
 
     def _intact(self, artefact: Artefact) -> bool:
         path = self.path(artefact.sha256)
@@ -203,3 +224,14 @@ _LIMITS = httpx.Limits(max_keepalive_connections=_WORKERS, max_connections=_WORK
 def _digest(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _matches(data: bytes, integrity: str) -> bool:
+    """Whether one of the strongest hashes of an integrity string is that of ``data``."""
+    rows = [entry.partition("-") for entry in integrity.split()]
+    for algorithm in ("sha512", "sha384", "sha256", "sha1"):
+        wanted = [digest.partition("?")[0] for name, _, digest in rows if name == algorithm]
+        if wanted:
+            digest = hashlib.new(algorithm, data, usedforsecurity=algorithm != "sha1").digest()
+            return base64.b64encode(digest).decode() in wanted
+    return False

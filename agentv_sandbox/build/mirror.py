@@ -137,7 +137,7 @@ def verified_release(signed: bytes, keyring: bytes, source: Source) -> str:
         raise BuildError(
             f"the release file of {without_credentials(source.url)} {source.suite} is not signed"
         )
-    return bytes(result.bytes).decode()
+    return bytes(result.bytes or b"").decode()
 
 
 def _read_release(text: str, source: Source) -> tuple[int, dict[str, str]]:
@@ -203,7 +203,7 @@ def version_key(version: str) -> tuple[int, tuple[object, ...], tuple[object, ..
 def _part_key(part: str) -> tuple[object, ...]:
     key: list[object] = []
     for text, digits in re.findall(r"([^0-9]*)([0-9]*)", part):
-        key.append(tuple(_order(char) for char in text) + (0,))
+        key.append((*(_order(char) for char in text), 0))
         key.append(int(digits or 0))
     return tuple(key)
 

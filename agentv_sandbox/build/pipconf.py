@@ -44,10 +44,6 @@ class PipSettings:
         env["UV_NO_PROGRESS"] = "1"
         return env
 
-    def redacted(self, text: str) -> str:
-        """``text`` without any user info of a URL."""
-        return re.sub(r"://[^/\s@]+@", "://", text)
-
 
 def read_pip_settings(environ: Mapping[str, str] = os.environ) -> PipSettings:
     """pip's files (global, user, PIP_CONFIG_FILE) and PIP_* variables, the later the stronger."""
@@ -80,3 +76,8 @@ def read_pip_settings(environ: Mapping[str, str] = os.environ) -> PipSettings:
 def is_local(url: str) -> bool:
     """A path or file: URL, which exists on this host alone."""
     return urlsplit(url).scheme in ("", "file")
+
+
+def redacted(text: str) -> str:
+    """``text`` without any user info of a URL."""
+    return re.sub(r"://[^/\s@]+@", "://", text)

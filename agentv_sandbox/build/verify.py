@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from agentv_sandbox.build.containers import step_failed
+from agentv_sandbox.build.containers import CancellableSandbox, step_failed
 from agentv_sandbox.build.events import CancelCheck
 from agentv_sandbox.engines import ContainerEngine
 from agentv_sandbox.errors import BuildError, Problem
@@ -15,7 +15,7 @@ from agentv_sandbox.logs import safe_name, safe_text
 from agentv_sandbox.models.container import Limits
 from agentv_sandbox.models.image import Check, Image, ImagePlan
 from agentv_sandbox.models.suite import WorkspaceEnv
-from agentv_sandbox.sandbox import Role, Sandbox
+from agentv_sandbox.sandbox import Role
 
 PROBE = Path(__file__).parent / "inside" / "probe.py"
 _LIMITS = Limits(timeout_s=600, memory_bytes=2 << 30, cpus=4.0, pids=512, tmp_bytes=512 << 20)
@@ -58,7 +58,7 @@ def _probe(
 ) -> Mapping[tuple[str, str], dict[str, Any]]:
     asked = [{"kind": c.kind, "name": c.name, "run": list(c.run), "dist": c.distribution} for c in checks]
     program = PROBE.read_text(encoding="utf-8")
-    with Sandbox(engine) as sandbox:
+    with CancellableSandbox(engine, cancelled) as sandbox:
         result = sandbox.run(
             Role.GRADER, ["python3", "-I", "-c", program], image=image_id, stdin=json.dumps(asked).encode(),
             limits=_LIMITS,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 import tempfile
 import tomllib
 from collections.abc import Iterator, Sequence
@@ -21,7 +22,7 @@ from packaging.utils import parse_wheel_filename
 from uv import find_uv_bin
 
 from agentv_sandbox.build.credentials import without_credentials
-from agentv_sandbox.build.pipconf import PipSettings
+from agentv_sandbox.build.pipconf import PipSettings, redacted
 from agentv_sandbox.errors import BuildError, ImageRequestError, Problem
 from agentv_sandbox.logs import safe_text
 from agentv_sandbox.models.image import Artefact, ImageConfig
@@ -70,7 +71,7 @@ def resolve_wheels(
         out = Path(folder) / "pylock.toml"
         (Path(folder) / "requirements.in").write_text("\n".join([*wanted, ""]))
         argv = [
-            find_uv_bin(), "pip", "compile", "--quiet", "--no-config", "--no-progress",
+            find_uv_bin(), "pip", "compile", "--quiet", "--no-config", "--no-progress", "--python", sys.executable,
             "--format", "pylock.toml", "--output-file", str(out),
             "--only-binary", ":all:", str(Path(folder) / "requirements.in"),
         ]  # fmt: skip
@@ -87,7 +88,7 @@ def resolve_wheels(
             cwd=folder, stdin=subprocess.DEVNULL,
         )  # fmt: skip
         if done.returncode != 0:
-            raise _explained(settings.redacted(done.stderr.decode("utf-8", "replace")), wanted)
+            raise _explained(redacted(done.stderr.decode("utf-8", "replace")), wanted)
         lock = tomllib.loads(out.read_text(encoding="utf-8"))
         return tuple(_artefacts(lock, platform, Path(folder)))
 

