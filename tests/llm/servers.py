@@ -1,0 +1,104 @@
+"""Real HTTP servers on 127.0.0.1 that answer from a script, and note exactly what they were sent."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+@dataclass
+class Answer:
+    """One response. ``cut``: close the connection after so many bytes of the body."""
+
+    status: int = 200
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    delay_s: float = 0.0
+    cut: int | None = None
+
+
+@dataclass
+class Asked:
+    path: str
+    headers: dict[str, str]
+    body: Any
+
+
+@dataclass
+class Server:
+    """Hands out ``answers`` in order, the last one for ever."""
+
+    answers: list[Answer | Callable[[Asked], Answer]]
+    asked: list[Asked] = field(default_factory=list)
+    url: str = ""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    stopping: threading.Event = field(default_factory=threading.Event)
+
+    def next(self, asked: Asked) -> Answer:
+        with self._lock:
+            self.asked.append(asked)
+            answer = self.answers[min(len(self.asked), len(self.answers)) - 1]
+        return answer(asked) if callable(answer) else answer
+
+    def __enter__(self) -> Server:
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["content-length"]))
+                headers = {k.lower(): v for k, v in self.headers.items()}
+                answer = server.next(Asked(self.path, headers, json.loads(body)))
+                server.stopping.wait(answer.delay_s)
+                data = answer.body if answer.cut is None else answer.body[: answer.cut]
+                try:
+                    self.send_response(answer.status)
+                    for name, value in {"content-length": str(len(answer.body)), **answer.headers}.items():
+                        self.send_header(name, value)
+                    self.end_headers()
+                    self.wfile.write(data)
+                except OSError:
+                    pass
+                if answer.cut is not None:
+                    self.close_connection = True
+
+            def log_message(self, *_args: object) -> None:
+                pass
+
+        class Threads(ThreadingHTTPServer):
+            daemon_threads = True
+            request_queue_size = 128
+
+        self._server = Threads(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}/v1"
+        threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
+        ).start()
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.stopping.set()
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def chat(text: str, **extra: Any) -> Answer:
+    """A chat completion that says ``text``."""
+    body = {
+        "choices": [{"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 11, "completion_tokens": 7, **extra},
+    }
+    return Answer(body=json.dumps(body).encode())
+
+
+def sse(*events: Any, done: bool = True) -> Answer:
+    """A server-sent stream of JSON events."""
+    lines = [f"data: {json.dumps(event)}\n\n" for event in events]
+    if done:
+        lines.append("data: [DONE]\n\n")
+    return Answer(body="".join(lines).encode(), headers={"content-type": "text/event-stream; charset=utf-8"})
