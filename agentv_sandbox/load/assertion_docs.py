@@ -38,7 +38,7 @@ TYPE_ALIASES: Mapping[str, str] = {
 """Names of other releases, kebab-case, and what they are called here."""
 
 
-Assertions = Annotated[InstanceOf[Seq], WithJsonSchema({"$ref": "#/$defs/Assertions"})]
+Assertions = Annotated[InstanceOf[Seq], WithJsonSchema({"x-ref": "Assertions"})]
 """A list whose items are read one by one with the model of their type: ``graders.py``."""
 
 

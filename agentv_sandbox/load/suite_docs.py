@@ -49,14 +49,27 @@ def _relative_glob(value: str) -> str:
     return value
 
 
-Size = Annotated[Annotated[int, Field(gt=0)] | Text, AfterValidator(parse_size)]
-Host = Annotated[Text, AfterValidator(_host)]
-Glob = Annotated[Text, AfterValidator(_relative_glob)]
+_SIZE_SCHEMA = {
+    "type": ["integer", "string"],
+    "exclusiveMinimum": 0,
+    "pattern": "^\\s*[0-9.]+\\s*[kmgtKMGT]?[iI]?[bB]?\\s*$",
+}
+_HOST_SCHEMA = {
+    "type": "string",
+    "pattern": "^(\\*\\.)?[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]{1,5})?$",
+}
+_GLOB_SCHEMA = {"type": "string", "minLength": 1, "pattern": "^(?!/)(?!.*(^|/)\\.\\.(/|$))"}
+
+Size = Annotated[Annotated[int, Field(gt=0)] | Text, AfterValidator(parse_size), WithJsonSchema(_SIZE_SCHEMA)]
+Host = Annotated[Text, AfterValidator(_host), WithJsonSchema(_HOST_SCHEMA)]
+Glob = Annotated[Text, AfterValidator(_relative_glob), WithJsonSchema(_GLOB_SCHEMA)]
+Input = Annotated[Any, WithJsonSchema({"x-ref": "Input"})]
+Expected = Annotated[Any, WithJsonSchema({"x-ref": "Expected"})]
 Globs = Annotated[list[Glob] | Glob, AfterValidator(_one_or_many)]
 Names = Annotated[list[Text] | Text, AfterValidator(_one_or_many)]
 Items = Annotated[
     InstanceOf[Seq],
-    WithJsonSchema({"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/TestItem"}}),
+    WithJsonSchema({"type": "array", "minItems": 1, "items": {"x-ref": "TestItem"}}),
 ]
 Seconds = Annotated[float, Field(gt=0)]
 
@@ -192,8 +205,8 @@ class ExecutionDoc(Doc):
 class TurnDoc(Doc):
     ALIASES: ClassVar = {"assert": "assertions", "evaluators": "assertions"}
 
-    input: Any
-    expected_output: Any = None
+    input: Input
+    expected_output: Expected = None
     assertions: Assertions | None = None
 
 
@@ -209,9 +222,9 @@ class TestDoc(Doc):
     id: Text
     criteria: str | None = None
     description: Any = None
-    input: Any = None
+    input: Input = None
     input_files: list[Text] | None = None
-    expected_output: Any = None
+    expected_output: Expected = None
     assertions: Assertions | None = None
     rubrics: list[Text | RubricDoc] | None = None
     vars: dict[str, Any] | None = None
@@ -251,7 +264,7 @@ class SuiteDoc(Doc):
     tags: Names | None = None
     license: str | None = None
     requires: dict[str, Any] | None = None
-    input: Any = None
+    input: Input = None
     input_files: list[Text] | None = None
     tests: Text | Items
     target: TargetName | None = None

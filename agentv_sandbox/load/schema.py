@@ -1,0 +1,155 @@
+"""JSON Schema of eval files, for editors: generated from the authoring models that the loader reads with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic.json_schema import models_json_schema
+
+from agentv_sandbox.load.assertion_docs import DOCS, TYPE_ALIASES, IncludeDoc
+from agentv_sandbox.load.docs import Doc
+from agentv_sandbox.load.messages import ROLES
+from agentv_sandbox.load.suite_docs import SuiteDoc, TestDoc
+
+Schema = dict[str, Any]
+
+_MESSAGE: Schema = {
+    "type": "object",
+    "required": ["role"],
+    "anyOf": [{"required": ["content"]}, {"required": ["tool_calls"]}],
+    "properties": {
+        "role": {"enum": list(ROLES)},
+        "content": {
+            "anyOf": [
+                {"type": "string"},
+                {"type": "object"},
+                {"type": "array", "items": {"$ref": "#/$defs/Block"}},
+            ]
+        },
+    },
+}
+_BLOCK: Schema = {
+    "if": {
+        "type": "object",
+        "properties": {"type": {"enum": ["text", "file", "image"]}},
+        "required": ["type"],
+    },
+    "then": {"required": ["value"], "properties": {"value": {"type": "string"}}},
+}
+_MESSAGE_OR_DATA: Schema = {
+    "if": {"type": "object", "required": ["role"]},
+    "then": {"$ref": "#/$defs/Message"},
+}
+_BY_HAND: Mapping[str, Schema] = {
+    "Message": _MESSAGE,
+    "Block": _BLOCK,
+    "Input": {
+        "anyOf": [
+            {"type": "string"},
+            {"type": "object", **_MESSAGE_OR_DATA},
+            {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/Message"}},
+        ]
+    },
+    "Expected": {
+        "description": "Text, a message, a list of messages, or any data.",
+        **_MESSAGE_OR_DATA,
+    },
+    "TestItem": {
+        "anyOf": [{"$ref": "#/$defs/TestDoc"}, {"type": "string", "pattern": "^file://."}],
+    },
+    "Assertions": {"type": "array", "items": {"$ref": "#/$defs/Assertion"}},
+}
+
+
+def schema() -> Schema:
+    """The schema of a suite. It knows every spelling that the loader knows; what depends on other files or
+    on several fields at once is left to ``validate``."""
+    docs: list[type[Doc]] = [SuiteDoc, TestDoc, IncludeDoc, *dict.fromkeys(DOCS.values())]
+    _, generated = models_json_schema([(doc, "validation") for doc in docs], ref_template="#/$defs/{model}")
+    definitions: Schema = generated["$defs"]
+    models = _models()
+    for name, definition in definitions.items():
+        if name in models:
+            _complete(definition, models[name])
+    definitions.update(_BY_HAND)
+    definitions["Assertion"] = _assertion()
+    top = definitions.pop("SuiteDoc")
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "AgentV evaluation suite",
+        **_tidy({key: value for key, value in top.items() if key != "title"}),
+        "$defs": _tidy(definitions),
+    }
+
+
+def _models() -> dict[str, type[Doc]]:
+    found: dict[str, type[Doc]] = {}
+    todo: list[type[Doc]] = [Doc]
+    while todo:
+        model = todo.pop()
+        found[model.__name__] = model
+        todo.extend(model.__subclasses__())
+    return found
+
+
+def _complete(definition: Schema, model: type[Doc]) -> None:
+    """Add the other spellings of keys, and whether unknown keys are taken."""
+    properties: Schema = definition.setdefault("properties", {})
+    for name in ("src", "extras"):
+        properties.pop(name, None)
+    spellings: dict[str, list[str]] = {}
+    for alias, name in model.ALIASES.items():
+        if name in properties:
+            spellings.setdefault(name, []).append(alias)
+            properties[alias] = properties[name]
+    properties.pop("schema_uri", None)
+    required = definition.pop("required", [])
+    for name in required:
+        names = [name, *spellings.get(name, [])]
+        choice = {"anyOf": [{"required": [spelling]} for spelling in names]}
+        definition.setdefault("allOf", []).append(choice)
+    definition["additionalProperties"] = model.OPEN
+    definition.pop("title", None)
+
+
+def _assertion() -> Schema:
+    kinds: Schema = {"allOf": []}
+    for kind, doc in DOCS.items():
+        if kind == "custom":
+            continue
+        names = [kind, *(alias for alias, meant in TYPE_ALIASES.items() if meant == kind)]
+        names += [name.replace("-", "_") for name in names if "-" in name]
+        kinds["allOf"].append(
+            {
+                "if": {"properties": {"type": {"enum": names}}, "required": ["type"]},
+                "then": {"$ref": f"#/$defs/{doc.__name__}"},
+            }
+        )
+    return {
+        "anyOf": [
+            {"type": "string", "pattern": "\\S", "description": "A sentence that the answer must satisfy."},
+            {"$ref": "#/$defs/IncludeDoc"},
+            {"type": "object", "required": ["type"], **kinds},
+        ]
+    }
+
+
+def _tidy(value: Any) -> Any:
+    """Without null (a key without a value is reported by the loader), and with the references that pydantic
+    was not to follow."""
+    if isinstance(value, list):
+        return [_tidy(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if "x-ref" in value:
+        return {"$ref": f"#/$defs/{value['x-ref']}"}
+    cleaned = {k: _tidy(v) for k, v in value.items() if not (k == "default" and v is None)}
+    options = cleaned.get("anyOf")
+    if isinstance(options, list):
+        kept = [option for option in options if option != {"type": "null"}]
+        if len(kept) == 1 and len(kept) < len(options):
+            del cleaned["anyOf"]
+            return {**cleaned, **kept[0]}
+        cleaned["anyOf"] = kept
+    return cleaned
