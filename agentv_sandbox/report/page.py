@@ -28,6 +28,7 @@ PAGE_CHARS = 24 << 20
 SECTION_CHARS = (2 << 10, 64 << 10)
 SECTIONS_PER_TEST = 6
 MAX_FILES = 40
+MAX_NESTING = 8
 MAX_IMAGE_BYTES = 1 << 20
 MAX_IMAGE_PIXELS = 4096 * 4096
 WORDS = {"ok": "pass", "quality_failure": "fail", "execution_error": "error"}
@@ -150,9 +151,11 @@ def _readable(value: Json, depth: int = 0) -> str:
     """A request as its texts under their keys, since prompts in JSON quoting cannot be read."""
     if isinstance(value, str):
         return value
-    if isinstance(value, Mapping) and depth < 8:
-        return "\n".join(f"── {key}\n{_readable(item, depth + 1)}" for key, item in value.items())
-    if isinstance(value, list) and depth < 8:
+    if isinstance(value, Mapping) and depth < MAX_NESTING:
+        # What was asked, once; the HTTP body that repeats it is in the prompt's file.
+        keys = [key for key in ("system_prompt", "user_prompt") if value.get(key)] or list(value)
+        return "\n\n".join(f"── {key}\n{_readable(value[key], depth + 1)}" for key in keys)
+    if isinstance(value, list) and depth < MAX_NESTING:
         return "\n".join(_readable(item, depth + 1) for item in value)
     return "" if value is None else str(value)
 

@@ -141,19 +141,23 @@ def _table(results: Sequence[CaseResult]) -> Table:
 
 
 def _grader_marks(result: CaseResult) -> Text:
-    """``name ✓`` for a passed grader, else its score: what decided the test, at a glance."""
-    marks = Text()
-    for grader in result.scores:
-        if marks:
-            marks.append("  ")
-        marks.append(safe_text(grader.name, limit=40, keep=frozenset()) + " ")
+    """``3/3``, and the graders that were not passed."""
+    missed = [grader for grader in result.scores if _missed(result, grader)]
+    total = len(result.scores)
+    marks = Text(f"{total - len(missed)}/{total}" if total else "-")
+    for grader in missed:
+        name = safe_text(grader.name, limit=40, keep=frozenset())
         if grader.error is not None or grader.verdict == "skip":
-            marks.append("error", style="yellow")
-        elif grader.verdict == "pass":
-            marks.append("✓", style="green")
+            marks.append(f"  {name} error", style="yellow")
         else:
-            marks.append(f"✗ {grader.score:.2f}", style="red")
+            marks.append(f"  {name} {grader.score:.2f}", style="red")
     return marks
+
+
+def _missed(result: CaseResult, grader: GraderResult) -> bool:
+    """Not passed by its own verdict, or what keeps a failed test below its threshold."""
+    short = result.status == "quality_failure" and grader.score < result.threshold
+    return grader.error is not None or grader.verdict != "pass" or short
 
 
 def _reason_block(result: CaseResult, lines: Sequence[str]) -> Text:
@@ -166,10 +170,10 @@ def _reason_block(result: CaseResult, lines: Sequence[str]) -> Text:
 def _totals(results: Sequence[CaseResult], seconds: float) -> str:
     count = {status: sum(1 for r in results if r.status == status) for status in WORD}
     parts = [
-        f"{len(results)} tests",
+        "1 test" if len(results) == 1 else f"{len(results)} tests",
         f"{count['ok']} passed",
         f"{count['quality_failure']} failed",
-        f"{count['execution_error']} execution errors",
+        f"{count['execution_error']} with errors",
     ]
     if seconds:
         parts.append(f"{seconds:.1f} s")

@@ -64,7 +64,7 @@ def test_table_shows_every_test_and_the_reason_of_every_failure() -> None:
         assert word in text
     assert "totals: totals holds — cell B7" in text
     assert "agent: the agent timed out after 3 s (provider_error)" in text
-    assert "3 tests, 1 passed, 1 failed, 1 execution errors, 3.2 s" in text
+    assert "3 tests, 1 passed, 1 failed, 1 with errors, 3.2 s" in text
 
 
 def test_reasons_are_the_failed_assertions_worst_grader_first() -> None:
@@ -82,6 +82,14 @@ def test_reasons_are_the_failed_assertions_worst_grader_first() -> None:
         "silent: score 0.30, verdict fail",
         "half: b",
     ]
+
+
+def test_a_grader_below_the_tests_threshold_is_named_though_its_own_verdict_is_pass() -> None:
+    result = make_result(
+        score=0.0, threshold=1.0, status="quality_failure", scores=(make_grader("gate", 0.9),)
+    )
+    assert "0/1  gate 0.90" in printed([result])
+    assert "1 test, " in printed([result])
 
 
 def test_many_reasons_are_counted_not_listed() -> None:

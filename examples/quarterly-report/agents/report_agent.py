@@ -124,7 +124,10 @@ def handout(figures: Figures) -> list[dict[str, object]]:
     for line, (region, revenue) in enumerate(figures.by_region.items()):
         draw.text((50, 50 + 25 * line), f"{region}: {revenue:,.2f} EUR", fill="black")
     pages[0].save(path, save_all=True, append_images=pages[1:])
-    return [text_block("The handout has two pages: a chart and the figures by region."), file_block(path, "pdf")]
+    return [
+        text_block("The handout has two pages: a chart and the figures by region."),
+        file_block(path, "pdf"),
+    ]
 
 
 def figures_json(figures: Figures) -> list[dict[str, object]]:
@@ -136,7 +139,11 @@ def figures_json(figures: Figures) -> list[dict[str, object]]:
 def fix_converter(_: Figures) -> list[dict[str, object]]:
     path = Path("tools/convert.py")
     source = path.read_text()
-    path.write_text(source.replace("return round(amount_usd * usd_per_eur, 2)", "return round(amount_usd / usd_per_eur, 2)"))
+    path.write_text(
+        source.replace(
+            "return round(amount_usd * usd_per_eur, 2)", "return round(amount_usd / usd_per_eur, 2)"
+        )
+    )
     return [text_block("to_eur() multiplied by the rate. The rate is USD per EUR, so it must divide. Fixed.")]
 
 

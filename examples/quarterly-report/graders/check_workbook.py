@@ -39,7 +39,11 @@ def main() -> None:
         found = {row[0]: row[1] for row in sheet.iter_rows(min_row=2, values_only=True)}
         expected = revenue_by_region()
         for region, revenue in sorted(expected.items()):
-            check(f"{region} is {revenue:.2f}", found.get(region) == revenue, f"workbook says {found.get(region)}")
+            check(
+                f"{region} is {revenue:.2f}",
+                found.get(region) == revenue,
+                f"workbook says {found.get(region)}",
+            )
         total = round(sum(expected.values()), 2)
         check(f"total is {total:.2f}", found.get("Total") == total, f"workbook says {found.get('Total')}")
     passed = sum(check["passed"] for check in checks)
