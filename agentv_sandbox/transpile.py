@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from agentv_sandbox.errors import Problem
 from agentv_sandbox.models.graders import (
     CodeGraderOptions,
     CompositeOptions,
@@ -32,7 +33,8 @@ NO_SKILL = "_no-skill"
 class TranspileResult:
     files: Mapping[str, Json]
     """File name to JSON value, in the order of first appearance in the suite."""
-    warnings: tuple[str, ...]
+    skills: tuple[str, ...]
+    warnings: tuple[Problem, ...]
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,11 @@ def transpile(suite: Suite, *, expectations: bool = False) -> TranspileResult:
                 if "should_trigger" in row
             ]
     _warn_about_suite(suite, warnings)
-    return TranspileResult(files=files, warnings=tuple(warnings))
+    return TranspileResult(
+        files=files,
+        skills=tuple(by_skill),
+        warnings=tuple(Problem(message=text, path=suite.path, warning=True) for text in warnings),
+    )
 
 
 def _numbers(cases: Sequence[EvalCase], warnings: dict[str, None]) -> list[int]:

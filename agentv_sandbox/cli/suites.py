@@ -68,8 +68,13 @@ def transpile(
     ] = False,
 ) -> int:
     """Turn an eval file into evals.json files, one a skill, and the list that run_eval.py reads."""
-    result = transpile_suite(path, expectations=expectations)
-    show_problems(result.warnings)
+    loaded = load_suites([path], cwd=Path.cwd(), environ=os.environ, convert=True)
+    if loaded.errors:
+        raise InputError(loaded.errors)
+    if len(loaded.suites) != 1:
+        raise InputError([Problem(path=path, message=f"holds {len(loaded.suites)} eval files; name one")])
+    result = transpile_suite(loaded.suites[0], expectations=expectations)
+    show_problems([*loaded.problems, *result.warnings])
     if stdout:
         if len(result.skills) > 1:
             names = ", ".join(sorted(result.files))
