@@ -16,7 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from made_results import make_case, make_error, make_result
+from tests.report.made_results import make_case, make_error, make_result
 
 from agentv_sandbox.models.suite import Suite
 from agentv_sandbox.report.rows import read_rows

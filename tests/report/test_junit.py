@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 from xml.etree import ElementTree
 
-from made_results import make_case, make_error, make_result
+from tests.report.made_results import make_case, make_error, make_result
 
 from agentv_sandbox.models.suite import Suite
 from agentv_sandbox.report.junit import junit, write_junit

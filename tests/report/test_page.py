@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from made_results import make_case, make_error, make_grader, make_output, make_result
+from tests.report.made_results import make_case, make_error, make_grader, make_output, make_result
 
 from agentv_sandbox.errors import InputError
 from agentv_sandbox.files import BlobStore

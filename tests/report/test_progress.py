@@ -5,7 +5,7 @@ import os
 import pty
 
 import pytest
-from made_results import make_error, make_result
+from tests.report.made_results import make_error, make_result
 from rich.console import Console
 
 from agentv_sandbox.report.progress import Progress

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from made_results import DIFF, make_case, make_error, make_grader, make_output, make_result
+from tests.report.made_results import DIFF, make_case, make_error, make_grader, make_output, make_result
 
 from agentv_sandbox.errors import InputError, SandboxError
 from agentv_sandbox.models.case import AgentResponse, Changes
