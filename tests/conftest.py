@@ -7,7 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from agentv_sandbox.build import ensure_image
+from agentv_sandbox.cli.common import cache_dir
 from agentv_sandbox.engines.docker import DockerEngine, find_engine
+from agentv_sandbox.models.image import ImageConfig
+from agentv_sandbox.pipeline.images import tool_plan
 from agentv_sandbox.sandbox import Sandbox
 
 
@@ -18,8 +22,15 @@ def engine() -> DockerEngine:
 
 @pytest.fixture(scope="session")
 def tool_image(engine: DockerEngine) -> str:
-    """The trusted image in which collectors and volume holders run."""
-    return "agentv-dev-tool:local"
+    """The trusted image in which collectors and volume holders run; made on first use, kept by the engine."""
+    image = ensure_image(
+        engine,
+        tool_plan(ImageConfig()),
+        cache_dir=cache_dir(),
+        on_event=lambda _event, _keys: None,
+        cancelled=lambda: False,
+    )
+    return image.id
 
 
 @pytest.fixture

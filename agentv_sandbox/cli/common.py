@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -15,7 +16,8 @@ from agentv_sandbox.errors import BuildError, InputError, Problem, SandboxError
 from agentv_sandbox.load import LoadResult, load_suites
 from agentv_sandbox.logs import safe_text
 
-out = Console(soft_wrap=True, highlight=False)
+# Logs and files are read later, on a wider screen than the 80 columns that a pipe claims to have.
+out = Console(soft_wrap=True, highlight=False, width=None if sys.stdout.isatty() else 120)
 err = Console(stderr=True, soft_wrap=True, highlight=False)
 
 Paths = Annotated[

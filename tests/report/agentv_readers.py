@@ -16,11 +16,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.report.made_results import make_case, make_error, make_result
-
 from agentv_sandbox.models.suite import Suite
 from agentv_sandbox.report.rows import read_rows
 from agentv_sandbox.report.runfolder import RunFolder
+from tests.report.made_results import make_case, make_error, make_result
 
 PACKAGES = ("agentv@4.42.4", "bun")
 

@@ -3,12 +3,11 @@ from __future__ import annotations
 from pathlib import Path
 from xml.etree import ElementTree
 
-from tests.report.made_results import make_case, make_error, make_result
-
 from agentv_sandbox.models.suite import Suite
 from agentv_sandbox.report.junit import junit, write_junit
 from agentv_sandbox.report.rows import read_rows
 from agentv_sandbox.report.runfolder import RunFolder
+from tests.report.made_results import make_case, make_error, make_result
 
 
 def test_junit_counts_and_reasons(tmp_path: Path, suite: Suite) -> None:

@@ -9,7 +9,6 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from tests.report.made_results import make_case, make_error, make_grader, make_output, make_result
 
 from agentv_sandbox.errors import InputError
 from agentv_sandbox.files import BlobStore
@@ -26,6 +25,7 @@ from agentv_sandbox.models.suite import Suite
 from agentv_sandbox.report.page import render, write_page
 from agentv_sandbox.report.runfolder import RunFolder
 from agentv_sandbox.report.runreader import Run
+from tests.report.made_results import make_case, make_error, make_grader, make_output, make_result
 
 HOSTILE = (
     "</pre></details><script>alert(1)</script><img src=x onerror=alert(2)>"

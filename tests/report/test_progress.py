@@ -5,11 +5,11 @@ import os
 import pty
 
 import pytest
-from tests.report.made_results import make_error, make_result
 from rich.console import Console
 
 from agentv_sandbox.report.progress import Progress
 from agentv_sandbox.report.redact import Redactor
+from tests.report.made_results import make_error, make_result
 
 
 def events(progress: Progress, label: str = "q1") -> None:

@@ -31,7 +31,6 @@ def test_every_encoding_is_masked(text: str) -> None:
     for masked in (redactor.text(text), redactor.data(text.encode()).decode()):
         assert MASK in masked
         assert "1234567890" not in masked and base64.b64encode(b"1234567890").decode()[2:-4] not in masked
-    assert redactor.finds(text.encode())
 
 
 @given(st.binary(max_size=20), st.binary(max_size=20))
@@ -46,11 +45,11 @@ def test_text_without_the_secret_is_unchanged(text: str) -> None:
 
 
 def test_a_secret_inside_a_longer_one_leaves_nothing() -> None:
-    assert Redactor(["abcd", "abcd-efgh"]).text("x abcd-efgh y abcd") == f"x {MASK} y {MASK}"
+    assert Redactor(["abcdef", "abcdef-ghij"]).text("x abcdef-ghij y abcdef") == f"x {MASK} y {MASK}"
 
 
 def test_short_and_empty_values_blank_nothing() -> None:
-    assert Redactor(["", "a", "12", "  "]).text("a 12") == "a 12"
+    assert Redactor(["", "a", "true", "  "]).text("a true") == "a true"
 
 
 def test_tree_masks_keys_and_json_in_json() -> None:

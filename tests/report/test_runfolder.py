@@ -8,14 +8,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from tests.report.made_results import DIFF, make_case, make_error, make_grader, make_output, make_result
 
 from agentv_sandbox.errors import InputError, SandboxError
+from agentv_sandbox.files import BlobStore
 from agentv_sandbox.models.case import AgentResponse, Changes
 from agentv_sandbox.models.suite import Suite
 from agentv_sandbox.report.redact import MASK, Redactor, encodings
 from agentv_sandbox.report.rows import read_rows
 from agentv_sandbox.report.runfolder import RunFolder
+from tests.report.made_results import DIFF, make_case, make_error, make_grader, make_output, make_result
 
 ROW_KEYS = {
     "timestamp", "test_id", "suite", "category", "experiment", "score", "target", "token_usage", "cost_usd",
@@ -260,6 +261,13 @@ def test_secrets_are_in_no_file(tmp_path: Path, suite: Suite) -> None:
     with RunFolder.create(tmp_path / "out", tmp_path, redactor=Redactor([secret])) as folder:
         folder.write_case(result, make_case(metadata={secret: everything}), suite)
         folder.write_run({"environment": {"KEY": secret}})
-    text = "".join(path.read_text() for path in folder.path.rglob("*") if path.is_file())
+        store = BlobStore(folder.artifacts)
+        clean, leaked = store.put(b"\0clean"), store.put(b"\0\xff" + everything.encode())
+        store.put(b"")
+        folder.finish()
+        folder.finish()
+    assert store.read(clean) == b"\0clean"
+    assert json.loads((folder.artifacts / "masked.json").read_text()) == [leaked.sha256]
+    text = b"".join(p.read_bytes() for p in folder.path.rglob("*") if p.is_file()).decode("utf-8", "replace")
     assert MASK in text
     assert [form for form in forms if form in text] == []

@@ -4,12 +4,12 @@ import io
 from collections.abc import Sequence
 
 import pytest
-from tests.report.made_results import make_error, make_grader, make_result
 from rich.console import Console
 
 from agentv_sandbox.models.case import Assertion, CaseResult
 from agentv_sandbox.report.redact import Redactor
 from agentv_sandbox.report.summary import exit_code, reasons, summary, verdict_line
+from tests.report.made_results import make_error, make_grader, make_result
 
 PASS, FAIL, ERROR = make_result("good"), make_result("bad", 0.25), make_error("broken")
 

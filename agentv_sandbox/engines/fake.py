@@ -1,0 +1,194 @@
+"""An engine without containers, for tests of logic: volumes are folders, commands are Python functions.
+
+It isolates nothing. A role's command is answered by the function that the test gives for it; the collector's own
+script is run for real, on the folders, so that what follows a collection sees true records.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import IO
+
+from agentv_sandbox.engines import OnOutput
+from agentv_sandbox.errors import EngineError
+from agentv_sandbox.models.container import ContainerSpec, EngineInfo, ExecResult, ImageInfo, OwnedObject
+
+
+@dataclass(frozen=True, kw_only=True)
+class FakeRun:
+    """What a command would see: its spec, its input, and the folder behind each mount target."""
+
+    spec: ContainerSpec
+    stdin: bytes
+    mounts: Mapping[str, Path]
+
+    def path(self, inside: str) -> Path:
+        """The host path of a container path below one of the mounts."""
+        for target in sorted(self.mounts, key=len, reverse=True):
+            if inside == target or inside.startswith(f"{target}/"):
+                return self.mounts[target] / inside[len(target) :].lstrip("/")
+        raise EngineError(f"{inside} is not below a mount of this container")
+
+
+Command = Callable[[FakeRun], ExecResult]
+
+
+def finished(stdout: bytes = b"", *, exit_code: int = 0, stderr: bytes = b"") -> ExecResult:
+    """A command that ended by itself."""
+    return ExecResult(
+        outcome="exited", exit_code=exit_code, stdout=stdout, stderr=stderr,
+        stdout_total=len(stdout), stderr_total=len(stderr), duration_s=0.01,
+    )  # fmt: skip
+
+
+@dataclass
+class FakeEngine:
+    """Implements ``ContainerEngine``. ``commands`` answers by role; a missing one ends with exit code 0."""
+
+    commands: Mapping[str, Command] = field(default_factory=dict)
+    runs: list[ContainerSpec] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._root = Path(tempfile.mkdtemp(prefix="fake-engine-"))
+        self._lock = threading.Lock()
+        self._volumes: dict[str, Mapping[str, str]] = {}
+        self._containers: dict[str, ContainerSpec] = {}
+        self._images: dict[str, ImageInfo] = {}
+        self._count = 0
+
+    def close(self) -> None:
+        shutil.rmtree(self._root, ignore_errors=True)
+
+    def info(self) -> EngineInfo:
+        return EngineInfo(kind="fake", version="0", api_version="1.41", seccomp=True, cpus=2, address="fake:")
+
+    # -- containers -----------------------------------------------------------------------------------
+    def run(
+        self,
+        spec: ContainerSpec,
+        *,
+        stdin: bytes = b"",
+        on_output: OnOutput | None = None,
+        cancelled: Callable[[], bool] = lambda: False,
+        keep: bool = False,
+    ) -> ExecResult:
+        container = self.create(spec)
+        seen = FakeRun(spec=spec, stdin=stdin, mounts={m.target: self._root / m.source for m in spec.mounts})
+        try:
+            if cancelled():
+                return replace(finished(), outcome="cancelled")
+            result = self._answer(seen)
+            if on_output is not None:
+                on_output(result.stdout)
+            return replace(result, container=container)
+        finally:
+            if not keep:
+                self.remove(container)
+
+    def _answer(self, seen: FakeRun) -> ExecResult:
+        if (command := self.commands.get(seen.spec.role)) is not None:
+            return command(seen)
+        return self._collect(seen) if seen.spec.role == "collector" else finished()
+
+    def _collect(self, seen: FakeRun) -> ExecResult:
+        request = json.loads(seen.stdin)
+        for root in request["roots"].values():
+            root["dir"] = str(seen.path(root["dir"]))
+        script = seen.spec.argv[-1]
+        done = subprocess.run(
+            [sys.executable, "-I", "-S", "-X", "utf8", "-c", script],
+            input=json.dumps(request).encode(), capture_output=True, check=False,
+        )  # fmt: skip
+        return finished(done.stdout, exit_code=done.returncode, stderr=done.stderr)
+
+    def start(self, spec: ContainerSpec) -> str:
+        return self.create(spec)
+
+    def create(self, spec: ContainerSpec) -> str:
+        with self._lock:
+            self._count += 1
+            name = f"container-{self._count}"
+            self._containers[name] = spec
+            self.runs.append(spec)
+        for mount in spec.mounts:
+            if mount.source not in self._volumes:
+                raise EngineError(f"there is no volume {mount.source}")
+        return name
+
+    def running(self, container: str) -> bool:
+        return container in self._containers
+
+    def put(self, container: str, path: str, tar: Iterable[bytes]) -> None:
+        spec = self._containers[container]
+        mounts = {m.target: self._root / m.source for m in spec.mounts}
+        target = FakeRun(spec=spec, stdin=b"", mounts=mounts).path(path)
+        with tarfile.open(fileobj=io.BytesIO(b"".join(tar))) as archive:
+            archive.extractall(target, filter="data")
+
+    def remove(self, container: str) -> None:
+        with self._lock:
+            self._containers.pop(container, None)
+
+    def commit(self, container: str, *, tag: str, labels: Mapping[str, str]) -> str:
+        self._images[tag] = ImageInfo(id=f"sha256:{tag}", tags=(tag,), labels=dict(labels))
+        return self._images[tag].id
+
+    # -- volumes --------------------------------------------------------------------------------------
+    def create_volume(self, name: str, *, options: Mapping[str, str], labels: Mapping[str, str]) -> None:
+        (self._root / name).mkdir()
+        self._volumes[name] = dict(labels)
+
+    def remove_volume(self, name: str) -> None:
+        self._volumes.pop(name, None)
+        shutil.rmtree(self._root / name, ignore_errors=True)
+
+    # -- images ---------------------------------------------------------------------------------------
+    def image(self, ref: str) -> ImageInfo | None:
+        return self._images.get(ref)
+
+    def images(self, label: str) -> list[ImageInfo]:
+        return [image for image in self._images.values() if label in image.labels]
+
+    def pull(self, ref: str, *, timeout_s: float) -> ImageInfo:
+        raise EngineError(f"no registry has {ref}")
+
+    def load_image(self, archive: IO[bytes]) -> None:
+        raise EngineError("this engine has no images")
+
+    def save_image(self, ref: str) -> Iterator[bytes]:
+        raise EngineError("this engine has no images")
+
+    def tag(self, image: str, tag: str) -> None:
+        self._images[tag] = ImageInfo(id=image, tags=(tag,))
+
+    def build(self, context: bytes, *, tag: str, labels: Mapping[str, str], on_output: OnOutput) -> str:
+        raise EngineError("this engine builds nothing")
+
+    def remove_image(self, ref: str) -> None:
+        self._images.pop(ref, None)
+
+    # -- upkeep ---------------------------------------------------------------------------------------
+    def owned(self, labels: Mapping[str, str | None]) -> list[OwnedObject]:
+        def wanted(have: Mapping[str, str]) -> bool:
+            return all(k in have and v in (None, have[k]) for k, v in labels.items())
+
+        found = [OwnedObject(kind="container", id=name, name=name, labels=spec.labels)
+                 for name, spec in self._containers.items() if wanted(spec.labels)]  # fmt: skip
+        return found + [OwnedObject(kind="volume", id=name, name=name, labels=have)
+                        for name, have in self._volumes.items() if wanted(have)]  # fmt: skip
+
+    def destroy(self, obj: OwnedObject) -> None:
+        if obj.kind == "container":
+            self.remove(obj.id)
+        else:
+            self.remove_volume(obj.id)

@@ -1,0 +1,96 @@
+"""What a container prints: bounded, complete, never a deadlock."""
+
+from __future__ import annotations
+
+import random
+import socket
+import struct
+import threading
+import time
+
+import pytest
+
+from agentv_sandbox.engines.stream import BoundedCapture, pump
+
+
+def frame(stream: int, data: bytes) -> bytes:
+    return struct.pack(">BxxxL", stream, len(data)) + data
+
+
+@pytest.mark.parametrize(
+    ("limit", "chunks", "kept"),
+    [
+        (10, [b"abc"], b"abc"),
+        (10, [b"0123456789"], b"0123456789"),
+        (10, [b"01234", b"56789", b"X"], b"012346789X"),
+        (4, [bytes([n]) for n in b"abcdefghijklmnop"], b"abop"),
+        (2, [b"a" * 1000 + b"z"], b"az"),
+    ],
+)
+def test_capture_keeps_head_and_tail(limit: int, chunks: list[bytes], kept: bytes) -> None:
+    capture = BoundedCapture(limit)
+    for chunk in chunks:
+        capture.write(chunk)
+    assert capture.value() == kept
+    assert capture.total == sum(map(len, chunks))
+
+
+def engine_end(left: socket.socket, wire: bytes, cuts: random.Random) -> None:
+    while wire:
+        size = cuts.randint(1, 4000)
+        left.sendall(wire[:size])
+        wire = wire[size:]
+    left.shutdown(socket.SHUT_WR)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_frames_survive_any_cut(seed: int) -> None:
+    cuts = random.Random(seed)
+    parts = [(cuts.choice((1, 2)), cuts.randbytes(cuts.randint(0, 9000))) for _ in range(60)]
+    left, right = socket.socketpair()
+    sender = threading.Thread(target=engine_end, args=(left, b"".join(frame(*p) for p in parts), cuts))
+    sender.start()
+    got = {1: b"", 2: b""}
+
+    def sink(stream: int, data: bytes) -> None:
+        got[stream] += data
+
+    ended = pump(
+        right, stdin=b"", deadline=time.monotonic() + 20, flood_bytes=1 << 30, sink=sink, cancelled=lambda: False
+    )
+    sender.join()
+    assert ended == "eof"
+    for stream in (1, 2):
+        assert got[stream] == b"".join(data for which, data in parts if which == stream)
+
+
+def test_large_input_and_output_at_once_do_not_block_each_other() -> None:
+    left, right = socket.socketpair()
+    received = bytearray()
+
+    def program() -> None:
+        while chunk := left.recv(65536):
+            received.extend(chunk)
+            left.sendall(frame(1, chunk))
+        left.shutdown(socket.SHUT_WR)
+
+    thread = threading.Thread(target=program)
+    thread.start()
+    payload = bytes(range(256)) * 40_000  # 10 MB: far more than socket buffers take
+    echoed = bytearray()
+    ended = pump(
+        right, stdin=payload, deadline=time.monotonic() + 60, flood_bytes=1 << 30,
+        sink=lambda _stream, data: echoed.extend(data), cancelled=lambda: False,
+    )  # fmt: skip
+    thread.join()
+    assert (ended, bytes(received), bytes(echoed)) == ("eof", payload, payload)
+
+
+def test_flood_timeout_and_cancel_end_the_reading() -> None:
+    left, right = socket.socketpair()
+    options = {"stdin": b"", "sink": lambda _s, _d: None}
+    left.sendall(frame(1, b"x" * 1000))
+    far = time.monotonic() + 60
+    assert pump(right, deadline=far, flood_bytes=500, cancelled=lambda: False, **options) == "flood"
+    assert pump(right, deadline=time.monotonic(), flood_bytes=500, cancelled=lambda: False, **options) == "timeout"
+    assert pump(right, deadline=far, flood_bytes=500, cancelled=lambda: True, **options) == "cancelled"

@@ -1,0 +1,133 @@
+"""Which case runs when, on the fake engine."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agentv_sandbox.engines.fake import FakeRun, finished
+from agentv_sandbox.errors import Cancelled, EngineLost, InputError
+from agentv_sandbox.models.container import ExecResult
+from agentv_sandbox.models.suite import Execution, Target, Trials
+from agentv_sandbox.pipeline import RunOptions, jobs_of, select_targets
+from tests.pipeline.helpers import CLI, Bench, answers, case
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    made = Bench(tmp_path, {"agent": answers("done")})
+    yield made
+    made.engine.close()
+
+
+def failing(*names: str) -> object:
+    def agent(run: FakeRun) -> ExecResult:
+        return finished(exit_code=1) if run.spec.env["AGENTV_EVAL_ID"] in names else answers("done")(run)
+
+    return agent
+
+
+def test_dependencies_wait_and_are_skipped_when_what_they_need_broke(bench: Bench) -> None:
+    bench.engine.commands = {"agent": failing("a")}
+    cases = [
+        case("c", depends_on=("b",)),
+        case("skipped", depends_on=("a",)),
+        case("runs", depends_on=("a",), on_dependency_failure="run"),
+        case("b"),
+        case("a"),
+    ]
+    results = bench.run(bench.suite(cases), workers=4)
+    assert bench.order.index("b") < bench.order.index("c")
+    assert bench.order.index("a") < bench.order.index("runs")
+    assert results["skipped"].failure is not None
+    assert results["skipped"].failure.code == "dependency_failed"
+    assert {name: r.status for name, r in results.items() if r.status == "ok"}.keys() == {"b", "c", "runs"}
+
+
+def test_workers_bound_what_runs_at_once(bench: Bench) -> None:
+    now = highest = 0
+    lock = threading.Lock()
+
+    def agent(run: FakeRun) -> ExecResult:
+        nonlocal now, highest
+        with lock:
+            now += 1
+            highest = max(highest, now)
+        time.sleep(0.05)
+        with lock:
+            now -= 1
+        return answers("done")(run)
+
+    bench.engine.commands = {"agent": agent}
+    bench.run(bench.suite([case(f"t{n}") for n in range(12)]), workers=3)
+    assert highest == 3
+    assert len(bench.results) == 12
+
+
+def test_fail_on_error_and_budget_leave_rows_that_say_so(bench: Bench) -> None:
+    bench.engine.commands = {"agent": failing("a")}
+    suite = bench.suite([case("a"), case("b")], execution=Execution(target="agent", fail_on_error=True))
+    assert bench.run(suite)["b"].failure.code == "error_threshold_exceeded"  # type: ignore[union-attr]
+    suite = bench.suite([case("c"), case("d")], execution=Execution(target="agent", budget_usd=0.0))
+    assert bench.run(suite)["d"].failure.code == "budget_exceeded"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "score", "runs"), [("pass_at_k", 1.0, 2), ("mean", 0.75, 4), ("pass_all", 0.0, 4)]
+)
+def test_trials_become_one_row(bench: Bench, strategy: str, score: float, runs: int) -> None:
+    count = 0
+
+    def agent(run: FakeRun) -> ExecResult:
+        nonlocal count
+        count += 1
+        return answers("no" if count == 1 else "done")(run)
+
+    bench.engine.commands = {"agent": agent}
+    execution = Execution(target="agent", trials=Trials(count=4, strategy=strategy))  # type: ignore[arg-type]
+    result = bench.run(bench.suite([case("t")], execution=execution))["t"]
+    assert (result.score, count) == (score, runs)
+    assert f"{runs} trials ({strategy}): 0.000, 1.000" in result.notes[0]
+
+
+def test_cancel_and_engine_loss_end_the_run_and_keep_what_is_done(bench: Bench) -> None:
+    def agent(run: FakeRun) -> ExecResult:
+        if run.spec.env["AGENTV_EVAL_ID"] == "second":
+            raise EngineLost("gone")
+        return answers("done")(run)
+
+    bench.engine.commands = {"agent": agent}
+    with pytest.raises(EngineLost):
+        bench.run(bench.suite([case("first"), case("second"), case("third")]))
+    assert bench.order == ["first"]
+    assert bench.left() == []
+
+
+def test_cancelling_from_outside(bench: Bench) -> None:
+    def agent(run: FakeRun) -> ExecResult:
+        bench.sandbox.cancel()
+        return answers("done")(run)
+
+    bench.engine.commands = {"agent": agent}
+    with pytest.raises(Cancelled):
+        bench.run(bench.suite([case("first"), case("second")]))
+    assert bench.left() == []
+
+
+def test_selection_of_tests_and_targets(bench: Bench) -> None:
+    other = replace(CLI, name="other")
+    suite = bench.suite(
+        [case("a1"), case("a2", targets=("other",)), case("b1")], targets={"agent": CLI, "other": other}
+    )
+    pairs = [(j.case.id, j.target.name) for j in jobs_of(suite, RunOptions(targets=("agent", "other"), test_ids=("a*",)))]
+    assert pairs == [("a1", "agent"), ("a1", "other"), ("a2", "other")]
+    with pytest.raises(InputError, match="known targets: agent, other"):
+        select_targets(suite, ["nope"])
+    llm = Target(name="llm", provider="openai")
+    with pytest.raises(InputError, match="cannot be evaluated here"):
+        select_targets(replace(suite, targets={"llm": llm}), ["llm"])
