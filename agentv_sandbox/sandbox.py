@@ -89,7 +89,7 @@ POLICIES: Mapping[Role, Policy] = {
 }  # fmt: skip
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_ENV = {"PATH": PATH, "HOME": "/tmp", "TMPDIR": "/tmp", "LANG": "C.UTF-8", "TZ": "UTC",  # noqa: S108
+ENV = {"PATH": PATH, "HOME": "/tmp", "TMPDIR": "/tmp", "LANG": "C.UTF-8", "TZ": "UTC",  # noqa: S108
         "PYTHONDONTWRITEBYTECODE": "1", "PYTHONNOUSERSITE": "1"}  # fmt: skip
 
 _BUILD_NETWORK = "bridge"
@@ -250,7 +250,7 @@ class Sandbox:
             role=role.value,
             user=user,
             workdir=workdir,
-            env={"PATH": PATH} if role is Role.BUILDER else {**_ENV, **(env or {})},
+            env={"PATH": PATH} if role is Role.BUILDER else {**ENV, **(env or {})},
             mounts=tuple(mounts),
             limits=self.bounded(limits or policy.limits),
             network=_BUILD_NETWORK if network else "none",

@@ -16,7 +16,7 @@ _TIMER_GRACE_S = 15
 """The in-container timer fires this much after the host's: it matters only when the host's is gone."""
 
 # Variables through which an image could change what an interpreter or a linker loads.
-_NEUTRALISED = ("LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT", "PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP",
+NEUTRALISED = ("LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT", "PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP",
                 "NODE_OPTIONS", "PERL5OPT", "PERL5LIB", "RUBYOPT", "BASH_ENV", "ENV")  # fmt: skip
 
 
@@ -26,7 +26,7 @@ def container_config(spec: ContainerSpec, *, stdin: bool) -> dict[str, Any]:
     if spec.init_timer:
         # As PID 1 it cannot be stopped by what it watches.
         argv = ["/usr/bin/timeout", "-s", "KILL", str(int(spec.limits.timeout_s) + _TIMER_GRACE_S), *argv]
-    env = dict.fromkeys(_NEUTRALISED, "") | dict(spec.env) if spec.role != "builder" else dict(spec.env)
+    env = dict.fromkeys(NEUTRALISED, "") | dict(spec.env) if spec.role != "builder" else dict(spec.env)
     config: dict[str, Any] = {
         "Image": spec.image,
         "Entrypoint": [],

@@ -1,0 +1,118 @@
+"""How strong the wall between a container and the host is: the kind of runtime, and its known holes.
+
+Versions are what the engine reports. A distribution may have repaired a version without changing its number;
+that cannot be seen from outside, so such a hole is still named.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from agentv_sandbox.models.container import EngineInfo
+
+Level = Literal["kernel", "userns", "gvisor", "vm"]
+"""Weakest first. ``kernel``: shared kernel and user ids. ``userns``: root inside is nobody outside.
+``gvisor``: a kernel in user space between. ``vm``: a kernel of its own."""
+
+LEVELS: tuple[Level, ...] = get_args(Level)
+
+_Version = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Flaw:
+    """A published way out. ``fixed``: first repaired version of each release line that was repaired."""
+
+    cve: str
+    component: Literal["runc", "containerd", "engine"]
+    fixed: tuple[_Version, ...]
+    what: str
+
+
+FLAWS = (
+    Flaw("CVE-2019-5736", "runc", ((1, 0, 0),), "the runtime's own program can be overwritten"),
+    Flaw("CVE-2021-30465", "runc", ((1, 0, 0),), "mounts can be led to host paths by a link"),
+    Flaw("CVE-2022-29162", "runc", ((1, 1, 2),), "capabilities are inherited by programs that hold some"),
+    Flaw("CVE-2023-27561", "runc", ((1, 1, 5),), "masked /proc paths can be replaced by links"),
+    Flaw("CVE-2024-21626", "runc", ((1, 1, 12),), "a leaked descriptor reaches the host's files"),
+    Flaw("CVE-2024-45310", "runc", ((1, 1, 14),), "empty files can be made on the host"),
+    Flaw("CVE-2025-31133", "runc", ((1, 2, 8), (1, 3, 3)), "masked paths can be led to host files"),
+    Flaw("CVE-2025-52565", "runc", ((1, 2, 8), (1, 3, 3)), "/dev/console can be led to host files"),
+    Flaw("CVE-2025-52881", "runc", ((1, 2, 8), (1, 3, 3)), "writes to /proc can be redirected"),
+    Flaw("CVE-2022-23648", "containerd", ((1, 5, 10), (1, 6, 1)), "an image's volumes can hold host files"),
+    Flaw("CVE-2023-25173", "containerd", ((1, 5, 18), (1, 6, 18)), "supplementary groups are set up wrongly"),
+    Flaw("CVE-2024-40635", "containerd", ((1, 6, 38), (1, 7, 27), (2, 0, 4)), "a large user id becomes root"),
+    Flaw("CVE-2024-24557", "engine", ((24, 0, 9), (25, 0, 2)), "the classic builder's cache can be poisoned"),
+    Flaw("CVE-2024-29018", "engine", ((23, 0, 11), (25, 0, 5)), "names leak from internal networks by DNS"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tier:
+    level: Level
+    runtime: str
+    """Name under which the engine knows it."""
+    summary: str
+    """One line for people: runtime with version, filter, user namespaces."""
+    flaws: tuple[Flaw, ...] = ()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return tuple(f"{flaw.cve} ({flaw.component}): {flaw.what}" for flaw in self.flaws)
+
+    def meets(self, level: Level) -> bool:
+        """At least as strong as ``level``."""
+        return LEVELS.index(self.level) >= LEVELS.index(level)
+
+
+def tier(info: EngineInfo, runtime: str | None = None) -> Tier:
+    """The tier of containers that ``info``'s engine starts with ``runtime`` (None: the engine's default)."""
+    name = runtime or info.default_runtime or "runc"
+    level = _level(name, info)
+    program = f"runc {info.runc}" if name == "runc" and info.runc else name
+    users = "rootless" if info.rootless else "on" if info.userns else "off"
+    seccomp = "own seccomp" if info.seccomp else "NO seccomp"
+    return Tier(
+        level=level,
+        runtime=name,
+        summary=f"{level}: {program} + {seccomp}, userns: {users}, {info.kind} {info.version}, "
+        f"kernel {info.kernel}, cgroup v{info.cgroup_version}",
+        flaws=tuple(_flaws(info, shared_kernel=level in ("kernel", "userns"), runc=name == "runc")),
+    )
+
+
+def _level(runtime: str, info: EngineInfo) -> Level:
+    word = runtime.lower()
+    if "kata" in word or "firecracker" in word:
+        return "vm"
+    if "runsc" in word or "gvisor" in word:
+        return "gvisor"
+    return "userns" if info.userns or info.rootless else "kernel"
+
+
+def _flaws(info: EngineInfo, *, shared_kernel: bool, runc: bool) -> Iterator[Flaw]:
+    versions = {"containerd": info.containerd, "engine": info.version if info.kind == "docker" else ""}
+    if runc and shared_kernel:
+        versions["runc"] = info.runc
+    for flaw in FLAWS:
+        version = parse_version(versions.get(flaw.component, ""))
+        if version and _is_affected(version, flaw.fixed):
+            yield flaw
+
+
+def parse_version(text: str) -> _Version:
+    """The leading numbers: ``1.1.5+ds1`` is (1, 1, 5); () when there are none."""
+    match = re.match(r"v?(\d+)\.(\d+)(?:\.(\d+))?", text)
+    return tuple(int(part or 0) for part in match.groups()) if match else ()
+
+
+def _is_affected(version: _Version, fixed: tuple[_Version, ...]) -> bool:
+    """A release line is as good as its own repair; lines before the first repaired one never got any, lines
+    between repaired ones neither, and later lines began with it."""
+    for repaired in sorted(fixed):
+        if version[:2] <= repaired[:2]:
+            return version < repaired
+    return False
