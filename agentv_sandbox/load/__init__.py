@@ -5,7 +5,9 @@ Nothing of a suite is executed here and no file outside its project is read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import gc
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -55,25 +57,38 @@ def load_suites(
     cache = FileCache()
     suites: list[Suite] = []
     environments: dict[Path, Mapping[str, str]] = {}
-    found = eval_files(paths, cwd, problems)
-    for path in found:
-        suite, variables = load_suite(
-            path,
-            targets_file=cwd / targets_file if targets_file is not None else None,
-            chosen=targets,
-            cwd=cwd,
-            environ=environ,
-            allow_outside=allow_outside,
-            problems=problems,
-            files=cache,
-        )
-        environments[path] = variables
-        if suite is not None:
-            suites.append(suite)
+    with _collector_paused():
+        found = eval_files(paths, cwd, problems)
+        for path in found:
+            suite, variables = load_suite(
+                path,
+                targets_file=cwd / targets_file if targets_file is not None else None,
+                chosen=targets,
+                cwd=cwd,
+                environ=environ,
+                allow_outside=allow_outside,
+                problems=problems,
+                files=cache,
+            )
+            environments[path] = variables
+            if suite is not None:
+                suites.append(suite)
     ordered = sorted(problems, key=lambda p: (str(p.path or ""), p.line or 0, p.column or 0))
     return LoadResult(
         suites=tuple(suites), problems=tuple(ordered), environments=environments, files=tuple(found)
     )
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Loading only builds up: looking for garbage in between takes as long as the rest of the work."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def problems_as_json(problems: Sequence[Problem]) -> list[dict[str, Any]]:

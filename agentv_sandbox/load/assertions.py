@@ -181,8 +181,10 @@ class AssertionReader:
         return self._spec("llm-grader" if kind == "rubrics" else kind, doc, default, options)
 
     def _spec(self, kind: str, doc: ItemDoc, default_name: str, options: Options) -> GraderSpec:
-        own = self.read_preprocessors(doc.preprocessors or [])
-        merged = {p.media_type: p for p in (*self.preprocessors, *own)}
+        preprocessors = self.preprocessors
+        if doc.preprocessors:
+            own = self.read_preprocessors(doc.preprocessors)
+            preprocessors = tuple({p.media_type: p for p in (*preprocessors, *own)}.values())
         return GraderSpec(
             type=kind,
             name=doc.name or default_name,
@@ -191,7 +193,7 @@ class AssertionReader:
             required=doc.required,
             min_score=doc.min_score,
             negate=doc.negate,
-            preprocessors=tuple(merged.values()),
+            preprocessors=preprocessors,
             position=position(doc.src),
         )
 

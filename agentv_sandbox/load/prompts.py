@@ -57,10 +57,9 @@ def read_prompt(doc: LlmGraderDoc, project: Project, problems: Problems) -> Prom
     path = _file(doc.prompt, node, "prompt", project, problems)
     if path is None:
         return None if forced and not problems.converting else Prompt(text=doc.prompt)
-    text = read_text(path, problems, limit=MAX_PROMPT_BYTES)
+    text = _text(path, project, problems)
     if text is None:
         return None
-    text = text.replace("\r\n", "\n")
     names = set(_VARIABLE.findall(text))
     if not names & {"output", "answer", "expected_output"}:
         if not forced or problems.converting:
@@ -83,8 +82,15 @@ def file_text(value: str | None, node: Map, key: str, project: Project, problems
     path = _file(value, node, key, project, problems)
     if path is None:
         return value
-    text = read_text(path, problems, limit=MAX_PROMPT_BYTES)
-    return text.replace("\r\n", "\n") if text is not None else None
+    return _text(path, project, problems)
+
+
+def _text(path: Path, project: Project, problems: Problems) -> str | None:
+    """Each prompt file is read once, however many tests name it."""
+    text = project.prompt_texts.get(path)
+    if text is None and (text := read_text(path, problems, limit=MAX_PROMPT_BYTES)) is not None:
+        text = project.prompt_texts[path] = text.replace("\r\n", "\n")
+    return text
 
 
 def _file(value: str, node: Map, key: str, project: Project, problems: Problems) -> Path | None:
