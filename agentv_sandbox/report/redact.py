@@ -7,12 +7,15 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping
+from mmap import ACCESS_READ, mmap
+from pathlib import Path
 from urllib.parse import quote, quote_plus
 
 from agentv_sandbox.models.suite import Json
+from agentv_sandbox.report.files import replace_file
 
 MASK = "[redacted]"
-MIN_LENGTH = 4
+MIN_LENGTH = 6
 """Shorter values would blank out ordinary words and numbers; nobody protects anything with them."""
 MIN_BASE64_CORE = 8
 MAX_DEPTH = 200
@@ -39,8 +42,17 @@ class Redactor:
     def data(self, data: bytes) -> bytes:
         return self._bytes.sub(MASK.encode(), data) if self._bytes else data
 
-    def finds(self, data: bytes) -> bool:
-        return bool(self._bytes and self._bytes.search(data))
+    def data_file(self, path: Path) -> bool:
+        """Mask secrets in a file of bytes; says whether it held any. Of packed formats (zip, xlsx, PNG) only what
+        stands in them unpacked is found. Raises OSError."""
+        if self._bytes is None or path.stat().st_size == 0:
+            return False
+        with path.open("rb") as stream, mmap(stream.fileno(), 0, access=ACCESS_READ) as view:
+            if self._bytes.search(view) is None:
+                return False
+            masked = self.data(bytes(view))
+        replace_file(path, masked)
+        return True
 
     def tree(self, value: Json, depth: int = 0) -> Json:
         """A copy of ``value`` that ``json.dumps`` accepts: redacted, without NaN, of bounded depth."""

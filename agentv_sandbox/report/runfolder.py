@@ -49,6 +49,7 @@ class RunFolder:
         self._suite_dirs: dict[str, Path] = {}
         self._case_names: dict[str, UniqueNames] = {}
         self._aggregate = Aggregate(experiment=experiment)
+        self._masked: set[str] = set()
 
     @classmethod
     def create(
@@ -157,7 +158,8 @@ class RunFolder:
 
     # -- at the end -------------------------------------------------------------------------------------
     def finish(self, *, planned: int | None = None) -> None:
-        """Write benchmark.json and timing.json over the rows so far; may be called again.
+        """Write benchmark.json and timing.json over the rows so far, and mask secrets in what agents left;
+        may be called again.
 
         ``planned``: number of tests that were to run, where an interrupt left some out."""
         with self._mutex:
@@ -165,6 +167,20 @@ class RunFolder:
             timing = self._aggregate.timing()
         self._write(self.path / "benchmark.json", self.redactor.dumps(benchmark, indent=2) + "\n")
         self._write(self.path / "timing.json", self.redactor.dumps(timing, indent=2) + "\n")
+        self._mask_artifacts()
+
+    def _mask_artifacts(self) -> None:
+        """At the end, as graders of other tests may still read the same content. ``masked.json`` lists what
+        no longer has the bytes that its name is the hash of."""
+        try:
+            blobs = sorted(path for path in (self.artifacts / "sha256").iterdir() if path.is_file())
+            self._masked |= {path.name for path in blobs if self.redactor.data_file(path)}
+        except OSError as error:
+            raise _disk_error(self.path, error) from error
+        if self._masked:
+            self._write(
+                self.artifacts / "masked.json", self.redactor.dumps(sorted(self._masked), indent=2) + "\n"
+            )
 
     def close(self) -> None:
         """Give up the lock."""
