@@ -152,22 +152,26 @@ class Problems:
 
     def __init__(self, limit: int = 1000, *, converting: bool = False) -> None:
         self.converting = converting
-        self._found: dict[Problem, None] = {}
+        self._found: dict[Problem, Problem] = {}
         self._limit = limit
         self.errors = 0
 
     def __iter__(self) -> Iterator[Problem]:
-        return iter(self._found)
+        return iter(self._found.values())
 
     def extend(self, others: Iterable[Problem], *, as_warnings: bool = False) -> None:
         for problem in others:
             self.add(replace(problem, warning=True) if as_warnings else problem)
 
     def add(self, problem: Problem) -> None:
+        """Each once; what is an error for one suite and a warning for another is an error."""
         if not problem.warning:
             self.errors += 1
-        if len(self._found) < self._limit:
-            self._found[problem] = None
+        key = replace(problem, warning=True)
+        if len(self._found) < self._limit or key in self._found:
+            known = self._found.setdefault(key, problem)
+            if known.warning and not problem.warning:
+                self._found[key] = problem
 
     def error(self, node: Node, key: str | int | None, message: str, *, hint: str = "") -> None:
         self._at(node, key, _mark(node, key), message, hint, warning=False)
