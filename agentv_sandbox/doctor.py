@@ -68,7 +68,8 @@ class Check:
 def engine_checks(info: EngineInfo) -> Iterator[Check]:
     """Version, seccomp and what kind of isolation the engine itself adds."""
     runtime = f"{info.default_runtime} {info.runc}".strip()
-    text = f"{info.kind} {info.version} (API {info.api_version}) at {info.address}, {runtime}, cgroup v{info.cgroup_version}"
+    text = f"{info.kind} {info.version} (API {info.api_version}) at {info.address}, {runtime}"
+    text += f", cgroup v{info.cgroup_version}"
     version = tuple(int(part) for part in info.api_version.split(".")[:2])
     if version < _MIN_API:
         yield Check(name="engine", state="failed", text=text, hint="Docker Engine 20.10 or later is needed.")
@@ -78,7 +79,7 @@ def engine_checks(info: EngineInfo) -> Iterator[Check]:
         yield Check(name="seccomp", state="ok", text="the engine applies our system call filter")
     else:
         yield Check(name="seccomp", state="failed", text="the engine has no seccomp support",
-                    hint="Use an engine and kernel with seccomp; without it the container wall is too thin.")  # fmt: skip
+                    hint="Use an engine and a kernel with seccomp; nothing is run without it.")  # fmt: skip
     stronger = [word for word, on in (("user namespaces", info.userns), ("rootless", info.rootless)) if on]
     text = (
         f"stronger tier: {', '.join(stronger)}"
@@ -193,7 +194,7 @@ def leftover_check(engine: ContainerEngine, label: str) -> Check:
     if not left:
         return Check(name="leftovers", state="ok", text="no containers or volumes of earlier runs")
     return Check(name="leftovers", state="warning", text=f"{len(left)} objects of other runs are in the engine",
-                 hint="They belong to runs that are going on, or were kept; `agentv-sandbox clean` removes dead ones.")  # fmt: skip
+                 hint="Of runs that are going on, or kept; `agentv-sandbox clean` removes dead ones.")  # fmt: skip
 
 
 def _grader_targets(suite: Suite) -> set[str]:

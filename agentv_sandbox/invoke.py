@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from agentv_sandbox.egress import Grant
 from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.models.container import ExecResult, Limits, Mount
 from agentv_sandbox.models.suite import EvalCase, Hook, LimitOverrides
@@ -29,18 +30,19 @@ class Rooms:
     limits: LimitOverrides
 
 
-def run_agent(sandbox: Sandbox, prepared: Prepared, rooms: Rooms) -> ExecResult:
-    """The agent, alone with its workspace, its input files and the project files that its command names."""
+def run_agent(sandbox: Sandbox, prepared: Prepared, rooms: Rooms, grant: Grant) -> ExecResult:
+    """The agent, alone with its workspace, its input files, the project files that its command names and the
+    hosts that ``grant`` opens."""
     limits = with_overrides(POLICIES[Role.AGENT].limits, rooms.limits)
     if prepared.timeout_s is not None and rooms.limits.timeout_s is None:
         limits = replace(limits, timeout_s=prepared.timeout_s)
     return sandbox.run(
         Role.AGENT,
-        prepared.argv,
+        grant.wrap(prepared.argv),
         image=rooms.image,
-        mounts=rooms.mounts,
+        mounts=(*rooms.mounts, *grant.mounts),
         workdir="/workspace",
-        env=rooms.env,
+        env={**rooms.env, **grant.env},
         limits=limits,
         uid=rooms.uid,
     )

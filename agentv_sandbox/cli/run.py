@@ -193,14 +193,14 @@ class _Run:
                     failure = error
                 folder.finish(planned=planned)
                 write_page(folder.path)
-        self._show(folder.path)
+        self._show(folder.path, planned)
         if failure is not None:
             raise failure
         return exit_code(self._results)
 
-    def _show(self, folder: Path) -> None:
+    def _show(self, folder: Path, planned: int) -> None:
         summary(self._results, out, redactor=self._redactor, folder=relative(str(folder)),
-                seconds=time.monotonic() - self._started)  # fmt: skip
+                seconds=time.monotonic() - self._started, planned=planned)  # fmt: skip
         for result in self._results:
             if result.workspace_kept:
                 out.print(f"kept {result.case_id}: {result.workspace_kept}", markup=False)

@@ -43,6 +43,8 @@ class AgentResponse:
     end_time: str | None = None
     stdout: bytes = b""
     stderr: bytes = b""
+    network_log: str = ""
+    """What the agent asked of the egress proxy, one JSON object a line."""
     attempts: int = 1
     target_used: str | None = None
     failure: CaseFailure | None = None

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from agentv_sandbox.collect import Baseline, Collected, assemble, gather
+from agentv_sandbox.egress import EgressProxy
 from agentv_sandbox.errors import BuildError, Cancelled, EngineLost, EngineUnavailable, SandboxError
 from agentv_sandbox.files import BlobStore, staged_files
 from agentv_sandbox.grade import effective_threshold, grade_case
@@ -29,7 +30,15 @@ from agentv_sandbox.llm import LlmClient
 from agentv_sandbox.models.case import AgentResponse, Blob, CaseFailure, CaseOutput, CaseResult, Stage
 from agentv_sandbox.models.container import Mount
 from agentv_sandbox.models.image import Image
-from agentv_sandbox.models.suite import EvalCase, Hook, LimitOverrides, Suite, Target, Workspace
+from agentv_sandbox.models.suite import (
+    EvalCase,
+    Hook,
+    LimitOverrides,
+    NetworkPolicy,
+    Suite,
+    Target,
+    Workspace,
+)
 from agentv_sandbox.pipeline.tools import ContainerTools
 from agentv_sandbox.pipeline.workspace import Templates, restaged, seal, workspace_size
 from agentv_sandbox.preprocess import Preprocessors
@@ -187,8 +196,7 @@ def _one_attempt(
         )  # fmt: skip
         volumes.put("workspace", template, uid=uid)
         volumes.put("input", [*staged_inputs(request), *prepared.inputs])
-        keep = _Keep(run, volumes)
-        stack.push(keep)
+        keep = stack.enter_context(_Keep(run, volumes))
         agent = _AgentCase(run=run, job=job, volumes=volumes, uid=uid, workspace=workspace, limits=limits)
         baseline = agent.before(Baseline.staged(template))
         at.stage, at.code = "agent", "provider_error"
@@ -225,7 +233,10 @@ class _Keep:
         inside = "cd /volumes/workspace && exec sh"
         return f"docker exec -it {self._volumes.holder[:12]} sh -c '{inside}'   (agentv-sandbox clean removes it)"
 
-    def __call__(self, kind: object, error: object, trace: object) -> None:
+    def __enter__(self) -> _Keep:
+        return self
+
+    def __exit__(self, _kind: object, error: object, _trace: object) -> None:
         if self._wanted and isinstance(error, CaseFailed):
             error.kept = self._keep()
 
@@ -279,12 +290,15 @@ class _AgentCase:
         self, prepared: Prepared, baseline: Baseline, stage: Callable[[str], None]
     ) -> tuple[Ran, Collected]:
         """The agent's container from start to removal, then what it left."""
-        run = self.run
+        run, target = self.run, self.job.target
         result = None
+        log = ""
         if prepared.argv:
-            result = run_agent(
-                run.sandbox, prepared, self._rooms(self._agent_mounts(prepared), self.job.target.env)
-            )
+            rooms = self._rooms(self._agent_mounts(prepared), target.env)
+            policy = NetworkPolicy(allow=(*run.suite.network.allow, *target.network.allow))
+            with EgressProxy(run.environ).grant(policy, target.secrets) as grant:
+                result = run_agent(run.sandbox, prepared, rooms, grant)
+            log = grant.log
             if result.outcome == "engine":
                 failure = CaseFailure(
                     stage="agent",
@@ -296,7 +310,7 @@ class _AgentCase:
         mounts = [self.volumes.mount("workspace", "/workspace"), self.volumes.mount("output", "/output")]
         found = gather(run.sandbox, mounts=mounts, known=baseline.entries, store=run.store)
         data, why = _output_file(found, run.store)
-        return Ran(result=result, output_file=data, output_missing=why), found
+        return Ran(result=result, network_log=log, output_file=data, output_missing=why), found
 
     def _agent_mounts(self, prepared: Prepared) -> list[Mount]:
         mounts = [

@@ -8,13 +8,14 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agentv_sandbox.egress import EgressProxy
 from agentv_sandbox.files import container_path
 from agentv_sandbox.graders.llm_proxy import LlmProxy
 from agentv_sandbox.invoke import merged, with_overrides
 from agentv_sandbox.llm import LlmReply, LlmRequest
 from agentv_sandbox.models.case import Candidate, CaseOutput, OutputFile
 from agentv_sandbox.models.container import ExecResult, Mount
-from agentv_sandbox.models.suite import EvalCase, GraderSpec, LimitOverrides, Target
+from agentv_sandbox.models.suite import EvalCase, GraderSpec, LimitOverrides, NetworkPolicy, Target
 from agentv_sandbox.project import SUITE
 from agentv_sandbox.sandbox import POLICIES, Role, StagedFile, VolumeSet
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from agentv_sandbox.pipeline.case import SuiteRun
 
 _SDK = "/grading/sdk"
+_LLM = "llm"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,13 +64,27 @@ class ContainerTools:
             POLICIES[Role.GRADER].limits,
             merged(replace(run.suite.limits, timeout_s=None), LimitOverrides(timeout_s=timeout_s)),
         )
-        return run.sandbox.run(
-            Role.GRADER, run.project.translate(argv), image=run.image.id, stdin=stdin, limits=limits,
-            mounts=[self._suite(), self.volumes.mount("workspace", "/workspace"),
-                    self.volumes.mount("files", "/files"), self.volumes.mount("grading", "/grading")],
-            workdir=run.project.container_path(cwd) if run.project.holds(cwd) else SUITE,
-            env={**run.run_env, "AGENTV_WORKSPACE_PATH": "/workspace", "PYTHONPATH": _SDK},
-        )  # fmt: skip
+        mounts = [
+            self._suite(),
+            self.volumes.mount("workspace", "/workspace"),
+            self.volumes.mount("files", "/files"),
+            self.volumes.mount("grading", "/grading"),
+        ]
+        env = {**run.run_env, "AGENTV_WORKSPACE_PATH": "/workspace", "PYTHONPATH": _SDK}
+        handlers = {_LLM: proxy.handle} if proxy is not None else {}
+        with EgressProxy(run.environ).grant(NetworkPolicy(), {}, handlers=handlers) as grant:
+            if proxy is not None:
+                env |= {"AGENTV_TARGET_PROXY_URL": grant.url(_LLM), "AGENTV_TARGET_PROXY_TOKEN": proxy.token}
+            return run.sandbox.run(
+                Role.GRADER,
+                grant.wrap(run.project.translate(argv)),
+                image=run.image.id,
+                stdin=stdin,
+                limits=limits,
+                mounts=[*mounts, *grant.mounts],
+                workdir=run.project.container_path(cwd) if run.project.holds(cwd) else SUITE,
+                env={**env, **grant.env},
+            )
 
     @property
     def staging_path(self) -> str:

@@ -48,6 +48,7 @@ class Ran:
     """How the container ended, and the bytes of ``/output/response.json`` when there are any."""
 
     result: ExecResult | None
+    network_log: str = ""
     output_file: bytes | None
     output_missing: str = ""
     """Why there is no output file, when the reason is more than that it was not written."""

@@ -58,7 +58,7 @@ class CliProvider:
         return AgentResponse(
             messages=answer.messages, token_usage=answer.token_usage, cost_usd=answer.cost_usd,
             duration_ms=answer.duration_ms, start_time=answer.start_time, end_time=answer.end_time,
-            stdout=result.stdout, stderr=result.stderr, attempts=request.attempt,
+            stdout=result.stdout, stderr=result.stderr, network_log=ran.network_log, attempts=request.attempt,
             target_used=request.target.name, failure=failure,
         )  # fmt: skip
 

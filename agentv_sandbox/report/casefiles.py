@@ -41,6 +41,7 @@ def write(
     if result.response is not None:
         out.log("agent_stdout_path", "logs/agent.stdout.txt", result.response.stdout)
         out.log("agent_stderr_path", "logs/agent.stderr.txt", result.response.stderr)
+        out.log("network_log_path", "logs/network.jsonl", result.response.network_log.encode())
     prompts = UniqueNames()
     for name, grader in _asked(result.scores):
         out.json(None, f"prompts/{prompts.take(slug(name, fallback='grader'))}.json", _prompt(name, grader))

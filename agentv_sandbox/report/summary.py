@@ -30,8 +30,11 @@ def exit_code(results: Sequence[CaseResult]) -> int:
     return EXIT_FAILED if "quality_failure" in statuses else EXIT_OK
 
 
-def verdict_line(results: Sequence[CaseResult]) -> str:
-    """AgentV's last line. The mean leaves execution errors out; the verdict agrees with ``exit_code``."""
+def verdict_line(results: Sequence[CaseResult], planned: int | None = None) -> str:
+    """AgentV's last line. The mean leaves execution errors out; the verdict agrees with ``exit_code``, and a run
+    that ended before its ``planned`` tests has none."""
+    if planned is not None and len(results) < planned:
+        return f"RESULT: ERROR  (ended early: {len(results)} of {planned} tests were run)"
     graded = [result for result in results if result.status != "execution_error"]
     if not graded:
         return (
@@ -85,6 +88,7 @@ def summary(
     redactor: Redactor | None = None,
     folder: str = "",
     seconds: float = 0.0,
+    planned: int | None = None,
 ) -> None:
     """Print the table, the reasons, the totals and the verdict line to ``console``.
 
@@ -103,7 +107,7 @@ def summary(
     if folder:
         console.print(Text(f"Results: {safe_name(folder)}"), soft_wrap=True)
     style = {EXIT_OK: "bold green", EXIT_FAILED: "bold red", EXIT_ERROR: "bold yellow"}[exit_code(results)]
-    console.print(Text(verdict_line(results), style=style), soft_wrap=True)
+    console.print(Text(verdict_line(results, planned), style=style), soft_wrap=True)
 
 
 def case_label(result: CaseResult) -> str:

@@ -1,0 +1,5 @@
+"""``python -m agentv_sandbox``."""
+
+from agentv_sandbox.cli import main
+
+main()
