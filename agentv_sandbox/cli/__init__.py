@@ -8,7 +8,7 @@ import sys
 import click
 import typer
 
-from agentv_sandbox import __version__
+from agentv_sandbox import __version__, logs
 from agentv_sandbox.cli import doctor, images, suites
 from agentv_sandbox.cli.common import show_error
 from agentv_sandbox.cli.run import run
@@ -38,7 +38,7 @@ def _root(
         False, "--version", callback=_version, is_eager=True, help="Print the version."
     ),
 ) -> None:
-    pass
+    logs.configure()
 
 
 app.command()(run)

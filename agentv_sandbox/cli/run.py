@@ -107,14 +107,29 @@ def run(
         ),
     )  # fmt: skip
     planned = [(suite, jobs_of(suite, options)) for suite in suites]
-    _check_selection(planned, options)
+    _check_selection(planned, options, loaded)
     redactor = Redactor(secret_values(loaded))
     with _sandbox(runtime or settings.runtime, keep_failed) as sandbox:
         run_ = _Run(sandbox=sandbox, options=options, redactor=redactor, started=started)
         return run_.work(loaded, sum(len(jobs) for _, jobs in planned), output, experiment)
 
 
-def _check_selection(planned: Sequence[tuple[Suite, Sequence[object]]], options: RunOptions) -> None:
+def _check_selection(
+    planned: Sequence[tuple[Suite, Sequence[object]]], options: RunOptions, loaded: LoadResult
+) -> None:
+    grader = options.case.grader_target
+    for suite in loaded.suites if grader else ():
+        target = suite.targets.get(grader or "")
+        if target is None:
+            known = ", ".join(sorted(suite.targets)) or "none"
+            raise InputError(
+                [Problem(path=suite.path, message=f"--grader-target {grader} is none of: {known}")]
+            )
+        key = target.settings.get("api_key_env")
+        if isinstance(key, str) and not loaded.environments[suite.path].get(key):
+            raise InputError(
+                [Problem(path=suite.path, message=f"--grader-target {grader} needs {key}, which is not set")]
+            )
     if any(jobs for _, jobs in planned):
         return
     known = [case.id for suite, _ in planned for case in suite.cases]
