@@ -124,6 +124,7 @@ SETTINGS = frozenset(
 )
 """Known settings of some provider; others are passed on with a warning."""
 
+_UNSET = "is not set"
 _SECRET = re.compile(r"(?:^|_)(?:api_key|token|secret|password)\Z")
 _PLACEHOLDERS = ("PROMPT", "PROMPT_FILE", "EVAL_ID", "ATTEMPT", "FILES", "OUTPUT_FILE")
 _PLACEHOLDER = re.compile(r"\{([A-Z][A-Z_]*)\}")
@@ -165,9 +166,6 @@ class TargetDoc(Doc):
 
 
 @dataclass
-_UNSET = "is not set"
-
-
 class TargetReader:
     """Reads the targets of one file. What is wrong with a target that no suite uses is a warning."""
 
