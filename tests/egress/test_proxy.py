@@ -17,6 +17,7 @@ from agentv_sandbox import egress
 from agentv_sandbox.egress import Budget, EgressProxy, Grant
 from agentv_sandbox.errors import InputError
 from agentv_sandbox.models.suite import NetworkPolicy
+from agentv_sandbox.selfcheck.network import SMUGGLING
 
 KEY = "sk-canary-5f2c8e71aa"
 
@@ -77,38 +78,6 @@ def test_connect_and_plain_http_reach_a_listed_server(model_server) -> None:
         ("allowed", 200, allowed)
     ] * 2
     assert all(row["bytes_down"] > 0 for row in rows(grant))
-
-
-# Each must be refused although "good.example:443", "10.9.8.7:80" and the server's own port are listed; the
-# names resolve to the server that must not be reached. "{port}" is that server's.
-SMUGGLING = [
-    "CONNECT 127.0.0.2:{port} HTTP/1.1",
-    "CONNECT 2130706433:{port} HTTP/1.1",
-    "CONNECT 0x7f.1:{port} HTTP/1.1",
-    "CONNECT [::ffff:7f00:2]:{port} HTTP/1.1",
-    "CONNECT good.example:{port} HTTP/1.1",
-    "CONNECT good.example HTTP/1.1",
-    "CONNECT good.example@127.0.0.1:{port} HTTP/1.1",
-    "CONNECT good.example:443@127.0.0.2:{port} HTTP/1.1",
-    "CONNECT good.example%00.evil.example:443 HTTP/1.1",
-    "CONNECT good.example\\@evil.example:443 HTTP/1.1",
-    "CONNECT good.example..:443 HTTP/1.1",
-    "CONNECT good.example.evil.example:443 HTTP/1.1",
-    "CONNECT evil.example:443/good.example:443 HTTP/1.1",
-    "CONNECT http://good.example:443 HTTP/1.1",
-    "CONNECT 169.254.169.254:80 HTTP/1.1",
-    "GET http://169.254.169.254/latest/meta-data/ HTTP/1.1",
-    "GET http://good.example@evil.example/ HTTP/1.1",
-    "GET http://evil.example#@good.example:443/ HTTP/1.1",
-    "GET http://evil.example?@good.example:443/ HTTP/1.1",
-    "GET https://good.example:443/ HTTP/1.1",
-    "GET ftp://good.example:443/ HTTP/1.1",
-    "GET //good.example:443/ HTTP/1.1",
-    "GET /good.example/ HTTP/1.1",
-    "GET evil.example:443 HTTP/1.1",
-    "OPTIONS * HTTP/1.1",
-    "CONNECT good.example:443 HTTP/1.1",  # listed, but leads to a private address: DNS rebinding
-]
 
 
 @pytest.mark.parametrize("line", SMUGGLING)
