@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,8 @@ from agentv_sandbox.errors import Problem
 from agentv_sandbox.load.globs import expand_braces
 from agentv_sandbox.load.interpolate import interpolate_env
 from agentv_sandbox.load.session import Session
-from agentv_sandbox.load.tree import Map, Mark, Node, Seq, Where, show
-from agentv_sandbox.load.yaml12 import read_text
+from agentv_sandbox.load.tree import Map, Node, Seq, show
+from agentv_sandbox.load.yaml12 import parse_json_line, read_text
 
 MAX_FILES = 10_000
 _GLOB = frozenset("*?{[")
@@ -127,35 +126,15 @@ def json_lines(session: Session, path: Path) -> Iterator[Map]:
     for number, line in enumerate((text or "").split("\n"), 1):
         if not line.strip():
             continue
-        try:
-            raw = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            reason = error.msg if isinstance(error, json.JSONDecodeError) else "nested too deeply"
-            column = error.colno if isinstance(error, json.JSONDecodeError) else 1
-            message = f"is not valid JSON: {reason}"
-            session.problems.add(Problem(message=message, path=path, line=number, column=column))
+        placed = parse_json_line(line, path, number, session.problems)
+        if placed is None:
             continue
-        value = interpolate_env(_placed(raw, path, (number, 1), None), session.environ, session.problems)
+        value = interpolate_env(placed, session.environ, session.problems)
         if isinstance(value, Map):
             yield value
         else:
             message = f"must be an object, found {show(value)}"
             session.problems.add(Problem(message=message, path=path, line=number, column=1))
-
-
-def _placed(value: Any, path: Path, mark: Mark, where: Where) -> Any:
-    """A JSON value as nodes that all stand at ``mark``."""
-    if isinstance(value, dict):
-        node = Map(path, mark, where)
-        for key, item in value.items():
-            node.put(key, _placed(item, path, mark, (where, key)), mark, mark)
-        return node
-    if isinstance(value, list):
-        items = Seq(path, mark, where)
-        for i, item in enumerate(value):
-            items.put(_placed(item, path, mark, (where, i)), mark)
-        return items
-    return value
 
 
 def from_evals_json(session: Session, content: Map) -> Iterator[Map]:

@@ -39,6 +39,7 @@ _WORDS = {
 }
 _NUMBER_START = frozenset("0123456789+-.")
 _TAG = "tag:yaml.org,2002:"
+_FAILED = object()
 _SURROGATES = re.compile(r"\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
 
 
@@ -80,6 +81,8 @@ def parse(text: str, path: Path, problems: Problems) -> Any:
         at = error.context_mark if open_ended else error.problem_mark or error.context_mark
         line, column = (at.line + 1, at.column + 1) if at else (1, 1)
         context = f" {error.context}" if error.context else ""
+        if error.context_mark and error.context_mark.line + 1 != line:
+            context += f" that starts in line {error.context_mark.line + 1}"
         problems.add(
             Problem(
                 message=f"is not valid YAML: {safe_text(error.problem or '', limit=200)}{context}",
@@ -97,19 +100,52 @@ def parse(text: str, path: Path, problems: Problems) -> Any:
 
 def parse_json(text: str, path: Path, problems: Problems) -> Any:
     """A JSON document with positions. JSON is YAML but for the spelling of characters beyond U+FFFF."""
-    try:
-        json.loads(text)
-    except json.JSONDecodeError as error:
-        problems.add(
-            Problem(
-                message=f"is not valid JSON: {error.msg}", path=path, line=error.lineno, column=error.colno
-            )
-        )
-        return None
-    except (RecursionError, ValueError):
-        problems.add(Problem(message="is nested too deeply or holds a number that is too long", path=path))
+    if _json(text, path, problems, line=1) is _FAILED:
         return None
     return parse(_SURROGATES.sub(_join_surrogates, text), path, problems)
+
+
+def parse_json_line(text: str, path: Path, line: int, problems: Problems) -> Any:
+    """One line of a JSONL file; all its values stand at the line's start. None with a problem."""
+    value = _json(text, path, problems, line=line)
+    if value is _FAILED:
+        return None
+    try:
+        return _placed(value, path, (line, 1), None, 0)
+    except _Invalid as error:
+        problems.add(Problem(message=str(error), path=path, line=line, column=1))
+        return None
+
+
+def _json(text: str, path: Path, problems: Problems, *, line: int) -> Any:
+    try:
+        return json.loads(text, parse_constant=_no_constant)
+    except json.JSONDecodeError as error:
+        message, line, column = f"is not valid JSON: {error.msg}", line + error.lineno - 1, error.colno
+    except (RecursionError, ValueError):
+        message, column = "is nested too deeply, or holds a number that is not finite or too long", 1
+    problems.add(Problem(message=message, path=path, line=line, column=column))
+    return _FAILED
+
+
+def _placed(value: Any, path: Path, mark: Mark, where: Where, depth: int) -> Any:
+    if depth > MAX_DEPTH:
+        raise _Invalid(mark, f"is nested more than {MAX_DEPTH} levels deep")
+    if isinstance(value, dict):
+        node = Map(path, mark, where)
+        for key, item in value.items():
+            node.put(key, _placed(item, path, mark, (where, key), depth + 1), mark, mark)
+        return node
+    if isinstance(value, list):
+        items = Seq(path, mark, where)
+        for i, item in enumerate(value):
+            items.put(_placed(item, path, mark, (where, i), depth + 1), mark)
+        return items
+    return value
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(name)
 
 
 def _join_surrogates(match: re.Match[str]) -> str:
