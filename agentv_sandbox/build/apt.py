@@ -36,7 +36,7 @@ def resolve_apt(builder: Builder, base: str, index: Index, wanted: Sequence[str]
         raise _explained(result.stderr.decode("utf-8", "replace"), wanted) or step_failed(
             "the package list", result
         )
-    by_file: dict[tuple[str, str], Package] = {(p.source.slot, p.filename): p for p in index.packages()}
+    by_file: dict[tuple[str, str], Package] = {(p.source.slot, p.filename): p for p in index.packages}
     found = []
     for slot, filename in _URI.findall(text):
         package = by_file.get((slot, unquote(filename)))

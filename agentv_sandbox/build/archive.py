@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import tarfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -80,6 +81,33 @@ def flatten(saved: IO[bytes], out: Path, *, mtime: int, leave_out: Callable[[str
             for layer in layers:
                 layer.close()
     return config
+
+
+def reconfigured(saved: IO[bytes], out: IO[bytes], *, tag: str, drop_env: frozenset[str]) -> None:
+    """The same layers under a configuration without volumes, entry point, health check and triggers."""
+    with tarfile.open(fileobj=saved) as archive, tarfile.open(fileobj=out, mode="w") as tar:
+        manifest = json.loads(_read(archive, "manifest.json"))[0]
+        config: dict[str, Any] = json.loads(_read(archive, manifest["Config"]))
+        env = [e for e in config.get("config", {}).get("Env") or () if e.partition("=")[0] not in drop_env]
+        labels = config.get("config", {}).get("Labels") or {}
+        config["config"] = {"Env": env, "Cmd": ["/bin/sh"], "WorkingDir": "/", "Labels": labels}
+        config.pop("container_config", None)
+        raw = json.dumps(config, sort_keys=True).encode()
+        name = f"{hashlib.sha256(raw).hexdigest()}.json"
+        add_bytes(tar, name, raw)
+        for layer in dict.fromkeys(manifest["Layers"]):
+            member = archive.getmember(layer)
+            while member.issym() or member.islnk():  # equal layers may be links to the first
+                folder = layer.rpartition("/")[0]
+                target = (
+                    member.linkname if member.islnk() else os.path.normpath(f"{folder}/{member.linkname}")
+                )
+                member = archive.getmember(target)
+            info = tarfile.TarInfo(layer)
+            info.size = member.size
+            tar.addfile(info, archive.extractfile(member))
+        new = [{"Config": name, "RepoTags": [tag], "Layers": manifest["Layers"]}]
+        add_bytes(tar, "manifest.json", json.dumps(new).encode())
 
 
 def _read(archive: tarfile.TarFile, name: str) -> bytes:

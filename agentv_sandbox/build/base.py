@@ -1,27 +1,30 @@
-"""Which image everything is built on: a local one, a pulled one, or one of our own making."""
+"""Which image everything is built on: the user's own, a local one, a pulled one, or one of our own making."""
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
-from agentv_sandbox.build.bootstrap import base_packages, make_base
+from agentv_sandbox.build.bootstrap import make_base
 from agentv_sandbox.build.containers import Builder
-from agentv_sandbox.build.credentials import without_credentials
 from agentv_sandbox.build.events import OnEvent
 from agentv_sandbox.build.fetch import Cache
-from agentv_sandbox.build.mirror import DEFAULT_MIRROR, Index
+from agentv_sandbox.build.own import build_dockerfile, neutralised
 from agentv_sandbox.engines import LABEL_ENV_KEY
 from agentv_sandbox.errors import BuildError, EngineError, EngineLost, EngineUnavailable
 from agentv_sandbox.models.container import ImageInfo
-from agentv_sandbox.models.image import Artefact, ImagePlan, content_key
+from agentv_sandbox.models.image import Artefact, Check, ImagePlan, content_key
 
-RECIPE = 2
+RECIPE = 3
 """Raised whenever the way in which images are made changes their content."""
 
-_PULL_TIMEOUT_S = 600.0
+_PULL_TIMEOUT_S = 1800.0
 _REGISTRY_PATIENCE_S = 5.0
+_SURVEY = Path(__file__).parent / "inside" / "survey.sh"
+_KNOWN = {"trixie": ((3, 13), (2, 41)), "bookworm": ((3, 11), (2, 36))}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,70 +34,150 @@ class Base:
     ref: str
     """What builder containers are started from."""
     facts: Mapping[str, str]
-    """For the lock file and for people: ``kind``, ``ref``, ``id``, ``digest``, ``suite``, ``why``."""
+    """For the lock file and for people: ``kind``, ``ref``, ``id``, ``digest``, ``suite``, ``epoch``, ``why``."""
     debs: tuple[Artefact, ...] = ()
     """What a bootstrapped base is made of."""
 
 
-def local_base(builder: Builder, plan: ImagePlan, *, on_event: OnEvent) -> Base | None:
-    """The wanted base if the engine has it or a registry gives it; None when it has to be made."""
+@dataclass(frozen=True, kw_only=True)
+class Survey:
+    """What a base offers."""
+
+    suite: str
+    """Debian release; empty when it is something else."""
+    name: str
+    python: tuple[int, int] | None
+    glibc: tuple[int, int] | None
+    has: frozenset[tuple[str, str]] = frozenset()
+    """(kind, name) of the checks that it passes already."""
+
+
+def existing_base(builder: Builder, plan: ImagePlan, *, on_event: OnEvent) -> Base | None:
+    """The user's base, or Debian's if the engine has it or a registry gives it; None when one has to be made."""
+    engine = builder.engine
+    if plan.dockerfile is not None:
+        info = build_dockerfile(engine, plan.dockerfile, on_event=on_event)
+        return _described("dockerfile", plan.dockerfile.name, info, "built", builder, on_event)
     wanted = plan.base or f"debian:{plan.suite}-slim"
-    info = builder.engine.image(wanted)
+    info = engine.image(wanted)
     if info is not None:
         on_event("base.local", {"ref": wanted})
-        return _described(wanted, info, "found in the engine")
-    if plan.config.pull:
+        return _described("image", wanted, info, "found in the engine", builder, on_event)
+    if not plan.config.pull:
+        reason = "pulling is switched off"
+    else:
         on_event("base.pull", {"ref": wanted})
         try:
-            info = builder.engine.pull(
-                wanted, timeout_s=_PULL_TIMEOUT_S if plan.base else _REGISTRY_PATIENCE_S
-            )
+            pulled = engine.pull(wanted, timeout_s=_PULL_TIMEOUT_S if plan.base else _REGISTRY_PATIENCE_S)
+            on_event("base.pulled", {"ref": wanted, "digest": (*pulled.digests, pulled.id)[0]})
+            return _described("image", wanted, pulled, "pulled", builder, on_event)
         except (EngineLost, EngineUnavailable):
             raise
         except EngineError as error:
             reason = error.message.splitlines()[0][:200]
-        else:
-            on_event("base.pulled", {"ref": wanted, "digest": info.digests[0] if info.digests else info.id})
-            return _described(wanted, info, "pulled")
-    else:
-        reason = "pulling is switched off"
     if plan.base:
         raise BuildError(
             f"the base image {wanted} is not in the engine and cannot be pulled: {reason}",
             hint="Is the name right? Images that you built yourself must be in this engine.",
         )
-    mirror = without_credentials(plan.config.mirror or DEFAULT_MIRROR)
-    on_event("base.no_registry", {"ref": wanted, "reason": reason, "mirror": mirror})
+    on_event("base.no_registry", {"ref": wanted, "reason": reason})
     return None
 
 
-def _described(wanted: str, info: ImageInfo, why: str) -> Base:
-    facts = {"kind": "image", "ref": wanted, "id": info.id, "why": why}
-    if info.digests:
-        facts["digest"] = info.digests[0]
+def locked_base(
+    builder: Builder, cache: Cache, plan: ImagePlan, facts: Mapping[str, str], debs: tuple[Artefact, ...],
+    *, on_event: OnEvent,
+) -> Base:  # fmt: skip
+    """Exactly the base that a lock file names. Raises BuildError when it cannot be had."""
+    if facts["kind"] == "bootstrap":
+        epoch = int(facts["epoch"])
+        return bootstrapped_base(
+            builder, cache, suite=facts["suite"], debs=debs, epoch=epoch, on_event=on_event
+        )
+    info = builder.engine.image(facts["id"])
+    if info is None and (digest := facts.get("digest")):
+        on_event("base.pull", {"ref": digest})
+        info = builder.engine.pull(digest, timeout_s=_PULL_TIMEOUT_S)
+    if info is None:
+        base = existing_base(builder, plan, on_event=on_event)
+        if base is not None and base.facts["id"] == facts["id"]:
+            return base
+        raise BuildError(
+            f"the base image {facts['ref']} is no longer the one that the lock file names",
+            hint="`agentv-sandbox lock --update` takes the present one.",
+        )
     return Base(ref=info.id, facts=facts)
 
 
 def bootstrapped_base(
-    builder: Builder, cache: Cache, plan: ImagePlan, index: Index, *, debs: tuple[Artefact, ...] = (),
-    on_event: OnEvent,
-) -> Base:  # fmt: skip
-    """A Debian base of our own: reused by its content key, else made. ``debs``: those of a lock file."""
+    builder: Builder, cache: Cache, *, suite: str, debs: tuple[Artefact, ...], epoch: int, on_event: OnEvent
+) -> Base:
+    """A Debian base of our own from ``debs``: reused by its content key, else made."""
     started = time.monotonic()
-    if not debs:
-        debs = tuple(package.artefact() for package in base_packages(index, suite=plan.suite))
-    key = content_key({"recipe": RECIPE, "suite": plan.suite, "debs": [a.sha256 for a in debs]})
-    tag = f"agentv-base:{plan.suite}-{key[:16]}"
-    facts = {"kind": "bootstrap", "suite": plan.suite, "ref": tag, "epoch": str(index.epoch)}
+    key = content_key({"recipe": RECIPE, "suite": suite, "epoch": epoch, "debs": [a.sha256 for a in debs]})
+    tag = f"agentv-base:{suite}-{key[:16]}"
+    facts = {
+        "kind": "bootstrap",
+        "suite": suite,
+        "ref": tag,
+        "epoch": str(epoch),
+        "why": "made from the mirror",
+    }
     info = builder.engine.image(tag)
     if info is not None and info.labels.get(LABEL_ENV_KEY) == key:
         return Base(ref=tag, facts={**facts, "id": info.id}, debs=debs)
-    mirror = without_credentials(index.sources[0].url)
-    on_event("base.bootstrap", {"suite": plan.suite, "mirror": mirror, "packages": len(debs)})
+    on_event("base.bootstrap", {"suite": suite, "packages": len(debs)})
     cache.ensure(debs, what="the base image")
     image_id = make_base(
-        builder, cache, debs, epoch=index.epoch, tag=tag, labels={LABEL_ENV_KEY: key},
+        builder, cache, debs, epoch=epoch, tag=tag, labels={LABEL_ENV_KEY: key},
         architecture=builder.architecture,
     )  # fmt: skip
     on_event("base.ready", {"tag": tag, "seconds": round(time.monotonic() - started, 1)})
     return Base(ref=tag, facts={**facts, "id": image_id}, debs=debs)
+
+
+def survey(builder: Builder, base: Base, checks: tuple[Check, ...]) -> Survey:
+    """Look into a base; one of our own making is known without looking."""
+    if base.facts["kind"] == "bootstrap":
+        python, glibc = _KNOWN[base.facts["suite"]]
+        has = frozenset({("command", "python3"), ("command", "python")})
+        return Survey(suite=base.facts["suite"], name="Debian", python=python, glibc=glibc, has=has)
+    names = "".join(f"{check.kind} {check.name}\n" for check in checks)
+    result = builder.run(
+        base.ref, ["/bin/sh", "-c", _SURVEY.read_text(encoding="utf-8")], stdin=names.encode() or b"\n"
+    )
+    lines = [
+        line.split(" ", 1) for line in result.stdout.decode("utf-8", "replace").splitlines() if " " in line
+    ]
+    facts = {key: value for key, value in lines if key not in ("has", "tool")}
+    tools = {value for key, value in lines if key == "tool"}
+    if "sh" not in tools:
+        raise BuildError(
+            f"the base image {base.facts['ref']} has no shell; nothing can be installed or checked"
+        )
+    has = [value.partition(" ") for key, value in lines if key == "has"]
+    debian = facts.get("id") == "debian" and "apt-get" in tools and facts.get("codename") in _KNOWN
+    return Survey(
+        suite=facts["codename"] if debian else "",
+        name=facts.get("name", "unknown"),
+        python=_version(facts.get("python", "")),
+        glibc=_version(facts.get("libc", "").removeprefix("glibc "))
+        if "glibc" in facts.get("libc", "")
+        else None,
+        has=frozenset((kind, name) for kind, _, name in has),
+    )
+
+
+def _version(text: str) -> tuple[int, int] | None:
+    match = re.match(r"(\d+)\.(\d+)", text)
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def _described(
+    kind: str, wanted: str, info: ImageInfo, why: str, builder: Builder, on_event: OnEvent
+) -> Base:
+    clean = neutralised(builder.engine, info, on_event=on_event)
+    facts = {"kind": kind, "ref": wanted, "id": info.id, "why": why}
+    if info.digests:
+        facts["digest"] = info.digests[0]
+    return Base(ref=clean.id, facts=facts)

@@ -33,7 +33,7 @@ _CHUNK = 1 << 20
 def base_packages(index: Index, *, suite: str) -> list[Package]:
     """What the base consists of: essential packages, the recipe's, and everything that they depend on."""
     recipe = tomllib.loads(RECIPE.read_text(encoding="utf-8"))
-    known = newest(index.packages())
+    known = newest(index.packages)
     providers: dict[str, list[str]] = {}
     for package in known.values():
         for name in _names(package.provides):
@@ -96,7 +96,12 @@ def make_base(
             script = ["/bin/sh", "-euc", recipe["configure"]["script"]]
             with builder.volume(stage, blob_files(cache, artefacts, folder="debs")) as volume:
                 builder.make(
-                    stage, script, volume=volume, tag=f"{tag}-raw", labels=labels, what="the base image"
+                    stage,
+                    script,
+                    volume=volume,
+                    tag=f"{tag}-raw",
+                    labels=lambda _result: labels,
+                    what="the base image",
                 )
             try:
                 _normalise(builder, f"{tag}-raw", layer, epoch=epoch)

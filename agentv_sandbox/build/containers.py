@@ -71,17 +71,18 @@ class Builder:
         )
 
     def make(
-        self, image: str, argv: Sequence[str], *, volume: str, tag: str, labels: Mapping[str, str], what: str
-    ) -> str:
-        """Run ``argv`` on ``image`` and commit what it left as ``tag``; the new image's id.
+        self, image: str, argv: Sequence[str], *, volume: str, tag: str, what: str,
+        labels: Callable[[ExecResult], Mapping[str, str]],
+    ) -> tuple[str, ExecResult]:  # fmt: skip
+        """Run ``argv`` on ``image`` and commit what it left as ``tag``; the new image's id and the result.
 
-        Raises BuildError with the command's output when it fails.
+        ``labels`` may depend on what the command printed. Raises BuildError when the command fails.
         """
         result = self.run(image, argv, volume=volume, keep=True)
         try:
             if result.outcome != "exited" or result.exit_code != 0:
                 raise step_failed(what, result)
-            return self.engine.commit(result.container, tag=tag, labels=labels)
+            return self.engine.commit(result.container, tag=tag, labels=labels(result)), result
         finally:
             self.engine.remove(result.container)
 

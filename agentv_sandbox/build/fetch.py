@@ -50,7 +50,10 @@ class Cache:
         self._cancelled = cancelled
         self._client = httpx.Client(timeout=_TIMEOUT, follow_redirects=True, limits=_LIMITS)
 
-    def close(self) -> None:
+    def __enter__(self) -> Cache:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self._client.close()
 
     def path(self, sha256: str) -> Path:

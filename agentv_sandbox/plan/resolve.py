@@ -11,6 +11,26 @@ from agentv_sandbox.plan import tables
 from agentv_sandbox.plan.names import EXPECTED, normalised_distribution, well_formed
 from agentv_sandbox.plan.tables import Entry, Suite
 
+# Essential packages of Debian whose commands every usable base image has, Debian or not.
+_IN_EVERY_BASE = frozenset(
+    [
+        "bash",
+        "coreutils",
+        "dash",
+        "debianutils",
+        "diffutils",
+        "findutils",
+        "grep",
+        "gzip",
+        "hostname",
+        "libc-bin",
+        "mawk",
+        "sed",
+        "tar",
+        "util-linux",
+    ]
+)
+
 Pins = Mapping[str, Mapping[str, str]]
 """By kind and required name: package names, separated by blanks or commas."""
 
@@ -52,6 +72,8 @@ def command(name: str, pins: Pins, suite: Suite) -> Found | Refused:
     if entry is not None:
         return _curated_command(name, entry)
     if packages := tables.debian_commands(suite).get(name):
+        if packages[0] in _IN_EVERY_BASE:
+            return Found(provides=f"base:{packages[0]}")
         return Found(apt=packages[:1], provides=f"apt:{packages[0]}")
     near = difflib.get_close_matches(name, [*tables.commands(suite), *tables.debian_commands(suite)], 3, 0.75)
     return Refused(

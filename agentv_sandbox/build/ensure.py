@@ -1,0 +1,238 @@
+"""One image for one plan: reused by content, built once, recorded in the lock file."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from agentv_sandbox.build.base import RECIPE, Base, locked_base
+from agentv_sandbox.build.containers import Builder
+from agentv_sandbox.build.credentials import Credentials
+from agentv_sandbox.build.events import CancelCheck, OnEvent, stop_if
+from agentv_sandbox.build.fetch import Cache
+from agentv_sandbox.build.install import install
+from agentv_sandbox.build.lock import LOCK_NAME, read_lock, write_lock
+from agentv_sandbox.build.mirror import sources
+from agentv_sandbox.build.npm import npm_tokens
+from agentv_sandbox.build.own import build_dockerfile
+from agentv_sandbox.build.pipconf import read_pip_settings
+from agentv_sandbox.build.resolving import resolve
+from agentv_sandbox.engines import LABEL_ENV_KEY, ContainerEngine
+from agentv_sandbox.errors import BuildError, InputError, Problem
+from agentv_sandbox.models.image import Image, ImagePlan, LockMode, Resolution
+
+LABEL_TREE = "agentv-sandbox.tree"
+
+
+def ensure_image(
+    engine: ContainerEngine,
+    plan: ImagePlan,
+    *,
+    cache_dir: Path,
+    on_event: OnEvent,
+    cancelled: CancelCheck,
+    lock_path: Path | None = None,
+    mode: LockMode = "default",
+) -> Image:
+    """The image for ``plan``: the one that exists, or a new one. Concurrent callers build once.
+
+    ``lock_path`` is the suite's lock file (None: versions are remembered in ``cache_dir`` alone). Raises
+    InputError, ImageRequestError, BuildError, EngineError, Cancelled.
+    """
+    work = _Work(engine, plan, cache_dir, on_event, cancelled, lock_path, mode)
+    if mode != "update" and (image := work.existing()):
+        return image
+    with only_one(cache_dir, plan.key, on_event, cancelled):
+        if mode != "update" and (image := work.existing()):
+            return image
+        return work.build()
+
+
+class _Work:
+    """One call of ``ensure_image``."""
+
+    def __init__(
+        self, engine: ContainerEngine, plan: ImagePlan, cache_dir: Path, on_event: OnEvent,
+        cancelled: CancelCheck, lock_path: Path | None, mode: LockMode,
+    ) -> None:  # fmt: skip
+        self._engine = engine
+        self._plan = plan
+        self._cache_dir = cache_dir
+        self._event = on_event
+        self._cancelled = cancelled
+        self._mode = mode
+        # Without packages there is nothing that a project would want to pin.
+        self._lock_path = lock_path if not plan.empty or plan.base or plan.dockerfile else None
+        self._memory = cache_dir / "resolutions" / f"{plan.key[:32]}.json"
+        self._platform = ""
+
+    def existing(self) -> Image | None:
+        """The image of the recorded versions, if the engine has it and its base is still the same."""
+        resolution = self._recorded()
+        if resolution is None or not self._base_is_current(resolution):
+            return None
+        key = resolution.key(RECIPE)
+        info = self._engine.image(_tag(key))
+        if info is None or info.labels.get(LABEL_ENV_KEY) != key:
+            return None
+        tree = info.labels.get(LABEL_TREE, "")
+        if self._mode == "frozen" and resolution.tree_sha256 and tree and tree != resolution.tree_sha256:
+            return None
+        self._event("image.reused", {"tag": _tag(key)})
+        return self._image(info.id, resolution, reused=True)
+
+    def build(self) -> Image:
+        started = time.monotonic()
+        settings = read_pip_settings()
+        urls = [*settings.urls, *(source.url for source in sources(self._plan.config))]
+        credentials = Credentials(urls, tokens=npm_tokens(os.environ))
+        with (
+            Cache(self._cache_dir, credentials, on_event=self._event, cancelled=self._cancelled) as cache,
+            Builder(self._engine, self._plan.config, cancelled=self._cancelled) as builder,
+        ):
+            recorded = None if self._mode == "update" else self._recorded()
+            if recorded is not None and not self._base_is_current(recorded):
+                recorded = None
+            if recorded is None:
+                if self._mode == "frozen":
+                    raise self._not_locked()
+                base, resolution = resolve(
+                    builder, cache, self._plan, settings, on_event=self._event, cancelled=self._cancelled
+                )
+            else:
+                resolution = recorded
+                base = locked_base(builder, cache, self._plan, resolution.base, resolution.base_debs,
+                                   on_event=self._event)  # fmt: skip
+            image_id, resolution = self._install(builder, cache, base, resolution)
+        info = self._engine.image(image_id)
+        self._event(
+            "image.ready",
+            {"tag": _tag(resolution.key(RECIPE)), "bytes": info.size_bytes if info else 0,
+             "seconds": round(time.monotonic() - started, 1)},
+        )  # fmt: skip
+        self._record(resolution)
+        return self._image(image_id, resolution, reused=False)
+
+    def _install(
+        self, builder: Builder, cache: Cache, base: Base, resolution: Resolution
+    ) -> tuple[str, Resolution]:
+        """Install, unless another plan has led to the same content; check the tree against the lock."""
+        key = resolution.key(RECIPE)
+        info = self._engine.image(_tag(key))
+        if info is not None and info.labels.get(LABEL_ENV_KEY) == key and self._mode != "frozen":
+            tree = info.labels.get(LABEL_TREE, "")
+            return info.id, replace(resolution, tree_sha256=resolution.tree_sha256 or tree)
+        for what in ("apt", "wheels", "npm", "tools"):
+            cache.ensure(getattr(resolution, what), what=_WORDS[what])
+        stop_if(self._cancelled)
+        result = install(
+            builder, cache, base, resolution, tag=_tag(key), labels={LABEL_ENV_KEY: key}, tree_label=LABEL_TREE,
+            tools=self._cache_dir / "tools", on_event=self._event,
+        )  # fmt: skip
+        if resolution.tree_sha256 and resolution.tree_sha256 != result.tree_sha256:
+            values = {"expected": resolution.tree_sha256, "got": result.tree_sha256}
+            if self._mode == "frozen":
+                self._engine.remove_image(_tag(key))
+                raise BuildError(
+                    f"the image differs from the one that was locked: tree hash {result.tree_sha256[:16]}…, "
+                    f"expected {resolution.tree_sha256[:16]}…",
+                    hint="Something outside of the lock file decided content. `agentv-sandbox lock --update` "
+                    "accepts the present result.",
+                )
+            self._event("image.differs", values)
+        return result.image_id, replace(resolution, tree_sha256=result.tree_sha256, files=result.files)
+
+    # -- records --------------------------------------------------------------------------------------
+    def _recorded(self) -> Resolution | None:
+        if not self._platform:
+            info = self._engine.info()
+            self._platform = f"{info.os}/{info.architecture}"
+        if self._lock_path is not None:
+            locked = read_lock(self._lock_path, self._plan, self._platform)
+            if locked is not None or self._mode == "frozen":
+                return locked
+        try:
+            return read_lock(self._memory, self._plan, self._platform)
+        except InputError:
+            self._memory.unlink(missing_ok=True)
+            return None
+
+    def _record(self, resolution: Resolution) -> None:
+        write_lock(self._memory, self._plan, self._platform, resolution)
+        if self._lock_path is None or self._mode == "frozen":
+            return
+        try:
+            known = read_lock(self._lock_path, self._plan, self._platform)
+            if known != resolution:
+                write_lock(self._lock_path, self._plan, self._platform, resolution)
+                self._event("lock.written", {"path": str(self._lock_path)})
+        except OSError as error:
+            values = {"path": str(self._lock_path), "reason": error.strerror or str(error)}
+            self._event("lock.unwritable", values)
+
+    def _base_is_current(self, resolution: Resolution) -> bool:
+        """False when the user's own base has changed since; a frozen lock sticks to what it names."""
+        facts = resolution.base
+        if self._mode == "frozen" or facts["kind"] == "bootstrap":
+            return True
+        if self._plan.dockerfile is not None:
+            return (
+                build_dockerfile(self._engine, self._plan.dockerfile, on_event=self._event).id == facts["id"]
+            )
+        info = self._engine.image(facts["ref"])
+        return info is None or info.id == facts["id"]
+
+    def _not_locked(self) -> InputError:
+        where = self._lock_path or Path(LOCK_NAME)
+        return InputError(
+            [
+                Problem(
+                    message=f"nothing is locked for this suite's packages on {self._platform}, and --frozen "
+                    "forbids choosing versions now",
+                    path=where,
+                    hint="Run `agentv-sandbox lock` once and commit the file.",
+                )
+            ]
+        )
+
+    def _image(self, image_id: str, resolution: Resolution, *, reused: bool) -> Image:
+        key = resolution.key(RECIPE)
+        return Image(
+            id=image_id, tag=_tag(key), key=key, provides=self._plan.provides, base=resolution.base,
+            resolution=resolution, lock_path=self._lock_path, tree_sha256=resolution.tree_sha256, reused=reused,
+        )  # fmt: skip
+
+
+_WORDS = {"apt": "Debian packages", "wheels": "wheels", "npm": "npm packages", "tools": "build tools"}
+
+
+def _tag(key: str) -> str:
+    return f"agentv-env:{key[:16]}"
+
+
+@contextmanager
+def only_one(cache_dir: Path, key: str, on_event: OnEvent, cancelled: CancelCheck) -> Iterator[None]:
+    """Hold the file lock of ``key``; the system frees it when a process dies."""
+    folder = cache_dir / "locks"
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder / key[:32], os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        waiting = False
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if not waiting:
+                    on_event("image.waiting", {})
+                    waiting = True
+                stop_if(cancelled)
+                time.sleep(0.2)
+        yield
+    finally:
+        os.close(descriptor)

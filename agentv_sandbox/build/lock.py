@@ -1,0 +1,119 @@
+"""``agentv-sandbox.lock``: environments down to the last byte, beside the suites that need them.
+
+JSON with sorted keys, so that it reads well in a diff. It comes from a project, so it is checked like any
+other input before a name in it is used.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from agentv_sandbox.errors import InputError, Problem
+from agentv_sandbox.models.image import Artefact, ImagePlan, Resolution
+
+LOCK_NAME = "agentv-sandbox.lock"
+VERSION = 1
+
+_ADAPTER = TypeAdapter(Resolution)
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9+._~%:-]{0,250}")
+_NAME = re.compile(r"(?:@[A-Za-z0-9._-]+/)?[A-Za-z0-9][A-Za-z0-9+._-]{0,200}")
+_VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+:~!-]{0,100}")
+_NPM_PATH = re.compile(r"node_modules/(?:@[A-Za-z0-9._-]+/)?[A-Za-z0-9_-][A-Za-z0-9._-]*"
+                       r"(?:/node_modules/(?:@[A-Za-z0-9._-]+/)?[A-Za-z0-9_-][A-Za-z0-9._-]*)*")  # fmt: skip
+_URL = re.compile(r"(?:https?|file)://[^\s\x00-\x1f]*")
+
+
+def read_lock(path: Path, plan: ImagePlan, platform: str) -> Resolution | None:
+    """What ``path`` holds for ``plan``; None when there is nothing. Raises InputError for a broken file."""
+    data = _load(path)
+    entry = data.get("environments", {}).get(plan.key, {}).get("platforms", {}).get(platform)
+    if entry is None:
+        return None
+    try:
+        resolution = _ADAPTER.validate_python(entry, strict=False)
+    except ValidationError as error:
+        raise _broken(path, str(error.errors()[0]["msg"])) from error
+    for problem in _unsafe(resolution):
+        raise _broken(path, problem)
+    return resolution
+
+
+def write_lock(path: Path, plan: ImagePlan, platform: str, resolution: Resolution) -> None:
+    """Put the entry into the file, keeping those of other plans and platforms. Atomic."""
+    data = _load(path)
+    environments = data.setdefault("environments", {})
+    environment = environments.setdefault(plan.key, {})
+    environment["request"] = plan.request
+    environment["provides"] = dict(plan.provides)
+    environment.setdefault("platforms", {})[platform] = asdict(resolution)
+    data["lock_version"] = VERSION
+    text = json.dumps(data, indent=1, sort_keys=True) + "\n"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as out:
+            out.write(text)
+        Path(name).chmod(0o644)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _load(path: Path) -> dict[str, Any]:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise _broken(path, str(error)) from error
+    if not isinstance(data, dict) or not isinstance(data.get("environments", {}), dict):
+        raise _broken(path, "not a lock file")
+    if data.get("lock_version", VERSION) != VERSION:
+        raise _broken(path, f"made by another version (lock_version {data.get('lock_version')!r})")
+    return data
+
+
+def _broken(path: Path, why: str) -> InputError:
+    hint = "Delete it, or run `agentv-sandbox lock --update`; a merge conflict in it is solved the same way."
+    return InputError([Problem(message=f"cannot be used: {why}", path=path, hint=hint)])
+
+
+def _unsafe(resolution: Resolution) -> Iterator[str]:
+    """Names that would reach a shell, a path or an option of a program and are not plain."""
+    for kind in ("base_debs", "apt", "wheels", "npm", "tools"):
+        for artefact in getattr(resolution, kind):
+            if bad := _unsafe_artefact(kind, artefact):
+                yield f"{kind}: {bad!r} is not plain"
+    for name, target in resolution.links:
+        for word in (name, target):
+            if not _NAME.fullmatch(word):
+                yield f"links: {word!r} is not plain"
+    for root in resolution.npm_roots:
+        if not _NAME.fullmatch(root):
+            yield f"npm_roots: {root!r} is not plain"
+    if resolution.tree_sha256 and not _SHA256.fullmatch(resolution.tree_sha256):
+        yield "tree_sha256 is not a SHA-256"
+
+
+def _unsafe_artefact(kind: str, artefact: Artefact) -> str:
+    checks: Mapping[str, re.Pattern[str]] = {
+        artefact.name: _NAME, artefact.version: _VERSION, artefact.sha256: _SHA256, artefact.filename: _FILE,
+        artefact.url: _URL,
+    }  # fmt: skip
+    for text, pattern in checks.items():
+        if not pattern.fullmatch(text):
+            return text
+    if kind == "npm" and (not _NPM_PATH.fullmatch(artefact.path) or ".." in artefact.path):
+        return artefact.path
+    return ""
