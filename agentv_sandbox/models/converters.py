@@ -32,7 +32,7 @@ BUILTINS: Mapping[str, Builtin] = MappingProxyType(
         "csv": Builtin(script="csv_sample.py", media_types=("csv", "text/tab-separated-values")),
         "docx": Builtin(script="docx_to_md.py", modules=("docx",), media_types=("docx",)),
         "html": Builtin(
-            script="html_to_md.py", modules=("markdownify", "bs4"), media_types=("html", "xhtml")
+            script="html_to_md.py", modules=("markdownify", "bs4", "lxml"), media_types=("html", "xhtml")
         ),
         "html-plain": Builtin(script="html_to_md_plain.py", media_types=("html", "xhtml")),
         "image": Builtin(

@@ -65,8 +65,18 @@ def zip_lines(path):
         kind = "dir" if entry.is_dir() else "link" if stat.S_ISLNK(mode) else "file"
         notes = ["encrypted"] if entry.flag_bits & 1 else []
         when = "{:04}-{:02}-{:02} {:02}:{:02}:{:02}".format(*entry.date_time)
-        lines.append(line(kind, mode, entry.file_size, when, entry.filename, notes))
+        lines.append(line(kind, mode, entry.file_size, when, zip_name(entry), notes))
     return lines + more(len(entries))
+
+
+def zip_name(entry):
+    """Unix tools store UTF-8 without saying so, and Python then takes the name for cp437."""
+    if not entry.flag_bits & 0x800 and entry.create_system == 3:
+        try:
+            return entry.filename.encode("cp437").decode("utf-8")
+        except UnicodeError:
+            pass
+    return entry.filename
 
 
 def tar_lines(path):

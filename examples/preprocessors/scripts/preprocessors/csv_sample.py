@@ -52,7 +52,7 @@ def delimiter_of(text):
 
     def score(delimiter):
         widths = [len(row) for row in csv.reader(lines, delimiter=delimiter)]
-        return (min(widths) > 1, -len(set(widths)), min(widths))
+        return (min(widths) > 1, max(widths) > 1, -len(set(widths)), min(widths))
 
     return max(",;\t|", key=score)
 

@@ -37,9 +37,9 @@ def main():
         for part in ("footnotes", "endnotes", "comments"):
             blocks += notes(path, part)
     except (zipfile.BadZipFile, PackageNotFoundError, KeyError, ValueError, OSError) as error:
-        sys.exit(f"not a readable .docx file: {error}")
+        sys.exit(f"not a readable .docx file: {str(error).replace(str(path), path.name)}")
     except SyntaxError as error:  # what the XML parser raises
-        sys.exit(f"not a readable .docx file: {error}")
+        sys.exit(f"not a readable .docx file: {str(error).replace(str(path), path.name)}")
     sys.stdout.write(joined(blocks[:MAX_BLOCKS]))
     if len(blocks) > MAX_BLOCKS:
         sys.stdout.write(f"\n(cut: {len(blocks) - MAX_BLOCKS} more paragraphs)\n")

@@ -21,13 +21,21 @@ class Converter(MarkdownConverter):
             return f"(image: {element.get('alt') or 'inline'})"
         return super().convert_img(element, text, parent_tags)
 
+    def convert_a(self, element, text, parent_tags):
+        if (element.get("href") or "").strip().lower().startswith("javascript:"):
+            return text
+        return super().convert_a(element, text, parent_tags)
+
+    def convert_td(self, element, text, parent_tags):
+        return super().convert_td(element, text.replace("|", "\\|"), parent_tags)
+
 
 def main():
     with Path(json.load(sys.stdin)["path"]).open("rb") as stream:
         data = stream.read(MAX_BYTES + 1)
     if not data.strip():
         sys.exit("the file is empty")
-    soup = BeautifulSoup(data[:MAX_BYTES], "html.parser")
+    soup = BeautifulSoup(data[:MAX_BYTES], "lxml")
     title = soup.title.get_text(" ", strip=True) if soup.title else ""
     for element in soup(["script", "style", "noscript", "template", "svg", "head"]):
         element.decompose()

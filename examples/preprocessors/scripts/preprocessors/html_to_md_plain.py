@@ -33,6 +33,7 @@ class Markdown(HTMLParser):
         self.quotes = 0
         self.pre = 0
         self.table = None  # rows of the open table
+        self.in_cell = False
         self.marker = ""
 
     def handle_starttag(self, tag, attributes):
@@ -70,9 +71,11 @@ class Markdown(HTMLParser):
             self.flush()
             self.table = []
         elif tag == "tr" and self.table is not None:
+            self.end_cell()
             self.table.append([])
-            self.text = ""
         elif tag in ("td", "th") and self.table is not None:
+            self.end_cell()
+            self.in_cell = True
             self.text = ""
         elif tag in BLOCKS:
             self.flush()
@@ -101,11 +104,8 @@ class Markdown(HTMLParser):
                 self.text = f"{self.text[:start]}[{label.strip()}]({target})"
         elif tag in EMPHASIS and not self.pre:
             self.text += EMPHASIS[tag]
-        elif tag in ("td", "th") and self.table is not None:
-            if not self.table:
-                self.table.append([])
-            self.table[-1].append(squeezed(self.text).replace("|", "\\|"))
-            self.text = ""
+        elif tag in ("td", "th", "tr") and self.table is not None:
+            self.end_cell()
         elif tag == "table" and self.table is not None:
             self.finish_table()
 
@@ -151,7 +151,17 @@ class Markdown(HTMLParser):
         if text.strip():
             self.add(f"```\n{text}\n```")
 
+    def end_cell(self):
+        """Keep the open cell; its end tag is optional in HTML."""
+        if self.in_cell:
+            if not self.table:
+                self.table.append([])
+            self.table[-1].append(squeezed(self.text).replace("|", "\\|").replace("\n", " "))
+        self.in_cell = False
+        self.text = ""
+
     def finish_table(self):
+        self.end_cell()
         rows = [row for row in self.table if row]
         self.table = None
         self.text = ""

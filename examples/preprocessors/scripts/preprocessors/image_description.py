@@ -12,6 +12,16 @@ from PIL import ExifTags, Image, UnidentifiedImageError
 
 MAX_PIXELS = 50_000_000  # larger ones are described without a look at their pixels
 MAX_VALUE_CHARS = 200
+SHOWN_TAGS = {
+    "Artist",
+    "Copyright",
+    "DateTime",
+    "ImageDescription",
+    "Make",
+    "Model",
+    "Orientation",
+    "Software",
+}
 
 
 def main():
@@ -37,14 +47,14 @@ def described(image):
     frames = getattr(image, "n_frames", 1)
     if frames > 1:
         lines.append(f"frames: {frames}")
-    if "dpi" in image.info:
+    if image.info.get("dpi", (0, 0))[0] > 1:
         lines.append("resolution: {:.0f} x {:.0f} dpi".format(*image.info["dpi"]))
     for key, value in sorted(image.info.items(), key=lambda item: str(item[0])):
         if isinstance(value, str) and value.strip():
             lines.append(f"{key}: {clipped(value)}")
     for tag, value in image.getexif().items():
         name = ExifTags.TAGS.get(tag, f"tag {tag}")
-        if isinstance(value, str | int | float) or hasattr(value, "numerator"):
+        if name in SHOWN_TAGS:
             lines.append(f"EXIF {name}: {clipped(str(value))}")
     if width * height > MAX_PIXELS:
         lines.append("pixels: not examined, too many")

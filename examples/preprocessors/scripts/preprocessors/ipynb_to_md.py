@@ -24,6 +24,8 @@ def main():
         sys.exit(f"the notebook is larger than {MAX_BYTES} bytes")
     try:
         notebook = json.loads(data)
+        if not isinstance(notebook, dict):
+            raise ValueError("no notebook object")
         cells = notebook.get("cells")
         if cells is None:  # format 3
             cells = [cell for sheet in notebook["worksheets"] for cell in sheet["cells"]]

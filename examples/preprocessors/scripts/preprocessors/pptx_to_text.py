@@ -30,7 +30,7 @@ def main():
         slides = list(Presentation(str(path)).slides)
         parts = [slide_text(number, slide) for number, slide in enumerate(slides[:MAX_SLIDES], 1)]
     except (zipfile.BadZipFile, PackageNotFoundError, KeyError, ValueError, OSError, SyntaxError) as error:
-        sys.exit(f"not a readable .pptx file: {error}")
+        sys.exit(f"not a readable .pptx file: {str(error).replace(str(path), path.name)}")
     sys.stdout.write("\n\n".join(parts) + "\n")
     if len(slides) > MAX_SLIDES:
         sys.stdout.write(f"\n(cut: {len(slides) - MAX_SLIDES} more slides)\n")

@@ -33,7 +33,7 @@ def main():
         values = load_workbook(path, data_only=True)
         formulas = load_workbook(path)
     except (zipfile.BadZipFile, KeyError, ValueError, TypeError, EOFError, SyntaxError, OSError) as error:
-        sys.exit(f"not a readable .xlsx file: {error}")
+        sys.exit(f"not a readable .xlsx file: {error.args[0] if error.args else error}")
     sys.stdout.write("\n".join(sheet(ws, formulas[ws.title]) for ws in values.worksheets))
 
 

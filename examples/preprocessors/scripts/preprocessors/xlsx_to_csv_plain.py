@@ -43,7 +43,7 @@ def main():
         with zipfile.ZipFile(path) as archive:
             sys.stdout.write("\n".join(workbook(archive)))
     except (zipfile.BadZipFile, ElementTree.ParseError, KeyError, EOFError, zipfile.zlib.error) as error:
-        sys.exit(f"not a readable .xlsx file: {error}")
+        sys.exit(f"not a readable .xlsx file: {error.args[0] if error.args else error}")
     except Problem as problem:
         sys.exit(str(problem))
 

@@ -1,0 +1,76 @@
+"""Every converter on files of several producers. ``python -m tests.converters.test_converters`` writes what is
+expected anew; read the difference before it is committed."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agentv_sandbox.models.converters import BUILTINS
+from agentv_sandbox.preprocess.runner import builtin_argv
+
+HERE = Path(__file__).parent
+FOLDERS = {"xlsx-plain": "xlsx", "html-plain": "html"}
+CASES = [
+    (name, sample)
+    for name in BUILTINS
+    for sample in sorted((HERE / "samples" / FOLDERS.get(name, name)).iterdir())
+]
+
+
+def converted(name: str, sample: Path) -> str:
+    """Standard output, or the exit code and standard error, as a preprocessor's run gives them."""
+    request = {"path": str(sample), "original_path": sample.name, "media_type": "x"}
+    done = subprocess.run(
+        [sys.executable, *builtin_argv(name)[1:]],
+        input=json.dumps(request).encode(),
+        capture_output=True,
+        timeout=60,
+        check=False,
+        env={"LANG": "C.UTF-8", "TZ": "UTC"},
+    )
+    if done.returncode == 0:
+        return done.stdout.decode()
+    return f"exit {done.returncode}: {done.stderr.decode()}"
+
+
+def expected_file(name: str, sample: Path) -> Path:
+    return HERE / "expected" / name / f"{sample.name}.txt"
+
+
+@pytest.mark.parametrize(("name", "sample"), CASES, ids=[f"{n}-{s.name}" for n, s in CASES])
+def test_sample(name: str, sample: Path) -> None:
+    assert converted(name, sample) == expected_file(name, sample).read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", BUILTINS)
+def test_at_least_five_producers_and_the_bad_files_end_as_short_notes(name: str) -> None:
+    texts = [expected_file(n, s).read_text("utf-8") for n, s in CASES if n == name]
+    assert sum(not text.startswith("exit ") for text in texts) >= 5
+    failures = [text for text in texts if text.startswith("exit ")]
+    assert len(failures) >= (1 if name.startswith("html") else 2)
+    assert all(text.startswith("exit 1: ") and text.count("\n") == 1 and len(text) < 300 for text in failures)
+    assert "exit 1: the file is empty\n" in failures
+
+
+COMMENTS = re.compile(r"\nComments:\n(- .*\n)+")
+
+
+def test_the_dependency_free_workbook_converter_agrees_with_the_other() -> None:
+    """In everything but comments, which it does not read, and the words about broken files."""
+    for sample in sorted((HERE / "samples" / "xlsx").iterdir()):
+        full, plain = (expected_file(name, sample).read_text("utf-8") for name in ("xlsx", "xlsx-plain"))
+        if not full.startswith("exit "):
+            assert COMMENTS.sub("", full) == plain
+
+
+if __name__ == "__main__":
+    for builtin, path in CASES:
+        target = expected_file(builtin, path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(converted(builtin, path), "utf-8")
