@@ -149,7 +149,8 @@ class Progress:
             return Group(*lines, self._spinner)
 
     def _counts_line(self, now: float) -> Text:
-        text = Text(f"{sum(self._counts.values())}/{self._total or '?'} tests")
+        done = sum(self._counts.values())
+        text = Text(f"{done}/{self._total} tests" if self._total else "preparing")
         for status, count in self._counts.items():
             if count:
                 text.append(f"  {count} {WORD[status]}", style=STYLE[status])

@@ -59,7 +59,9 @@ def reasons(result: CaseResult) -> list[str]:
     for grader in worst_first:
         found += [f"{grader.name}: {line}" for line in _grader_reasons(grader)]
     if not found:
-        found.append(f"score {result.score:.2f} is below the threshold {result.threshold:.2f}")
+        low = [f"{g.name} {g.score:.2f}" for g in worst_first if g.score < result.threshold]
+        short = f"score {result.score:.2f} is below the threshold {result.threshold:.2f}"
+        found.append(f"{short}: {', '.join(low)}" if low else short)
     shown = [_one_line(reason) for reason in found[:MAX_REASONS]]
     if len(found) > MAX_REASONS:
         shown.append(f"… and {len(found) - MAX_REASONS} more")

@@ -89,6 +89,7 @@ def test_a_grader_below_the_tests_threshold_is_named_though_its_own_verdict_is_p
         score=0.0, threshold=1.0, status="quality_failure", scores=(make_grader("gate", 0.9),)
     )
     assert "0/1  gate 0.90" in printed([result])
+    assert reasons(result) == ["score 0.00 is below the threshold 1.00: gate 0.90"]
     assert "1 test, " in printed([result])
 
 
