@@ -121,9 +121,9 @@ def _check_selection(
     for suite in loaded.suites if grader else ():
         target = suite.targets.get(grader or "")
         if target is None:
-            known = ", ".join(sorted(suite.targets)) or "none"
+            names = ", ".join(sorted(suite.targets)) or "none"
             raise InputError(
-                [Problem(path=suite.path, message=f"--grader-target {grader} is none of: {known}")]
+                [Problem(path=suite.path, message=f"--grader-target {grader} is none of: {names}")]
             )
         key = target.settings.get("api_key_env")
         if isinstance(key, str) and not loaded.environments[suite.path].get(key):

@@ -31,12 +31,16 @@ def test_output_without_a_final_newline_is_complete_every_time(sandbox: Sandbox)
 
 @pytest.mark.parametrize("code", [0, 1, 7, 124, 137, 143, 255])
 def test_an_exit_code_is_what_the_program_chose_and_nothing_more(sandbox: Sandbox, code: int) -> None:
-    result = sandbox.run(Role.AGENT, ["sh", "-c", f"echo out; echo err >&2; exit {code}"], image=sandbox.tool_image)
+    result = sandbox.run(
+        Role.AGENT, ["sh", "-c", f"echo out; echo err >&2; exit {code}"], image=sandbox.tool_image
+    )
     assert (result.outcome, result.exit_code) == ("exited", code)
     assert (result.stdout, result.stderr) == (b"out\n", b"err\n")
 
 
-def test_timeout_ends_the_whole_tree_and_keeps_what_was_printed(sandbox: Sandbox, engine: DockerEngine) -> None:
+def test_timeout_ends_the_whole_tree_and_keeps_what_was_printed(
+    sandbox: Sandbox, engine: DockerEngine
+) -> None:
     started = time.monotonic()
     result = sandbox.run(
         Role.AGENT,
@@ -52,14 +56,19 @@ def test_timeout_ends_the_whole_tree_and_keeps_what_was_printed(sandbox: Sandbox
 
 def test_a_program_that_closes_its_output_is_still_timed(sandbox: Sandbox) -> None:
     result = sandbox.run(
-        Role.AGENT, ["sh", "-c", "exec >&- 2>&-; sleep 600"], image=sandbox.tool_image, limits=Limits(timeout_s=1.5)
+        Role.AGENT,
+        ["sh", "-c", "exec >&- 2>&-; sleep 600"],
+        image=sandbox.tool_image,
+        limits=Limits(timeout_s=1.5),
     )
     assert result.outcome == "timeout"
 
 
 def test_memory_and_output_bounds_are_told_apart(sandbox: Sandbox) -> None:
     limits = Limits(timeout_s=30, memory_bytes=64 << 20, flood_bytes=20 << 20, stdout_bytes=1000)
-    eater = sandbox.run(Role.AGENT, ["python3", "-c", "b'x' * (200 << 20)"], image=sandbox.tool_image, limits=limits)
+    eater = sandbox.run(
+        Role.AGENT, ["python3", "-c", "b'x' * (200 << 20)"], image=sandbox.tool_image, limits=limits
+    )
     assert eater.outcome == "oom"
     chatter = sandbox.run(Role.AGENT, ["yes", "line"], image=sandbox.tool_image, limits=limits)
     assert chatter.outcome == "flood"
@@ -68,7 +77,9 @@ def test_memory_and_output_bounds_are_told_apart(sandbox: Sandbox) -> None:
 
 
 def test_a_killed_child_is_told_though_the_program_says_that_all_is_well(sandbox: Sandbox) -> None:
-    script = "import subprocess,sys; subprocess.run([sys.executable,'-c','b\"x\" * (200 << 20)']); sys.exit(0)"
+    script = (
+        "import subprocess,sys; subprocess.run([sys.executable,'-c','b\"x\" * (200 << 20)']); sys.exit(0)"
+    )
     result = sandbox.run(
         Role.AGENT, ["python3", "-c", script], image=sandbox.tool_image, limits=Limits(memory_bytes=64 << 20)
     )

@@ -56,7 +56,12 @@ def test_frames_survive_any_cut(seed: int) -> None:
         got[stream] += data
 
     ended = pump(
-        right, stdin=b"", deadline=time.monotonic() + 20, flood_bytes=1 << 30, sink=sink, cancelled=lambda: False
+        right,
+        stdin=b"",
+        deadline=time.monotonic() + 20,
+        flood_bytes=1 << 30,
+        sink=sink,
+        cancelled=lambda: False,
     )
     sender.join()
     assert ended == "eof"
@@ -92,5 +97,8 @@ def test_flood_timeout_and_cancel_end_the_reading() -> None:
     left.sendall(frame(1, b"x" * 1000))
     far = time.monotonic() + 60
     assert pump(right, deadline=far, flood_bytes=500, cancelled=lambda: False, **options) == "flood"
-    assert pump(right, deadline=time.monotonic(), flood_bytes=500, cancelled=lambda: False, **options) == "timeout"
+    assert (
+        pump(right, deadline=time.monotonic(), flood_bytes=500, cancelled=lambda: False, **options)
+        == "timeout"
+    )
     assert pump(right, deadline=far, flood_bytes=500, cancelled=lambda: True, **options) == "cancelled"

@@ -36,7 +36,12 @@ def answers(text: str, files: Mapping[str, bytes] | None = None) -> Command:
 
 
 def case(name: str, **fields: object) -> EvalCase:
-    values: dict[str, object] = {"assertions": (SAYS_DONE,), "question": name, "prompt": f"do {name}", **fields}
+    values: dict[str, object] = {
+        "assertions": (SAYS_DONE,),
+        "question": name,
+        "prompt": f"do {name}",
+        **fields,
+    }
     return EvalCase(id=name, suite="s", category="c", **values)  # type: ignore[arg-type]
 
 
@@ -52,7 +57,11 @@ class Bench:
         self.order: list[str] = []
 
     def suite(self, cases: Sequence[EvalCase], **fields: object) -> Suite:
-        values: dict[str, object] = {"targets": {"agent": CLI}, "execution": Execution(target="agent"), **fields}
+        values: dict[str, object] = {
+            "targets": {"agent": CLI},
+            "execution": Execution(target="agent"),
+            **fields,
+        }
         return Suite(
             path=self.folder / "s.eval.yaml", project_root=self.folder, search_roots=(self.folder,), name="s",
             cases=tuple(cases), **values,  # type: ignore[arg-type]

@@ -33,7 +33,9 @@ def test_the_stages_in_order_and_nothing_left(bench: Bench) -> None:
     assert stages == ["case.started", "workspace", "agent", "collecting", "grading", "case.finished"]
     assert result.output is not None
     assert result.output.answer == "done"
-    assert "+++ b/out/a.txt\n@@ -0,0 +1 @@\n+one" in (result.output.changes.diff if result.output.changes else "")
+    assert "+++ b/out/a.txt\n@@ -0,0 +1 @@\n+one" in (
+        result.output.changes.diff if result.output.changes else ""
+    )
     assert bench.left() == []
 
 
@@ -45,7 +47,10 @@ def test_an_agent_sees_its_workspace_its_inputs_and_the_files_that_its_command_n
     def agent(run: FakeRun) -> ExecResult:
         for mount in run.spec.mounts:
             root = run.mounts[mount.target]
-            seen[mount.target] = (mount.read_only, sorted(str(p.relative_to(root)) for p in root.rglob("*.*")))
+            seen[mount.target] = (
+                mount.read_only,
+                sorted(str(p.relative_to(root)) for p in root.rglob("*.*")),
+            )
         seen["argv"] = run.spec.argv
         seen["prompt"] = run.path("/input/prompt.md").read_text()
         return answers("done")(run)
@@ -53,7 +58,9 @@ def test_an_agent_sees_its_workspace_its_inputs_and_the_files_that_its_command_n
     for name in ("agents/a.py", "agents/secret.py", "graders/g.py", "data/in.csv", "tpl/start.txt"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(name)
-    target = replace(CLI, settings={"command": "python3 agents/a.py {FILES} {OUTPUT_FILE}"}, base_dir=tmp_path)
+    target = replace(
+        CLI, settings={"command": "python3 agents/a.py {FILES} {OUTPUT_FILE}"}, base_dir=tmp_path
+    )
     one = case(
         "t", input_files=(tmp_path / "data/in.csv",), workspace=Workspace(template=tmp_path / "tpl"),
         prompt=f'<file: path="{tmp_path}/data/in.csv">\n\nread it',
@@ -85,7 +92,9 @@ def test_an_agent_that_fails_is_an_execution_error_with_its_log(
     bench: Bench, result: ExecResult, message: str
 ) -> None:
     bench.engine.commands = {
-        "agent": lambda run: replace(result, stdout=b"log line") if "bad" in str(run.spec.env) else answers("done")(run)
+        "agent": lambda run: (
+            replace(result, stdout=b"log line") if "bad" in str(run.spec.env) else answers("done")(run)
+        )
     }
     results = bench.run(bench.suite([case("bad"), case("good")]))
     bad = results["bad"]

@@ -124,7 +124,10 @@ def test_selection_of_tests_and_targets(bench: Bench) -> None:
     suite = bench.suite(
         [case("a1"), case("a2", targets=("other",)), case("b1")], targets={"agent": CLI, "other": other}
     )
-    pairs = [(j.case.id, j.target.name) for j in jobs_of(suite, RunOptions(targets=("agent", "other"), test_ids=("a*",)))]
+    pairs = [
+        (j.case.id, j.target.name)
+        for j in jobs_of(suite, RunOptions(targets=("agent", "other"), test_ids=("a*",)))
+    ]
     assert pairs == [("a1", "agent"), ("a1", "other"), ("a2", "other")]
     with pytest.raises(InputError, match="known targets: agent, other"):
         select_targets(suite, ["nope"])

@@ -1,0 +1,74 @@
+"""The command itself, run as a user runs it, against a real engine."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentv_sandbox.engines import LABEL_RUN
+from agentv_sandbox.engines.docker import DockerEngine
+
+COMMAND = [sys.executable, "-m", "agentv_sandbox"]
+
+
+@dataclass(frozen=True)
+class Done:
+    code: int
+    stdout: str
+    stderr: str
+    folder: Path
+
+    @property
+    def rows(self) -> dict[str, dict[str, Any]]:
+        lines = (self.folder / "index.jsonl").read_text().splitlines()
+        return {row["test_id"]: row for row in map(json.loads, lines)}
+
+
+@dataclass(frozen=True)
+class Project:
+    """A folder with suites, and the command."""
+
+    folder: Path
+
+    def write(self, files: Mapping[str, str]) -> None:
+        for name, text in files.items():
+            path = self.folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+
+    @property
+    def output(self) -> Path:
+        return self.folder / "out"
+
+    def argv(self, *args: str) -> list[str]:
+        return [*COMMAND, *args]
+
+    def env(self, **more: str) -> dict[str, str]:
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("OPENAI_", "AGENTV_"))}
+        return {**kept, **more}
+
+    def run(self, *args: str, env: Mapping[str, str] | None = None) -> Done:
+        done = subprocess.run(
+            self.argv("run", *args, "-o", str(self.output)), cwd=self.folder, env=self.env(**(env or {})),
+            capture_output=True, text=True, timeout=300, check=False,
+        )  # fmt: skip
+        return Done(done.returncode, done.stdout, done.stderr, self.output)
+
+
+@pytest.fixture
+def project(tmp_path: Path, tool_image: str) -> Project:
+    return Project(tmp_path)
+
+
+@pytest.fixture
+def engine_objects(engine: DockerEngine) -> Callable[[], Sequence[str]]:
+    """Names of all that any run of ours has in the engine."""
+    return lambda: sorted(f"{obj.kind} {obj.name}" for obj in engine.owned({LABEL_RUN: None}))
