@@ -1,0 +1,213 @@
+"""targets.yaml: discovery, fields, delegation, secrets, what is an error and what only a warning."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from agentv_sandbox.models.suite import LimitOverrides, NetworkPolicy, Suite
+
+from .conftest import Project
+
+SUITE = "{head}\ntests:\n  - {{id: a, input: x, criteria: y}}\n"
+
+
+def load(project: Project, targets: str, head: str = "", **options: Any) -> Suite:
+    project.write("targets.yaml", targets)
+    return project.suite(SUITE.format(head=head), **options)
+
+
+def problems(project: Project, targets: str, head: str = "", chosen: Sequence[str] = ()) -> list[str]:
+    project.write("targets.yaml", targets)
+    project.write("suite.eval.yaml", SUITE.format(head=head))
+    return [f"{'warning ' if p.warning else ''}{p}" for p in project.load(targets=chosen).problems]
+
+
+def test_the_first_file_upwards_wins_whole(project: Project) -> None:
+    project.write("targets.yaml", "targets: [{name: far, provider: mock}]\n")
+    near = project.write("evals/.agentv/targets.yml", "targets: [{name: near, provider: mock}]\n")
+    suite = project.suite(SUITE.format(head=""), "evals/deep/suite.eval.yaml")
+    assert (suite.targets_path, list(suite.targets)) == (near, ["near"])
+
+
+def test_an_explicit_file_wins_over_discovery(project: Project, tmp_path: Any) -> None:
+    other = tmp_path / "mine.yaml"
+    other.write_text("targets: [{name: mine, provider: mock}]\n")
+    suite = load(project, "targets: [{name: far, provider: mock}]\n", targets_file=other)
+    assert list(suite.targets) == ["mine"]
+
+
+FULL = """
+targets:
+  - name: default
+    provider: cli
+    command: python3 agent.py {PROMPT_FILE} {OUTPUT_FILE}
+    cwd: ${{ FOLDER }}
+    attachments_format: "@{path}"
+    timeout_seconds: 20
+    healthcheck: {command: "${{ FOLDER }}", timeout_seconds: 2}
+    judge_target: grader
+    fallback_targets: [spare]
+    workers: 2
+    env: [LANG]
+    secrets: {KEY: {host: api.example.com}}
+    files: ["agent.py", "lib/*.py"]
+    network: {allow: [API.example.com, "*.example.org:8443"]}
+    limits:
+      {memory: 512m, cpus: 1.5, pids: 64, timeout_seconds: 9, workspace_size: 1g, workspace_files: 10, output_size: 2m}
+    hooks: {before_each: {command: [echo, hi], timeout_ms: 500}}
+  - {name: grader, provider: openai, base_url: "http://127.0.0.1:1/v1", api_key: "${{ GRADER_KEY }}", model: m}
+  - {name: spare, use_target: other}
+  - {name: other, provider: claude, model: x, max_retries: 3}
+"""
+
+
+def test_every_field(project: Project) -> None:
+    suite = load(project, FULL, environ={"FOLDER": "work", "GRADER_KEY": "secret-value"})
+    target = suite.targets["default"]
+    assert target.settings == {
+        "command": "python3 agent.py {PROMPT_FILE} {OUTPUT_FILE}",
+        "cwd": "work",
+        "files_format": "@{path}",
+        "timeout_seconds": 20,
+        "healthcheck": {"command": "work", "timeout_seconds": 2},
+    }
+    assert (target.provider, target.grader_target, target.fallback_targets) == ("cli", "grader", ("spare",))
+    assert (target.workers, target.env, target.files) == (2, ("LANG",), ("agent.py", "lib/*.py"))
+    assert target.secrets == {"KEY": {"host": "api.example.com"}}
+    assert target.network == NetworkPolicy(allow=("api.example.com:443", "*.example.org:8443"))
+    assert target.limits == LimitOverrides(
+        memory_bytes=512 << 20,
+        cpus=1.5,
+        pids=64,
+        timeout_s=9,
+        workspace_bytes=1 << 30,
+        workspace_inodes=10,
+        output_bytes=2 << 20,
+    )
+    assert target.hooks["before_each"].command == ("echo", "hi")
+    assert target.hooks["before_each"].timeout_s == 0.5
+    assert target.base_dir == project.root
+
+
+def test_secrets_stay_names(project: Project) -> None:
+    suite = load(project, FULL, environ={"FOLDER": "work", "GRADER_KEY": "secret-value"})
+    assert suite.targets["grader"].settings["api_key_env"] == "GRADER_KEY"
+    assert "secret-value" not in repr(suite)
+
+
+def test_delegation_keeps_the_name_and_takes_the_rest(project: Project) -> None:
+    suite = load(project, FULL, environ={"FOLDER": "work", "GRADER_KEY": "k"})
+    spare = suite.targets["spare"]
+    assert (spare.name, spare.provider, spare.settings) == (
+        "spare",
+        "claude-cli",
+        {"model": "x", "max_retries": 3},
+    )
+
+
+def test_delegation_through_the_environment(project: Project) -> None:
+    text = "targets:\n  - {name: default, use_target: '${{ WHICH }}'}\n  - {name: real, provider: mock, response: hi}\n"
+    assert load(project, text, environ={"WHICH": "real"}).targets["default"].provider == "mock"
+
+
+@pytest.mark.parametrize(
+    ("written", "kind"),
+    [("azure-openai", "azure"), ("google", "gemini"), ("codex-cli", "codex"), ("copilot", "copilot-cli"),
+     ("Claude-Code", "claude-cli"), ("pi", "pi-coding-agent"), ("replay", "replay"), ("MOCK", "mock")],
+)  # fmt: skip
+def test_provider_names(project: Project, written: str, kind: str) -> None:
+    suite = load(project, f"targets: [{{name: default, provider: {written}}}]\n")
+    assert suite.targets["default"].provider == kind
+
+
+def test_a_provider_of_the_project_is_a_command_line(project: Project) -> None:
+    script = project.write(".agentv/providers/mine.ts")
+    suite = load(project, "targets: [{name: default, provider: mine}]\n")
+    assert suite.targets["default"].provider == "cli"
+    assert suite.targets["default"].settings["command"] == f"bun run {script} {{PROMPT}}"
+
+
+def test_targets_of_the_eval_file_itself(project: Project) -> None:
+    head = (
+        "execution:\n  targets:\n    - real\n    - {name: alias, use_target: real}\n"
+        "    - {name: own, provider: mock, response: mine}\n"
+    )
+    suite = load(project, "targets: [{name: real, provider: mock, response: hi}]\n", head)
+    assert suite.execution.targets == ("real", "alias", "own")
+    assert {n: t.settings["response"] for n, t in suite.targets.items()} == {
+        "real": "hi",
+        "alias": "hi",
+        "own": "mine",
+    }
+
+
+BAD = [
+    ("{name: default, provider: cli}", "command: is required"),
+    ("{name: default, provider: cli, command: 'x {PROMPTS}'}", "did you mean {PROMPT}?"),
+    (
+        "{name: default, provider: cli, command: x, timeout_seconds: 0}",
+        "must be a number of seconds more than 0",
+    ),
+    ("{name: default, provider: clj}", "unknown provider 'clj'"),
+    ("{name: default}", "provider: is required"),
+    ("{provider: mock}", "name: is required"),
+    ("{name: default, provider: mock, api_key: abc}", "a secret does not belong into a file"),
+    ("{name: default, provider: mock, github_token: abc}", "a secret does not belong into a file"),
+    ("{name: default, provider: mock, api_key: '${{ NOPE }}'}", "the environment variable NOPE is not set"),
+    ("{name: default, provider: mock, model: '${{ NOPE }}'}", "the environment variable NOPE is not set"),
+    ("{name: default, provider: mock, timeoutSeconds: 5}", "write timeout_seconds"),
+    ("{name: default, provider: cli, command: x, timeout_second: 5}", "did you mean 'timeout_seconds'?"),
+    ("{name: default, use_target: default}", "delegates in a circle"),
+    ("{name: default, use_target: nobody}", "no target is named 'nobody'"),
+    ("{name: default, provider: mock, grader_target: nobody}", "no target is named 'nobody'"),
+    ("{name: default, provider: mock, fallback_targets: [nobody]}", "no target is named 'nobody'"),
+    ("{name: default, provider: mock, env: ['A=B']}", "'A=B' is not the name of an environment variable"),
+    ("{name: default, provider: mock, limits: {memory: 0}}", "must be more than 0"),
+    ("{name: default, provider: mock, limits: {pids: -1}}", "must be more than 0"),
+    ("{name: default, provider: mock, limits: {memory: lots}}", "must be a size such as 512m"),
+    ("{name: default, provider: mock, network: {allow: ['http://x/']}}", "must be host or host:port"),
+    ("7", "must be a mapping with a name, found 7"),
+]
+
+
+@pytest.mark.parametrize(("entry", "expected"), BAD, ids=[row[1][:40] for row in BAD])
+def test_what_is_refused_in_a_target_that_is_used(project: Project, entry: str, expected: str) -> None:
+    found = problems(project, f"targets:\n  - {entry}\n")
+    assert len(found) == 1, found
+    assert expected in found[0] and f"{project.root}/targets.yaml:2:" in found[0]
+    assert not found[0].startswith("warning")
+
+
+def test_mistakes_in_a_target_that_nobody_uses_are_warnings(project: Project) -> None:
+    text = "targets:\n  - {name: default, provider: mock}\n  - {name: spare, provider: opnai}\n"
+    (found,) = problems(project, text)
+    assert found.startswith("warning") and "did you mean 'openai'?" in found
+    (found,) = problems(project, text, chosen=["spare"])
+    assert not found.startswith("warning")
+
+
+def test_keys_of_targets_that_nobody_uses_are_not_looked_at(project: Project) -> None:
+    text = "targets:\n  - {name: default, provider: mock}\n  - {name: spare, provider: mock, api_key: '${{ NOPE }}'}\n"
+    assert problems(project, text) == []
+    (found,) = problems(project, text, chosen=["spare"])
+    assert "the environment variable NOPE is not set" in found and not found.startswith("warning")
+
+
+def test_two_targets_of_one_name(project: Project) -> None:
+    found = problems(project, "targets:\n  - {name: a, provider: mock}\n  - {name: a, provider: mock}\n")
+    assert len(found) == 1 and "a second target is named 'a'" in found[0]
+
+
+def test_a_named_target_must_exist_and_a_default_need_not(project: Project) -> None:
+    project.write("suite.eval.yaml", SUITE.format(head=""))
+    assert project.load().problems == ()
+    assert "there is no targets.yaml" in problems(project, "targets: []\n", "target: gone")[0]
+    assert "no target is named 'gone'" in problems(project, "targets: []\n", chosen=["gone"])[0]
+
+
+def test_a_target_on_the_command_line_replaces_the_suites_own(project: Project) -> None:
+    found = problems(project, "targets: [{name: real, provider: mock}]\n", "target: gone", chosen=["real"])
+    assert found == []
