@@ -89,7 +89,7 @@ def render(run: Run) -> str:
     cases = [_case(run, row, number, limit) for number, row in enumerate(run.rows, 1)]
     return environment.get_template("page.html.j2").render(
         name=run.path.name,
-        run=run.json("run.json") or {},
+        made_of=run.text("run.json", SECTION_CHARS[1]),
         problems=run.problems,
         cases=cases,
         counts={word: sum(1 for case in cases if case.verdict == word) for word in WORDS.values()},
@@ -109,6 +109,7 @@ def _mean(rows: Sequence[Row]) -> float:
 def _case(run: Run, row: Row, number: int, limit: int) -> CaseView:
     manifest = run.json(row.get("manifest_path")) or {}
     grading = run.json(row.get("grading_path")) or {}
+    diff = run.text(row.get("diff_path"), limit).rstrip("\n")
     return CaseView(
         anchor=f"test-{number}",
         row=row,
@@ -116,7 +117,7 @@ def _case(run: Run, row: Row, number: int, limit: int) -> CaseView:
         seconds=seconds(row),
         input=run.text(row.get("input_path"), limit),
         answer=run.text(row.get("answer_path"), limit),
-        diff=[(_line_class(line), line) for line in run.text(row.get("diff_path"), limit).split("\n")],
+        diff=[(_line_class(line), line) for line in diff.split("\n") if diff],
         files=list(_files(run, manifest, limit)),
         skipped=run.json(row.get("skipped_path")) or [],
         prompts=list(_prompts(run, row, limit)),
