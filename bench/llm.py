@@ -80,7 +80,7 @@ class Tools:
         self._llm = llm
         self._answer = answer
 
-    def candidate(self, spec: GraderSpec) -> Candidate:
+    def candidate(self, _spec: GraderSpec) -> Candidate:
         return Candidate(text=self._answer)
 
     def run(self, argv: Sequence[str], **_fields: Any) -> ExecResult:
@@ -89,7 +89,7 @@ class Tools:
     def container_path(self, path: Path) -> str:
         return str(path)
 
-    def file_path(self, file: OutputFile) -> str | None:
+    def file_path(self, _file: OutputFile) -> str | None:
         return None
 
     def llm(self, target: Target, request: LlmRequest) -> LlmReply:
