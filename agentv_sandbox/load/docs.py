@@ -104,7 +104,7 @@ def _report(errors: list[ErrorDetails], root: Node, problems: Problems) -> set[P
     places: dict[Place, tuple[Node, list[ErrorDetails]]] = {}
     inner: set[int] = set()
     for error in errors:
-        node, key = _place(root, error["loc"])
+        node, key = _place(root, error["loc"], missing=error["type"] == "missing")
         inner.add(id(node))
         places.setdefault((id(node), key), (node, []))[1].append(error)
     for (_, key), (node, found) in places.items():
@@ -129,7 +129,7 @@ def _explain(errors: list[ErrorDetails], value: Any) -> tuple[str, str]:
     return f"must be {' or '.join(kinds)}, found {show(value)}", hint
 
 
-def _place(root: Node, loc: tuple[str | int, ...]) -> tuple[Node, str | int | None]:
+def _place(root: Node, loc: tuple[str | int, ...], *, missing: bool) -> tuple[Node, str | int | None]:
     """The deepest container of ``loc`` and the key in it; names of union members are skipped over."""
     parent: Node = root
     key: str | int | None = None
@@ -141,8 +141,9 @@ def _place(root: Node, loc: tuple[str | int, ...]) -> tuple[Node, str | int | No
             written = _written(current, part)
             if written is not None:
                 parent, key = current, written
-            elif part == loc[-1] and not part.endswith("]"):
-                return current, part
+    if missing:
+        current = _value(parent, key)
+        return (current if isinstance(current, Map) else parent), loc[-1]
     return parent, key
 
 

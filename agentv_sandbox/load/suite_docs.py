@@ -41,6 +41,12 @@ def _one_or_many(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
+def _not_empty(value: Seq) -> Seq:
+    if not value:
+        raise ValueError("must not be empty")
+    return value
+
+
 def _relative_glob(value: str) -> str:
     if value.startswith(("/", "\\")) or ".." in value.replace("\\", "/").split("/"):
         raise ValueError(
@@ -69,6 +75,7 @@ Globs = Annotated[list[Glob] | Glob, AfterValidator(_one_or_many)]
 Names = Annotated[list[Text] | Text, AfterValidator(_one_or_many)]
 Items = Annotated[
     InstanceOf[Seq],
+    AfterValidator(_not_empty),
     WithJsonSchema({"type": "array", "minItems": 1, "items": {"x-ref": "TestItem"}}),
 ]
 Seconds = Annotated[float, Field(gt=0)]

@@ -72,18 +72,19 @@ Node = Map | Seq
 
 
 def without(node: Node, places: Collection[tuple[int, str | int | None]]) -> Node:
-    """A copy of the tree without the entries at ``places``: pairs of a container's ``id`` and a key."""
+    """A copy of the tree without the entries at ``places``: pairs of a container's ``id`` and a key. A list
+    that loses all its items goes too."""
+
+    def kept(value: Any) -> Any:
+        return without(value, places) if isinstance(value, Map | Seq) else value
+
     if isinstance(node, Map):
-        return node.copy_with(
-            (key, without(value, places) if isinstance(value, Map | Seq) else value)
-            for key, value in node.items()
-            if (id(node), key) not in places
-        )
+        entries = ((k, v, kept(v)) for k, v in node.items() if (id(node), k) not in places)
+        return node.copy_with((k, new) for k, old, new in entries if new != [] or old == [])
     new = Seq(node.path, node.mark, node.where)
     for i, value in enumerate(node):
         if (id(node), i) not in places:
-            kept = without(value, places) if isinstance(value, Map | Seq) else value
-            new.put(kept, node.items_at[i] if i < len(node.items_at) else node.mark)
+            new.put(kept(value), node.items_at[i] if i < len(node.items_at) else node.mark)
     return new
 
 
