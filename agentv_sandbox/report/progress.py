@@ -55,7 +55,8 @@ class Progress:
     ) -> None:
         self._console = console
         self._sentence = sentence
-        self._hide = (redactor or Redactor()).text
+        self._redactor = redactor or Redactor()
+        self._hide = self._redactor.text
         self._mutex = threading.RLock()
         self._started = time.monotonic()
         self._total = 0
@@ -123,8 +124,8 @@ class Progress:
         score = "" if result.status == "execution_error" else f"  {result.score:.2f}"
         label = self._hide(case_label(result))
         text.append(f" [{done}/{self._total or '?'}] {label}{score}  {result.duration_ms / 1000:.1f} s")
-        for reason in reasons(result)[:1]:
-            text.append(f"  {self._hide(reason)}")
+        for reason in reasons(result, self._redactor)[:1]:
+            text.append(f"  {reason}")
         self._console.print(text, soft_wrap=True)
 
     def _line(self, text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterator, Sequence
 
@@ -18,6 +19,7 @@ MAX_REASON = 400
 MAX_REASONS = 3
 WORD = {"ok": "pass", "quality_failure": "FAIL", "execution_error": "ERROR"}
 STYLE = {"ok": "green", "quality_failure": "red", "execution_error": "bold yellow"}
+VERDICT_STYLE = {"PASS": "bold green", "FAIL": "bold red", "ERROR": "bold yellow"}
 
 EXIT_OK, EXIT_FAILED, EXIT_ERROR = 0, 1, 3
 
@@ -48,7 +50,7 @@ def verdict_line(results: Sequence[CaseResult], planned: int | None = None) -> s
     return f"RESULT: {word}  ({passed}/{len(results)} scored {goal}, mean: {_percent(mean)})"
 
 
-def reasons(result: CaseResult) -> list[str]:
+def reasons(result: CaseResult, redactor: Redactor) -> list[str]:
     """Why this test is not a pass, most telling first; empty for a pass. One line each, safe to print."""
     if result.status == "ok":
         return []
@@ -62,7 +64,7 @@ def reasons(result: CaseResult) -> list[str]:
         low = [f"{g.name} {g.score:.2f}" for g in worst_first if g.score < result.threshold]
         short = f"score {result.score:.2f} is below the threshold {result.threshold:.2f}"
         found.append(f"{short}: {', '.join(low)}" if low else short)
-    shown = [_one_line(reason) for reason in found[:MAX_REASONS]]
+    shown = [_one_line(redactor.text(reason)) for reason in found[:MAX_REASONS]]
     if len(found) > MAX_REASONS:
         shown.append(f"… and {len(found) - MAX_REASONS} more")
     return shown
@@ -96,20 +98,19 @@ def summary(
 
     ``folder``: where the results are; ``seconds``: wall time of the run.
     """
-    hide = (redactor or Redactor()).text
     if not results:
         console.print(Text("No tests were run."))
         return
     console.print(_table(results))
     for result in results:
-        lines = reasons(result)
+        lines = reasons(result, redactor or Redactor())
         if lines:
-            console.print(_reason_block(result, [hide(line) for line in lines]))
+            console.print(_reason_block(result, lines))
     console.print(Text(_totals(results, seconds)))
     if folder:
         console.print(Text(f"Results: {safe_name(folder)}"), soft_wrap=True)
-    style = {EXIT_OK: "bold green", EXIT_FAILED: "bold red", EXIT_ERROR: "bold yellow"}[exit_code(results)]
-    console.print(Text(verdict_line(results, planned), style=style), soft_wrap=True)
+    line = verdict_line(results, planned)
+    console.print(Text(line, style=VERDICT_STYLE[line.split()[1]]), soft_wrap=True)
 
 
 def case_label(result: CaseResult) -> str:
@@ -187,4 +188,4 @@ def _totals(results: Sequence[CaseResult], seconds: float) -> str:
 
 
 def _percent(fraction: float) -> str:
-    return f"{fraction * 100:.0f}%"
+    return f"{math.floor(fraction * 100 + 0.5)}%"  # halves go up, as in AgentV's line

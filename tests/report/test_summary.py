@@ -25,9 +25,9 @@ def printed(results: Sequence[CaseResult], *, width: int = 100, secrets: tuple[s
     ("results", "code", "line"),
     [
         ([PASS, PASS], 0, "RESULT: PASS  (2/2 scored >= 80%, mean: 100%)"),
-        ([PASS, FAIL], 1, "RESULT: FAIL  (1/2 scored >= 80%, mean: 62%)"),
+        ([PASS, FAIL], 1, "RESULT: FAIL  (1/2 scored >= 80%, mean: 63%)"),
         ([PASS, ERROR], 3, "RESULT: ERROR  (1/2 scored >= 80%, mean: 100%)"),
-        ([PASS, FAIL, ERROR], 3, "RESULT: ERROR  (1/3 scored >= 80%, mean: 62%)"),
+        ([PASS, FAIL, ERROR], 3, "RESULT: ERROR  (1/3 scored >= 80%, mean: 63%)"),
         ([ERROR], 3, "RESULT: ERROR  (all 1 test(s) had execution errors — no evaluation was performed)"),
         (
             [PASS, make_result("low", 0.5, threshold=0.4, status="ok")],
@@ -40,6 +40,11 @@ def test_exit_code_and_last_line_agree(results: list[CaseResult], code: int, lin
     assert exit_code(results) == code
     assert verdict_line(results) == line
     assert printed(results).rstrip().split("\n")[-1] == line
+
+
+def test_a_run_that_ended_early_has_no_verdict() -> None:
+    assert verdict_line([PASS], planned=3) == "RESULT: ERROR  (ended early: 1 of 3 tests were run)"
+    assert verdict_line([PASS], planned=1).startswith("RESULT: PASS")
 
 
 def test_no_results_is_not_a_failure_of_the_summary() -> None:
@@ -77,7 +82,7 @@ def test_reasons_are_the_failed_assertions_worst_grader_first() -> None:
             make_grader("silent", 0.3, assertions=()),
         ),
     )
-    assert reasons(result) == [
+    assert reasons(result, Redactor()) == [
         "crash: exited with code 2",
         "silent: score 0.30, verdict fail",
         "half: b",
@@ -89,13 +94,13 @@ def test_a_grader_below_the_tests_threshold_is_named_though_its_own_verdict_is_p
         score=0.0, threshold=1.0, status="quality_failure", scores=(make_grader("gate", 0.9),)
     )
     assert "0/1  gate 0.90" in printed([result])
-    assert reasons(result) == ["score 0.00 is below the threshold 1.00: gate 0.90"]
+    assert reasons(result, Redactor()) == ["score 0.00 is below the threshold 1.00: gate 0.90"]
     assert "1 test, " in printed([result])
 
 
 def test_many_reasons_are_counted_not_listed() -> None:
     result = make_result(score=0.0, scores=tuple(make_grader(f"g{n}", 0.0) for n in range(9)))
-    assert reasons(result)[-1] == "… and 6 more"
+    assert reasons(result, Redactor())[-1] == "… and 6 more"
 
 
 def test_markup_and_control_sequences_are_text() -> None:
@@ -109,3 +114,8 @@ def test_markup_and_control_sequences_are_text() -> None:
 def test_secrets_are_masked() -> None:
     text = printed([make_error("e", "cannot log in with hunter2-hunter2")], secrets=("hunter2-hunter2",))
     assert "hunter2" not in text and "[redacted]" in text
+
+
+def test_a_secret_at_the_cut_of_a_long_reason_leaves_no_half() -> None:
+    message = "x" * 390 + "hunter2-hunter2"
+    assert "hunter2" not in printed([make_error("e", message)], width=600, secrets=("hunter2-hunter2",))
