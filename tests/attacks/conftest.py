@@ -1,0 +1,105 @@
+"""One run of the attacks for the whole folder, a guard around it, and the figures at the end.
+
+Each attack has a naive twin here, which must succeed in a container without our controls: an attack that never
+works proves nothing. Where this machine's kernel stops the twin too, that is counted apart.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import docker
+import pytest
+
+from agentv_sandbox.engines.docker import DockerEngine
+from agentv_sandbox.sandbox import Sandbox
+from agentv_sandbox.selfcheck import Report, selfcheck
+
+TWINS: Counter[str] = Counter()
+"""``fires``, ``blocked by the kernel``: filled by the twins' tests."""
+FIGURES: list[str] = []
+
+SANDBOX_UIDS = range(200_000, 265_001)
+
+
+@pytest.fixture(scope="session")
+def naive() -> Iterator[docker.DockerClient]:
+    """The engine without us in between, for containers with the controls left out."""
+    client = docker.from_env()
+    yield client
+    client.close()
+
+
+@pytest.fixture(scope="session")
+def report(engine: DockerEngine, tool_image: str, host_guard: None) -> Report:
+    with Sandbox(engine, tool_image=tool_image) as box:
+        found = selfcheck(box, image=tool_image)
+    FIGURES.extend(found.lines())
+    return found
+
+
+@pytest.fixture(scope="session", autouse=True)
+def host_guard(tmp_path_factory: pytest.TempPathFactory, engine: DockerEngine) -> Iterator[None]:
+    """Canary files, environment, and whatever a sandbox user could have left: before and after everything."""
+    canaries = tmp_path_factory.mktemp("canaries")
+    for number in range(5):
+        (canaries / f"canary-{number}").write_bytes(os.urandom(64))
+    os.environ["AGENTV_CANARY"] = "unchanged"
+    folders = (canaries, Path("/etc"), Path("/usr/local/bin"), Path(__file__).parents[2] / "agentv_sandbox")
+    before = [_manifest(folder) for folder in folders]
+    environment = dict(os.environ)
+    yield
+    after = [_manifest(folder) for folder in folders]
+    for folder, old, new in zip(folders, before, after, strict=True):
+        foreign = [path for path in new if path not in old and _owner(path) in SANDBOX_UIDS]
+        assert not foreign, f"left in {folder}: {foreign}"
+    assert before[0] == after[0], "a canary changed"
+    assert {k: v for k, v in os.environ.items() if k != "PYTEST_CURRENT_TEST"} == {
+        k: v for k, v in environment.items() if k != "PYTEST_CURRENT_TEST"
+    }
+    _nobody_left()
+
+
+def _manifest(folder: Path) -> dict[Path, str]:
+    found = {}
+    for path in folder.rglob("*"):
+        if path.is_file() and not path.is_symlink():
+            try:
+                found[path] = hashlib.sha256(path.read_bytes()).hexdigest()
+            except OSError:
+                continue
+    return found
+
+
+def _owner(path: Path) -> int:
+    try:
+        return path.lstat().st_uid
+    except OSError:
+        return 0
+
+
+def _nobody_left() -> None:
+    """No process and no open port of a sandbox user, some of which end a moment after their container."""
+    for _ in range(20):
+        left = [pid for pid in Path("/proc").iterdir() if pid.name.isdigit() and _owner(pid) in SANDBOX_UIDS]
+        rows = [row.split() for row in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+        ports = [row[1] for row in rows if row[3] == "0A" and int(row[7]) in SANDBOX_UIDS]
+        if not left and not ports:
+            return
+        time.sleep(0.25)
+    raise AssertionError(f"left behind: processes {left}, ports {ports}")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if FIGURES:
+        terminalreporter.section("isolation")
+        for line in FIGURES:
+            terminalreporter.write_line(line)
+        terminalreporter.write_line(
+            "naive twins: " + ", ".join(f"{count} {what}" for what, count in TWINS.items())
+        )
