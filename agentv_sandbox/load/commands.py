@@ -7,6 +7,7 @@ from pathlib import Path
 
 from agentv_sandbox.load.references import Project, Reference
 from agentv_sandbox.load.tree import Map, Node, Problems, Seq
+from agentv_sandbox.models.converters import BUILTINS, PREFIX
 
 _SCRIPT = re.compile(r"[^\s'\"|;&<>(){}$`*?]+\.(?:[cm]?[jt]s|[jt]sx|py|sh|bash|rb|pl|php|lua|R|jl|awk|jq)\Z")
 _INLINE = frozenset({"-c", "-lc", "-e", "--eval", "-p", "--print", "-m", "eval"})
@@ -26,13 +27,17 @@ def resolve_command(
     """argv with its last element, and every element that looks like a script, as absolute paths of the
     project. A script that does not exist is a problem; an inline last element (``bash -c …``) stays."""
     at = _items(node, key)
+    if argv[0].startswith(PREFIX) and (len(argv) > 1 or argv[0].removeprefix(PREFIX) not in BUILTINS):
+        known = ", ".join(f"{PREFIX}{name}" for name in BUILTINS)
+        reason = "takes no arguments" if len(argv) > 1 else "does not exist"
+        problems.error(at, None, f"the shipped converter '{argv[0]}' {reason}", hint=f"one alone of: {known}")
     resolved = list(argv)
     for i, element in enumerate(argv):
         script = looks_like_script(argv, i)
         inline = i and argv[i - 1] in _INLINE
         if not script and (inline or i < len(argv) - 1 or ("/" not in element and "." not in element)):
             continue
-        if element.startswith(("-", "builtin:")) or len(element) > 1024 or "\n" in element:
+        if element.startswith(("-", PREFIX)) or len(element) > 1024 or "\n" in element:
             continue
         found = project.find(element)
         if found.path is not None and found.path.is_file():

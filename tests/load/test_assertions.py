@@ -377,6 +377,14 @@ def test_bad_includes(project: Project, files: dict[str, str], expected: str) ->
         ("{type: code-grader, command: [python3, x.py], cwd: nowhere}", "the folder does not exist"),
         ("{type: ../../etc/passwd}", "unknown assertion type"),
         ("{type: is-json, preprocessors: [{type: xlsx}]}", "preprocessors[0].command: is required"),
+        (
+            "{type: llm-grader, prompt: x, preprocessors: [{type: xlsx, command: ['builtin:xslx']}]}",
+            "the shipped converter 'builtin:xslx' does not exist",
+        ),
+        (
+            "{type: llm-grader, prompt: x, preprocessors: [{type: xlsx, command: ['builtin:xlsx', -v]}]}",
+            "the shipped converter 'builtin:xlsx' takes no arguments",
+        ),
     ],
 )
 def test_what_is_refused(project: Project, text: str, expected: str) -> None:
