@@ -45,7 +45,7 @@ format: setup ## Format the code
 bench: setup engine ## Measure: ratios of two things timed in one run
 	@for file in bench/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
-image: engine ## Build the orchestrator itself as an image (BASE=... chooses another base)
+image: setup engine ## Build the orchestrator itself as an image (BASE=... chooses another base)
 	@tools/orchestrator-image.sh $(BASE)
 
 clean: ## Remove caches, the virtual environment and what runs left in the engine

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import threading
@@ -14,8 +13,10 @@ from typing import Any
 
 import pytest
 
-from agentv_sandbox.engines import LABEL_RUN
+from agentv_sandbox.engines import LABEL_OWNER, LABEL_RUN
 from agentv_sandbox.engines.docker import DockerEngine
+from agentv_sandbox.engines.owner import Owner
+from agentv_sandbox.models.container import OwnedObject
 from tests.e2e.conftest import Project
 
 pytestmark = pytest.mark.engine
@@ -35,9 +36,14 @@ case $1 in
   hangs) echo started; trap '' TERM; sleep 600 ;;
   floods) yes 'spam and more spam' ;;
   silent) echo 'forgot to write' ;;
-  forks) python3 -c 'import os
-while True: os.fork()' ; echo 'all done' > $2 ;;
-  quotes) printf '%s' '{"output":[{"role":"assistant","content":[{"type":"text","text":"all done"},{"type":"file","media_type":"text/csv","path":"out/q.csv"},{"type":"file","media_type":"text/plain","path":"/etc/passwd"}]}]}' > $2; mkdir out; echo '1,2' > out/q.csv ;;
+  forks) python3 -c 'while True: os.fork()' ; echo 'all done' > $2 ;;
+  quotes) mkdir out; echo '1,2' > out/q.csv; cat > $2 <<'END'
+{"output": [{"role": "assistant", "content": [
+  {"type": "text", "text": "all done"},
+  {"type": "file", "media_type": "text/csv", "path": "out/q.csv"},
+  {"type": "file", "media_type": "text/plain", "path": "/etc/passwd"}]}]}
+END
+  ;;
 esac
 """
 SUITE = """
@@ -116,11 +122,11 @@ def test_an_interrupted_run_leaves_finished_rows_and_nothing_else(
         env=project.env(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
     index = project.output / "index.jsonl"
-    mine = lambda: [
-        o
-        for o in engine.owned({LABEL_RUN: None})
-        if o.labels.get("agentv-sandbox.owner", "").split(":")[1] == str(process.pid)
-    ]  # noqa: E731, E501
+
+    def mine() -> list[OwnedObject]:
+        every = engine.owned({LABEL_RUN: None})
+        return [o for o in every if Owner.parse(o.labels.get(LABEL_OWNER, "")).pid == process.pid]
+
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         agents = [o for o in mine() if o.labels.get("agentv-sandbox.role") == "agent"]
@@ -279,7 +285,7 @@ def test_the_exact_prompt_that_a_model_got_stands_in_the_tests_folder_and_the_ke
 def test_a_second_run_builds_nothing(project: Project) -> None:
     project.write({".agentv/targets.yaml": TARGETS, "agent.sh": AGENT, "m.eval.yaml": suite("good")})
     assert project.run("m.eval.yaml").code == 0
-    os.rename(project.output, project.folder / "first")
+    project.output.rename(project.folder / "first")
     done = project.run("m.eval.yaml")
     assert "up to date" in done.stdout
     assert "fetch" not in done.stdout
