@@ -104,8 +104,7 @@ def _report(errors: list[ErrorDetails], root: Node, problems: Problems) -> set[P
     places: dict[Place, tuple[Node, list[ErrorDetails]]] = {}
     inner: set[int] = set()
     for error in errors:
-        node, key = _place(root, error["loc"], missing=error["type"] == "missing")
-        inner.add(id(node))
+        node, key = _place(root, error["loc"], inner, missing=error["type"] == "missing")
         places.setdefault((id(node), key), (node, []))[1].append(error)
     for (_, key), (node, found) in places.items():
         value = _value(node, key)
@@ -129,20 +128,26 @@ def _explain(errors: list[ErrorDetails], value: Any) -> tuple[str, str]:
     return f"must be {' or '.join(kinds)}, found {show(value)}", hint
 
 
-def _place(root: Node, loc: tuple[str | int, ...], *, missing: bool) -> tuple[Node, str | int | None]:
-    """The deepest container of ``loc`` and the key in it; names of union members are skipped over."""
+def _place(
+    root: Node, loc: tuple[str | int, ...], passed: set[int], *, missing: bool
+) -> tuple[Node, str | int | None]:
+    """The deepest container of ``loc`` and the key in it; names of union members are skipped over. All
+    containers on the way are added to ``passed``."""
     parent: Node = root
     key: str | int | None = None
     for part in loc:
         current = _value(parent, key)
         if isinstance(current, Seq) and isinstance(part, int) and part < len(current):
             parent, key = current, part
+            passed.add(id(current))
         elif isinstance(current, Map) and isinstance(part, str):
             written = _written(current, part)
             if written is not None:
                 parent, key = current, written
+                passed.add(id(current))
     if missing:
         current = _value(parent, key)
+        passed.add(id(current))
         return (current if isinstance(current, Map) else parent), loc[-1]
     return parent, key
 

@@ -1,0 +1,182 @@
+"""``workspace:`` of suites and tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agentv_sandbox.models.suite import DockerSpec, Hook, RepoSpec, Workspace, WorkspaceEnv
+
+from .conftest import Project
+
+TESTS = "tests: [{id: a, input: x, criteria: y}]\n"
+
+
+def workspace(project: Project, text: str, **options: Any) -> Workspace:
+    found = project.suite(f"workspace: {text}\n{TESTS}", **options).workspace
+    assert found is not None
+    return found
+
+
+def test_no_workspace_is_none(project: Project) -> None:
+    assert project.suite(TESTS).workspace is None
+
+
+@pytest.mark.parametrize(
+    ("written", "isolation"),
+    [
+        ("{}", "per_test"),
+        ("{isolation: shared}", "shared"),
+        ("{isolation: per_test}", "per_test"),
+        ("{scope: suite}", "shared"),
+        ("{scope: attempt}", "per_test"),
+    ],
+)
+def test_isolation_is_per_test_unless_shared_is_asked_for(
+    project: Project, written: str, isolation: str
+) -> None:
+    assert workspace(project, written).isolation == isolation
+
+
+def test_a_file_holds_the_workspace_and_its_paths_are_relative_to_it(project: Project) -> None:
+    project.write("shared/ws.yaml", "template: ./tpl\nhooks: {before_each: {command: run me, cwd: tpl}}\n")
+    template = project.write("shared/tpl/a").parent
+    found = workspace(project, "shared/ws.yaml")
+    assert found.template == template
+    hook = found.hooks["before_each"]
+    assert (hook.command, hook.cwd, hook.timeout_s) == (("run", "me"), template, 60)
+
+
+FULL = """
+  template: tpl
+  repos:
+    - {repo: "https://example.com/acme/tool.git", base_commit: abc123, ancestor: 2, sparse: [src]}
+    - {path: vendor/lib, repo: ../lib}
+  docker: {image: "debian:12", dockerfile: Dockerfile, timeout: 60, memory: 2g, cpus: 1.5}
+  hooks:
+    before_all: {script: [python3, setup.py], timeout_ms: 1500}
+    after_each: {reset: fast}
+  env:
+    required_commands: [pandoc, fd]
+    required_python_modules: [PIL, google.protobuf]
+    packages: {apt: {fd: fd-find}, pip: {PIL: "pillow==11.0"}}
+"""
+
+
+def test_every_field(project: Project) -> None:
+    for name in ("evals/tpl/a", "lib/.git/HEAD", "evals/Dockerfile"):
+        project.write(name)
+    found = workspace_of(project, FULL)
+    evals = project.root / "evals"
+    assert found.template == evals / "tpl"
+    assert [r.position.line for r in found.repos if r.position] == [4, 5]
+    assert [(r.path, r.repo, r.commit, r.ancestor, r.sparse) for r in found.repos] == [
+        ("tool", "https://example.com/acme/tool.git", "abc123", 2, ("src",)),
+        ("vendor/lib", str(project.root / "lib"), None, None, ()),
+    ]
+    assert isinstance(found.repos[0], RepoSpec)
+    assert found.docker == DockerSpec(
+        image="debian:12", dockerfile=evals / "Dockerfile", timeout_s=60, memory_bytes=2 << 30, cpus=1.5
+    )
+    hooks = {name: (h.command, h.timeout_s, h.cwd, h.reset) for name, h in found.hooks.items()}
+    assert hooks == {
+        "before_all": (("python3", "setup.py"), 1.5, evals, "none"),
+        "after_each": (None, 30, evals, "fast"),
+    }
+    env = found.env
+    assert (env.required_commands, env.required_python_modules) == (
+        ("pandoc", "fd"),
+        ("PIL", "google.protobuf"),
+    )
+    assert env.packages == {"apt": {"fd": "fd-find"}, "pip": {"PIL": "pillow==11.0"}}
+    assert {name: p.line for name, p in env.positions.items()} == {
+        "pandoc": 11, "fd": 11, "PIL": 12, "google.protobuf": 12,
+    }  # fmt: skip
+
+
+def workspace_of(project: Project, text: str) -> Workspace:
+    found = project.suite(f"workspace:{text}{TESTS}", "evals/x.eval.yaml").workspace
+    assert found is not None
+    return found
+
+
+def test_a_tests_workspace_wins_field_by_field_and_env_is_joined(project: Project) -> None:
+    for name in ("one/a", "two/a"):
+        project.write(name)
+    suite = project.suite("""
+    workspace:
+      template: one
+      isolation: shared
+      env: {required_commands: [jq, git], packages: {apt: {jq: jq}}}
+      hooks: {before_each: {command: [a], timeout_ms: 1000}, after_all: {command: [z]}}
+    tests:
+      - id: a
+        input: x
+        criteria: y
+        workspace:
+          template: two
+          env: {required_commands: [git, curl], required_python_modules: [yaml]}
+          hooks: {before_each: {reset: strict}}
+      - {id: b, input: x, criteria: y}
+      - {id: c, input: x, criteria: y, workspace: {hooks: {enabled: false}}}
+    """)
+    a, b, c = (case.workspace for case in suite.cases)
+    assert a is not None and b is not None and c is not None
+    assert (a.template, a.isolation) == (project.root / "two", "shared")
+    assert a.env.required_commands == ("jq", "git", "curl")
+    assert a.env.required_python_modules == ("yaml",)
+    assert a.env.packages == {"apt": {"jq": "jq"}}
+    hook = a.hooks["before_each"]
+    assert (hook.command, hook.timeout_s, hook.reset) == (("a",), 1, "strict")
+    assert set(a.hooks) == {"before_each", "after_all"}
+    assert b == suite.workspace
+    assert c.hooks == {}
+    assert isinstance(hook, Hook) and isinstance(a.env, WorkspaceEnv)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("{mode: static, path: /srv/work}", "a static workspace would let the agent write into a folder"),
+        ("{path: ./here}", "a static workspace would let the agent write into a folder"),
+        ("{static_path: x}", "'static_path' is not supported (name a folder in template"),
+        ("{pool: 3}", "'pool' is not supported"),
+        ("{template: gone}", "the template 'gone' does not exist"),
+        ("{template: suite.eval.yaml}", "is not a folder"),
+        ("gone.yaml", "the workspace file 'gone.yaml' does not exist"),
+        ("{isolation: sharde}", "did you mean 'shared'?"),
+        ("{repos: [{path: x}]}", "repo: is required"),
+        ("{repos: [{repo: ./gone}]}", "the repository './gone' does not exist"),
+        ("{repos: [{repo: 'ext::sh -c id'}]}", "write an https, ssh or file URL"),
+        ("{repos: [{repo: 'https://x/y', commit: '--upload-pack=id'}]}", "is not a commit, tag or branch"),
+        ("{repos: [{repo: 'https://x/y', path: ../up}]}", "must be a folder inside the workspace"),
+        ("{repos: [{repo: 'https://x/y', source: z}]}", "'source' is not supported"),
+        ("{docker: {memory: 1g}}", "needs an image or a dockerfile"),
+        ("{docker: {image: '--privileged'}}", "is not an image reference"),
+        ("{docker: {image: x, privileged: true}}", "unknown key 'privileged'"),
+        ("{docker: {dockerfile: gone}}", "the Dockerfile does not exist"),
+        ("{hooks: {before_each: {timeout_ms: 5}}}", "needs a command or a reset"),
+        ("{hooks: {before_eech: {command: [x]}}}", "did you mean 'before_each'?"),
+        ("{hooks: {before_all: {command: [x], timeout_ms: 0}}}", "must be more than 0, found 0"),
+        ("{hooks: {before_all: {command: [x], cwd: gone}}}", "the folder 'gone' does not exist"),
+        ("{env: {required_commands: ['a;b']}}", "'a;b' is not a command name"),
+        ("{env: {required_commands: ['-x']}}", "is not a command name"),
+        ('{env: {required_commands: ["a\\n"]}}', "is not a command name"),
+        ("{env: {required_commands: [ｆｆ]}}", "is not a command name"),
+        ("{env: {required_python_modules: ['PIL\\nimport os']}}", "is not an import name"),
+        ("{env: {required_python_modules: [a-b]}}", "is not an import name"),
+        ("{env: {required_commands: jq}}", "must be a list, found 'jq'"),
+        ("{env: {packages: {pip: {PIL: '--index-url=http://x'}}}}", "is not a package name"),
+        ("{env: {packages: {brew: {x: y}}}}", "unknown key 'brew'"),
+    ],
+)
+def test_what_is_refused(project: Project, text: str, expected: str) -> None:
+    found = project.problems(f"workspace: {text}\n{TESTS}")
+    assert len(found) == 1 and expected in found[0], found
+
+
+def test_a_wrapper_in_a_workspace_file(project: Project) -> None:
+    project.write("ws.yaml", "workspace: {isolation: shared}\n")
+    (found,) = project.problems(f"workspace: ./ws.yaml\n{TESTS}")
+    assert "holds the fields themselves, without workspace: around them" in found
