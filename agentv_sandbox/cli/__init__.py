@@ -5,15 +5,13 @@ from __future__ import annotations
 import os
 import sys
 
-import click
 import typer
 
 from agentv_sandbox import __version__, logs
 from agentv_sandbox.cli import doctor, images, suites
-from agentv_sandbox.cli.common import show_error
+from agentv_sandbox.cli.common import ending
 from agentv_sandbox.cli.run import run
 from agentv_sandbox.cli.upkeep import clean
-from agentv_sandbox.errors import SandboxError
 
 app = typer.Typer(
     name="agentv-sandbox",
@@ -34,15 +32,15 @@ def _version(value: bool) -> None:
 
 @app.callback()
 def _root(
-    version: bool = typer.Option(
+    _show_version: bool = typer.Option(
         False, "--version", callback=_version, is_eager=True, help="Print the version."
     ),
 ) -> None:
     logs.configure()
 
 
-app.command()(run)
-app.command()(clean)
+app.command()(ending(run))
+app.command()(ending(clean))
 suites.register(app)
 images.register(app)
 doctor.register(app)
@@ -51,17 +49,8 @@ doctor.register(app)
 def main() -> None:
     """Entry point of the ``agentv-sandbox`` command."""
     try:
-        code = app(standalone_mode=False)
-    except SandboxError as error:
-        show_error(error)
-        code = error.exit_code
-    except click.exceptions.Abort:
-        code = 130
-    except click.ClickException as error:
-        error.show()
-        code = 2
+        app()
     except BrokenPipeError:
         # The reader of our output went away; Python would complain once more while shutting down.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 141
-    sys.exit(code or 0)
+        sys.exit(141)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ParamSpec
 
 import typer
 from rich.console import Console
@@ -17,6 +18,7 @@ from agentv_sandbox.load import LoadResult, load_suites
 from agentv_sandbox.logs import safe_text
 
 # Logs and files are read later, on a wider screen than the 80 columns that a pipe claims to have.
+P = ParamSpec("P")
 out = Console(soft_wrap=True, highlight=False, width=None if sys.stdout.isatty() else 120)
 err = Console(stderr=True, soft_wrap=True, highlight=False)
 
@@ -85,3 +87,19 @@ def show_error(error: SandboxError) -> None:
         err.print(safe_text(error.log[-4000:]), markup=False, style="dim")
     if error.hint:
         err.print(error.hint, markup=False)
+
+
+def ending(command: Callable[P, int | None]) -> Callable[P, None]:
+    """``command`` as the command line needs it: its number is the exit status, and every error of ours ends as
+    a message and the exit status of its class."""
+
+    @functools.wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            code = command(*args, **kwargs)
+        except SandboxError as error:
+            show_error(error)
+            code = error.exit_code
+        raise typer.Exit(code or 0)
+
+    return run

@@ -15,7 +15,7 @@ from rich.text import Text
 from agentv_sandbox.build import ensure_image, sentence
 from agentv_sandbox.build.mirror import sources
 from agentv_sandbox.build.pipconf import read_pip_settings
-from agentv_sandbox.cli.common import cache_dir, load, out
+from agentv_sandbox.cli.common import cache_dir, ending, load, out
 from agentv_sandbox.doctor import (
     Check,
     disk_checks,
@@ -39,7 +39,7 @@ _STYLE = {"ok": "green", "warning": "yellow", "failed": "red"}
 
 
 def register(app: typer.Typer) -> None:
-    app.command()(doctor)
+    app.command()(ending(doctor))
 
 
 def doctor(

@@ -16,6 +16,7 @@ from agentv_sandbox.cli.common import (
     TargetNames,
     TargetsFile,
     cache_dir,
+    ending,
     load,
     out,
     show_problems,
@@ -32,8 +33,8 @@ from agentv_sandbox.settings import load_settings
 
 
 def register(app: typer.Typer) -> None:
-    app.command()(plan)
-    app.command()(build)
+    app.command()(ending(plan))
+    app.command()(ending(build))
 
 
 def plan(

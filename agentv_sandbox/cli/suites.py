@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from agentv_sandbox.cli.common import AllowOutside, Paths, TargetsFile, out, show_problems
+from agentv_sandbox.cli.common import AllowOutside, Paths, TargetsFile, ending, out, show_problems
 from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.load import load_suites, problems_as_json
 from agentv_sandbox.load.schema import schema as eval_schema
@@ -17,9 +17,9 @@ from agentv_sandbox.transpile import transpile as transpile_suite
 
 
 def register(app: typer.Typer) -> None:
-    app.command()(validate)
-    app.command()(schema)
-    app.command()(transpile)
+    app.command()(ending(validate))
+    app.command()(ending(schema))
+    app.command()(ending(transpile))
 
 
 def validate(
