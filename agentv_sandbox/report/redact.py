@@ -20,6 +20,7 @@ MIN_LENGTH = 6
 MIN_BASE64_CORE = 8
 MAX_DEPTH = 200
 MAX_INT = 1 << 63
+"""Larger numbers are no measurement of anything, and not every reader of JSON takes them."""
 
 
 class Redactor:
@@ -63,7 +64,7 @@ class Redactor:
         if value is None or isinstance(value, bool):
             return value
         if isinstance(value, int):
-            return value if abs(value) < MAX_INT else float(value) if abs(value) < 10**300 else None
+            return self._number(value)
         if depth >= MAX_DEPTH:
             return "(nested too deeply)"
         if isinstance(value, Mapping):
@@ -72,10 +73,17 @@ class Redactor:
             return [self.tree(item, depth + 1) for item in value]
         return self.text(str(value))
 
+    def _number(self, value: int) -> Json:
+        if abs(value) >= MAX_INT:
+            return None
+        digits = str(value)
+        masked = self.text(digits)
+        return value if masked == digits else masked
+
     def dumps(self, value: Json, *, indent: int | None = None) -> str:
-        """``value`` as ASCII JSON. Redacted once more as text: a secret may stand in JSON inside JSON."""
+        """``value`` as ASCII JSON. Redacted before it is JSON and not after, so that it stays JSON."""
         separators = (",", ":") if indent is None else None
-        return self.text(json.dumps(self.tree(value), indent=indent, separators=separators, allow_nan=False))
+        return json.dumps(self.tree(value), indent=indent, separators=separators, allow_nan=False)
 
 
 def encodings(secret: str) -> set[str]:

@@ -51,12 +51,14 @@ def test_live_display_shows_what_is_running() -> None:
         progress.on_event("case.started", case_id="a", suite="s", target="t", trial=0)
         progress.on_event("case.stage", case_id="a", suite="s", target="t", trial=0, stage="agent")
         progress.on_event("case.started", case_id="b", suite="s", target="t", trial=2)
-        progress.on_event("case.finished", result=make_result("c", 0.1))
+        progress.on_event("case.started", case_id="c", suite="s", target="t", trial=0)
+        progress.on_event("case.finished", result=make_result("c", 0.1, suite="s", target="t"))
         with console.capture() as capture:
             console.print(progress._render())
     shown = capture.get()
     for part in ("a · t", "agent", "b (trial 2) · t", "1/3 tests", "1 FAIL"):
         assert part in shown
+    assert "c · t" not in shown
     assert "c" in stream.getvalue()
 
 

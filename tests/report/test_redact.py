@@ -52,6 +52,13 @@ def test_short_and_empty_values_blank_nothing() -> None:
     assert Redactor(["", "a", "true", "  "]).text("a true") == "a true"
 
 
+def test_a_secret_that_is_a_number_leaves_valid_json() -> None:
+    text = Redactor(["424242", '":"']).dumps(
+        {"pin": 424242, "size": 7, "a": "b", "ok": True, "huge": 10**400}
+    )
+    assert json.loads(text) == {"pin": MASK, "size": 7, "a": "b", "ok": True, "huge": None}
+
+
 def test_tree_masks_keys_and_json_in_json() -> None:
     redactor = Redactor([SECRET])
     text = redactor.dumps({SECRET: [{"args": json.dumps({"k": SECRET})}]})

@@ -175,6 +175,25 @@ def test_rows_survive_line_separators_and_values_that_json_does_not_have(
     assert row["metadata"]["nan"] is None and row["metadata"]["big"] is None
 
 
+def test_paths_of_the_host_stay_on_the_host(tmp_path: Path, suite: Suite) -> None:
+    block = {"type": "file", "path": "data/a.csv", "text": "1", "resolvedPath": "/home/someone/data/a.csv"}
+    case = make_case(input=({"role": "user", "content": [block]},))
+    with RunFolder.create(tmp_path / "out", tmp_path) as folder:
+        directory = folder.write_case(make_result(), case, suite)
+    written = "".join(path.read_text() for path in directory.rglob("*") if path.is_file())
+    assert "data/a.csv" in written and "/home/someone" not in written
+
+
+def test_long_logs_keep_head_and_tail_and_no_half_of_a_secret(tmp_path: Path, suite: Suite) -> None:
+    secret = "s3cr3t-" + "x" * 20
+    log = b"first\n" + b"." * ((1 << 20) - 16) + secret.encode() + b"." * (2 << 20) + b"\nlast"
+    with RunFolder.create(tmp_path / "out", tmp_path, redactor=Redactor([secret])) as folder:
+        directory = folder.write_case(make_result(response=AgentResponse(stdout=log)), make_case(), suite)
+    text = (directory / "logs/agent.stdout.txt").read_text()
+    assert text.startswith("first\n") and text.endswith("\nlast") and "bytes left out]" in text
+    assert len(text) < (2 << 20) + 100 and "s3cr" not in text
+
+
 def test_a_deep_answer_is_cut(tmp_path: Path, suite: Suite) -> None:
     deep: list[object] = []
     for _ in range(5000):
