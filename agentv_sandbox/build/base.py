@@ -18,8 +18,11 @@ from agentv_sandbox.errors import BuildError, EngineError, EngineLost, EngineUna
 from agentv_sandbox.models.container import ImageInfo
 from agentv_sandbox.models.image import Artefact, Check, ImagePlan, content_key
 
-RECIPE = 3
-"""Raised whenever the way in which images are made changes their content."""
+RECIPE = 4
+"""Raised whenever the way in which packages are installed changes an image's content."""
+
+_BASE_RECIPE = 3
+"""Raised whenever the way in which bases are made changes their content."""
 
 _PULL_TIMEOUT_S = 1800.0
 _REGISTRY_PATIENCE_S = 5.0
@@ -59,13 +62,12 @@ def existing_base(builder: Builder, plan: ImagePlan, *, on_event: OnEvent) -> Ba
         info = build_dockerfile(engine, plan.dockerfile, on_event=on_event)
         return _described("dockerfile", plan.dockerfile.name, info, "built", builder, on_event)
     wanted = plan.base or f"debian:{plan.suite}-slim"
-    info = engine.image(wanted)
-    if info is not None:
+    local = engine.image(wanted)
+    if local is not None:
         on_event("base.local", {"ref": wanted})
-        return _described("image", wanted, info, "found in the engine", builder, on_event)
-    if not plan.config.pull:
-        reason = "pulling is switched off"
-    else:
+        return _described("image", wanted, local, "found in the engine", builder, on_event)
+    reason = "pulling is switched off"
+    if plan.config.pull:
         on_event("base.pull", {"ref": wanted})
         try:
             pulled = engine.pull(wanted, timeout_s=_PULL_TIMEOUT_S if plan.base else _REGISTRY_PATIENCE_S)
@@ -114,7 +116,7 @@ def bootstrapped_base(
 ) -> Base:
     """A Debian base of our own from ``debs``: reused by its content key, else made."""
     started = time.monotonic()
-    key = content_key({"recipe": RECIPE, "suite": suite, "epoch": epoch, "debs": [a.sha256 for a in debs]})
+    key = content_key({"recipe": _BASE_RECIPE, "suite": suite, "epoch": epoch, "debs": [a.sha256 for a in debs]})
     tag = f"agentv-base:{suite}-{key[:16]}"
     facts = {
         "kind": "bootstrap",

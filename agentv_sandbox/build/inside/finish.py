@@ -26,6 +26,15 @@ def link(name: str, target: object) -> None:
     place.symlink_to(str(target))
 
 
+def forget_install_times() -> None:
+    """uv notes when it saw a wheel; nothing else of an installation depends on the clock."""
+    for note in [note for folder in sys.path for note in Path(folder).glob("*.dist-info/uv_cache.json")]:
+        record = note.parent / "RECORD"
+        lines = record.read_text(encoding="utf-8").splitlines(keepends=True)
+        record.write_text("".join(line for line in lines if "/uv_cache.json," not in line), encoding="utf-8")
+        note.unlink()
+
+
 def set_up_node() -> None:
     """A wheel holds no symbolic links: npm and npx arrive as copies that cannot find their modules."""
     schemes = sysconfig.get_scheme_names()
@@ -114,6 +123,7 @@ def run_scripts(folder: Path, env: dict[str, str]) -> None:
 
 def main() -> None:
     asked = json.loads((STAGE / "finish.json").read_text(encoding="utf-8"))
+    forget_install_times()
     if asked["node"]:
         set_up_node()
     install_npm(asked["npm"], asked["npm_roots"])

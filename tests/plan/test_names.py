@@ -1,0 +1,59 @@
+"""Hostile names are refused, with their place, before anything else sees them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agentv_sandbox.errors import ImageRequestError
+from agentv_sandbox.models.image import ImageConfig
+from agentv_sandbox.models.suite import Position, WorkspaceEnv
+from agentv_sandbox.plan import plan_image
+from agentv_sandbox.plan.names import well_formed
+
+HOSTILE = [
+    "foo; rm -rf /", "$(id)", "`id`", "a|b", "a&b", "a>b", "a\nb", "jq\n", "-rf", "--help", "../jq", "/bin/sh",
+    "jq\x00", "jq\u202e", "\uff4aq", "jq\u200b", "а", "", " ", "jq ", "x" * 200, "a'b", 'a"b', "a\\b", "%s",
+    "${HOME}", "*", "jq\r", "A=b",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=ascii)
+@pytest.mark.parametrize("kind", ["command", "module", "apt", "pip", "npm"])
+def test_hostile_names_are_no_names(kind: str, name: str) -> None:
+    assert not well_formed(kind, name)
+
+
+def test_all_hostile_names_are_reported_at_their_place() -> None:
+    places = {
+        name: Position(path=Path("suite.yaml"), line=10 + n, column=7) for n, name in enumerate(HOSTILE)
+    }
+    env = WorkspaceEnv(required_commands=tuple(HOSTILE), positions=places)
+    with pytest.raises(ImageRequestError) as caught:
+        plan_image(env, config=ImageConfig())
+    assert [(p.line, p.column) for p in caught.value.problems] == [(10 + n, 7) for n in range(len(HOSTILE))]
+    for problem in caught.value.problems:
+        assert problem.message.isprintable()
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=ascii)
+@pytest.mark.parametrize("kind", ["apt", "pip", "npm"])
+def test_hostile_pins_are_refused(kind: str, name: str) -> None:
+    if len(name.split()) > 0 and all(well_formed(kind, part) for part in name.replace(",", " ").split()):
+        pytest.skip("blanks around a good name are separators")
+    env = WorkspaceEnv(required_commands=("mytool",), packages={kind: {"mytool": name}})
+    with pytest.raises(ImageRequestError):
+        plan_image(env, config=ImageConfig())
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("command", "g++"), ("command", "7z"), ("command", "rsvg-convert"), ("command", "python3.13"),
+     ("module", "PIL"), ("module", "google.protobuf"), ("module", "_yaml"),
+     ("apt", "libstdc++6"), ("apt", "jq=1.7.1-6+deb13u1"), ("apt", "gcc-14=14.2.0-19"),
+     ("pip", "pillow"), ("pip", "psycopg[binary,pool]>=3.1,<4"), ("pip", "setuptools<81"), ("pip", "a==1.*"),
+     ("npm", "@openai/codex"), ("npm", "typescript@5.9.2"), ("npm", "bun@^1.2")],
+)  # fmt: skip
+def test_good_names(kind: str, name: str) -> None:
+    assert well_formed(kind, name)
