@@ -17,7 +17,7 @@ def test_the_check_is_not_empty(report: Report) -> None:
     """A script that dies early must not look like a wall that holds."""
     tried = {a.id for a in report.attempts}
     assert len(report.attempts) >= 650
-    assert {f"E{n}" for n in (*range(1, 24), 26)} - tried == {"E24"}
+    assert {f"E{n}" for n in (*range(1, 24), 26)} <= tried
     assert {"R1", "R2", "R9", "R14", "R17", "R22", "R25", "N7", "N8", "S4", "A1", "A12", "G1-G16"} <= tried
     assert report.seconds < 120
 

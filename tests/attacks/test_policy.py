@@ -1,0 +1,182 @@
+"""What the policy refuses before any container exists, and what it reads in the engine's answer."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentv_sandbox.engines.binds import SHARED_PREFIX, check_bind
+from agentv_sandbox.engines.config import container_config, differences
+from agentv_sandbox.engines.fake import FakeEngine
+from agentv_sandbox.engines.owner import Owner
+from agentv_sandbox.errors import SandboxError
+from agentv_sandbox.models.container import ContainerSpec, Mount
+from agentv_sandbox.sandbox import POLICIES, Role, Sandbox
+from tools import seccomp_profiles
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def shared() -> Iterator[Path]:
+    """A folder as egress makes it."""
+    with tempfile.TemporaryDirectory(prefix=SHARED_PREFIX) as name:
+        folder = Path(name, "shared")
+        folder.mkdir()
+        yield folder
+
+
+def bind(source: object, *, read_only: bool = True) -> Mount:
+    return Mount(source=str(source), target="/run/x", kind="bind", read_only=read_only)
+
+
+def test_the_folder_of_egress_may_be_mounted(shared: Path) -> None:
+    check_bind(bind(shared))
+
+
+@pytest.mark.parametrize("source", [
+    "/", "/etc", "/root", "/home", "/proc", "/sys", "/dev", "/run", "/var/run", "/var/lib/docker",
+    "/var/run/docker.sock", "/run/docker.sock", "/tmp", "/boot", "", ".", "relative/shared",
+    "/tmp/agentv-egress-absent/shared", "/tmp/../etc/shared", "//etc//shared", "/tmp/x\0/shared",
+])  # fmt: skip
+def test_host_paths_that_no_container_may_see(source: str) -> None:
+    with pytest.raises(SandboxError, match="no container may see"):
+        check_bind(bind(source))
+
+
+def test_links_writable_and_open_folders_are_refused(shared: Path, tmp_path: Path) -> None:
+    parent = shared.parent
+    (parent / "other").symlink_to("/etc")
+    cases = [bind(shared, read_only=False), bind(parent), bind(parent / "other"), bind(f"{parent}/./shared"),
+             bind(f"{shared}/")]  # fmt: skip
+    shared.rmdir()
+    shared.symlink_to("/etc")
+    cases.append(bind(shared))
+    for mount in cases:
+        with pytest.raises(SandboxError):
+            check_bind(mount)
+    shared.unlink()
+    shared.mkdir()
+    parent.chmod(0o755)
+    with pytest.raises(SandboxError):
+        check_bind(bind(shared))
+
+
+SPEC = ContainerSpec(
+    image="sha256:1", argv=("true",), role="agent", user="200001:200001", seccomp='{"defaultAction": "x"}',
+    mounts=(Mount(source="v", target="/workspace", read_only=False), Mount(source="s", target="/suite")),
+)  # fmt: skip
+
+
+def answer(config: dict[str, Any]) -> dict[str, Any]:
+    """What an honest engine says of ``config``."""
+    mounts = [{"Destination": m["Target"], "RW": not m["ReadOnly"]} for m in config["HostConfig"]["Mounts"]]
+    return {
+        "HostConfig": copy.deepcopy(config["HostConfig"]),
+        "Config": copy.deepcopy(config),
+        "Mounts": mounts,
+    }
+
+
+TAMPERED: dict[str, tuple[str, object]] = {
+    "Privileged": ("HostConfig.Privileged", True),
+    "writable system": ("HostConfig.ReadonlyRootfs", False),
+    "network": ("HostConfig.NetworkMode", "bridge"),
+    "no limit of processes": ("HostConfig.PidsLimit", 0),
+    "no limit of memory": ("HostConfig.Memory", 0),
+    "swap": ("HostConfig.MemorySwap", -1),
+    "capabilities kept": ("HostConfig.CapDrop", []),
+    "capability added": ("HostConfig.CapAdd", ["SYS_ADMIN"]),
+    "privileges may grow": ("HostConfig.SecurityOpt", ['seccomp={"defaultAction": "x"}']),
+    "other filter": ("HostConfig.SecurityOpt", ["no-new-privileges:true", 'seccomp={"defaultAction": "y"}']),
+    "no filter": ("HostConfig.SecurityOpt", ["no-new-privileges:true", "seccomp=unconfined"]),
+    "tmpfs without bound": ("HostConfig.Tmpfs", {"/tmp": ""}),
+    "core dumps": ("HostConfig.Ulimits", []),
+    "device": ("HostConfig.Devices", [{"PathOnHost": "/dev/kvm"}]),
+    "GPU": ("HostConfig.DeviceRequests", [{"Driver": "x"}]),
+    "bind": ("HostConfig.Binds", ["/:/host"]),
+    "host's processes": ("HostConfig.PidMode", "host"),
+    "host's IPC": ("HostConfig.IpcMode", "host"),
+    "host's cgroups": ("HostConfig.CgroupnsMode", "host"),
+    "host's users": ("HostConfig.UsernsMode", "host"),
+    "kernel files open": ("HostConfig.MaskedPaths", []),
+    "log on disk": ("HostConfig.LogConfig", {"Type": "json-file"}),
+    "never killed": ("HostConfig.OomKillDisable", True),
+    "group": ("HostConfig.GroupAdd", ["docker"]),
+    "root": ("Config.User", "0:0"),
+    "entrypoint": ("Config.Entrypoint", ["/evil"]),
+    "command": ("Config.Cmd", ["/evil"]),
+    "folder": ("Config.WorkingDir", "/proc/self/fd/7"),
+    "writable suite": ("Mounts", [{"Destination": "/workspace", "RW": True}, {"Destination": "/suite", "RW": True}]),
+    "image's volume": ("Mounts", [{"Destination": d, "RW": False} for d in ("/workspace", "/suite", "/data")]),
+    "mount missing": ("Mounts", [{"Destination": "/suite", "RW": False}]),
+}  # fmt: skip
+
+
+def test_an_honest_answer_is_accepted() -> None:
+    config = container_config(SPEC, stdin=False)
+    assert differences(config, answer(config)) == []
+
+
+@pytest.mark.parametrize("what", TAMPERED)
+def test_an_answer_that_differs_is_seen(what: str) -> None:
+    config = container_config(SPEC, stdin=False)
+    actual = answer(config)
+    path, value = TAMPERED[what]
+    *parents, key = path.split(".")
+    place = actual
+    for parent in parents:
+        place = place[parent]
+    place[key] = value
+    assert differences(config, actual)
+
+
+def test_every_container_has_a_user_of_its_own() -> None:
+    with Sandbox(FakeEngine()) as sandbox:
+        users = [sandbox.new_uid() for _ in range(1000)]
+    assert len(set(users)) == 1000
+    assert all(200_000 <= uid < 265_000 for uid in users)
+
+
+@pytest.mark.parametrize("role", [role for role in Role if role is not Role.BUILDER])
+def test_roles_cannot_be_given_more(role: Role) -> None:
+    with Sandbox(FakeEngine()) as sandbox:
+        for extra in (
+            {"mounts": [Mount(source="v", target="/suite", read_only=False)]},
+            {"mounts": [Mount(source="/etc", target="/etc", kind="bind")]},
+            {"network": True},
+        ):
+            with pytest.raises(SandboxError, match="policy"):
+                sandbox.run(role, ["true"], image="x", **extra)
+
+
+def test_untrusted_roles_hold_nothing() -> None:
+    trusted = {Role.COLLECTOR, Role.SEALER, Role.BUILDER}
+    for role in set(Role) - trusted:
+        policy = POLICIES[role]
+        assert (policy.root, policy.cap_add, policy.sealed) == (False, (), True)
+    assert POLICIES[Role.COLLECTOR].may_write == frozenset()
+
+
+@pytest.mark.parametrize(("machine", "name"), [("x86_64", "amd64"), ("aarch64", "arm64")])
+def test_the_seccomp_profiles_are_what_their_table_says(machine: str, name: str) -> None:
+    shipped = json.loads((ROOT / f"agentv_sandbox/data/seccomp/{name}.json").read_text())
+    assert shipped == seccomp_profiles.profile(machine)
+    assert shipped["defaultAction"] == "SCMP_ACT_ERRNO"
+    assert len(shipped["architectures"]) == 1
+
+
+def test_an_owner_of_another_process_namespace_is_never_taken_for_dead() -> None:
+    mine = Owner.current()
+    gone = Owner(mine.boot, 2**22 + 1, 1)
+    assert gone.dead()
+    assert not mine.dead()
+    assert not Owner(f"{mine.boot.split('/')[0]}/4026530000", gone.pid, gone.started).dead()
+    assert str(os.getpid()) in str(mine)
