@@ -21,6 +21,8 @@ _TEMPLATED = frozenset(
     {"criteria", "expected_outcome", "input", "input_files", "expected_output", "expected", "turns"}
 )
 
+_TEXTS = frozenset({"criteria", "expected_outcome", "input"})
+
 
 @dataclass
 class CaseReader:
@@ -39,10 +41,7 @@ class CaseReader:
         """The test, or None with its problems."""
         variables = item.get("vars")
         if isinstance(variables, Map):
-            rendered = [
-                (k, interpolate_vars(v, variables) if k in _TEMPLATED else v) for k, v in item.items()
-            ]
-            item = item.copy_with(rendered)
+            item = item.copy_with((k, _rendered(k, v, variables)) for k, v in item.items())
         number = item.get("id")
         if self.session.problems.converting and isinstance(number, int):
             item = item.copy_with([*item.items(), ("id", str(number))])
@@ -217,6 +216,17 @@ class CaseReader:
             expected_output=plain(doc.expected_output),
             assertions=assertions,
         )
+
+
+def _rendered(key: str, value: Any, variables: Map) -> Any:
+    """A field of a test with its variables put in. A number that a variable brings where text is due is
+    written out."""
+    if key not in _TEMPLATED:
+        return value
+    rendered = interpolate_vars(value, variables)
+    if key in _TEXTS and isinstance(value, str) and isinstance(rendered, int | float):
+        return to_json(rendered)
+    return rendered
 
 
 def merge_metadata(suite: SuiteDoc, own: dict[str, Any] | None) -> dict[str, Json]:
