@@ -16,7 +16,9 @@ from pathlib import Path
 import docker
 import pytest
 
+from agentv_sandbox.engines import LABEL_OWNER, LABEL_RUN
 from agentv_sandbox.engines.docker import DockerEngine
+from agentv_sandbox.engines.owner import Owner
 from agentv_sandbox.sandbox import Sandbox
 from agentv_sandbox.selfcheck import Report, selfcheck
 
@@ -62,7 +64,7 @@ def host_guard(tmp_path_factory: pytest.TempPathFactory, engine: DockerEngine) -
     assert {k: v for k, v in os.environ.items() if k != "PYTEST_CURRENT_TEST"} == {
         k: v for k, v in environment.items() if k != "PYTEST_CURRENT_TEST"
     }
-    _nobody_left()
+    _nobody_left(engine)
 
 
 def _manifest(folder: Path) -> dict[Path, str]:
@@ -83,16 +85,32 @@ def _owner(path: Path) -> int:
         return 0
 
 
-def _nobody_left() -> None:
-    """No process and no open port of a sandbox user, some of which end a moment after their container."""
+def _nobody_left(engine: DockerEngine) -> None:
+    """No container of this process, and no process of a sandbox user outside of the containers that run."""
+    me = str(Owner.current())
+    left: list[object] = []
     for _ in range(20):
-        left = [pid for pid in Path("/proc").iterdir() if pid.name.isdigit() and _owner(pid) in SANDBOX_UIDS]
-        rows = [row.split() for row in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-        ports = [row[1] for row in rows if row[3] == "0A" and int(row[7]) in SANDBOX_UIDS]
-        if not left and not ports:
+        objects = engine.owned({LABEL_RUN: None})
+        running = [obj.id for obj in objects if obj.kind == "container"]
+        left = [obj.name for obj in objects if obj.labels.get(LABEL_OWNER) == me]
+        for pid in Path("/proc").iterdir():
+            if (
+                pid.name.isdigit()
+                and _owner(pid) in SANDBOX_UIDS
+                and not any(id_ in _cgroup(pid) for id_ in running)
+            ):
+                left.append(pid)
+        if not left:
             return
-        time.sleep(0.25)
-    raise AssertionError(f"left behind: processes {left}, ports {ports}")
+        time.sleep(0.25)  # the last ones end a moment after their container
+    raise AssertionError(f"left behind: {left}")
+
+
+def _cgroup(pid: Path) -> str:
+    try:
+        return (pid / "cgroup").read_text()
+    except OSError:
+        return ""
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
