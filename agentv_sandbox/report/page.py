@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ PAGE_CHARS = 24 << 20
 """Aim for the size of the whole page; sections get shorter as tests get more."""
 SECTION_CHARS = (2 << 10, 64 << 10)
 SECTIONS_PER_TEST = 6
+DETAILS_CHARS = 8 << 10
 MAX_FILES = 40
 MAX_NESTING = 8
 MAX_IMAGE_BYTES = 1 << 20
@@ -81,6 +83,9 @@ def render(run: Run) -> str:
         lstrip_blocks=True,
     )
     environment.filters["show"] = lambda value: safe_text(str(value))
+    environment.filters["pretty"] = lambda value: json.dumps(value, indent=2, ensure_ascii=False)[
+        :DETAILS_CHARS
+    ]
     environment.filters["line"] = lambda value: safe_name(str(value))
     style = resources.files("agentv_sandbox.report").joinpath("page.css").read_text("utf-8")
     limit = max(

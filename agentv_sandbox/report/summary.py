@@ -94,16 +94,18 @@ def summary(
     seconds: float = 0.0,
     planned: int | None = None,
 ) -> None:
-    """Print the table, the reasons, the totals and the verdict line to ``console``.
+    """Print the table, the reasons and notes, the totals and the verdict line to ``console``.
 
     ``folder``: where the results are; ``seconds``: wall time of the run.
     """
+    redactor = redactor or Redactor()
     if not results:
         console.print(Text("No tests were run."))
         return
     console.print(_table(results))
     for result in results:
-        lines = reasons(result, redactor or Redactor())
+        lines = reasons(result, redactor)
+        lines += [_one_line(redactor.text(f"note: {note}")) for note in result.notes]
         if lines:
             console.print(_reason_block(result, lines))
     console.print(Text(_totals(results, seconds)))

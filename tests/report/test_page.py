@@ -68,6 +68,7 @@ def hostile_run(tmp_path: Path, suite: Suite) -> Path:
             reasoning=HOSTILE,
             input={HOSTILE: [HOSTILE]},
             raw_reply=HOSTILE,
+            details={"preprocessing": [{"path": HOSTILE}]},
             target=HOSTILE,
         )
         output = make_output(
@@ -132,13 +133,20 @@ def test_page_shows_input_answer_files_diff_graders_and_prompts(tmp_path: Path, 
             manifest={b"c.png": FileEntry(path=b"c.png", kind="file", sha256=image.sha256, size=image.size)},
             changes=Changes(diff="+added line", files=(FileChange(path="c.png", kind="added"),)),
         )
-        grader = make_grader("judge", 0.9, type="llm-grader", input=request, raw_reply="a reply")
+        grader = make_grader(
+            "judge",
+            0.9,
+            type="llm-grader",
+            input=request,
+            raw_reply="a reply",
+            details={"preprocessing": [{"path": "a.bin", "reason": "no converter"}]},
+        )
         folder.write_case(make_result(output=output, scores=(grader,)), make_case(), suite)
         folder.finish()
     page = Elements(render(Run.open(folder.path)))
     for part in (
         "Sum up the quarter.", "Revenue grew.", "region,revenue", "North,1", "+added line", "judge holds", "cell B7",
-        "grade\nthis", "a reply", "working", "a socket", "1.00",
+        "grade\nthis", "a reply", "no converter", "working", "a socket", "1.00",
     ):  # fmt: skip
         assert part in page.text, part
     (source,) = [value for tag, name, value in page.attributes if name == "src"]

@@ -98,6 +98,11 @@ def test_a_grader_below_the_tests_threshold_is_named_though_its_own_verdict_is_p
     assert "1 test, " in printed([result])
 
 
+def test_notes_are_shown_for_passed_tests_too() -> None:
+    text = printed([make_result("t", notes=("after_each failed: \x1b[2J exit code 2",))])
+    assert "pass t\n    note: after_each failed: \\x1b[2J exit code 2" in text
+
+
 def test_many_reasons_are_counted_not_listed() -> None:
     result = make_result(score=0.0, scores=tuple(make_grader(f"g{n}", 0.0) for n in range(9)))
     assert reasons(result, Redactor())[-1] == "… and 6 more"
