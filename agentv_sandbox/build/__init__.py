@@ -11,6 +11,21 @@
 from agentv_sandbox.build.ensure import ensure_image
 from agentv_sandbox.build.events import sentence
 from agentv_sandbox.build.lock import LOCK_NAME
+from agentv_sandbox.build.sbom import sbom_path, write_sbom
+from agentv_sandbox.build.store import StoredImage, clean_images, export_image, import_image, list_images
 from agentv_sandbox.build.verify import preflight_message, verify
 
-__all__ = ["LOCK_NAME", "ensure_image", "preflight_message", "sentence", "verify"]
+__all__ = [
+    "LOCK_NAME",
+    "StoredImage",
+    "clean_images",
+    "ensure_image",
+    "export_image",
+    "import_image",
+    "list_images",
+    "preflight_message",
+    "sbom_path",
+    "sentence",
+    "verify",
+    "write_sbom",
+]

@@ -116,7 +116,9 @@ def bootstrapped_base(
 ) -> Base:
     """A Debian base of our own from ``debs``: reused by its content key, else made."""
     started = time.monotonic()
-    key = content_key({"recipe": _BASE_RECIPE, "suite": suite, "epoch": epoch, "debs": [a.sha256 for a in debs]})
+    key = content_key(
+        {"recipe": _BASE_RECIPE, "suite": suite, "epoch": epoch, "debs": [a.sha256 for a in debs]}
+    )
     tag = f"agentv-base:{suite}-{key[:16]}"
     facts = {
         "kind": "bootstrap",

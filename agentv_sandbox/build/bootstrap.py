@@ -7,19 +7,17 @@ network. The result is one normalised layer, so the same packages give the same 
 from __future__ import annotations
 
 import io
-import lzma
 import re
 import tarfile
 import tempfile
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from pathlib import Path
 
-import zstandard
-
 from agentv_sandbox.build.archive import add_bytes, flatten
 from agentv_sandbox.build.containers import Builder, blob_files
+from agentv_sandbox.build.deb import deb_tar
 from agentv_sandbox.build.fetch import Cache
 from agentv_sandbox.build.mirror import Index, Package, newest
 from agentv_sandbox.errors import BuildError
@@ -135,7 +133,7 @@ def _write_rootfs(out: io.BufferedWriter, debs: list[Path], recipe: Mapping[str,
         for name in ("bin", "sbin", "lib", "lib64"):
             _link(tar, name, f"usr/{name}", epoch, seen)
         for deb in debs:
-            with tarfile.open(fileobj=_data_tar(deb)) as data:
+            with tarfile.open(fileobj=deb_tar(deb, "data")) as data:
                 for member in data:
                     path = member.name.removeprefix("./").strip("/")
                     top, _, rest = path.partition("/")
@@ -174,26 +172,3 @@ def _add(tar: tarfile.TarFile, member: tarfile.TarInfo, path: str, content: obje
         target = member.linkname.removeprefix("./").strip("/")
         info.linkname = f"usr/{target}" if target.partition("/")[0] in _USRMERGED else target
     tar.addfile(info, content)  # type: ignore[arg-type]
-
-
-def _data_tar(deb: Path) -> io.BytesIO:
-    """The decompressed file archive of a Debian package (an ``ar`` of three members)."""
-    for name, data in _ar(deb.read_bytes()):
-        if name == "data.tar.xz":
-            return io.BytesIO(lzma.decompress(data))
-        if name == "data.tar.zst":
-            return io.BytesIO(zstandard.ZstdDecompressor().stream_reader(data).read())
-        if name.startswith("data.tar"):
-            return io.BytesIO(data)  # tarfile recognises gzip and bzip2 by itself
-    raise BuildError(f"{deb.name} is not a Debian package")
-
-
-def _ar(data: bytes) -> Iterator[tuple[str, bytes]]:
-    if not data.startswith(b"!<arch>\n"):
-        return
-    position = 8
-    while position + 60 <= len(data):
-        header = data[position : position + 60]
-        size = int(header[48:58])
-        yield header[:16].decode().strip().rstrip("/"), data[position + 60 : position + 60 + size]
-        position += 60 + size + size % 2

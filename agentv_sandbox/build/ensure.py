@@ -16,12 +16,15 @@ from agentv_sandbox.build.credentials import Credentials
 from agentv_sandbox.build.events import CancelCheck, OnEvent, stop_if
 from agentv_sandbox.build.fetch import Cache
 from agentv_sandbox.build.install import install
+from agentv_sandbox.build.layering import LABEL_DEPTH, best_start
 from agentv_sandbox.build.lock import LOCK_NAME, read_lock, write_lock
 from agentv_sandbox.build.mirror import sources
 from agentv_sandbox.build.npm import npm_tokens
 from agentv_sandbox.build.own import build_dockerfile
 from agentv_sandbox.build.pipconf import read_pip_settings
 from agentv_sandbox.build.resolving import resolve
+from agentv_sandbox.build.sbom import write_sbom
+from agentv_sandbox.build.store import note_use
 from agentv_sandbox.engines import LABEL_ENV_KEY, ContainerEngine
 from agentv_sandbox.errors import BuildError, InputError, Problem
 from agentv_sandbox.models.image import Image, ImagePlan, LockMode, Resolution
@@ -130,9 +133,14 @@ class _Work:
         for what in ("apt", "wheels", "npm", "tools"):
             cache.ensure(getattr(resolution, what), what=_WORDS[what])
         stop_if(self._cancelled)
+        start = best_start(self._engine, cache, self._memory.parent, resolution, recipe=RECIPE)
+        if start is not None:
+            self._event("image.start", {"apt": len(start.rest.apt), "wheels": len(start.rest.wheels)})
+        labels = {LABEL_ENV_KEY: key, LABEL_DEPTH: str(start.depth if start else 0)}
         result = install(
-            builder, cache, base, resolution, tag=_tag(key), labels={LABEL_ENV_KEY: key}, tree_label=LABEL_TREE,
-            tools=self._cache_dir / "tools", on_event=self._event,
+            builder, cache, start.image if start else base.ref, start.rest if start else resolution,
+            tag=_tag(key), labels=labels, tree_label=LABEL_TREE, tools=self._cache_dir / "tools",
+            on_event=self._event,
         )  # fmt: skip
         if resolution.tree_sha256 and resolution.tree_sha256 != result.tree_sha256:
             values = {"expected": resolution.tree_sha256, "got": result.tree_sha256}
@@ -170,6 +178,7 @@ class _Work:
             known = read_lock(self._lock_path, self._plan, self._platform)
             if known != resolution:
                 write_lock(self._lock_path, self._plan, self._platform, resolution)
+                write_sbom(self._lock_path)
                 self._event("lock.written", {"path": str(self._lock_path)})
         except OSError as error:
             values = {"path": str(self._lock_path), "reason": error.strerror or str(error)}
@@ -202,6 +211,7 @@ class _Work:
 
     def _image(self, image_id: str, resolution: Resolution, *, reused: bool) -> Image:
         key = resolution.key(RECIPE)
+        note_use(self._cache_dir, image_id, resolution.base["id"])
         return Image(
             id=image_id, tag=_tag(key), key=key, provides=self._plan.provides, base=resolution.base,
             resolution=resolution, lock_path=self._lock_path, tree_sha256=resolution.tree_sha256, reused=reused,

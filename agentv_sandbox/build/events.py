@@ -35,6 +35,7 @@ _SENTENCES = {
     "install.done": "installed in {seconds} s",
     "image.reused": "image {tag}: up to date",
     "image.waiting": "another run is building this image; waiting for it",
+    "image.start": "starting from an image that lacks only {apt} Debian packages and {wheels} wheels",
     "image.ready": "image {tag}: ready after {seconds} s, {size}",
     "check.done": "checked {checks} commands and modules in {seconds} s",
     "image.differs": "the image is not the one that was locked: tree hash {got}, expected {expected}",

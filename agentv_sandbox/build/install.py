@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agentv_sandbox.build.base import Base
 from agentv_sandbox.build.containers import Builder, blob_files, step_failed
 from agentv_sandbox.build.events import OnEvent
 from agentv_sandbox.build.fetch import Cache
@@ -59,16 +58,16 @@ class Installed:
 
 
 def install(
-    builder: Builder, cache: Cache, base: Base, resolution: Resolution, *, tag: str, labels: Mapping[str, str],
+    builder: Builder, cache: Cache, start: str, resolution: Resolution, *, tag: str, labels: Mapping[str, str],
     tree_label: str, tools: Path, on_event: OnEvent,
 ) -> Installed:  # fmt: skip
-    """Install everything of ``resolution`` on ``base`` and tag the result. Raises BuildError."""
+    """Install everything of ``resolution`` on the image ``start`` and tag the result. Raises BuildError."""
     started = time.monotonic()
     counts = {"apt": len(resolution.apt), "wheels": len(resolution.wheels), "npm": len(resolution.npm)}
     on_event("install.start", counts)
-    with builder.volume(base.ref, _staged(cache, resolution, tools)) as volume:
+    with builder.volume(start, _staged(cache, resolution, tools)) as volume:
         image_id, result = builder.make(
-            base.ref,
+            start,
             ["/bin/sh", "-c", _SCRIPT],
             volume=volume,
             tag=tag,

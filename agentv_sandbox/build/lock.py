@@ -35,10 +35,19 @@ _URL = re.compile(r"(?:https?|file)://[^\s\x00-\x1f]*")
 
 def read_lock(path: Path, plan: ImagePlan, platform: str) -> Resolution | None:
     """What ``path`` holds for ``plan``; None when there is nothing. Raises InputError for a broken file."""
-    data = _load(path)
-    entry = data.get("environments", {}).get(plan.key, {}).get("platforms", {}).get(platform)
-    if entry is None:
-        return None
+    entry = _load(path).get("environments", {}).get(plan.key, {}).get("platforms", {}).get(platform)
+    return None if entry is None else checked_resolution(entry, path)
+
+
+def all_entries(path: Path) -> Iterator[Resolution]:
+    """Every environment of ``path``, for every platform."""
+    for environment in _load(path).get("environments", {}).values():
+        for entry in environment.get("platforms", {}).values():
+            yield checked_resolution(entry, path)
+
+
+def checked_resolution(entry: object, path: Path) -> Resolution:
+    """``entry`` as a record. Raises InputError, naming ``path``, when a name in it is not plain."""
     try:
         resolution = _ADAPTER.validate_python(entry, strict=False)
     except ValidationError as error:
@@ -50,11 +59,21 @@ def read_lock(path: Path, plan: ImagePlan, platform: str) -> Resolution | None:
 
 def write_lock(path: Path, plan: ImagePlan, platform: str, resolution: Resolution) -> None:
     """Put the entry into the file, keeping those of other plans and platforms. Atomic."""
+    write_entry(
+        path, key=plan.key, request=plan.request, provides=plan.provides, platform=platform,
+        resolution=resolution,
+    )  # fmt: skip
+
+
+def write_entry(
+    path: Path, *, key: str, request: Mapping[str, object], provides: Mapping[str, str], platform: str,
+    resolution: Resolution,
+) -> None:  # fmt: skip
+    """As ``write_lock``, for a plan that is known by its key."""
     data = _load(path)
-    environments = data.setdefault("environments", {})
-    environment = environments.setdefault(plan.key, {})
-    environment["request"] = plan.request
-    environment["provides"] = dict(plan.provides)
+    environment = data.setdefault("environments", {}).setdefault(key, {})
+    environment["request"] = dict(request)
+    environment["provides"] = dict(provides)
     environment.setdefault("platforms", {})[platform] = asdict(resolution)
     data["lock_version"] = VERSION
     text = json.dumps(data, indent=1, sort_keys=True) + "\n"
