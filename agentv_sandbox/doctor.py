@@ -12,6 +12,7 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from agentv_sandbox.engines import ContainerEngine
+from agentv_sandbox.engines.tier import tier
 from agentv_sandbox.errors import SandboxError
 from agentv_sandbox.models.container import EngineInfo, Limits
 from agentv_sandbox.models.suite import Suite
@@ -65,11 +66,9 @@ class Check:
     hint: str = ""
 
 
-def engine_checks(info: EngineInfo) -> Iterator[Check]:
-    """Version, seccomp and what kind of isolation the engine itself adds."""
-    runtime = f"{info.default_runtime} {info.runc}".strip()
-    text = f"{info.kind} {info.version} (API {info.api_version}) at {info.address}, {runtime}"
-    text += f", cgroup v{info.cgroup_version}"
+def engine_checks(info: EngineInfo, runtime: str | None) -> Iterator[Check]:
+    """Version, system call filter, and how strong the containers' wall is."""
+    text = f"{info.kind} {info.version} (API {info.api_version}) at {info.address}"
     version = tuple(int(part) for part in info.api_version.split(".")[:2])
     if version < _MIN_API:
         yield Check(name="engine", state="failed", text=text, hint="Docker Engine 20.10 or later is needed.")
@@ -80,13 +79,12 @@ def engine_checks(info: EngineInfo) -> Iterator[Check]:
     else:
         yield Check(name="seccomp", state="failed", text="the engine has no seccomp support",
                     hint="Use an engine and a kernel with seccomp; nothing is run without it.")  # fmt: skip
-    stronger = [word for word, on in (("user namespaces", info.userns), ("rootless", info.rootless)) if on]
-    text = (
-        f"stronger tier: {', '.join(stronger)}"
-        if stronger
-        else "standard tier: containers without user namespaces"
-    )
-    yield Check(name="isolation", state="ok", text=text)
+    isolation = tier(info, runtime)
+    yield Check(name="isolation", state="ok", text=isolation.summary)
+    if isolation.flaws:
+        names = ", ".join(flaw.cve for flaw in isolation.flaws)
+        yield Check(name="known flaws", state="warning", text=names,
+                    hint="A newer engine and runtime have them mended; see docs/reference/isolation.md.")  # fmt: skip
 
 
 def limit_checks(sandbox: Sandbox) -> Iterator[Check]:

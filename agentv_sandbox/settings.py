@@ -22,6 +22,8 @@ class Settings(BaseModel):
     image: ImageConfig = ImageConfig()
     runtime: str | None = None
     """OCI runtime of every container, unless the command line says otherwise."""
+    require_tier: str | None = None
+    """Weakest isolation in which anything is run; see ``--require-tier``."""
 
 
 def load_settings(project_root: Path) -> Settings:

@@ -7,18 +7,7 @@ base=${1:-debian:trixie-slim}
 
 if ! docker image inspect "$base" >/dev/null 2>&1 && ! docker pull -q "$base" >/dev/null 2>&1; then
   echo "no registry has $base; using the project's own base"
-  base=$(.venv/bin/python - <<'PY'
-import os
-from agentv_sandbox.build import ensure_image
-from agentv_sandbox.cli.common import cache_dir
-from agentv_sandbox.engines.docker import find_engine
-from agentv_sandbox.models.image import ImageConfig
-from agentv_sandbox.pipeline.images import tool_plan
-image = ensure_image(find_engine(os.environ), tool_plan(ImageConfig()), cache_dir=cache_dir(),
-                     on_event=lambda *_: None, cancelled=lambda: False)
-print(image.tag)
-PY
-)
+  base=$(.venv/bin/agentv-sandbox build | tail -n 1)
 fi
 context=$(mktemp -d)
 trap 'rm -rf "$context"' EXIT

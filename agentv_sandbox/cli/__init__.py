@@ -8,7 +8,7 @@ import sys
 import typer
 
 from agentv_sandbox import __version__, logs
-from agentv_sandbox.cli import doctor, images, suites
+from agentv_sandbox.cli import doctor, images, selfcheck, suites
 from agentv_sandbox.cli.common import ending
 from agentv_sandbox.cli.run import run
 from agentv_sandbox.cli.upkeep import clean
@@ -44,6 +44,7 @@ app.command()(ending(clean))
 suites.register(app)
 images.register(app)
 doctor.register(app)
+selfcheck.register(app)
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 from agentv_sandbox import logs
-from agentv_sandbox.errors import BuildError, InputError, Problem, SandboxError
+from agentv_sandbox.errors import BuildError, ImageRequestError, InputError, Problem, SandboxError
 from agentv_sandbox.load import LoadResult, load_suites
 from agentv_sandbox.logs import safe_text
 
@@ -34,6 +34,9 @@ TargetsFile = Annotated[
 ]
 AllowOutside = Annotated[
     bool, typer.Option("--allow-outside", help="Let suites refer to files outside their project.")
+]
+Frozen = Annotated[
+    bool, typer.Option("--frozen", help="Use exactly what agentv-sandbox.lock says, or refuse.")
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log what happens, step by step.")]
 
@@ -76,6 +79,8 @@ def relative(text: str) -> str:
 
 
 def show_error(error: SandboxError) -> None:
+    if isinstance(error, ImageRequestError):
+        err.print("Preflight checks failed — missing dependencies:", markup=False)
     if isinstance(error, InputError):
         show_problems(error.problems)
         count = len(error.problems)

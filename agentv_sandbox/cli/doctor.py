@@ -85,7 +85,7 @@ def _checks(paths: list[Path]) -> Iterator[Check]:
         engine = find_engine(os.environ)
         sweep(engine)
         with Sandbox(engine, runtime=settings.runtime) as sandbox:
-            yield from engine_checks(sandbox.info)
+            yield from engine_checks(sandbox.info, settings.runtime)
             plan = tool_plan(settings.image)
 
             def ensure() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +13,7 @@ import typer
 from agentv_sandbox.build import sentence
 from agentv_sandbox.cli.common import (
     AllowOutside,
+    Frozen,
     Paths,
     TargetNames,
     TargetsFile,
@@ -22,7 +24,7 @@ from agentv_sandbox.cli.common import (
     show_problems,
 )
 from agentv_sandbox.engines.docker import find_engine
-from agentv_sandbox.models.image import ImagePlan
+from agentv_sandbox.models.image import ImagePlan, LockMode
 from agentv_sandbox.models.suite import Suite
 from agentv_sandbox.pipeline import RunOptions, build_images, select_targets
 from agentv_sandbox.pipeline.images import suite_env, suite_plan_with_refusals
@@ -31,10 +33,15 @@ from agentv_sandbox.report.progress import Progress
 from agentv_sandbox.sandbox import Sandbox
 from agentv_sandbox.settings import load_settings
 
+OptionalPaths = Annotated[
+    list[Path] | None, typer.Argument(metavar="[PATH...]", help="Eval files, folders or globs.")
+]
+
 
 def register(app: typer.Typer) -> None:
     app.command()(ending(plan))
     app.command()(ending(build))
+    app.command()(ending(lock))
 
 
 def plan(
@@ -90,19 +97,39 @@ def _show(suite: Suite, made: ImagePlan) -> None:
 
 
 def build(
+    paths: OptionalPaths = None,
+    target: TargetNames = None,
+    targets: TargetsFile = None,
+    frozen: Frozen = False,
+    allow_outside: AllowOutside = False,
+) -> int:
+    """Build (or find) the image of each suite and prove it, without running anything. No PATH: the base alone."""
+    suites = load(paths, targets, target or (), allow_outside=allow_outside).suites if paths else ()
+    return _build(suites, target or (), "frozen" if frozen else "default")
+
+
+def lock(
     paths: Paths,
     target: TargetNames = None,
     targets: TargetsFile = None,
+    update: Annotated[bool, typer.Option("--update", help="Resolve anew, to what is current today.")] = False,
     allow_outside: AllowOutside = False,
 ) -> int:
-    """Build (or find) the image of each suite and prove it, without running anything."""
+    """Write agentv-sandbox.lock beside each suite: every file of its image, by hash."""
     suites = load(paths, targets, target or (), allow_outside=allow_outside).suites
+    return _build(suites, target or (), "update" if update else "default")
+
+
+def _build(suites: Sequence[Suite], target: Sequence[str], mode: LockMode) -> int:
     settings = load_settings(suites[0].project_root if suites else Path.cwd())
     options = RunOptions(
-        targets=tuple(target or ()), image=settings.image, cache_dir=cache_dir(), cwd=Path.cwd()
+        targets=tuple(target), image=settings.image, cache_dir=cache_dir(), cwd=Path.cwd(), lock_mode=mode
     )
     with Sandbox(find_engine(os.environ)) as sandbox, Progress(out, sentence=sentence) as progress:
         images = build_images(suites, sandbox, options, progress.on_event)
+        tool_image = sandbox.tool_image
     for suite in suites:
         out.print(f"{suite.name}: {images[suite.path].tag}  {images[suite.path].id}", markup=False)
+    if not suites:
+        out.print(tool_image, markup=False)
     return 0

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
@@ -18,6 +19,7 @@ import typer
 from agentv_sandbox.build import sentence
 from agentv_sandbox.cli.common import (
     AllowOutside,
+    Frozen,
     Paths,
     TargetNames,
     TargetsFile,
@@ -30,6 +32,7 @@ from agentv_sandbox.cli.common import (
     start_logs,
 )
 from agentv_sandbox.engines.docker import find_engine
+from agentv_sandbox.engines.tier import LEVELS, tier
 from agentv_sandbox.engines.watchdog import Watchdog
 from agentv_sandbox.errors import InputError, Problem, SandboxError
 from agentv_sandbox.files import BlobStore
@@ -83,6 +86,10 @@ def run(
         str | None,
         typer.Option(help="OCI runtime of the engine, such as runsc.", show_default="the engine's"),
     ] = None,
+    require_tier: Annotated[
+        str | None, typer.Option(help=f"Refuse to run below this isolation: {', '.join(LEVELS)}.")
+    ] = None,
+    frozen: Frozen = False,
     allow_outside: AllowOutside = False,
     verbose: Verbose = False,
 ) -> int:
@@ -97,6 +104,7 @@ def run(
         test_ids=tuple(test_id or ()),
         workers=workers,
         image=settings.image,
+        lock_mode="frozen" if frozen else "default",
         cache_dir=cache_dir(),
         cwd=Path.cwd(),
         run_env={"AGENTV_RUN_TIMESTAMP": datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%S-%fZ"),
@@ -110,6 +118,7 @@ def run(
     _check_selection(planned, options, loaded)
     redactor = Redactor(secret_values(loaded))
     with _sandbox(runtime or settings.runtime, keep_failed) as sandbox:
+        check_tier(sandbox, require_tier or settings.require_tier)
         run_ = _Run(sandbox=sandbox, options=options, redactor=redactor, started=started)
         return run_.work(loaded, sum(len(jobs) for _, jobs in planned), output, experiment)
 
@@ -169,6 +178,21 @@ def _sandbox(runtime: str | None, may_keep: bool) -> Iterator[Sandbox]:
                 signal.signal(number, handler)
 
 
+def check_tier(sandbox: Sandbox, level: str | None) -> None:
+    """Raises InputError for a word that is no tier, SandboxError when this engine's is weaker."""
+    if level is None:
+        return
+    if level not in LEVELS:
+        raise InputError([Problem(message=f"{level!r} is no isolation tier; there are: {', '.join(LEVELS)}")])
+    have = tier(sandbox.info, sandbox.runtime)
+    if not have.meets(level):
+        raise SandboxError(
+            f"this engine's isolation is {have.summary}; {level} is required",
+            hint="Use --runtime for another OCI runtime, or an engine with user namespaces "
+            "(docs/reference/isolation.md).",
+        )
+
+
 class _Run:
     """One run from its images to the summary."""
 
@@ -182,9 +206,7 @@ class _Run:
     def work(self, loaded: LoadResult, planned: int, output: Path | None, experiment: str) -> int:
         """The exit status; raises what ended the run early, after everything so far is on disk and shown."""
         sandbox, suites = self._sandbox, loaded.suites
-        engine = (
-            f"{sandbox.info.kind} {sandbox.info.version}, {sandbox.runtime or sandbox.info.default_runtime}"
-        )
+        engine = tier(sandbox.info, sandbox.runtime).summary
         failure: SandboxError | None = None
         with Progress(out, redactor=self._redactor, sentence=sentence) as progress:
             images = build_images(suites, sandbox, self._options, progress.on_event)
@@ -225,6 +247,7 @@ class _Run:
         return {
             "started": datetime.now(UTC).isoformat(),
             "argv": sys.argv,
+            "tier": asdict(tier(info, self._sandbox.runtime)),
             "engine": {"kind": info.kind, "version": info.version, "api": info.api_version, "runc": info.runc,
                        "containerd": info.containerd, "kernel": info.kernel, "cgroup": info.cgroup_version,
                        "runtime": self._sandbox.runtime or info.default_runtime, "userns": info.userns,

@@ -12,13 +12,13 @@ from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 
-from agentv_sandbox.build import ensure_image
-from agentv_sandbox.errors import InputError, Problem
+from agentv_sandbox.build import LOCK_NAME, ensure_image
+from agentv_sandbox.errors import ImageRequestError, InputError, Problem
 from agentv_sandbox.files import BlobStore
 from agentv_sandbox.llm import LlmClient
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.container import Mount
-from agentv_sandbox.models.image import Image, ImageConfig, ImagePlan
+from agentv_sandbox.models.image import Image, ImageConfig, ImagePlan, LockMode
 from agentv_sandbox.models.suite import EvalCase, Suite, Target
 from agentv_sandbox.pipeline.case import Case, CaseOptions, OnEvent, SuiteRun
 from agentv_sandbox.pipeline.images import suite_plan, tool_plan
@@ -59,6 +59,7 @@ class RunOptions:
     workers: int | None = None
     case: CaseOptions = CaseOptions()
     image: ImageConfig = ImageConfig()
+    lock_mode: LockMode = "default"
     cache_dir: Path = Path()
     cwd: Path = Path()
     run_env: Mapping[str, str] = field(default_factory=dict)
@@ -97,31 +98,42 @@ def build_images(
     suites: Sequence[Suite], sandbox: Sandbox, options: RunOptions, on_event: OnEvent
 ) -> dict[Path, Image]:
     """The tool image, then one image a suite, each proved inside; all refusals of all suites at once."""
-    plans = {
-        suite.path: suite_plan(suite, select_targets(suite, options.targets), options.image)
-        for suite in suites
-    }
+    plans: dict[Path, ImagePlan] = {}
+    problems: dict[Problem, None] = {}
+    for suite in suites:
+        try:
+            plans[suite.path] = suite_plan(suite, select_targets(suite, options.targets), options.image)
+        except ImageRequestError as error:
+            problems |= dict.fromkeys(error.problems)
+    if problems:
+        raise ImageRequestError(list(problems))
     build = _Builder(sandbox, options, on_event)
-    sandbox.tool_image = build.image(tool_plan(options.image)).id
-    return {path: build.image(plan) for path, plan in plans.items()}
+    sandbox.tool_image = build.image(tool_plan(options.image), None).id
+    return {path: build.image(plan, path.parent / LOCK_NAME) for path, plan in plans.items()}
 
 
 class _Builder:
-    """Each distinct plan once."""
+    """Each distinct plan once for each lock file that wants it."""
 
     def __init__(self, sandbox: Sandbox, options: RunOptions, on_event: OnEvent) -> None:
         self._sandbox = sandbox
         self._options = options
         self._on_event = on_event
-        self._done: dict[str, Image] = {}
+        self._done: dict[tuple[str, Path | None], Image] = {}
 
-    def image(self, plan: ImagePlan) -> Image:
-        if plan.key not in self._done:
-            self._done[plan.key] = ensure_image(
-                self._sandbox.engine, plan, cache_dir=self._options.cache_dir,
-                on_event=lambda event, keys: self._on_event(event, **keys), cancelled=self._sandbox.cancelled,
-            )  # fmt: skip
-        return self._done[plan.key]
+    def image(self, plan: ImagePlan, lock_path: Path | None) -> Image:
+        key = (plan.key, lock_path)
+        if key not in self._done:
+            self._done[key] = ensure_image(
+                self._sandbox.engine,
+                plan,
+                cache_dir=self._options.cache_dir,
+                on_event=lambda event, keys: self._on_event(event, **keys),
+                cancelled=self._sandbox.cancelled,
+                lock_path=lock_path,
+                mode=self._options.lock_mode if lock_path is not None else "default",
+            )
+        return self._done[key]
 
 
 def run_suites(
