@@ -18,6 +18,7 @@ from pathlib import Path
 from types import TracebackType
 
 from agentv_sandbox.errors import InputError, Problem, SandboxError
+from agentv_sandbox.logs import safe_name
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.suite import EvalCase, Json, Suite
 from agentv_sandbox.report import casefiles, files, rows
@@ -27,6 +28,7 @@ from agentv_sandbox.report.redact import Redactor
 
 DEFAULT_ROOT = Path(".agentv/results/runs")
 INDEX = "index.jsonl"
+LOCK = ".lock"
 TOP_LEVEL = (INDEX, "benchmark.json", "timing.json", "run.json", "report.html", "junit.xml", "artifacts")
 
 
@@ -66,7 +68,7 @@ class RunFolder:
 
         ``matrix``: tests run against several targets, so their folders carry the target's name.
         ``engine``: the container engine and its runtime in a few words, for every row.
-        Raises InputError when the folder holds another run or cannot be written.
+        Raises InputError when the folder is not empty, in use or cannot be written.
         """
         try:
             path = cls._make(output, cwd, experiment)
@@ -205,7 +207,7 @@ class RunFolder:
 
 def _lock(path: Path) -> int:
     """An exclusive lock on the folder that ends with this process."""
-    fd = os.open(path / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    fd = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -218,11 +220,14 @@ def _lock(path: Path) -> int:
 
 
 def _create_index(path: Path) -> None:
-    try:
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
-    except FileExistsError:
-        raise _refusal(f"{path.parent} holds the results of another run ({path.name} exists)") from None
-    os.close(fd)
+    """An empty index in a folder that must hold nothing else: what is there already may be another run's, and
+    a link among it would lead our files elsewhere."""
+    names = {entry.name for entry in path.parent.iterdir()} - {LOCK}
+    if path.name in names:
+        raise _refusal(f"{path.parent} holds the results of another run ({path.name} exists)")
+    if names:
+        raise _refusal(f"{path.parent} is not empty: it holds {safe_name(min(names))}")
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644))
 
 
 def _refusal(message: str) -> InputError:

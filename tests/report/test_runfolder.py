@@ -249,6 +249,15 @@ def test_refuses_a_folder_of_another_run(tmp_path: Path, suite: Suite) -> None:
     assert (folder.path / "index.jsonl").read_bytes() == before
 
 
+def test_refuses_a_folder_with_anything_in_it(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/reports").symlink_to(tmp_path)
+    with pytest.raises(InputError, match="not empty: it holds reports"):
+        RunFolder.create(tmp_path / "out", tmp_path)
+    (tmp_path / "out/reports").unlink()
+    RunFolder.create(tmp_path / "out", tmp_path).close()
+
+
 def test_refuses_what_is_not_a_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot write results to"):
