@@ -14,7 +14,9 @@ import pytest
 EXAMPLE = Path(__file__).parents[2] / "examples" / "preprocessors"
 LEAD = "The report for Q3 is done.\n[[ file: out/report.xlsx ]]\n"
 AS_CSV = "## Sheet: Q3\n\nregion,revenue\nNorth,1200.5\nSouth,830\n"
-AS_JSON = json.dumps({"Q3": [{"region": "North", "revenue": "1200.5"}, {"region": "South", "revenue": "830"}]}, indent=2)
+AS_JSON = json.dumps(
+    {"Q3": [{"region": "North", "revenue": "1200.5"}, {"region": "South", "revenue": "830"}]}, indent=2
+)
 PAGE = "[[ file: out/report.html ]]\n# Q3\n\nRevenue: **2030.5**\n"
 DECLARED = "[[ file: out/notes.csv ]]\nregion,remark\nNorth,new office\n\n"
 UNREADABLE = "default UTF-8 read produced binary or invalid text; configure a preprocessor"
@@ -57,7 +59,12 @@ def test_failures_are_in_the_results_and_the_difference_shows_the_workbook_as_te
     grading = json.loads((results / "report" / "grading.json").read_text())
     for grader in grading["graders"]:
         assert grader["details"]["preprocessing"] == [
-            {"path": "out/photo.raw", "media_type": "application/octet-stream", "reason": UNREADABLE, "stderr": ""}
+            {
+                "path": "out/photo.raw",
+                "media_type": "application/octet-stream",
+                "reason": UNREADABLE,
+                "stderr": "",
+            }
         ]
     diff = (results / "report" / "workspace.diff").read_text()
     assert "+++ b/out/report.xlsx (as text)\t\n@@ -0,0 +1,5 @@\n+## Sheet: Q3\n" in diff

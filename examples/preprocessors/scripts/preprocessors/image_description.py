@@ -35,7 +35,7 @@ def main():
             lines = described(image)
     except UnidentifiedImageError:
         sys.exit("not a readable image: unknown format")
-    except (OSError, ValueError, SyntaxError, EOFError, Image.DecompressionBombError) as error:
+    except Exception as error:  # a broken file can make the library raise anything
         sys.exit(f"not a readable image: {error}")
     lines.insert(1, f"file size: {path.stat().st_size} bytes")
     sys.stdout.write("\n".join(lines) + "\n")
@@ -52,15 +52,13 @@ def described(image):
     for key, value in sorted(image.info.items(), key=lambda item: str(item[0])):
         if isinstance(value, str) and value.strip():
             lines.append(f"{key}: {clipped(value)}")
+    if width * height > MAX_PIXELS:
+        return [*lines, "pixels and EXIF: not examined, too many pixels"]
     for tag, value in image.getexif().items():
-        name = ExifTags.TAGS.get(tag, f"tag {tag}")
+        name = ExifTags.TAGS.get(tag)
         if name in SHOWN_TAGS:
             lines.append(f"EXIF {name}: {clipped(str(value))}")
-    if width * height > MAX_PIXELS:
-        lines.append("pixels: not examined, too many")
-    else:
-        lines += pixels(image)
-    return lines
+    return lines + pixels(image)
 
 
 def pixels(image):

@@ -8,7 +8,6 @@ import csv
 import io
 import json
 import sys
-import zipfile
 from datetime import datetime, time, timedelta
 from itertools import islice
 from pathlib import Path
@@ -30,11 +29,13 @@ def main():
     if start.startswith(b"\xd0\xcf\x11\xe0"):
         sys.exit("the workbook is encrypted, or an old .xls file")
     try:
-        values = load_workbook(path, data_only=True)
-        formulas = load_workbook(path)
-    except (zipfile.BadZipFile, KeyError, ValueError, TypeError, EOFError, SyntaxError, OSError) as error:
+        with path.open("rb") as stream:  # of a path, openpyxl would ask for a certain suffix
+            values = load_workbook(stream, data_only=True)
+            formulas = load_workbook(stream)
+        text = "\n".join(sheet(ws, formulas[ws.title]) for ws in values.worksheets)
+    except Exception as error:  # a broken file can make the library raise anything
         sys.exit(f"not a readable .xlsx file: {error.args[0] if error.args else error}")
-    sys.stdout.write("\n".join(sheet(ws, formulas[ws.title]) for ws in values.worksheets))
+    sys.stdout.write(text)
 
 
 def sheet(values, formulas):

@@ -1,0 +1,242 @@
+"""Preprocessors in real containers: what they see, what they get, what becomes of hostile files."""
+
+from __future__ import annotations
+
+import json
+import resource
+import struct
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+
+from agentv_sandbox.files import BlobStore
+from agentv_sandbox.models import media
+from agentv_sandbox.models.case import Candidate, CaseOutput, OutputFile
+from agentv_sandbox.models.converters import BUILTINS, PREFIX
+from agentv_sandbox.models.suite import PreprocessorSpec
+from agentv_sandbox.preprocess import Preprocessors
+from agentv_sandbox.preprocess.runner import LIMITS
+from agentv_sandbox.project import Project
+from tests.converters.test_converters import FOLDERS, HERE, expected_file
+from tests.preprocess.conftest import MakeRunner
+
+pytestmark = pytest.mark.engine
+
+MB = 1 << 20
+
+
+def answer(store: BlobStore, *files: tuple[str, str, bytes | Path]) -> CaseOutput:
+    blocks = [{"type": "file", "path": path, "media_type": kind} for path, kind, _data in files]
+    found = []
+    for path, kind, data in files:
+        writer = store.writer()
+        with BytesIO(data) if isinstance(data, bytes) else data.open("rb") as stream:
+            while chunk := stream.read(MB):
+                writer.write(chunk)
+        found.append(OutputFile(path=path, media_type=kind, blob=writer.commit()))
+    return CaseOutput(messages=({"role": "assistant", "content": blocks},), files=tuple(found))
+
+
+def spec(kind: str, *command: str) -> PreprocessorSpec:
+    return PreprocessorSpec(media_type=media.normalise(kind), command=command)
+
+
+def test_every_shipped_converter_works_in_the_image_that_it_asks_for(
+    make_runner: MakeRunner, store: BlobStore
+) -> None:
+    texts = Preprocessors(make_runner(), store)
+    for name in BUILTINS:
+        samples = sorted((HERE / "samples" / FOLDERS.get(name, name)).iterdir())
+        sample = next(s for s in samples if not expected_file(name, s).read_text("utf-8").startswith("exit "))
+        output = answer(store, (sample.name, name, sample.read_bytes()))
+        got = texts.candidate(output, [spec(name, f"{PREFIX}{name}")])
+        assert (
+            got.text == f"[[ file: {sample.name} ]]\n{expected_file(name, sample).read_text('utf-8').strip()}"
+        )
+
+
+PROBE = """
+import json, os, sys
+from sibling import shown
+request = json.load(sys.stdin)
+def attempt(act):
+    try:
+        return act()
+    except OSError as error:
+        return type(error).__name__
+print(json.dumps({
+    "request": request, "cwd": os.getcwd(), "argv": sys.argv[1:], "content": open(request["path"]).read(),
+    "file": attempt(lambda: open(request["path"], "a").write("x")), "sibling": shown,
+    "suite": attempt(lambda: open("/suite/new", "w").write("x")), "env": sorted(k for k, v in os.environ.items() if v),
+    "files": sorted(os.path.join(d, f) for d, _, fs in os.walk("/files") for f in fs),
+    "workspace": attempt(lambda: os.listdir("/workspace")), "net": sorted(os.listdir("/sys/class/net")),
+    "root": os.getuid() == 0,
+}))
+"""
+
+
+def test_what_a_preprocessor_sees(make_runner: MakeRunner, store: BlobStore, project: Project) -> None:
+    script = project.root / "scripts" / "probe.py"
+    script.write_text(PROBE)
+    (project.root / "scripts" / "sibling.py").write_text("shown = 'from beside'")
+    (project.root / ".env").write_text("SECRET=canary")
+    output = answer(store, ("../odd name;$(x).txt", "probe", b"hello"), ("other.txt", "txt", b"not for it"))
+    got = Preprocessors(make_runner(), store).candidate(
+        output, [spec("probe", "python3", str(script), "--flag")]
+    )
+    seen = json.loads(got.text.split("\n")[1])
+    assert set(seen.pop("env")) <= {
+        "HOME", "HOSTNAME", "LANG", "PATH", "PYTHONDONTWRITEBYTECODE", "PYTHONNOUSERSITE", "TMPDIR", "TZ",
+    }  # fmt: skip
+    path = "/files/0/odd name;$(x).txt"
+    assert seen == {
+        "request": {"path": path, "original_path": "../odd name;$(x).txt", "media_type": "probe"},
+        "cwd": "/suite",
+        "argv": ["--flag"],
+        "content": "hello",
+        "file": "PermissionError",
+        "sibling": "from beside",
+        "suite": "OSError",
+        "files": [path],
+        "workspace": "FileNotFoundError",
+        "net": ["lo"],
+        "root": False,
+    }
+
+
+@pytest.mark.parametrize(
+    ("script", "note"),
+    [
+        ("echo partial; echo why >&2; exit 3", "why"),
+        ("exit 4", "preprocessor exited with code 4"),
+        ("sleep 60", "preprocessor timed out after 3 s"),
+        ("kill -9 $$", "preprocessor exited with code 137"),
+        ("no-such-command-here", "not found"),
+        ("yes | head -c 100000000", "preprocessor printed more than allowed"),
+        ("tail -c 200M /dev/zero | tail -c 190M", "preprocessor ran out of memory"),
+    ],
+)
+def test_failures_end_as_notes(make_runner: MakeRunner, store: BlobStore, script: str, note: str) -> None:
+    limits = replace(LIMITS, timeout_s=3 if "sleep" in script else 60, memory_bytes=64 * MB)
+    texts = Preprocessors(make_runner(limits), store)
+    got = texts.candidate(answer(store, ("r.x", "x", b"1")), [spec("x", "sh", "-c", script)])
+    assert got.text.startswith("[file preprocessing warning] r.x (x): ")
+    assert note in got.notes[0].reason
+
+
+# -- hostile files ------------------------------------------------------------------------------------
+def zipped(parts: dict[str, Iterator[bytes]], base: Path | None = None) -> bytes:
+    """A zip of ``parts``, on top of the entries of ``base``."""
+    out = BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        if base is not None:
+            with zipfile.ZipFile(base) as source:
+                for name in source.namelist():
+                    if name not in parts:
+                        archive.writestr(name, source.read(name))
+        for name, pieces in parts.items():
+            with archive.open(name, "w", force_zip64=True) as stream:
+                for piece in pieces:
+                    stream.write(piece)
+    return out.getvalue()
+
+
+WORKBOOK = HERE / "samples" / "xlsx" / "openpyxl.xlsx"
+DOCUMENT = HERE / "samples" / "docx" / "python-docx.docx"
+SHEET = b'<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><sheetData>'
+ENTITIES = (
+    b'<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a0 "lol">'
+    + b"".join(b'<!ENTITY a%d "%s">' % (n, b"&a%d;" % (n - 1) * 10) for n in range(1, 11))
+    + b"]>"
+)
+
+
+def gigabyte_sheet() -> Iterator[bytes]:
+    yield SHEET
+    row = b"<row>" + b"<c><v>1</v></c>" * 60_000 + b"</row>"
+    for _ in range((1 << 30) // len(row)):
+        yield row
+    yield b"</sheetData></worksheet>"
+
+
+def million_object_pdf() -> bytes:
+    count = 1_000_000
+    out = BytesIO()
+    out.write(b"%PDF-1.4\n")
+    offsets = bytearray()
+    kids = b" ".join(b"%d 0 R" % n for n in range(3, 1003))
+    for n in range(1, count + 1):
+        offsets += b"%010d 00000 n \n" % out.tell()
+        body = (
+            b"<</Type/Catalog/Pages 2 0 R>>"
+            if n == 1
+            else b"<</Type/Pages/Kids[2 0 R %s]/Count 999999>>" % kids
+        )
+        out.write(b"%d 0 obj %s endobj\n" % (n, body if n < 3 else b"<</Type/Pages/Kids[2 0 R]>>"))
+    start = out.tell()
+    out.write(b"xref\n0 %d\n0000000000 65535 f \n%s" % (count + 1, bytes(offsets)))
+    out.write(b"trailer<</Size %d/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF" % (count + 1, start))
+    return out.getvalue()
+
+
+def tar_bomb() -> bytes:
+    """More than a gigabyte of zeros in a few megabytes."""
+    info = tarfile.TarInfo("zeros")
+    info.size = 1100 * MB
+    packed = zlib.compressobj(1, wbits=31)
+    out = packed.compress(info.tobuf())
+    for _ in range(1100):
+        out += packed.compress(bytes(MB))
+    return out + packed.flush()
+
+
+def huge_png() -> bytes:
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    head = chunk(b"IHDR", struct.pack(">IIBBBBB", 60_000, 60_000, 8, 2, 0, 0, 0))
+    return b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", zlib.compress(bytes(MB))) + chunk(b"IEND", b"")
+
+
+def xml_bomb(base: Path, part: str, root: bytes) -> bytes:
+    return zipped({part: iter([ENTITIES + root])}, base)
+
+
+ENDED = ("out of memory", "timed out", "cut: ")
+SHEET_PART = "xl/worksheets/sheet1.xml"
+
+BOMBS: dict[str, tuple[str, Callable[[], bytes], tuple[str, ...]]] = {
+    "sheet-of-1-GB": ("xlsx", lambda: zipped({SHEET_PART: gigabyte_sheet()}, WORKBOOK), ENDED),
+    "sheet-of-1-GB-plain": ("xlsx-plain", lambda: zipped({SHEET_PART: gigabyte_sheet()}, WORKBOOK), ENDED),
+    "entities": ("xlsx", lambda: xml_bomb(WORKBOOK, SHEET_PART, b"<x>&a10;</x>"), ("not a readable",)),
+    "entities-plain": ("xlsx-plain", lambda: xml_bomb(WORKBOOK, SHEET_PART, b"<x>&a10;</x>"), ("document type",)),
+    "entities-docx": (
+        "docx", lambda: xml_bomb(DOCUMENT, "word/document.xml", b"<x>&a10;</x>"), ("not a readable",)
+    ),
+    "pdf-of-a-million-objects": ("pdf", million_object_pdf, ("no text", "not a readable", *ENDED)),
+    "zip-of-zeros": ("archive", lambda: zipped({"zeros": iter([bytes(64 * MB)] * 16)}), ("1073741824",)),
+    "tar-of-zeros": ("archive", tar_bomb, ("more than 1073741824 bytes unpacked",)),
+    "image-of-3.6-gigapixels": ("image", huge_png, ("60000 x 60000 pixels",)),
+    "deep-json": ("ipynb", lambda: b'{"cells":' + b"[" * 5_000_000, ("RecursionError",)),
+    "deep-html": ("html", lambda: b"<div>" * 300_000, ("too deeply", "[[ file", *ENDED)),
+    "deep-html-plain": ("html-plain", lambda: b"<ul><li>" * 200_000 + b"end", ("- end",)),
+    "one-line-csv": ("csv", lambda: b"a," * 20_000_000, ("not a readable", "table", *ENDED)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_bomb_ends_as_a_note_or_a_short_text(make_runner: MakeRunner, store: BlobStore, name: str) -> None:
+    builtin, make, expected = BOMBS[name]
+    output = answer(store, (name, builtin, make()))
+    texts = Preprocessors(make_runner(replace(LIMITS, timeout_s=10, memory_bytes=256 * MB)), store)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    got: Candidate = texts.candidate(output, [spec(builtin, f"{PREFIX}{builtin}")])
+    assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 < 100 * MB
+    assert len(got.text) < 2 * MB
+    assert any(word in got.text for word in expected), got.text[:2000]
