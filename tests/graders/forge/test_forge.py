@@ -191,10 +191,9 @@ def test_the_naive_twin_is_fooled(
 ) -> None:
     project = tmp_path / "project"
     shutil.copytree(forge.project, project)
-    sdk = Path(__file__).parents[3] / "agentv_sandbox" / "sdk.py"
     script = (
         "mkdir -p /workspace && cd /workspace && export HOME=/workspace && "
-        f"python3 /suite/agent.py {attempt.id} /tmp/response.json && hash -r && {attempt.twin}"
+        f"python3 /suite/agent.py {attempt.id} /tmp/response.json; hash -r; {attempt.twin}; printf '\n%d' $?"
     )
     made = client.containers.create(
         forge.image,
@@ -204,17 +203,13 @@ def test_the_naive_twin_is_fooled(
         working_dir="/",
         mem_limit="512m",
         pids_limit=128,
-        volumes={
-            str(project): {"bind": "/suite", "mode": "rw"},
-            str(sdk): {"bind": "/usr/lib/python3/agentv_sandbox/sdk.py", "mode": "ro"},
-        },
+        volumes={str(project): {"bind": "/suite", "mode": "rw"}},
     )
     try:
+        stream = made.attach(stdout=True, stderr=False, stream=True)
         made.start()
-        code = made.wait(timeout=60)["StatusCode"]
-        stdout = made.logs(stdout=True, stderr=False)
-        stderr = made.logs(stdout=False, stderr=True)[-500:]
+        stdout, _, code = b"".join(stream).rpartition(b"\n")
     finally:
         with suppress(docker.errors.APIError):
             made.remove(force=True, v=True)
-    assert generous(stdout, code) >= 0.8, (code, stdout[:500], stderr)
+    assert generous(stdout, int(code)) >= 0.8, (code, stdout[:500])
