@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agentv_sandbox.load import prompts
 from agentv_sandbox.load.assertion_docs import (
     DOCS,
     CodeGraderDoc,
     CompositeDoc,
     CustomDoc,
-    IncludeDoc,
     ItemDoc,
     LlmGraderDoc,
     PreprocessorDoc,
@@ -22,6 +19,8 @@ from agentv_sandbox.load.assertion_docs import (
 )
 from agentv_sandbox.load.commands import check_scripts, resolve_command
 from agentv_sandbox.load.docs import Doc, read
+from agentv_sandbox.load.includes import IncludeReader
+from agentv_sandbox.load.prompts import PromptReader
 from agentv_sandbox.load.references import Project
 from agentv_sandbox.load.rubrics import read_rubrics
 from agentv_sandbox.load.tree import Map, Node, Problems, Seq, nearest, plain, position, show
@@ -43,7 +42,6 @@ from agentv_sandbox.models.graders import (
 )
 from agentv_sandbox.models.suite import GraderSpec, Position, PreprocessorSpec
 
-MAX_INCLUDES = 3
 _SCRIPT_FOLDERS = ("assertions", "graders", "judges")
 _SCRIPT_SUFFIXES = (".ts", ".js", ".mts", ".mjs")
 
@@ -54,8 +52,8 @@ class AssertionReader:
 
     project: Project
     problems: Problems
-    load_file: Callable[[Path], Any]
-    """Reads another YAML file of the suite, variables of the environment put in; None with a problem."""
+    prompts: PromptReader
+    includes: IncludeReader
     preprocessors: tuple[PreprocessorSpec, ...] = ()
     """The suite's."""
     targets_used: list[tuple[str, Node, str | int]] = field(default_factory=list)
@@ -69,7 +67,7 @@ class AssertionReader:
         specs: list[GraderSpec | None] = []
         texts: list[str] = []
         at: int | None = None
-        for node, i, item in self._expanded(items, (), 0):
+        for node, i, item in self.includes.expand(items):
             if isinstance(item, str):
                 if self.problems.converting:
                     specs.append(self._sentences([item.strip()], turn, position(node, i)))
@@ -120,45 +118,6 @@ class AssertionReader:
             preprocessors=self.preprocessors,
             position=position(node, key),
         )
-
-    def _expanded(self, items: Seq, chain: tuple[Path, ...], depth: int) -> list[tuple[Seq, int, Any]]:
-        found: list[tuple[Seq, int, Any]] = []
-        for i, item in enumerate(items):
-            if isinstance(item, Map) and "include" in item and "type" not in item:
-                found.extend(self._included(item, chain, depth))
-            else:
-                found.append((items, i, item))
-        return found
-
-    def _included(self, item: Map, chain: tuple[Path, ...], depth: int) -> list[tuple[Seq, int, Any]]:
-        doc = read(IncludeDoc, item, self.problems)
-        if doc is None:
-            return []
-        if depth >= MAX_INCLUDES:
-            self.problems.error(item, "include", f"includes are nested more than {MAX_INCLUDES} deep")
-            return []
-        is_path = "/" in doc.include or doc.include.endswith((".yaml", ".yml"))
-        names = (
-            [doc.include] if is_path else [f".agentv/templates/{doc.include}{s}" for s in (".yaml", ".yml")]
-        )
-        bases = [chain[-1].parent, None] if chain else [None]
-        found = [self.project.find(name, base=base) for base in bases for name in names]
-        path = next((f.path for f in found if f.path is not None and f.path.is_file()), None)
-        if path is None:
-            reason = found[-1]
-            self.problems.error(item, "include", f"the template {reason.reason}", hint=reason.hint)
-            return []
-        if path in chain:
-            self.problems.error(item, "include", "includes itself")
-            return []
-        content = self.load_file(path)
-        if content is None:
-            return []
-        inner = content.get("assertions", content.get("assert")) if isinstance(content, Map) else None
-        if not isinstance(inner, Seq):
-            self.problems.error(item, "include", f"{path.name} must hold a mapping with an assertions list")
-            return []
-        return self._expanded(inner, (*chain, path), depth + 1)
 
     # -- one item -------------------------------------------------------------------------------------
 
@@ -298,7 +257,7 @@ class AssertionReader:
         return target
 
     def _llm(self, doc: LlmGraderDoc) -> Options | None:
-        prompt = prompts.read_prompt(doc, self.project, self.problems)
+        prompt = self.prompts.read(doc)
         if prompt is None:
             return None
         rubrics: tuple[Rubric, ...] | None = ()
@@ -318,7 +277,7 @@ class AssertionReader:
 
     def _rubrics(self, doc: RubricsDoc) -> Options | None:
         key = next(k for k in ("criteria", "rubrics", "value") if k in doc.src)
-        prompt = prompts.read_prompt(doc, self.project, self.problems)
+        prompt = self.prompts.read(doc)
         rubrics = read_rubrics(doc.src, key, doc.criteria, self.problems)
         if not rubrics or prompt is None:
             return None
@@ -373,7 +332,7 @@ class AssertionReader:
                 return None
             return CodeAggregator(command=("sh", "-lc", aggregator.path), cwd=self.project.eval_dir)
         if kind == "llm-grader":
-            text = prompts.file_text(aggregator.prompt, node, "prompt", self.project, self.problems)
+            text = self.prompts.text(aggregator.prompt, node, "prompt")
             return LlmAggregator(prompt=text, target=self._mention(aggregator, aggregator.target))
         known = ("weighted_average", "threshold", "code-grader", "llm-grader")
         meant = nearest(aggregator.type, known)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from agentv_sandbox.load import messages as text
 from agentv_sandbox.load.assertions import implicit_grader
 from agentv_sandbox.load.docs import known_keys, read
-from agentv_sandbox.load.interpolate import interpolate_vars, to_json
+from agentv_sandbox.load.interpolate import Expansion, TooLarge, interpolate_vars, to_json
 from agentv_sandbox.load.session import Session
 from agentv_sandbox.load.suite_docs import SuiteDoc, TestDoc, TurnDoc
 from agentv_sandbox.load.tree import Map, Seq, plain, position, show
@@ -36,12 +36,22 @@ class CaseReader:
     """The suite's own, appended to each test's."""
     workspace: Part | None
     suite_workspace: Workspace | None
+    expansion: Expansion = field(default_factory=Expansion)
+    _shared_input: list[dict[str, Json]] | None = None
+    _metadata: dict[str, Json] | None = None
 
     def read(self, item: Map) -> EvalCase | None:
         """The test, or None with its problems."""
+        try:
+            return self._read(item)
+        except TooLarge as error:
+            self.session.problems.error(item, "vars", str(error))
+            return None
+
+    def _read(self, item: Map) -> EvalCase | None:
         variables = item.get("vars")
         if isinstance(variables, Map):
-            item = item.copy_with((k, _rendered(k, v, variables)) for k, v in item.items())
+            item = item.copy_with((k, self._rendered(k, v, variables)) for k, v in item.items())
         number = item.get("id")
         if self.session.problems.converting and isinstance(number, int):
             item = item.copy_with([*item.items(), ("id", str(number))])
@@ -78,7 +88,7 @@ class CaseReader:
             workspace=self._workspace(doc),
             threshold=doc.execution.threshold if doc.execution else None,
             targets=self._targets(doc),
-            metadata=merge_metadata(self.suite, doc.metadata),
+            metadata=self._merged_metadata(doc),
             outputs=tuple(doc.outputs if doc.outputs is not None else self.suite.outputs or ()),
             conversation_id=doc.conversation_id,
             conversation=conversation,
@@ -87,23 +97,46 @@ class CaseReader:
             position=position(doc.src),
         )
 
+    def _rendered(self, key: str, value: Any, variables: Map) -> Any:
+        """A field of a test with its variables put in. A number that a variable brings where text is due is
+        written out."""
+        if key not in _TEMPLATED:
+            return value
+        rendered = interpolate_vars(value, variables, self.expansion)
+        if key in _TEXTS and isinstance(value, str) and isinstance(rendered, int | float):
+            return to_json(rendered)
+        return rendered
+
     # -- messages -------------------------------------------------------------------------------------
 
     def _input(self, doc: TestDoc, skip_defaults: bool) -> list[dict[str, Json]]:
         reader, variables = self.session.messages, doc.vars or {}
         first: list[dict[str, Json]] = []
         if self.suite.input is not None and not skip_defaults:
-            value = interpolate_vars(self.suite.input, variables)
-            first = reader.input(self.suite.src, "input", value)
+            first = self._suite_input(variables)
         files: Any = doc.src.get("input_files")
         node: Map = doc.src
         if files is None and self.suite.input_files is not None and not skip_defaults:
-            files, node = interpolate_vars(self.suite.src["input_files"], variables), self.suite.src
+            files, node = (
+                interpolate_vars(self.suite.src["input_files"], variables, self.expansion),
+                self.suite.src,
+            )
         if files is not None:
             return first + self._with_files(doc, node, files)
         if doc.input is None:
             return first
         return first + reader.input(doc.src, "input", doc.input)
+
+    def _suite_input(self, variables: dict[str, Any]) -> list[dict[str, Json]]:
+        """The suite's own messages; read once unless a test's variables change them."""
+        value = interpolate_vars(self.suite.input, variables, self.expansion)
+        reader = self.session.messages
+        if value is not self.suite.input:
+            self.expansion.spend(value)
+            return reader.input(self.suite.src, "input", value)
+        if self._shared_input is None:
+            self._shared_input = reader.input(self.suite.src, "input", value)
+        return self._shared_input
 
     def _with_files(self, doc: TestDoc, node: Map, files: Seq) -> list[dict[str, Json]]:
         if not files:
@@ -121,6 +154,7 @@ class CaseReader:
                 + ("" if own else ", or set execution.skip_defaults"),
             )
             return []
+        self.expansion.spend_values(len(files))
         return self.session.messages.with_files(files, doc.input)
 
     def _expected(self, doc: TestDoc) -> list[dict[str, Json]]:
@@ -138,6 +172,18 @@ class CaseReader:
                 "write what the agent is asked" if not messages else "the suite's input alone is not a test"
             )
             self.session.problems.error(doc.src, "input", "is required", hint=hint)
+
+    def _merged_metadata(self, doc: TestDoc) -> dict[str, Json]:
+        """The suite's metadata under the test's: lists are joined without repeats, mappings merged, the
+        test's scalars win. ``governance`` of the suite counts as metadata."""
+        if self._metadata is None:
+            self._metadata = plain(self.suite.metadata or {})
+            if self.suite.governance is not None:
+                self._metadata = {**self._metadata, "governance": plain(self.suite.governance)}
+        if not doc.metadata:
+            return self._metadata
+        merged: dict[str, Json] = _merge(self._metadata, plain(doc.metadata), self.expansion)
+        return merged
 
     def _skill_files(self, doc: TestDoc) -> list[Path]:
         """Files that an evals.json names; the agent gets them as input files."""
@@ -166,7 +212,10 @@ class CaseReader:
             items = doc.execution.assertions
         if items is not None:
             own += reader.read_list(items)
-        return tuple(own) if skip_defaults else (*own, *self.assertions)
+        if skip_defaults:
+            return tuple(own)
+        self.expansion.spend_values(len(self.assertions) // 4)
+        return (*own, *self.assertions)
 
     def _targets(self, doc: TestDoc) -> tuple[str, ...]:
         if doc.execution is None:
@@ -218,32 +267,13 @@ class CaseReader:
         )
 
 
-def _rendered(key: str, value: Any, variables: Map) -> Any:
-    """A field of a test with its variables put in. A number that a variable brings where text is due is
-    written out."""
-    if key not in _TEMPLATED:
-        return value
-    rendered = interpolate_vars(value, variables)
-    if key in _TEXTS and isinstance(value, str) and isinstance(rendered, int | float):
-        return to_json(rendered)
-    return rendered
-
-
-def merge_metadata(suite: SuiteDoc, own: dict[str, Any] | None) -> dict[str, Json]:
-    """The suite's metadata under the test's: lists are joined without repeats, mappings merged, the test's
-    scalars win. ``governance`` of the suite counts as metadata."""
-    base = plain(suite.metadata or {})
-    if suite.governance is not None:
-        base["governance"] = plain(suite.governance)
-    merged: dict[str, Json] = _merge(base, plain(own or {}))
-    return merged
-
-
-def _merge(base: Json, own: Json) -> Json:
+def _merge(base: Json, own: Json, expansion: Expansion) -> Json:
     if isinstance(base, dict) and isinstance(own, dict):
-        merged = {k: _merge(base[k], own[k]) if k in base else own[k] for k in own}
+        merged = {k: _merge(base[k], own[k], expansion) if k in base else own[k] for k in own}
+        expansion.spend_values(len(base) // 4)
         return merged | {k: v for k, v in base.items() if k not in own}
     if isinstance(base, list) and isinstance(own, list):
+        expansion.spend_values(len(base))
         return list({to_json(item): item for item in [*base, *own]}.values())
     return own
 

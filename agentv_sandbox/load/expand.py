@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from agentv_sandbox.errors import Problem
-from agentv_sandbox.load.globs import expand_braces
+from agentv_sandbox.load.globs import matching
 from agentv_sandbox.load.interpolate import interpolate_env
 from agentv_sandbox.load.session import Session
 from agentv_sandbox.load.tree import Map, Node, Seq, show
@@ -42,13 +43,14 @@ def _reference(session: Session, node: Node, key: str | int, value: str) -> Iter
     if value.startswith("/") or ".." in Path(value).parts:
         session.problems.error(node, key, "a glob must stay below the eval file's folder")
         return
-    matches: set[Path] = set()
-    for pattern in expand_braces(value):
-        for path in base.glob(pattern):
-            matches.add(path)
-            if len(matches) > MAX_FILES:
-                session.problems.error(node, key, f"matches more than {MAX_FILES} files")
-                return
+    try:
+        matches = set(islice(matching(value, base), MAX_FILES + 1))
+    except (ValueError, OSError, NotImplementedError) as error:
+        session.problems.error(node, key, f"is not a usable pattern: {error}")
+        return
+    if len(matches) > MAX_FILES:
+        session.problems.error(node, key, f"matches more than {MAX_FILES} files")
+        return
     files = sorted(path for path in matches if path.is_file())
     if not files:
         session.problems.error(node, key, f"no file matches {show(value)} below {base}")

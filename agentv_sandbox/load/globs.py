@@ -11,6 +11,8 @@ from agentv_sandbox.load.tree import Problems
 
 SKIPPED = frozenset({"node_modules", ".git", ".venv", "venv", "__pycache__", "results", ".hg", ".svn"})
 MAX_ENTRIES = 500_000
+MAX_STARS = 3
+"""Each ``**`` multiplies the work by the depth of the tree."""
 _SUFFIXES = (".yaml", ".yml", ".json", ".jsonl")
 
 
@@ -27,6 +29,14 @@ def expand_braces(pattern: str, *, limit: int = 256) -> list[str]:
             continue
         todo[:0] = [text[:start] + part + text[end + 1 :] for part in text[start + 1 : end].split(",")]
     return done + todo
+
+
+def matching(pattern: str, base: Path) -> Iterator[Path]:
+    """Paths below ``base`` that match, braces included. Raises ValueError for a pattern that is none."""
+    if pattern.count("**") > MAX_STARS:
+        raise ValueError(f"it holds ** more than {MAX_STARS} times")
+    for text in expand_braces(pattern):
+        yield from base.glob(text)
 
 
 def is_eval_file(name: str) -> bool:
@@ -55,7 +65,11 @@ def _files(path: Path, cwd: Path, problems: Problems) -> list[Path]:
             problems.add(Problem(message="holds no eval files", path=absolute, hint=hint))
         return files
     if set("*?[{") & set(str(path)):
-        files = sorted(_glob(path, cwd))
+        try:
+            files = sorted(_glob(path, cwd))
+        except (ValueError, OSError, NotImplementedError) as error:
+            problems.add(Problem(message=f"is not a usable pattern: {error}", path=path))
+            return []
         if not files:
             problems.add(Problem(message=f"no eval file matches this pattern below {cwd}", path=path))
         return files
@@ -76,12 +90,12 @@ def _single(path: Path, problems: Problems) -> list[Path]:
 
 
 def _glob(pattern: Path, cwd: Path) -> Iterator[Path]:
-    for text in expand_braces(str(pattern)):
-        base, relative = (Path("/"), text.lstrip("/")) if text.startswith("/") else (cwd, text)
-        for path in base.glob(relative):
-            inside = set(path.relative_to(base).parts)
-            if path.is_file() and path.suffix.lower() in _SUFFIXES and not inside & SKIPPED:
-                yield path
+    text = str(pattern)
+    base, relative = (Path("/"), text.lstrip("/")) if text.startswith("/") else (cwd, text)
+    for path in matching(relative, base):
+        inside = set(path.relative_to(base).parts)
+        if path.is_file() and path.suffix.lower() in _SUFFIXES and not inside & SKIPPED:
+            yield path
 
 
 def _walk(folder: Path) -> Iterator[Path]:

@@ -46,24 +46,64 @@ def env_reference(value: str) -> str | None:
     return (match[1] or match[2]) if match else None
 
 
+class TooLarge(Exception):
+    """A suite expands to more than it may hold."""
+
+
+class Expansion:
+    """How much may be copied into the tests of one suite by variables and inheritance, so that a small file
+    cannot become a large model. Counted in characters; a value of a tree counts as 50."""
+
+    def __init__(self, limit: int = 50_000_000) -> None:
+        self._left = limit
+
+    def spend(self, value: Any) -> None:
+        """``value`` is copied. Raises TooLarge."""
+        self._take(len(value) if isinstance(value, str) else 50 * _size(value))
+
+    def spend_values(self, count: int) -> None:
+        """``count`` values are made. Raises TooLarge."""
+        self._take(50 * count)
+
+    def _take(self, cost: int) -> None:
+        self._left -= cost
+        if self._left < 0:
+            raise TooLarge("variables and inherited values expand to more than a suite may hold")
+
+
+def _size(value: Any) -> int:
+    """Number of values in a tree."""
+    if isinstance(value, dict):
+        return 1 + sum(_size(item) for item in value.values())
+    return 1 + sum(_size(item) for item in value) if isinstance(value, list) else 1
+
+
 def interpolate_env(value: Any, environ: Mapping[str, str], problems: Problems) -> Any:
     """``value`` with references replaced in all strings but keys.
 
     A variable that is not set becomes "" (and a warning). A string that is nothing but one reference takes
-    the type that its value spells: bool, number, else string.
+    the type that its value spells: bool, number, else string. None when it would become too large.
     """
+    expansion = Expansion()
 
     def replace(text: str, node: Map | Seq, key: str | int) -> Any:
         def lookup(match: re.Match[str]) -> str:
             name = match[1] or match[2]
             if name not in environ:
                 problems.warn(node, key, f"the environment variable {name} is not set; it reads as empty")
-            return environ.get(name, "")
+            found = environ.get(name, "")
+            expansion.spend(found)
+            return found
 
         whole = _ENV.fullmatch(text)
         return _typed(lookup(whole)) if whole else _ENV.sub(lookup, text)
 
-    return _rewrite(value, lambda text: "{{" in text, replace)
+    try:
+        return _rewrite(value, lambda text: "{{" in text, replace)
+    except TooLarge as error:
+        if isinstance(value, Map | Seq):
+            problems.error(value, None, str(error))
+        return None
 
 
 def _typed(text: str) -> Any:
@@ -75,9 +115,9 @@ def _typed(text: str) -> Any:
     return int(number) if number.is_integer() and abs(number) < 2**53 else number
 
 
-def interpolate_vars(value: Any, variables: Mapping[str, Any]) -> Any:
+def interpolate_vars(value: Any, variables: Mapping[str, Any], expansion: Expansion) -> Any:
     """``value`` with the test's variables put in. Unknown names stay as they are; a string that is nothing
-    but one variable keeps the variable's JSON type."""
+    but one variable keeps the variable's JSON type. Raises TooLarge."""
 
     def lookup(dotted: str) -> Any:
         found: Any = variables
@@ -91,13 +131,18 @@ def interpolate_vars(value: Any, variables: Mapping[str, Any]) -> Any:
         found = lookup(match[1])
         if found is _ABSENT:
             return match[0]
-        return found if isinstance(found, str) else to_json(found)
+        text = found if isinstance(found, str) else to_json(found)
+        expansion.spend(text)
+        return text
 
     def replace(text: str, _node: Map | Seq | None = None, _key: str | int | None = None) -> Any:
         whole = _VAR.fullmatch(text.strip())
         if whole:
             found = lookup(whole[1])
-            return text if found is _ABSENT else found
+            if found is _ABSENT:
+                return text
+            expansion.spend(found)
+            return found
         return _VAR.sub(inline, text)
 
     if isinstance(value, str):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agentv_sandbox.errors import Problem
 from agentv_sandbox.load.references import Project
 from agentv_sandbox.load.tree import Map, Node, Problems, Seq, nearest, plain, show
 from agentv_sandbox.models.suite import Json, Message
@@ -25,8 +26,10 @@ IMAGE_TYPES = {
 }
 MAX_FILE_TEXT = 4 << 20
 """Bytes of one input file that a message embeds. Larger files are handed over by path only."""
-MAX_TOTAL_TEXT = 256 << 20
+MAX_TOTAL_TEXT = 64 << 20
 """Bytes that all embedded files of one load may take together."""
+MAX_DOCUMENTS = 48 << 20
+"""Characters of all files of one load that are read as YAML, JSON or prompts."""
 
 
 @dataclass
@@ -35,7 +38,18 @@ class FileCache:
 
     texts: dict[Path, str] = field(default_factory=dict)
     images: dict[Path, str] = field(default_factory=dict)
+    prompts: dict[Path, str] = field(default_factory=dict)
     total: int = 0
+    documents: int = 0
+
+    def admit_document(self, path: Path, size: int, problems: Problems) -> bool:
+        """Whether one more YAML, JSON or prompt file of ``size`` characters may be kept."""
+        self.documents += size
+        if self.documents <= MAX_DOCUMENTS:
+            return True
+        message = f"is one file too many: together they are larger than {MAX_DOCUMENTS >> 20} MiB"
+        problems.add(Problem(message=message, path=path))
+        return False
 
     def read(self, path: Path) -> bytes | None:
         """The bytes; None when the file is too large to embed. Raises OSError."""

@@ -31,8 +31,6 @@ class Project:
     root: Path
     cwd: Path
     allow_outside: bool = False
-    prompt_texts: dict[Path, str] = field(default_factory=dict)
-    """Prompt files that were read already."""
     _seen: dict[tuple[str, Path | None], Reference] = field(default_factory=dict)
     _resolved_root: Path | None = None
 

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from agentv_sandbox.load.assertions import AssertionReader
+from agentv_sandbox.load.includes import IncludeReader
 from agentv_sandbox.load.interpolate import interpolate_env, mentions_env
 from agentv_sandbox.load.messages import FileCache, MessageReader
+from agentv_sandbox.load.prompts import PromptReader
 from agentv_sandbox.load.references import Project
 from agentv_sandbox.load.tree import Problems
 from agentv_sandbox.load.workspaces import WorkspaceReader
@@ -29,7 +31,10 @@ class Session:
     def __post_init__(self) -> None:
         self.messages = MessageReader(project=self.project, problems=self.problems, files=self.files)
         self.assertions = AssertionReader(
-            project=self.project, problems=self.problems, load_file=self.document
+            project=self.project,
+            problems=self.problems,
+            prompts=PromptReader(self.project, self.problems, self.files),
+            includes=IncludeReader(self.project, self.problems, self.document),
         )
         self.workspaces = WorkspaceReader(
             project=self.project, problems=self.problems, load_file=self.document
@@ -43,7 +48,7 @@ class Session:
 
     def _read(self, path: Path) -> Any:
         text = read_text(path, self.problems)
-        if text is None:
+        if text is None or not self.files.admit_document(path, len(text), self.problems):
             return None
         reader = parse_json if path.suffix.lower() == ".json" else parse
         value = reader(text, path, self.problems)
@@ -52,4 +57,6 @@ class Session:
     def plain_document(self, path: Path) -> Any:
         """A YAML file without variables put in: targets resolve theirs field by field."""
         text = read_text(path, self.problems)
-        return parse(text, path, self.problems) if text is not None else None
+        if text is None or not self.files.admit_document(path, len(text), self.problems):
+            return None
+        return parse(text, path, self.problems)

@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, InstanceOf, WithJsonSchema
 
+from agentv_sandbox.egress.endpoint import Refused, parse_allow
 from agentv_sandbox.load.assertion_docs import Assertions, PreprocessorDoc, RubricDoc
 from agentv_sandbox.load.docs import Doc
 from agentv_sandbox.load.tree import Seq
@@ -14,7 +15,6 @@ from agentv_sandbox.models.graders import Text, Unit
 
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)i?b?\Z", re.IGNORECASE)
 _SCALE = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-_HOST = re.compile(r"(?:\*\.)?[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?(?::[0-9]{1,5})?\Z", re.ASCII)
 
 
 def parse_size(value: str | int) -> int:
@@ -29,12 +29,10 @@ def parse_size(value: str | int) -> int:
 
 
 def _host(value: str) -> str:
-    if not _HOST.match(value):
-        raise ValueError(f"must be host or host:port, found '{value}'")
-    name, _, port = value.partition(":")
-    if port and not 0 < int(port) < 65536:
-        raise ValueError(f"has a port out of 1 to 65535: '{value}'")
-    return f"{name.lower()}:{port or '443'}"
+    try:
+        return str(parse_allow(value))
+    except Refused as error:
+        raise ValueError(str(error)) from None
 
 
 def _one_or_many(value: Any) -> Any:
@@ -60,10 +58,7 @@ _SIZE_SCHEMA = {
     "exclusiveMinimum": 0,
     "pattern": "^\\s*[0-9.]+\\s*[kmgtKMGT]?[iI]?[bB]?\\s*$",
 }
-_HOST_SCHEMA = {
-    "type": "string",
-    "pattern": "^(\\*\\.)?[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]{1,5})?$",
-}
+_HOST_SCHEMA = {"type": "string", "pattern": "^[^/\\s*]+:[0-9]{1,5}$"}
 _GLOB_SCHEMA = {"type": "string", "minLength": 1, "pattern": "^(?!/)(?!.*(^|/)\\.\\.(/|$))"}
 
 Size = Annotated[Annotated[int, Field(gt=0)] | Text, AfterValidator(parse_size), WithJsonSchema(_SIZE_SCHEMA)]

@@ -21,6 +21,8 @@ from agentv_sandbox.load.tree import Map, Node, Problems, Seq, nearest, plain, s
 from agentv_sandbox.load.workspaces import limits
 from agentv_sandbox.models.suite import EvalCase, Execution, NetworkPolicy, Suite, Trials
 
+MAX_TESTS = 50_000
+
 
 def load_suite(
     path: Path,
@@ -139,7 +141,10 @@ def _suite(session: Session, doc: SuiteDoc, targets_file: Path | None, chosen: S
 
 def _cases(session: Session, reader: CaseReader, items: Iterator[Map]) -> Iterator[tuple[EvalCase, Map]]:
     seen: dict[str, Map] = {}
-    for item in items:
+    for count, item in enumerate(items, 1):
+        if count > MAX_TESTS:
+            session.problems.error(item, None, f"a suite holds at most {MAX_TESTS} tests")
+            return
         case = reader.read(item)
         if case is None:
             continue

@@ -10,7 +10,8 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from agentv_sandbox.errors import Problem
+from agentv_sandbox.egress import parse_secrets
+from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.load.docs import Doc, known_keys, read
 from agentv_sandbox.load.interpolate import env_reference
 from agentv_sandbox.load.references import Project
@@ -165,6 +166,15 @@ class TargetDoc(Doc):
             problems.unknown_key(node, key, known)
 
 
+def _check_secrets(node: Map, secrets: Mapping[str, Any], problems: Problems) -> None:
+    """Report what the egress proxy would refuse when the agent starts."""
+    try:
+        parse_secrets(secrets)
+    except InputError as error:
+        for problem in error.problems:
+            problems.error(node, "secrets", f"{problem.field}: {problem.message}", hint=problem.hint)
+
+
 @dataclass
 class TargetReader:
     """Reads the targets of one file. What is wrong with a target that no suite uses is a warning."""
@@ -280,6 +290,7 @@ class TargetReader:
         for i, name in enumerate(doc.env):
             if not _ENV_NAME.match(name):
                 problems.error(node["env"], i, f"{show(name)} is not the name of an environment variable")
+        _check_secrets(node, plain(doc.secrets), problems)
         own_hooks = named.hooks or doc.hooks
         hooks = self.workspaces.hooks(own_hooks, node.path.parent, {}) if own_hooks else {}
         return Target(

@@ -126,6 +126,8 @@ def _mark(node: Node, key: str | int | None) -> Mark:
 
 def nearest(name: str, valid: Iterable[str], *, cutoff: float = 0.6) -> str | None:
     """The valid name that was most likely meant."""
+    if len(name) > 64:
+        return None
     found = get_close_matches(name, list(valid), n=1, cutoff=cutoff)
     return found[0] if found else None
 
@@ -146,16 +148,18 @@ def show(value: Any) -> str:
 
 
 class Problems:
-    """Collects what is wrong. ``limit`` bounds the list, not the counting.
+    """Collects what is wrong. ``limit`` bounds how many errors and how many warnings are kept.
 
     ``converting``: the suite is only turned into another format, so what it refers to need not exist.
     """
 
     def __init__(self, limit: int = 1000, *, converting: bool = False) -> None:
         self.converting = converting
+        self.errors = 0
         self._found: dict[Problem, Problem] = {}
         self._limit = limit
-        self.errors = 0
+        self._warnings = 0
+        self._unknown_keys = 0
 
     def __iter__(self) -> Iterator[Problem]:
         return iter(self._found.values())
@@ -166,13 +170,17 @@ class Problems:
 
     def add(self, problem: Problem) -> None:
         """Each once; what is an error for one suite and a warning for another is an error."""
-        if not problem.warning:
+        count = self._warnings if problem.warning else self.errors
+        if problem.warning:
+            self._warnings += 1
+        else:
             self.errors += 1
+        if count >= self._limit:
+            return
         key = replace(problem, warning=True)
-        if len(self._found) < self._limit or key in self._found:
-            known = self._found.setdefault(key, problem)
-            if known.warning and not problem.warning:
-                self._found[key] = problem
+        known = self._found.setdefault(key, problem)
+        if known.warning and not problem.warning:
+            self._found[key] = problem
 
     def error(self, node: Node, key: str | int | None, message: str, *, hint: str = "") -> None:
         self._at(node, key, _mark(node, key), message, hint, warning=False)
@@ -187,6 +195,10 @@ class Problems:
     def unknown_key(self, node: Map, key: str, valid: Iterable[str]) -> None:
         """An unknown key: an error when it is nearly a known one (it would change what is tested without
         anybody noticing), else a warning."""
+        self._unknown_keys += 1
+        if self._unknown_keys > self._limit:
+            self.error(node, None, f"more than {self._limit} unknown keys")
+            return
         known = sorted(valid)
         meant = nearest(key, known, cutoff=0.75)
         name = safe_text(key, limit=80, keep=frozenset())

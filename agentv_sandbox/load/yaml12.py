@@ -21,9 +21,9 @@ from agentv_sandbox.errors import Problem
 from agentv_sandbox.load.tree import Map, Mark, Node, Problems, Seq, Where
 from agentv_sandbox.logs import safe_text
 
-MAX_BYTES = 32 << 20
+MAX_BYTES = 16 << 20
 MAX_DEPTH = 100
-MAX_NODES = 2_000_000
+MAX_NODES = 1_000_000
 MAX_ALIAS_NODES = 100_000
 """Nodes that aliases may add to a document."""
 

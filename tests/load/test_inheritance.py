@@ -114,7 +114,7 @@ def test_outputs_limits_network_and_execution(project: Project) -> None:
     description: d
     tags: t
     outputs: ["out/*.csv", report.md]
-    network: {allow: [example.com]}
+    network: {allow: ['example.com:443']}
     limits: {timeout_seconds: 5, memory: 1.5GiB}
     execution: {workers: 4, threshold: 0.5, trials: {count: 3, strategy: pass_any, cost_limit_usd: 1}, budget_usd: 2,
       fail_on_error: 0.5, cache: true}

@@ -39,7 +39,7 @@ GOOD = [
     suite(tags=["a"], metadata={"a": None}, governance={}, outputs="out/*.csv", requires={"agentv": "4"}),
     suite(execution={"workers": 3, "threshold": 0.5, "trials": {"count": 2, "strategy": "mean"}, "fail_on_error": 0.2}),
     suite(execution={"trials": 3, "fail_on_error": True, "skip_defaults": False}),
-    suite(limits={"memory": "512m", "cpus": 1, "workspace_size": 1024}, network={"allow": ["a.b:1", "*.c"]}),
+    suite(limits={"memory": "512m", "cpus": 1, "workspace_size": 1024}, network={"allow": ["a.b:1"]}),
     suite(workspace={"scope": "suite", "hooks": {"enabled": False, "before_all": {"script": "a b"}}}),
     suite(workspace={"env": {"required_commands": ["jq"], "packages": {"apt": {"jq": "jq"}}}}),
     suite(preprocessors=[{"type": "xlsx", "command": ["builtin:xlsx"]}]),

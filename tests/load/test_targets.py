@@ -54,7 +54,7 @@ targets:
     env: [LANG]
     secrets: {KEY: {host: api.example.com}}
     files: ["agent.py", "lib/*.py"]
-    network: {allow: [API.example.com, "*.example.org:8443"]}
+    network: {allow: ["API.example.com:443", "bücher.example:8443"]}
     limits:
       {memory: 512m, cpus: 1.5, pids: 64, timeout_seconds: 9, workspace_size: 1g, workspace_files: 10, output_size: 2m}
     hooks: {before_each: {command: [echo, hi], timeout_ms: 500}}
@@ -77,7 +77,7 @@ def test_every_field(project: Project) -> None:
     assert (target.provider, target.grader_target, target.fallback_targets) == ("cli", "grader", ("spare",))
     assert (target.workers, target.env, target.files) == (2, ("LANG",), ("agent.py", "lib/*.py"))
     assert target.secrets == {"KEY": {"host": "api.example.com"}}
-    assert target.network == NetworkPolicy(allow=("api.example.com:443", "*.example.org:8443"))
+    assert target.network == NetworkPolicy(allow=("api.example.com:443", "xn--bcher-kva.example:8443"))
     assert target.limits == LimitOverrides(
         memory_bytes=512 << 20,
         cpus=1.5,
@@ -168,7 +168,8 @@ BAD = [
     ("{name: default, provider: mock, limits: {memory: 0}}", "must be more than 0"),
     ("{name: default, provider: mock, limits: {pids: -1}}", "must be more than 0"),
     ("{name: default, provider: mock, limits: {memory: lots}}", "must be a size such as 512m"),
-    ("{name: default, provider: mock, network: {allow: ['http://x/']}}", "must be host or host:port"),
+    ("{name: default, provider: mock, network: {allow: ['http://x/']}}", "no port number"),
+    ("{name: default, provider: mock, network: {allow: [example.com]}}", "write host:port, such as example.com:443"),
     ("7", "must be a mapping with a name, found 7"),
 ]
 

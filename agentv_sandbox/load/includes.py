@@ -1,0 +1,83 @@
+"""``include:`` entries of assertion lists."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agentv_sandbox.load.assertion_docs import IncludeDoc
+from agentv_sandbox.load.docs import read
+from agentv_sandbox.load.references import Project
+from agentv_sandbox.load.tree import Map, Problems, Seq
+
+MAX_DEPTH = 3
+MAX_ITEMS = 200_000
+"""Items that includes may bring into one suite."""
+
+Items = list[tuple[Seq, int, Any]]
+"""Each item with the list and the index where it stands."""
+
+
+@dataclass
+class IncludeReader:
+    project: Project
+    problems: Problems
+    load_file: Callable[[Path], Any]
+    """Reads a YAML file, variables of the environment put in; None with a problem."""
+    _left: int = MAX_ITEMS
+
+    def expand(self, items: Seq) -> Items:
+        """The items of a list with includes replaced by what they name."""
+        return self._expand(items, ())
+
+    def _expand(self, items: Seq, chain: tuple[Path, ...]) -> Items:
+        found: Items = []
+        for i, item in enumerate(items):
+            if isinstance(item, Map) and "include" in item and "type" not in item:
+                found.extend(self._included(item, chain))
+            elif not chain or self._left > 0:
+                self._left -= 1 if chain else 0
+                found.append((items, i, item))
+        return found
+
+    def _included(self, item: Map, chain: tuple[Path, ...]) -> Items:
+        doc = read(IncludeDoc, item, self.problems)
+        if doc is None:
+            return []
+        if self._left <= 0:
+            self.problems.error(item, "include", f"includes bring in more than {MAX_ITEMS} assertions")
+            return []
+        if len(chain) >= MAX_DEPTH:
+            self.problems.error(item, "include", f"includes are nested more than {MAX_DEPTH} deep")
+            return []
+        path = self._find(doc, chain)
+        if path is None:
+            return []
+        if path in chain:
+            self.problems.error(item, "include", "includes itself")
+            return []
+        self._left -= 1
+        content = self.load_file(path)
+        if content is None:
+            return []
+        inner = content.get("assertions", content.get("assert")) if isinstance(content, Map) else None
+        if not isinstance(inner, Seq):
+            self.problems.error(item, "include", f"{path.name} must hold a mapping with an assertions list")
+            return []
+        return self._expand(inner, (*chain, path))
+
+    def _find(self, doc: IncludeDoc, chain: tuple[Path, ...]) -> Path | None:
+        is_path = "/" in doc.include or doc.include.endswith((".yaml", ".yml"))
+        names = (
+            [doc.include] if is_path else [f".agentv/templates/{doc.include}{s}" for s in (".yaml", ".yml")]
+        )
+        bases = [chain[-1].parent, None] if chain else [None]
+        found = [self.project.find(name, base=base) for base in bases for name in names]
+        for reference in found:
+            if reference.path is not None and reference.path.is_file():
+                return reference.path
+        reason = found[-1].reason or "is not a file"
+        self.problems.broken(doc.src, "include", f"the template {reason}", hint=found[-1].hint)
+        return None
