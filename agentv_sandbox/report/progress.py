@@ -12,6 +12,7 @@ The pipeline feeds ``on_event(event, **keys)``:
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -40,7 +41,8 @@ def plain_sentence(event: str, keys: Mapping[str, Any]) -> str:
 
 
 class Progress:
-    """Thread-safe sink of events; a context manager. ``live`` None: live on a terminal, plain elsewhere.
+    """Thread-safe sink of events; a context manager. ``live`` None: live on a terminal, plain
+    elsewhere and in CI.
 
     ``sentence`` words the steps of image builds.
     """
@@ -65,7 +67,7 @@ class Progress:
         self._step = ("", 0.0)
         self._spinner = Spinner("dots")
         self._live: Live | None = None
-        if console.is_terminal if live is None else live:
+        if _watched(console, os.environ) if live is None else live:
             self._live = Live(
                 get_renderable=self._render,
                 console=console,
@@ -157,6 +159,12 @@ class Progress:
                 text.append(f"  {count} {WORD[status]}", style=STYLE[status])
         minutes, seconds = divmod(int(now - self._started), 60)
         return text.append(f"  {minutes}:{seconds:02d}", style="dim")
+
+
+def _watched(console: Console, environ: Mapping[str, str]) -> bool:
+    """Whether a person looks at a terminal that can redraw. Not what rich calls a terminal: it takes a pipe for
+    one when FORCE_COLOR is set, as it is in many CI systems."""
+    return console.file.isatty() and not console.is_dumb_terminal and not environ.get("CI")
 
 
 def _case_name(key: CaseKey) -> str:

@@ -42,7 +42,7 @@ def test_plain_lines_one_an_event_without_control_codes() -> None:
 def test_live_display_shows_what_is_running() -> None:
     stream = io.StringIO()
     console = Console(file=stream, force_terminal=True, color_system=None, width=80, height=20)
-    with Progress(console, sentence=lambda event, keys: f"building {keys['tag']}") as progress:
+    with Progress(console, live=True, sentence=lambda event, keys: f"building {keys['tag']}") as progress:
         progress.on_event("install.start", tag="x")
         with console.capture() as capture:
             console.print(progress._render())
@@ -74,3 +74,28 @@ def test_a_terminal_gets_no_sequence_from_a_name(label: str) -> None:
     os.close(main)
     assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(data)
     assert all(line.count("\r") <= 1 for line in data.split("\n"))
+
+
+@pytest.mark.parametrize(
+    ("on_terminal", "environ", "live"),
+    [
+        (True, {"TERM": "xterm"}, True),
+        (True, {"TERM": "dumb"}, False),
+        (True, {"TERM": "xterm", "CI": "true"}, False),
+        (False, {"TERM": "xterm", "FORCE_COLOR": "1"}, False),
+    ],
+)
+def test_only_a_person_gets_the_live_display(
+    on_terminal: bool, environ: dict[str, str], live: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("TERM", "CI", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    reader, writer = pty.openpty() if on_terminal else os.pipe()
+    with (
+        os.fdopen(reader, "rb"),
+        os.fdopen(writer, "w") as stream,
+        Progress(Console(file=stream)) as progress,
+    ):
+        assert (progress._live is not None) is live
