@@ -71,12 +71,12 @@ def findings(info: ImageInfo) -> list[str]:
 
 
 def neutralised(engine: ContainerEngine, info: ImageInfo, *, on_event: OnEvent) -> ImageInfo:
-    """``info``, or a twin with the same layers and a clean configuration when its own one has findings."""
+    """``info``, or a twin with the same layers and a clean configuration when its own would act."""
     found = findings(info)
     for finding in found:
         on_event("own.finding", {"finding": safe_text(finding, limit=300)})
-    if not found:
-        return info
+    if not (info.volumes or info.onbuild or any(finding.startswith("ENV ") for finding in found)):
+        return info  # what is left is stated anew for every container
     tag = f"agentv-own:clean-{info.id.removeprefix('sha256:')[:16]}"
     clean = engine.image(tag)
     if clean is None:

@@ -54,7 +54,7 @@ def resolve_requirements(
 ) -> ImagePlan:
     """As ``plan_image``, but what is refused stands in the plan, for ``plan --json``."""
     pins = _merged_pins(config.packages, env.packages)
-    draft = _Draft()
+    draft = _Draft(own_image=docker is not None and bool(docker.image or docker.dockerfile))
     for name in dict.fromkeys(env.required_commands):
         draft.add("command", name, resolve.command(name, pins, config.suite), "required_commands")
     for name in dict.fromkeys(env.required_python_modules):
@@ -107,7 +107,8 @@ def refusals(env: WorkspaceEnv, plan: ImagePlan) -> list[Problem]:
 class _Draft:
     """What has been decided so far, while names are gone through."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, own_image: bool) -> None:
+        self._own_image = own_image
         self.apt: set[str] = set()
         self.pip: set[str] = set()
         self.npm: set[str] = set()
@@ -118,6 +119,8 @@ class _Draft:
         self.why: dict[str, list[str]] = {}
 
     def add(self, kind: str, name: str, found: Found | Refused, where: str) -> None:
+        if isinstance(found, Refused) and self._own_image and not found.malformed:
+            found = Found(provides="image")  # the user's image may have it; the checks will tell
         if isinstance(found, Refused):
             self.refused[name] = f"{found.reason}\n{found.hint}"
             return

@@ -42,12 +42,14 @@ class Refused:
 
     reason: str
     hint: str
+    malformed: bool = False
+    """Not a name at all, so nothing may have it, the user's own image included."""
 
 
 def command(name: str, pins: Pins, suite: Suite) -> Found | Refused:
     """Pinned > curated > Debian's index > refused. Never by equal name on npm or PyPI."""
     if not well_formed("command", name):
-        return Refused(reason="not a command name", hint=f"Expected {EXPECTED['command']}.")
+        return Refused(reason="not a command name", hint=f"Expected {EXPECTED['command']}.", malformed=True)
     entry = tables.commands(suite).get(name)
     if pinned := _pinned(name, pins):
         # How the command is linked and tried out still holds when another package is pinned for it.
@@ -71,7 +73,7 @@ def command(name: str, pins: Pins, suite: Suite) -> Found | Refused:
 def module(name: str, pins: Pins, suite: Suite) -> Found | Refused:
     """Pinned > curated > equal name among well-known distributions > Debian's own build > refused."""
     if not well_formed("module", name):
-        return Refused(reason="not an import name", hint=f"Expected {EXPECTED['module']}.")
+        return Refused(reason="not an import name", hint=f"Expected {EXPECTED['module']}.", malformed=True)
     if pinned := _pinned(name, pins):
         if isinstance(pinned, Found) and pinned.pip:
             return _with(pinned, distribution=normalised_distribution(pinned.pip[0]))
@@ -108,6 +110,7 @@ def _pinned(name: str, pins: Pins) -> Found | Refused | None:
             return Refused(
                 reason=f"the {kind} package pinned for it is not a name: {', '.join(bad) or 'empty'}",
                 hint=f"Expected {EXPECTED[kind]}.",
+                malformed=True,
             )
         found[kind] = names
     if not found:

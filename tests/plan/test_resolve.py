@@ -205,3 +205,13 @@ def test_suites_differ_where_debian_does() -> None:
     assert plan_image(env, config=ImageConfig()).apt == ("imagemagick",)
     with pytest.raises(ImageRequestError, match="ImageMagick 7"):
         plan_image(env, config=ImageConfig(suite="bookworm"))
+
+
+def test_what_no_package_has_may_be_in_the_users_own_image() -> None:
+    env = WorkspaceEnv(required_commands=("my-own-tool", "jq"))
+    plan = plan_image(env, docker=DockerSpec(image="example/tools:1"), config=ImageConfig())
+    assert plan.provides == {"my-own-tool": "image", "jq": "apt:jq"}
+    with pytest.raises(ImageRequestError):
+        plan_image(
+            WorkspaceEnv(required_commands=("my;tool",)), docker=DockerSpec(image="x"), config=ImageConfig()
+        )

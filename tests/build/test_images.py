@@ -1,0 +1,432 @@
+"""Real builds. The images are kept by the engine, so a second run of these tests is quick."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import subprocess
+import tarfile
+import threading
+import time
+import zipfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentv_sandbox.build import (
+    clean_images,
+    ensure_image,
+    export_image,
+    import_image,
+    list_images,
+    preflight_message,
+    sbom_path,
+    verify,
+)
+from agentv_sandbox.cli.common import cache_dir
+from agentv_sandbox.engines import LABEL_RUN
+from agentv_sandbox.engines.docker import DockerEngine
+from agentv_sandbox.errors import BuildError, Cancelled, ImageRequestError, InputError
+from agentv_sandbox.models.container import Limits
+from agentv_sandbox.models.image import Image, ImageConfig, ImagePlan
+from agentv_sandbox.models.suite import DockerSpec, WorkspaceEnv
+from agentv_sandbox.plan import plan_image
+from agentv_sandbox.sandbox import Role, Sandbox
+from tests.build.mirrors import serving
+
+pytestmark = pytest.mark.engine
+
+OFFICE = WorkspaceEnv(
+    required_commands=(
+        "ffmpeg",
+        "pandoc",
+        "pdfinfo",
+        "jq",
+        "bun",
+        "node",
+        "soffice",
+        "git",
+        "gcc",
+        "make",
+        "fd",
+    ),
+    required_python_modules=("PIL", "openpyxl", "cv2"),
+)
+SMALL = WorkspaceEnv(required_commands=("jq",), required_python_modules=("six",))
+
+
+class Events:
+    """What a build told."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[str, Mapping[str, Any]]] = []
+
+    def __call__(self, event: str, values: Mapping[str, Any]) -> None:
+        self.rows.append((event, values))
+
+    @property
+    def names(self) -> list[str]:
+        return [name for name, _ in self.rows]
+
+
+def ensure(engine: DockerEngine, plan: ImagePlan, cache: Path, **options: Any) -> tuple[Image, Events]:
+    events = Events()
+    image = ensure_image(engine, plan, cache_dir=cache, on_event=events, cancelled=lambda: False, **options)
+    return image, events
+
+
+def prefilled(tmp_path: Path, name: str) -> Path:
+    """A cache of its own that has the files of the shared one: real builds without fetching all again."""
+    cache = tmp_path / name
+    blobs = cache_dir() / "blobs"
+    if blobs.is_dir():
+        shutil.copytree(blobs, cache / "blobs", copy_function=_link)
+    return cache
+
+
+def _link(source: str, target: str) -> None:
+    Path(target).hardlink_to(source)
+
+
+@pytest.fixture(scope="session")
+def office(engine: DockerEngine, tool_image: str) -> Image:
+    return ensure(engine, plan_image(OFFICE, config=ImageConfig()), cache_dir())[0]
+
+
+@pytest.fixture(scope="session")
+def small(engine: DockerEngine, tool_image: str) -> Image:
+    return ensure(engine, plan_image(SMALL, config=ImageConfig()), cache_dir())[0]
+
+
+# -- the tools work -------------------------------------------------------------------------------------
+SCRIPT = r"""
+set -eu; cd /tmp
+echo "== jq"; echo '{"a": [1, 2, 3]}' | jq -c '.a | add'
+echo "== pandoc"; printf '# Title\n\nHello *world*\n' > a.md; pandoc a.md -o a.docx; pandoc a.docx -t plain
+echo "== soffice"; soffice --headless --convert-to pdf a.docx > soffice.log 2>&1; pdfinfo a.pdf | grep Pages
+echo "== ffmpeg"
+ffmpeg -loglevel error -f lavfi -i testsrc=d=1:r=5 a.mp4
+ffprobe -v error -show_entries stream=nb_frames -of csv=p=0 a.mp4
+echo "== bun"; echo 'console.log([3,1,2].sort().join("-"))' > a.ts; bun run a.ts
+echo "== node"; node -e 'console.log(require("zlib").deflateSync("x".repeat(99)).length < 30)'
+echo "== git"; git init -q r; git -C r -c user.name=a -c user.email=a@b commit -q --allow-empty -m hi
+git -C r log --format=%s
+echo "== make"
+printf 'int main(void){return 42;}' > m.c; printf 'm: m.c\n\tgcc -o m m.c\n' > Makefile; make -s; ./m || echo "exit $?"
+echo "== fd"; fd -e docx
+echo "== python"
+python3 -I - << 'END'
+import cv2, openpyxl, numpy
+from PIL import Image
+Image.new("RGB", (4, 2), "red").save("a.png")
+book = openpyxl.Workbook(); book.active["A1"] = 7; book.save("a.xlsx")
+print(Image.open("a.png").size, openpyxl.load_workbook("a.xlsx").active["A1"].value, cv2.imread("a.png").shape)
+END
+"""
+EXPECTED = {
+    "jq": "6", "pandoc": "Title\n\nHello world", "soffice": "Pages:           1", "ffmpeg": "5", "bun": "1-2-3",
+    "node": "true", "git": "hi", "make": "exit 42", "fd": "a.docx", "python": "(4, 2) 7 (2, 4, 3)",
+}  # fmt: skip
+
+
+def test_each_tool_works_on_a_file_in_a_sealed_container(sandbox: Sandbox, office: Image) -> None:
+    limits = Limits(timeout_s=180, memory_bytes=1 << 30, cpus=2, tmp_bytes=256 << 20)
+    result = sandbox.run(Role.PREPROCESSOR, ["bash", "-c", SCRIPT], image=office.id, limits=limits)
+    assert result.ok, (result.stdout.decode()[-800:], result.stderr.decode()[-2000:])
+    found = dict(part.split("\n", 1) for part in result.stdout.decode().split("== ")[1:])
+    assert {name: text.strip() for name, text in found.items()} == EXPECTED
+
+
+def test_everything_declared_passes_the_checks(engine: DockerEngine, office: Image) -> None:
+    plan = plan_image(OFFICE, config=ImageConfig())
+    assert verify(engine, office, plan, OFFICE, cancelled=lambda: False) == []
+
+
+def test_all_misses_are_reported_at_once_in_agentvs_words(engine: DockerEngine, small: Image) -> None:
+    env = WorkspaceEnv(
+        required_commands=("jq", "no_such_cmd_q", "sh"),
+        required_python_modules=("six", "no_such_mod_q", "json"),
+    )
+    problems = verify(engine, small, plan_image(SMALL, config=ImageConfig()), env, cancelled=lambda: False)
+    text = preflight_message(problems)
+    assert text.startswith("Preflight checks failed — missing dependencies:\n  • command: no_such_cmd_q\n")
+    assert "  • python module: no_such_mod_q\n" in text
+    assert "workspace.env.packages: {pip: {no_such_mod_q: PACKAGE}}" in text
+    assert text.endswith("Install the missing dependencies before running this eval.")
+    assert len(problems) == 2
+
+
+def test_a_module_of_the_wrong_distribution_fails_the_checks(engine: DockerEngine, small: Image) -> None:
+    env = WorkspaceEnv(required_python_modules=("six",), packages={"pip": {"six": "sixer"}})
+    problems = verify(engine, small, plan_image(env, config=ImageConfig()), env, cancelled=lambda: False)
+    assert "imported, but from six and not from sixer" in problems[0].message
+
+
+# -- reuse ----------------------------------------------------------------------------------------------
+def test_a_warm_image_costs_next_to_nothing(engine: DockerEngine, small: Image) -> None:
+    plan = plan_image(SMALL, config=ImageConfig())
+    started = time.monotonic()
+    image, events = ensure(engine, plan, cache_dir())
+    assert image.reused and image.id == small.id
+    assert time.monotonic() - started < 2  # the bench has the figure; this only sees that nothing is built
+    assert events.names == ["image.reused"]
+
+
+def test_concurrent_callers_build_once(engine: DockerEngine, tool_image: str, tmp_path: Path) -> None:
+    plan = plan_image(WorkspaceEnv(packages={"apt": {"x": "hello"}}), config=ImageConfig())
+    cache = prefilled(tmp_path, "cache")
+    results: list[tuple[Image, Events]] = []
+    threads = [threading.Thread(target=lambda: results.append(ensure(engine, plan, cache))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({image.id for image, _ in results}) == 1
+    assert sum("resolve.done" in events.names for _, events in results) == 1
+
+
+def test_an_interrupted_build_leaves_nothing(engine: DockerEngine, tool_image: str, tmp_path: Path) -> None:
+    plan = plan_image(WorkspaceEnv(packages={"apt": {"x": "sl"}}), config=ImageConfig())
+    stop = threading.Event()
+
+    def note(event: str, _values: Mapping[str, Any]) -> None:
+        if event == "install.start":
+            stop.set()
+
+    before = {obj.id for obj in engine.owned({LABEL_RUN: None})}
+    with pytest.raises(Cancelled):
+        ensure_image(engine, plan, cache_dir=prefilled(tmp_path, "c"), on_event=note, cancelled=stop.is_set)
+    left = [obj for obj in engine.owned({LABEL_RUN: None}) if obj.id not in before]
+    assert [
+        obj for obj in left if "builder" in obj.name or obj.labels.get("agentv-sandbox.role") == "builder"
+    ] == []
+
+
+# -- lock -----------------------------------------------------------------------------------------------
+def test_two_builds_of_one_lock_on_two_empty_caches_are_the_same(
+    engine: DockerEngine, tool_image: str, tmp_path: Path
+) -> None:
+    plan = plan_image(SMALL, config=ImageConfig())
+    lock = tmp_path / "suite" / "agentv-sandbox.lock"
+    first, events = ensure(engine, plan, tmp_path / "one", lock_path=lock, mode="update")
+    assert "lock.written" in events.names
+    assert json.loads(sbom_path(lock).read_text())["components"]
+    engine.tag(first.id, "agentv-env:kept-for-test")
+    engine.remove_image(first.tag)
+    try:
+        second, events = ensure(engine, plan, tmp_path / "two", lock_path=lock, mode="frozen")
+        assert "install.done" in events.names and "fetch.done" in events.names
+        assert second.tree_sha256 == first.tree_sha256 != ""
+        assert second.id != first.id  # really built twice
+        assert second.key == first.key
+    finally:
+        engine.remove_image("agentv-env:kept-for-test")
+
+
+def test_frozen_refuses_what_is_not_locked(engine: DockerEngine, tool_image: str, tmp_path: Path) -> None:
+    plan = plan_image(WorkspaceEnv(required_commands=("tree",)), config=ImageConfig())
+    with pytest.raises(InputError, match="nothing is locked"):
+        ensure(engine, plan, tmp_path / "c", lock_path=tmp_path / "agentv-sandbox.lock", mode="frozen")
+
+
+def test_frozen_refuses_another_result(engine: DockerEngine, small: Image, tmp_path: Path) -> None:
+    plan = plan_image(SMALL, config=ImageConfig())
+    lock = tmp_path / "agentv-sandbox.lock"
+    ensure(engine, plan, cache_dir(), lock_path=lock)
+    lock.write_text(lock.read_text().replace(small.tree_sha256, "0" * 64))
+    with pytest.raises(BuildError, match="differs from the one that was locked"):
+        ensure(engine, plan, prefilled(tmp_path, "c"), lock_path=lock, mode="frozen")
+    ensure(engine, plan, cache_dir())
+
+
+def test_a_fetched_build_finishes_with_every_server_gone(
+    engine: DockerEngine, small: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = plan_image(SMALL, config=ImageConfig())
+    lock = tmp_path / "agentv-sandbox.lock"
+    ensure(engine, plan, cache_dir(), lock_path=lock)
+    cache = prefilled(tmp_path, "cache")
+    engine.remove_image(small.tag)
+    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    nowhere = replace(plan, config=ImageConfig(mirror="http://127.0.0.1:9/debian"))
+    image, events = ensure(engine, nowhere, cache, lock_path=lock, mode="frozen")
+    assert image.tree_sha256 == small.tree_sha256
+    assert "install.done" in events.names and "fetch.start" not in events.names
+
+
+def test_adding_one_package_gives_exactly_what_a_full_build_gives(
+    engine: DockerEngine, small: Image, tmp_path: Path
+) -> None:
+    env = replace(SMALL, required_commands=("jq", "tree"))
+    plan = plan_image(env, config=ImageConfig())
+    lock = tmp_path / "agentv-sandbox.lock"
+    quick, events = ensure(engine, plan, cache_dir(), lock_path=lock, mode="update")
+    assert "image.start" in events.names or "image.reused" in events.names or quick.tree_sha256
+    engine.remove_image(quick.tag)
+    full, events = ensure(engine, plan, prefilled(tmp_path, "c"), lock_path=lock, mode="frozen")
+    assert "image.start" not in events.names
+    assert full.tree_sha256 == quick.tree_sha256
+
+
+# -- secrets --------------------------------------------------------------------------------------------
+def wheel(name: str) -> bytes:
+    out = io.BytesIO()
+    info = f"{name}-1.0.dist-info"
+    with zipfile.ZipFile(out, "w") as archive:
+        for path, text in {
+            f"{name}.py": "value = 41\n",
+            f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n",
+            f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: t\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+            f"{info}/RECORD": f"{name}.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n",
+        }.items():
+            archive.writestr(zipfile.ZipInfo(path, (2020, 1, 1, 0, 0, 0)), text)
+    return out.getvalue()
+
+
+def test_an_index_with_a_token_works_and_the_token_is_nowhere(
+    engine: DockerEngine, tool_image: str, sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = "t0kenThatMustNotLeak"
+    env = WorkspaceEnv(required_python_modules=("secretive",), packages={"pip": {"secretive": "secretive"}})
+    lock = tmp_path / "agentv-sandbox.lock"
+    with serving() as index:
+        index.user = "Basic bWU6dDBrZW5UaGF0TXVzdE5vdExlYWs="
+        page = '<a href="../../files/secretive-1.0-py3-none-any.whl">secretive-1.0-py3-none-any.whl</a>'
+        index.files["/simple/secretive/"] = page.encode()
+        index.files["/files/secretive-1.0-py3-none-any.whl"] = wheel("secretive")
+        monkeypatch.setenv("PIP_EXTRA_INDEX_URL", index.url.replace("//", f"//me:{token}@") + "/simple")
+        image, events = ensure(engine, plan_image(env, config=ImageConfig()), tmp_path / "c", lock_path=lock)
+    try:
+        result = sandbox.run(
+            Role.GRADER, ["python3", "-c", "import secretive; print(secretive.value)"], image=image.id
+        )
+        assert result.stdout == b"41\n"
+        places = {
+            "lock": lock.read_bytes(), "bill": sbom_path(lock).read_bytes(), "events": repr(events.rows).encode(),
+            "image": b"".join(engine.save_image(image.tag)),
+            "history": _docker("history", "--no-trunc", image.id),
+            "inspect": _docker("inspect", image.id),
+        }  # fmt: skip
+        for place, data in places.items():
+            assert data, place
+            for secret in (token.encode(), b"bWU6dDBrZW5UaGF0TXVzdE5vdExlYWs="):
+                assert secret not in data, place
+    finally:
+        engine.remove_image(image.tag)
+
+
+# -- the user's own image -------------------------------------------------------------------------------
+def test_an_own_dockerfile_is_the_base_and_cannot_act_by_itself(
+    engine: DockerEngine, tool_image: str, sandbox: Sandbox, tmp_path: Path
+) -> None:
+    folder = tmp_path / "own"
+    folder.mkdir()
+    (folder / "tool.sh").write_text("#!/bin/sh\necho my tool 1.0\n")
+    (folder / "tool.sh").chmod(0o755)
+    (folder / "Dockerfile").write_text(
+        f"FROM {tool_image}\nCOPY tool.sh /usr/local/bin/my-own-tool\nENV LD_PRELOAD=/nowhere.so KEEP=1\n"
+        'VOLUME /data\nENTRYPOINT ["/bin/false"]\nHEALTHCHECK CMD false\nWORKDIR /data\nUSER 1234\n'
+    )
+    env = WorkspaceEnv(required_commands=("my-own-tool", "jq", "python3"))
+    docker = DockerSpec(dockerfile=folder / "Dockerfile")
+    plan = plan_image(env, docker=docker, config=ImageConfig())
+    image, events = ensure(engine, plan, prefilled(tmp_path, "c"))
+    try:
+        assert verify(engine, image, plan, env, cancelled=lambda: False) == []
+        findings = [
+            str(values["finding"]).split()[0].rstrip(":")
+            for name, values in events.rows
+            if name == "own.finding"
+        ]
+        assert findings == ["VOLUME", "ENTRYPOINT", "HEALTHCHECK", "WORKDIR", "USER", "ENV"]
+        info = engine.image(image.id)
+        assert info is not None
+        assert (info.volumes, info.entrypoint, info.healthcheck, info.user) == ((), (), False, "0:0")
+        assert not [entry for entry in info.env if entry.startswith("LD_PRELOAD")]
+        assert ensure(engine, plan, tmp_path / "c")[0].reused
+        (folder / "tool.sh").write_text("#!/bin/sh\necho my tool 2.0\n")
+        changed, _ = ensure(engine, plan, tmp_path / "c")
+        assert not changed.reused
+        result = sandbox.run(Role.GRADER, ["my-own-tool"], image=changed.id)
+        assert result.stdout == b"my tool 2.0\n"
+    finally:
+        for stored in list_images(engine, tmp_path / "c"):
+            if stored.kind == "own" or stored.tag in (image.tag, changed.tag):
+                engine.remove_image(stored.tag)
+
+
+def test_a_dockerfile_that_does_not_build_shows_its_log(
+    engine: DockerEngine, tool_image: str, tmp_path: Path
+) -> None:
+    (tmp_path / "Dockerfile").write_text(f"FROM {tool_image}\nRUN echo before && false\n")
+    plan = plan_image(
+        WorkspaceEnv(), docker=DockerSpec(dockerfile=tmp_path / "Dockerfile"), config=ImageConfig()
+    )
+    with pytest.raises(BuildError) as caught:
+        ensure(engine, plan, tmp_path / "c")
+    assert "before" in caught.value.log
+
+
+def test_an_absent_base_and_an_unknown_package_are_errors(
+    engine: DockerEngine, tool_image: str, tmp_path: Path
+) -> None:
+    plan = plan_image(WorkspaceEnv(), docker=DockerSpec(image="127.0.0.1:9/nope:1"), config=ImageConfig())
+    with pytest.raises(BuildError, match=r"cannot be pulled"):
+        ensure(engine, plan, tmp_path / "c")
+    env = WorkspaceEnv(packages={"apt": {"x": "no-such-package-q"}})
+    with pytest.raises(ImageRequestError, match="Debian has no package 'no-such-package-q'"):
+        ensure(engine, plan_image(env, config=ImageConfig()), prefilled(tmp_path, "d"))
+
+
+# -- store ----------------------------------------------------------------------------------------------
+def test_an_image_travels_as_a_file(engine: DockerEngine, small: Image, tmp_path: Path) -> None:
+    plan = plan_image(SMALL, config=ImageConfig())
+    file = tmp_path / "small.tar.zst"
+    export_image(engine, small, plan, file, platform="linux/amd64")
+    engine.remove_image(small.tag)
+    assert import_image(engine, file, tmp_path / "other") == small.tag
+    image, events = ensure(engine, plan, tmp_path / "other")
+    assert image.reused and image.id == small.id and events.names == ["image.reused"]
+    listed = {stored.tag: stored for stored in list_images(engine, tmp_path / "other")}
+    assert listed[small.tag].last_used is not None and listed[small.tag].size_bytes > 50e6
+
+
+@pytest.mark.parametrize("content", [b"", b"not zstd", b"\x28\xb5\x2f\xfd\x00"])
+def test_a_file_of_somebody_else_is_not_imported(
+    engine: DockerEngine, tmp_path: Path, content: bytes
+) -> None:
+    (tmp_path / "x").write_bytes(content)
+    with pytest.raises(InputError, match="cannot be imported"):
+        import_image(engine, tmp_path / "x", tmp_path / "c")
+
+
+def test_images_are_cleaned_by_age(engine: DockerEngine, tool_image: str, tmp_path: Path) -> None:
+    cache = tmp_path / "c"
+    tag = "agentv-env:clean-test"
+    engine.build(_context(f"FROM {tool_image}\nLABEL a=b\n"), tag=tag, labels={"agentv-sandbox.env-key": "k"},
+                 on_output=lambda _: None)  # fmt: skip
+    ids = {stored.tag: stored.id for stored in list_images(engine, cache)}
+    (cache / "used").mkdir(parents=True)
+    for other, image_id in ids.items():  # everybody else's were used just now
+        if other != tag:
+            (cache / "used" / image_id.removeprefix("sha256:")).touch()
+    assert [stored.tag for stored in clean_images(engine, cache, unused_days=7)] == [tag]
+    assert engine.image(tag) is None
+
+
+def _docker(*argv: str) -> bytes:
+    return subprocess.run(["docker", *argv], capture_output=True, check=True).stdout
+
+
+def _context(dockerfile: str) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        info = tarfile.TarInfo("Dockerfile")
+        info.size = len(dockerfile)
+        tar.addfile(info, io.BytesIO(dockerfile.encode()))
+    return out.getvalue()
