@@ -54,4 +54,5 @@ def _parts(bench: Bench, figures: dict[str, str]) -> Iterator[tuple[str, Iterato
         yield group.__name__.replace("_", " "), group(bench)
     yield "network", network.egress(sandbox, image)
     yield "collection", artifacts.hostile_tree(sandbox, image, figures)
+    yield "collection of a moving tree", artifacts.live_swap(sandbox, image)
     yield "git", artifacts.git_traps(sandbox, image, figures)

@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -44,6 +45,12 @@ for name in asked['names']:
 os.mkdir('many')
 for number in range(asked['files']): open(f'many/{number}', 'w').close()
 os.makedirs('.git/hooks'); open('.git/config', 'w').write('evil')
+for source in ('/etc/passwd', '/suite/hidden', '/tmp'):
+    try:
+        os.link(source, 'hardlink')
+        print('linked', source)
+    except OSError:
+        pass
 top = os.open('.', os.O_RDONLY)
 for _ in range(asked['levels']):
     os.mkdir('d', dir_fd=top)
@@ -90,9 +97,15 @@ def hostile_tree(sandbox: Sandbox, image: str, figures: dict[str, str]) -> Itera
                 tail = planted.stderr.decode("utf-8", "replace")[-300:]
                 yield Attempt(id="A1", name="hostile tree", outcome="broken", detail=tail)
                 return
+            mounts = [volumes.mount("workspace", "/workspace")]
             started = time.monotonic()
-            found = gather(sandbox, mounts=[volumes.mount("workspace", "/workspace")], known={}, store=store)
+            found = gather(sandbox, mounts=mounts, known={}, store=store)
             took = time.monotonic() - started
+            again = gather(sandbox, mounts=mounts, known={}, store=store)
+            yield attempt("A13", "a second look", again.roots == found.roots, "the same")
+            yield attempt(
+                "A7", "hard links out of the workspace", not planted.stdout, planted.stdout or "refused"
+            )
         stored = [path for path in Path(name, "store").rglob("*") if path.is_file()]
         leaked = [path for path in stored if secret.read_bytes() in path.read_bytes()[:_MB]]
         figures["collector"] = (
@@ -130,6 +143,49 @@ def _judged(found: Collected, leaked: list[Path], stored: list[Path], took: floa
 
 
 _DEADLINE_S = 20.0
+
+
+SWAP = """
+import os, time
+os.chdir('/workspace')
+os.mkdir('real')
+open('real/passwd', 'w').write('mine')
+os.symlink('/etc', 'evil')
+end = time.monotonic() + 4
+print('ready', flush=True)
+while time.monotonic() < end:
+    for first, second in (('real', 'x'), ('evil', 'real'), ('real', 'evil'), ('x', 'real')):
+        os.rename(first, second)
+"""
+
+
+def live_swap(sandbox: Sandbox, image: str) -> Iterator[Attempt]:
+    """A folder that turns into a link while it is collected. In a run the agent is gone by then; the walk holds
+    without that."""
+    spec = VolumeSpec(size_bytes=8 * _MB, uid=sandbox.new_uid())
+    with tempfile.TemporaryDirectory() as name, sandbox.volumes(workspace=spec) as volumes:
+        ready = threading.Event()
+        swapper = threading.Thread(
+            target=sandbox.run, args=(Role.AGENT, ["python3", "-I", "-c", SWAP]),
+            kwargs={"image": image, "uid": spec.uid, "on_output": lambda _: ready.set(),
+                    "mounts": [volumes.mount("workspace", "/workspace", read_only=False)]},
+        )  # fmt: skip
+        swapper.start()
+        ready.wait(20)
+        store = BlobStore(Path(name))
+        looks = 0
+        leaked: list[bytes] = []
+        while swapper.is_alive():
+            found = gather(sandbox, mounts=[volumes.mount("workspace", "/workspace")], known={}, store=store)
+            leaked += [path for path in found.roots["/workspace"] if path not in _OWN_PATHS]
+            looks += 1
+        swapper.join()
+        contents = {path.read_bytes() for path in Path(name).rglob("*") if path.is_file()}
+    clean = not leaked and contents <= {b"mine"} and looks > 0
+    yield attempt("A3", "a folder swapped for a link meanwhile", clean, leaked or f"{looks} looks")
+
+
+_OWN_PATHS = {b"real", b"evil", b"x", b"real/passwd", b"x/passwd", b"evil/passwd"}
 
 
 def git_traps(sandbox: Sandbox, image: str, figures: dict[str, str]) -> Iterator[Attempt]:
