@@ -1,0 +1,116 @@
+"""Image builds against a plain ``docker build`` of the same packages, in one run, as ratios.
+
+    python bench/images.py [--rounds 2] [--commands ffmpeg,pandoc,pdfinfo] [--modules PIL,openpyxl]
+
+Both start from the same base image, fetch from the same mirrors and run alternately, so that the load of the
+machine is shared. ``docker build`` runs with ``--no-cache``; ours starts with an empty cache of files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import structlog
+
+from agentv_sandbox.build import ensure_image
+from agentv_sandbox.build.mirror import sources
+from agentv_sandbox.build.pipconf import read_pip_settings
+from agentv_sandbox.cli.common import cache_dir
+from agentv_sandbox.engines.docker import DockerEngine, find_engine
+from agentv_sandbox.models.image import Image, ImageConfig, ImagePlan
+from agentv_sandbox.models.suite import WorkspaceEnv
+from agentv_sandbox.plan import plan_image
+
+TAG = "agentv-bench:plain"
+ONE_MORE = "tree"
+
+
+def timed(work: Callable[[], object]) -> float:
+    started = time.monotonic()
+    work()
+    return time.monotonic() - started
+
+
+def ensure(engine: DockerEngine, plan: ImagePlan, cache: Path) -> Image:
+    return ensure_image(engine, plan, cache_dir=cache, on_event=lambda *_: None, cancelled=lambda: False)
+
+
+def plain_dockerfile(plan: ImagePlan, base: str, folder: Path) -> None:
+    """What one would write by hand, with the mirrors and the certificate that this host needs."""
+    lines = [f"deb {source.url} {source.suite} main" for source in sources(plan.config)]
+    (folder / "sources.list").write_text("\n".join([*lines, ""]))
+    certificate = Path(os.environ.get("SSL_CERT_FILE", "/etc/ssl/certs/ca-certificates.crt"))
+    shutil.copy(certificate, folder / "ca.crt")
+    (folder / "Dockerfile").write_text(
+        f"FROM {base}\nCOPY sources.list /etc/apt/sources.list\nCOPY ca.crt /tmp/ca.crt\n"
+        "RUN apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends install "
+        f"{' '.join([*plan.apt, 'python3-pip'])} && apt-get clean && rm -rf /var/lib/apt/lists/*\n"
+        f"RUN PIP_CERT=/tmp/ca.crt PIP_INDEX_URL={read_pip_settings().index} "
+        f"python3 -m pip install -q --break-system-packages --no-cache-dir {' '.join(plan.pip)}\n"
+    )
+
+
+def plain_build(folder: Path) -> None:
+    argv = ["docker", "build", "-q", "--no-cache", "--network", "host", "-t", TAG, str(folder)]
+    subprocess.run(argv, check=True, capture_output=True)
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--rounds", type=int, default=2)
+    options.add_argument("--commands", default="ffmpeg,pandoc,pdfinfo")
+    options.add_argument("--modules", default="PIL,openpyxl")
+    asked = options.parse_args()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(30))
+    engine = find_engine(os.environ)
+    env = WorkspaceEnv(
+        required_commands=tuple(asked.commands.split(",")),
+        required_python_modules=tuple(asked.modules.split(",")),
+    )
+    plan = plan_image(env, config=ImageConfig())
+    more = plan_image(
+        replace(env, required_commands=(*env.required_commands, ONE_MORE)), config=ImageConfig()
+    )
+    base = ensure(engine, plan_image(WorkspaceEnv(), config=ImageConfig()), cache_dir()).base["ref"]
+    plain: list[float] = []
+    cold: list[float] = []
+    warm: list[float] = []
+    added: list[float] = []
+    for old in (plan, more):  # images of an earlier run would make the first round warm
+        engine.remove_image(ensure(engine, old, cache_dir()).tag)
+    with tempfile.TemporaryDirectory(prefix="agentv-bench-") as folder:
+        plain_dockerfile(plan, base, Path(folder))
+        for number in range(asked.rounds):
+            cache = Path(folder) / f"cache-{number}"
+            made: list[str] = []
+            plain.append(timed(lambda: plain_build(Path(folder))))
+            cold.append(timed(lambda cache=cache, made=made: made.append(ensure(engine, plan, cache).tag)))
+            warm += [timed(lambda cache=cache: ensure(engine, plan, cache)) for _ in range(5)]
+            added.append(timed(lambda cache=cache, made=made: made.append(ensure(engine, more, cache).tag)))
+            for tag in made:
+                engine.remove_image(tag)
+    engine.remove_image(TAG)
+    base_s, cold_s, added_s = (statistics.median(values) for values in (plain, cold, added))
+    warm_s = statistics.median(warm)
+    print(f"{len(plan.apt)} Debian packages asked for, {len(plan.pip)} wheels, load {os.getloadavg()[0]:.1f}")
+    print(f"docker build --no-cache   {base_s:7.1f} s   1.00")
+    print(
+        f"cold                      {cold_s:7.1f} s   {cold_s / base_s:.2f} of docker build   (target <= 0.90)"
+    )
+    print(f"warm                      {warm_s:7.3f} s                          (target < 0.2 s)")
+    print(
+        f"one package added         {added_s:7.1f} s   {added_s / cold_s:.2f} of cold          (target < 0.50)"
+    )
+
+
+if __name__ == "__main__":
+    main()
