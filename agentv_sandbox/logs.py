@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import sys
 import unicodedata
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from typing import Any
 
 import structlog
@@ -46,10 +46,19 @@ def safe_name(name: bytes | str) -> str:
     return safe_text(name, keep=frozenset())
 
 
+_hide: Callable[[str], str] = str
+
+
+def hide_with(redact: Callable[[str], str]) -> None:
+    """Pass every text of later events through ``redact``, which masks secrets that are known by now."""
+    global _hide  # noqa: PLW0603 - log configuration is the process's
+    _hide = redact
+
+
 def _sanitise(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     for key, value in event.items():
         if isinstance(value, str):
-            event[key] = safe_text(value, limit=4000)
+            event[key] = safe_text(_hide(value), limit=4000)
     return event
 
 

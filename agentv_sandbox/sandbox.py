@@ -25,6 +25,7 @@ from agentv_sandbox.engines.owner import Owner
 from agentv_sandbox.errors import Cancelled, EngineError, SandboxError
 from agentv_sandbox.logs import get_logger
 from agentv_sandbox.models.container import ContainerSpec, ExecResult, Limits, Mount
+from agentv_sandbox.models.suite import LimitOverrides
 
 log = get_logger()
 
@@ -40,6 +41,7 @@ class Role(StrEnum):
     HOLDER = "holder"
 
 
+_SUITES_OWN = frozenset({Role.AGENT, Role.HOOK, Role.PREPROCESSOR, Role.GRADER})
 _MB = 1 << 20
 
 
@@ -70,7 +72,7 @@ POLICIES: Mapping[Role, Policy] = {
     ),
     # Makes the dead agent's files readable for graders, which run as somebody else.
     Role.SEALER: Policy(
-        limits=Limits(timeout_s=120, memory_bytes=256 * _MB),
+        limits=Limits(timeout_s=120, memory_bytes=256 * _MB, tmp_bytes=16 * _MB),
         root=True,
         cap_add=("DAC_READ_SEARCH", "FOWNER"),
         may_write=frozenset({"/workspace"}),
@@ -150,12 +152,15 @@ class Sandbox:
         tool_image: str = "",
         runtime: str | None = None,
         may_keep: bool = False,
+        ceiling: LimitOverrides = LimitOverrides(),  # noqa: B008 - frozen
     ) -> None:
         self.engine = engine
         self.run_id = secrets.token_hex(8)
         self.tool_image = tool_image
         """Trusted image with Python for collectors and volume holders; set before the first volume."""
         self.runtime = runtime
+        self._ceiling = ceiling
+        """The operator's: no container of the suite's own commands gets more."""
         self._may_keep = may_keep
         """Volumes may outlive the run (``VolumeSet.kept``) until ``agentv-sandbox clean`` removes them."""
         self._kept: set[str] = set()
@@ -252,7 +257,7 @@ class Sandbox:
             workdir=workdir,
             env={"PATH": PATH} if role is Role.BUILDER else {**ENV, **(env or {})},
             mounts=tuple(mounts),
-            limits=self.bounded(limits or policy.limits),
+            limits=self._bounded(limits or policy.limits, role),
             network=_BUILD_NETWORK if network else "none",
             read_only=policy.sealed,
             cap_add=policy.cap_add,
@@ -271,9 +276,21 @@ class Sandbox:
             self._volumes_of[image] = info.volumes if info is not None else ()
         return self._volumes_of[image]
 
-    def bounded(self, limits: Limits) -> Limits:
-        """``limits`` under what the machine has; the engine refuses more CPUs than there are."""
-        return replace(limits, cpus=min(limits.cpus, float(self.info.cpus or 1)))
+    def _bounded(self, limits: Limits, role: Role) -> Limits:
+        """``limits`` under what the machine has (the engine refuses more CPUs than there are) and, for commands
+        of a suite, under the operator's ceiling."""
+        limits = replace(limits, cpus=min(limits.cpus, float(self.info.cpus or 1)))
+        if role not in _SUITES_OWN:
+            return limits
+        top = self._ceiling
+        return replace(
+            limits,
+            memory_bytes=min(limits.memory_bytes, top.memory_bytes or limits.memory_bytes),
+            cpus=min(limits.cpus, top.cpus or limits.cpus),
+            pids=min(limits.pids, top.pids or limits.pids),
+            timeout_s=min(limits.timeout_s, top.timeout_s or limits.timeout_s),
+            stdout_bytes=min(limits.stdout_bytes, top.output_bytes or limits.stdout_bytes),
+        )
 
     def _blame_engine(self, result: ExecResult) -> ExecResult:
         """Exit code 137 that neither our timer nor the kernel explains: the engine may have been restarted,
@@ -293,7 +310,7 @@ class Sandbox:
         holder = ""
         made: VolumeSet | None = None
         try:
-            for name, spec in specs.items():
+            for name, spec in self._under_ceiling(specs).items():
                 options = (
                     f"size={spec.size_bytes},nr_inodes={spec.inodes},uid={spec.uid},gid={spec.uid},"
                     f"mode={spec.mode:04o},nosuid,nodev"
@@ -315,6 +332,15 @@ class Sandbox:
                     self.engine.remove(holder)
                 for name in names.values():
                     self.engine.remove_volume(name)
+
+    def _under_ceiling(self, specs: Mapping[str, VolumeSpec]) -> Mapping[str, VolumeSpec]:
+        """The operator's bounds are those of what an agent may fill; the other volumes are ours."""
+        if (space := specs.get("workspace")) is None:
+            return specs
+        top = self._ceiling
+        size = min(space.size_bytes, top.workspace_bytes or space.size_bytes)
+        inodes = min(space.inodes, top.workspace_inodes or space.inodes)
+        return {**specs, "workspace": replace(space, size_bytes=size, inodes=inodes)}
 
     def _hold(self, names: Mapping[str, str]) -> str:
         mounts = tuple(

@@ -3,15 +3,47 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from agentv_sandbox.errors import InputError, Problem
+from agentv_sandbox.load.suite_docs import parse_size
 from agentv_sandbox.models.image import ImageConfig
+from agentv_sandbox.models.suite import LimitOverrides, Suite
 
 NAME = "agentv-sandbox.toml"
+
+Size = Annotated[int, BeforeValidator(parse_size)]
+Amount = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class Ceiling(BaseModel):
+    """Highest values that a suite, a target or the command line may ask for; names as in a suite's ``limits``."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    memory: Size | None = None
+    cpus: Amount | None = None
+    pids: Annotated[int, Field(gt=0)] | None = None
+    timeout_seconds: Amount | None = None
+    workspace_size: Size | None = None
+    workspace_files: Annotated[int, Field(gt=0)] | None = None
+    output_size: Size | None = None
+
+    def limits(self) -> LimitOverrides:
+        return LimitOverrides(
+            memory_bytes=self.memory,
+            cpus=self.cpus,
+            pids=self.pids,
+            timeout_s=self.timeout_seconds,
+            workspace_bytes=self.workspace_size,
+            workspace_inodes=self.workspace_files,
+            output_bytes=self.output_size,
+        )
 
 
 class Settings(BaseModel):
@@ -24,6 +56,7 @@ class Settings(BaseModel):
     """OCI runtime of every container, unless the command line says otherwise."""
     require_tier: str | None = None
     """Weakest isolation in which anything is run; see ``--require-tier``."""
+    ceiling: Ceiling = Ceiling()
 
 
 def load_settings(project_root: Path) -> Settings:
@@ -38,6 +71,32 @@ def load_settings(project_root: Path) -> Settings:
     try:
         return TypeAdapter(Settings).validate_python(data)
     except ValidationError as error:
-        raise InputError([
-            Problem(path=path, field=".".join(map(str, row["loc"])), message=row["msg"]) for row in error.errors()
-        ]) from error  # fmt: skip
+        problems = [
+            Problem(path=path, field=".".join(map(str, row["loc"])), message=row["msg"])
+            for row in error.errors()
+        ]
+        raise InputError(problems) from error
+
+
+def check_ceiling(suites: Sequence[Suite], asked: LimitOverrides, ceiling: Ceiling) -> None:
+    """Raises InputError with everything that suites, targets or the command line ask for beyond the ceiling."""
+    top = ceiling.limits()
+    problems = list(_over(asked, top, Problem(message="", field="command line")))
+    for suite in suites:
+        problems += _over(suite.limits, top, Problem(message="", path=suite.path, field="limits"))
+        for target in suite.targets.values():
+            at = target.position
+            where = Problem(message="", path=at.path if at else suite.path, line=at.line if at else None,
+                            field=f"target {target.name}: limits")  # fmt: skip
+            problems += _over(target.limits, top, where)
+    if problems:
+        raise InputError(list(dict.fromkeys(problems)))
+
+
+def _over(asked: LimitOverrides, top: LimitOverrides, where: Problem) -> Iterator[Problem]:
+    for field in fields(LimitOverrides):
+        wanted, most = getattr(asked, field.name), getattr(top, field.name)
+        if wanted is not None and most is not None and wanted > most:
+            message = f"{field.name} {wanted:g} is more than the operator's ceiling of {most:g}"
+            yield Problem(path=where.path, line=where.line, field=where.field, message=message,
+                          hint=f"{NAME} of the project sets the ceiling.")  # fmt: skip

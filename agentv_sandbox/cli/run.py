@@ -16,6 +16,7 @@ from typing import Annotated
 
 import typer
 
+from agentv_sandbox import logs
 from agentv_sandbox.build import sentence
 from agentv_sandbox.cli.common import (
     AllowOutside,
@@ -37,17 +38,20 @@ from agentv_sandbox.engines.watchdog import Watchdog
 from agentv_sandbox.errors import InputError, Problem, SandboxError
 from agentv_sandbox.files import BlobStore
 from agentv_sandbox.load import LoadResult
+from agentv_sandbox.load.suite_docs import parse_size
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.image import Image
 from agentv_sandbox.models.suite import EvalCase, LimitOverrides, Suite
 from agentv_sandbox.pipeline import CaseOptions, RunOptions, RunTools, build_images, jobs_of, run_suites
+from agentv_sandbox.report.junit import write_junit
 from agentv_sandbox.report.page import write_page
 from agentv_sandbox.report.progress import Progress
 from agentv_sandbox.report.redact import Redactor
+from agentv_sandbox.report.rows import read_rows
 from agentv_sandbox.report.runfolder import RunFolder
 from agentv_sandbox.report.summary import exit_code, summary
 from agentv_sandbox.sandbox import Sandbox, sweep
-from agentv_sandbox.settings import load_settings
+from agentv_sandbox.settings import check_ceiling, load_settings
 
 
 def run(
@@ -77,6 +81,14 @@ def run(
     agent_timeout: Annotated[
         float | None,
         typer.Option(min=0.1, help="Seconds an agent may take.", show_default="the target's, else 1200"),
+    ] = None,
+    memory: Annotated[
+        int | None, typer.Option(parser=parse_size, metavar="SIZE", help="Memory of an agent, such as 2g.")
+    ] = None,
+    cpus: Annotated[float | None, typer.Option(min=0.01, help="Processors of an agent.")] = None,
+    pids: Annotated[int | None, typer.Option(min=1, help="Processes and threads of an agent.")] = None,
+    workspace_size: Annotated[
+        int | None, typer.Option(parser=parse_size, metavar="SIZE", help="Size of a workspace, such as 2g.")
     ] = None,
     keep_failed: Annotated[
         bool,
@@ -111,13 +123,16 @@ def run(
                  "AGENTV_EXPERIMENT": experiment},
         case=CaseOptions(
             threshold=threshold, grader_target=grader_target, max_retries=max_retries, keep_failed=keep_failed,
-            limits=LimitOverrides(timeout_s=agent_timeout),
+            limits=LimitOverrides(timeout_s=agent_timeout, memory_bytes=memory, cpus=cpus, pids=pids,
+                                  workspace_bytes=workspace_size),
         ),
     )  # fmt: skip
     planned = [(suite, jobs_of(suite, options)) for suite in suites]
     _check_selection(planned, options, loaded)
+    check_ceiling(suites, options.case.limits, settings.ceiling)
     redactor = Redactor(secret_values(loaded))
-    with _sandbox(runtime or settings.runtime, keep_failed) as sandbox:
+    logs.hide_with(redactor.text)
+    with _sandbox(runtime or settings.runtime, keep_failed, settings.ceiling.limits()) as sandbox:
         check_tier(sandbox, require_tier or settings.require_tier)
         run_ = _Run(sandbox=sandbox, options=options, redactor=redactor, started=started)
         return run_.work(loaded, sum(len(jobs) for _, jobs in planned), output, experiment)
@@ -152,11 +167,11 @@ def _check_selection(
 
 
 @contextmanager
-def _sandbox(runtime: str | None, may_keep: bool) -> Iterator[Sandbox]:
+def _sandbox(runtime: str | None, may_keep: bool, ceiling: LimitOverrides) -> Iterator[Sandbox]:
     """A sandbox that ends cleanly on SIGINT and SIGTERM, and is cleaned up after a SIGKILL."""
     engine = find_engine(os.environ)
     sweep(engine)
-    with Sandbox(engine, runtime=runtime, may_keep=may_keep) as sandbox:
+    with Sandbox(engine, runtime=runtime, may_keep=may_keep, ceiling=ceiling) as sandbox:
         watchdog = Watchdog(sandbox.run_id, engine.address)
         previous = {}
 
@@ -230,6 +245,7 @@ class _Run:
                     failure = error
                 folder.finish(planned=planned)
                 write_page(folder.path)
+                write_junit(folder.path / "junit.xml", read_rows(folder.path / "index.jsonl").rows)
         self._show(folder.path, planned)
         if failure is not None:
             raise failure

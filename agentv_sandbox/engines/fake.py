@@ -62,6 +62,8 @@ class FakeEngine:
         self._root = Path(tempfile.mkdtemp(prefix="fake-engine-"))
         self._lock = threading.Lock()
         self._volumes: dict[str, Mapping[str, str]] = {}
+        self.volume_options: dict[str, Mapping[str, str]] = {}
+        """Of every volume ever made, by name."""
         self._containers: dict[str, ContainerSpec] = {}
         self._images: dict[str, ImageInfo] = {}
         self._count = 0
@@ -147,6 +149,7 @@ class FakeEngine:
     def create_volume(self, name: str, *, options: Mapping[str, str], labels: Mapping[str, str]) -> None:
         (self._root / name).mkdir()
         self._volumes[name] = dict(labels)
+        self.volume_options[name] = dict(options)
 
     def remove_volume(self, name: str) -> None:
         self._volumes.pop(name, None)

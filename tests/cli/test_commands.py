@@ -1,0 +1,83 @@
+"""The command line without an engine: usage, validate, plan, schema, transpile."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+COMMAND = [sys.executable, "-m", "agentv_sandbox"]
+SUITE = """name: small
+execution: {target: t}
+workspace: {env: {required_commands: [fd, jq], required_python_modules: [PIL]}}
+tests:
+  - {id: a, criteria: c, input: hi, assert: [{type: contains, value: x}, {type: skill-trigger, skill: s}]}
+"""
+TARGETS = "targets: [{name: t, provider: cli, command: 'sh a.sh {OUTPUT_FILE}'}]\n"
+
+
+def command(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "DOCKER_HOST": "unix:///nowhere"}
+    return subprocess.run([*COMMAND, *args], cwd=cwd, env=env, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "small.eval.yaml").write_text(SUITE)
+    (tmp_path / "targets.yaml").write_text(TARGETS)
+    (tmp_path / "a.sh").write_text("")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("args", "code"),
+    [
+        (("--version",), 0),
+        (("--help",), 0),
+        (("nope",), 2),
+        (("run",), 2),
+        (("run", "--workers", "0", "small.eval.yaml"), 2),
+        (("run", "--threshold", "7", "small.eval.yaml"), 2),
+        (("run", "--memory", "-1", "small.eval.yaml"), 2),
+        (("run", "missing.eval.yaml"), 2),
+        (("run", "--test-id", "nothing*", "small.eval.yaml"), 2),
+        (("run", "--target", "nobody", "small.eval.yaml"), 2),
+        (("run", "--grader-target", "nobody", "small.eval.yaml"), 2),
+        (("run", "small.eval.yaml"), 3),
+        (("validate", "small.eval.yaml"), 0),
+        (("plan", "small.eval.yaml"), 0),
+        (("plan", "--dockerfile", "small.eval.yaml"), 0),
+        (("schema",), 0),
+        (("transpile", "small.eval.yaml", "--stdout"), 0),
+        (("doctor",), 3),
+        (("clean",), 3),
+    ],
+)
+def test_exit_codes_and_no_tracebacks(folder: Path, args: tuple[str, ...], code: int) -> None:
+    done = command(*args, cwd=folder)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout + done.stderr
+
+
+def test_plan_as_json_says_what_provides_what_also_when_some_is_refused(folder: Path) -> None:
+    text = SUITE.replace("[fd, jq]", "[fd, jq, magick_nope]")
+    (folder / "small.eval.yaml").write_text(text)
+    done = command("plan", "--json", "small.eval.yaml", cwd=folder)
+    assert done.returncode == 2
+    (plan,) = json.loads(done.stdout)
+    assert plan["provides"].items() >= {"fd": "apt:fd-find", "jq": "apt:jq", "PIL": "pip:pillow"}.items()
+    assert list(plan["refused"]) == ["magick_nope"]
+    assert plan["links"] == {"fd": "fdfind"}
+
+
+def test_transpile_writes_beside_the_suite(folder: Path) -> None:
+    done = command("transpile", "small.eval.yaml", "-d", "made", cwd=folder)
+    assert done.returncode == 0
+    (made,) = [json.loads(p.read_text()) for p in (folder / "made").glob("*evals.json")]
+    assert made["skill_name"] == "s"
+    assert made["evals"][0]["should_trigger"] is True

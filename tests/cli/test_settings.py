@@ -1,0 +1,87 @@
+"""agentv-sandbox.toml and the operator's ceiling."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agentv_sandbox.engines.fake import FakeEngine
+from agentv_sandbox.errors import InputError
+from agentv_sandbox.models.suite import LimitOverrides, Position, Suite, Target
+from agentv_sandbox.sandbox import Role, Sandbox, VolumeSpec
+from agentv_sandbox.settings import Settings, check_ceiling, load_settings
+
+
+def test_no_file_means_defaults(tmp_path: Path) -> None:
+    assert load_settings(tmp_path) == Settings()
+
+
+def test_a_whole_file(tmp_path: Path) -> None:
+    (tmp_path / "agentv-sandbox.toml").write_text("""
+runtime = "runsc"
+require_tier = "gvisor"
+[image]
+suite = "bookworm"
+[image.packages.apt]
+fd = "fd-find"
+[ceiling]
+memory = "2g"
+cpus = 1.5
+timeout_seconds = 600
+""")
+    settings = load_settings(tmp_path)
+    assert settings.image.suite == "bookworm"
+    assert settings.image.packages == {"apt": {"fd": "fd-find"}}
+    assert settings.ceiling.limits() == LimitOverrides(memory_bytes=2 << 30, cpus=1.5, timeout_s=600)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("runtime = ", "not valid TOML"),
+        ("runtimes = 'x'", "runtimes: Extra inputs"),
+        ("[ceiling]\nmemory = '0'", "more than 0"),
+        ("[ceiling]\ncpus = -1", "greater than 0"),
+        ("[ceiling]\ncpus = inf", "finite"),
+        ("[ceiling]\npids = 0", "greater than 0"),
+        ("[ceiling]\nmemory = true", "must be a size"),
+    ],
+)
+def test_bad_files_are_told_with_their_field(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "agentv-sandbox.toml").write_text(text)
+    with pytest.raises(InputError) as caught:
+        load_settings(tmp_path)
+    assert said in str(caught.value)
+    assert "agentv-sandbox.toml" in str(caught.value)
+
+
+def test_everything_beyond_the_ceiling_is_told_at_once(tmp_path: Path) -> None:
+    target = Target(name="t", provider="cli", limits=LimitOverrides(pids=5000),
+                    position=Position(path=tmp_path / "targets.yaml", line=7))  # fmt: skip
+    suite = Suite(path=tmp_path / "s.eval.yaml", project_root=tmp_path, search_roots=(), name="s",
+                  limits=LimitOverrides(memory_bytes=8 << 30), targets={"t": target})  # fmt: skip
+    ceiling = Settings.model_validate(
+        {"ceiling": {"memory": "1g", "pids": 100, "timeout_seconds": 60}}
+    ).ceiling
+    with pytest.raises(InputError) as caught:
+        check_ceiling([suite], LimitOverrides(timeout_s=3600), ceiling)
+    text = str(caught.value)
+    assert len(caught.value.problems) == 3
+    assert "targets.yaml:7: target t: limits: pids 5000 is more than the operator's ceiling of 100" in text
+    assert "command line: timeout_s 3600" in text
+    check_ceiling([suite], LimitOverrides(timeout_s=3600), Settings().ceiling)
+
+
+def test_defaults_bow_to_the_ceiling_too() -> None:
+    engine = FakeEngine()
+    top = LimitOverrides(memory_bytes=64 << 20, pids=20, workspace_bytes=1 << 20, workspace_inodes=10)
+    sandbox = Sandbox(engine, tool_image="tools", ceiling=top)
+    for role in (Role.AGENT, Role.HOOK, Role.GRADER, Role.PREPROCESSOR):
+        sandbox.run(role, ["true"], image="i")
+        assert (engine.runs[-1].limits.memory_bytes, engine.runs[-1].limits.pids) == (64 << 20, 20)
+    with sandbox.volumes(workspace=VolumeSpec(), output=VolumeSpec()):
+        options = {name.rpartition("-")[2]: value for name, value in engine.volume_options.items()}
+    assert "size=1048576,nr_inodes=10," in options["workspace"]["o"]
+    assert "size=268435456," in options["output"]["o"]
+    engine.close()
