@@ -23,7 +23,7 @@ from agentv_sandbox.graders.llm_target import choose_target
 from agentv_sandbox.graders.payload import prompt_payload
 from agentv_sandbox.graders.replies import BadReply
 from agentv_sandbox.llm import LLM_PROVIDERS, LlmReply, LlmRequest
-from agentv_sandbox.models.case import Candidate, GraderResult, TokenUsage
+from agentv_sandbox.models.case import Assertion, Candidate, GraderResult, TokenUsage
 from agentv_sandbox.models.graders import LlmGraderOptions
 from agentv_sandbox.models.suite import GraderSpec, Json, Target
 
@@ -208,7 +208,8 @@ def _result(
     if answer is None:
         reason = f"Grader parse failure after {ATTEMPTS} attempts: {talk.problems[-1]}"
         details = details_with(extra or None, candidate)
-        return result(spec, 0.0, verdict="skip", error=reason, details=details, **talk.record())
+        said = Assertion(text=reason, passed=False)
+        return result(spec, 0.0, [said], verdict="skip", error=reason, details=details, **talk.record())
     match answer:
         case replies.Freeform():
             score, verdict, assertions = answer.score, verdict_of(answer.score), answer.assertions

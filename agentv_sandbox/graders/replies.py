@@ -15,7 +15,7 @@ from agentv_sandbox.models.suite import Json
 
 MAX_ASSERTIONS = 8
 _FENCES = re.compile(r"```(?:json)?", re.IGNORECASE)
-_PASSED = re.compile(r'("passed"\s*:\s*)("?)([A-Za-z]+)\2(?=\s*[,}\]])')
+_PASSED = re.compile(r'(?P<key>"passed"\s*:\s*)(?:"(?P<text>[^"]+)"|(?P<word>[A-Za-z_][\w-]*))')
 
 FormT = TypeVar("FormT", bound=BaseModel)
 Parse = Callable[[str], Any]
@@ -37,8 +37,8 @@ class _Assertion(_Form):
 
 class FreeformReply(_Form):
     score: Annotated[float, Field(strict=True, ge=0, le=1)]
-    assertions: list[Any] = []
-    details: Any = None
+    assertions: list[_Assertion] = []
+    details: dict[str, Any] | None = None
 
 
 class _Check(_Form):
@@ -72,18 +72,8 @@ class Freeform:
 
 def parse_freeform(text: str) -> Freeform:
     reply = _read(text, FreeformReply)
-    assertions = []
-    for entry in reply.assertions:
-        try:
-            item = _Assertion.model_validate(entry)
-        except ValidationError:
-            continue
-        assertions.append(Assertion(text=item.text, passed=item.passed, evidence=item.evidence))
-    return Freeform(
-        score=reply.score,
-        assertions=tuple(assertions[:MAX_ASSERTIONS]),
-        details=reply.details if isinstance(reply.details, dict) else None,
-    )
+    assertions = [Assertion(text=a.text, passed=a.passed, evidence=a.evidence) for a in reply.assertions]
+    return Freeform(score=reply.score, assertions=tuple(assertions[:MAX_ASSERTIONS]), details=reply.details)
 
 
 def parse_checklist(text: str) -> ChecklistReply:
@@ -110,8 +100,9 @@ def json_in(text: str) -> Json:
 
 
 def _plain_bool(match: re.Match[str]) -> str:
-    """``"passed": yes`` and the like: true only for what clearly says so."""
-    return match[1] + ("true" if match[3].lower() in ("true", "yes") else "false")
+    """``"passed": yes`` and the like: true only for the word itself."""
+    said = match["text"] or match["word"]
+    return match["key"] + ("true" if said.strip().lower() == "true" else "false")
 
 
 def _read(text: str, form: type[FormT]) -> FormT:

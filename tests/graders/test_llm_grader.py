@@ -254,15 +254,9 @@ REPLIES = [
         "yes and no",
         '{"score":1,"assertions":[{"text":"a","passed": yes},{"text":"b","passed":"no"}]}',
         1.0,
-        [True, False],
+        [False, False],
     ),
     ("odd bool word", '{"score":1,"assertions":[{"text":"a","passed":"maybe"}]}', 1.0, [False]),
-    (
-        "bad assertions are left out",
-        '{"score":1,"assertions":[{"text":1,"passed":true},{"text":"a","passed":true}]}',
-        1.0,
-        [True],
-    ),
     (
         "nine assertions",
         json.dumps({"score": 1, "assertions": [{"text": "a", "passed": True}] * 9}),
@@ -290,6 +284,9 @@ BAD = [
     '{"score": true}',
     '{"score": NaN}',
     '{"assertions": []}',
+    '{"score": 1, "assertions": [{"text": 1, "passed": true}]}',
+    '{"score": 1, "assertions": "fine"}',
+    '{"score": 1, "details": 3}',
     "{" * 50_000,
 ]
 

@@ -1,0 +1,286 @@
+"""The same suite through AgentV 4.42.4 and through us: same scores, verdicts, texts and statuses.
+
+Needs an installation of it (`npm install agentv@4.42.4 bun`), named by AGENTV_ORACLE: the folder that holds
+``node_modules``. Only output that we refuse on purpose is left out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentv_sandbox.models.graders import ExpectedCall
+from tests.graders import test_code, test_fields, test_llm_grader, test_metrics, test_text, test_trajectory
+
+ORACLE = os.environ.get("AGENTV_ORACLE", "")
+pytestmark = [
+    pytest.mark.engine,
+    pytest.mark.skipif(not ORACLE, reason="AGENTV_ORACLE names no installation of AgentV"),
+]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One test, and what the agent answers."""
+
+    id: str
+    assertion: Any
+    """One assertion, or a list of them."""
+    response: dict[str, Any] = field(default_factory=lambda: {"text": "done"})
+    expected_output: Any = None
+    grader_reply: str | None = None
+
+
+def text_cases() -> list[Case]:
+    cases = [
+        Case(f"text-{n}", {"type": kind, **options}, {"text": test_text.ANSWER})
+        for n, (kind, options, _, _) in enumerate(test_text.CASES)
+    ]
+    cases += [
+        Case(f"regex-{n}", {"type": "regex", "value": pattern, "flags": flags}, {"text": text})
+        for n, (pattern, flags, text, _) in enumerate(test_text.JS_REGEX)
+        if "\ud800" not in text
+    ]
+    answers = ['{"a": 1}', " [1] \n", "3", "NaN", "```json\n{}\n```", "\u00a0{}"]
+    cases += [Case(f"json-{n}", {"type": "is-json"}, {"text": answer}) for n, answer in enumerate(answers)]
+    return cases
+
+
+def code_cases() -> list[Case]:
+    """Programs that say what the conformance table says."""
+    cases = []
+    for n, (_, did, *_rest) in enumerate(test_code.CASES):
+        program = (
+            f"import sys; sys.stdout.write({did.stdout.decode()!r}); sys.stderr.write({did.stderr.decode()!r}); "
+            f"sys.exit({did.exit_code})"
+        )
+        cases.append(Case(f"code-{n}", {"type": "code-grader", "command": ["python3", "-c", program]}))
+    return cases
+
+
+def metric_cases() -> list[Case]:
+    output = test_metrics.OUTPUT
+    response = {
+        "output": [dict(message) for message in output.messages],
+        "token_usage": {"input": 100, "output": 50, "cached": 25},
+        "cost_usd": output.cost_usd,
+        "duration_ms": output.duration_ms,
+    }
+    return [
+        Case(f"metric-{n}", {"type": kind, **options}, response)
+        for n, (kind, options, given, *_rest) in enumerate(test_metrics.CASES)
+        if given is output
+    ]
+
+
+def call_json(call: ExpectedCall) -> dict[str, Any]:
+    made = call.model_dump(exclude_none=True)
+    return (
+        {**made, "args_match": list(made["args_match"])}
+        if isinstance(made.get("args_match"), tuple)
+        else made
+    )
+
+
+def trajectory_cases() -> list[Case]:
+    cases = []
+    for n, (mode, options, calls, *_rest) in enumerate(test_trajectory.CASES):
+        made = {"type": "tool-trajectory", "mode": mode, **options}
+        if "expected" in made:
+            made["expected"] = [call_json(call) for call in made["expected"]]
+        if "expected" not in made and "minimums" not in made:
+            continue
+        message = {"role": "assistant", "content": "x", "tool_calls": list(calls)}
+        cases.append(Case(f"trajectory-{n}", made, {"output": [message]}))
+    for n, (call, _) in enumerate(test_trajectory.SKILLS):
+        message = {"role": "assistant", "content": "x", "tool_calls": [call]}
+        assertion = {"type": "skill-trigger", "skill": "csv-analyzer"}
+        cases.append(Case(f"skill-{n}", assertion, {"output": [message]}))
+    return cases
+
+
+def field_cases() -> list[Case]:
+    cases = []
+    for n, (given, actual, *_rest) in enumerate(test_fields.FIELDS):
+        answer = actual if isinstance(actual, str) else json.dumps(actual)
+        assertion = {"type": "field-accuracy", "fields": [{"match": "exact", **given}]}
+        cases.append(Case(f"field-{n}", assertion, {"text": answer}, expected_output=test_fields.EXPECTED))
+    return cases
+
+
+def rubric_json(rubric: Any) -> dict[str, Any]:
+    made = rubric.model_dump(exclude_none=True, exclude={"score_ranges"})
+    if rubric.score_ranges:
+        made["score_ranges"] = [
+            {"score_range": [r.low, r.high], "outcome": r.outcome} for r in rubric.score_ranges
+        ]
+    return made
+
+
+def llm_cases() -> list[Case]:
+    table = test_llm_grader
+    cases = [
+        Case(f"freeform-{n}", {"type": "llm-grader", "prompt": "Be right"}, grader_reply=reply)
+        for n, (_, reply, *_rest) in enumerate(table.REPLIES)
+    ]
+    cases += [
+        Case(f"bad-{n}", {"type": "llm-grader", "prompt": "Be right"}, grader_reply=reply)
+        for n, reply in enumerate(table.BAD[1:-1])
+    ]
+    rubrics = [rubric_json(table.R1), rubric_json(table.R2)]
+    cases += [
+        Case(f"checklist-{n}", {"type": "llm-grader", "rubrics": rubrics}, grader_reply=reply)
+        for n, (_, reply, *_rest) in enumerate(table.CHECKLISTS)
+    ]
+    cases += [
+        Case(
+            f"range-{n}",
+            {"type": "llm-grader", "rubrics": [rubric_json(r) for r in rubrics]},
+            grader_reply=reply,
+        )
+        for n, (_, rubrics, reply, *_rest) in enumerate(table.SCORED)
+    ]
+    return cases
+
+
+def score_of(number: float, **fields: Any) -> dict[str, Any]:
+    """An assertion with a score of its own."""
+    program = f"print('{{\"score\": {number}}}')"
+    return {"type": "code-grader", "command": ["python3", "-c", program], **fields}
+
+
+def mixed_cases() -> list[Case]:
+    """Weights, gates, negation, composites."""
+    a, b = score_of(1.0, name="a"), score_of(0.5, name="b")
+    yes = {"type": "contains", "value": "done", "name": "yes"}
+    no = {"type": "contains", "value": "nope", "name": "no"}
+    bad_judge = {"type": "llm-grader", "prompt": "Be right", "name": "judge"}
+
+    def composite(*members: Any, **fields: Any) -> dict[str, Any]:
+        return {"type": "composite", "name": "all", "assertions": list(members), **fields}
+
+    average: dict[str, Any] = {"type": "weighted_average"}
+    aggregate = """python3 -c 'print("{\\"score\\": 0.9, \\"verdict\\": \\"fail\\"}")'"""
+    lists: list[list[dict[str, Any]]] = [
+        [a, b],
+        [{**a, "weight": 3}, b],
+        [{**a, "weight": 0}],
+        [a, {**b, "required": True}],
+        [a, {**b, "required": True, "min_score": 0.5}],
+        [a, {**b, "min_score": 0.9}],
+        [{**a, "negate": True}, yes, {**no, "negate": True}],
+        [composite(yes, no, b, aggregator={**average, "weights": {"yes": 2}})],
+        [composite(yes, no, aggregator={"type": "threshold", "threshold": 0.5})],
+        [composite(yes, no, aggregator={"type": "threshold", "threshold": 0.6})],
+        [composite({**yes, "negate": True, "weight": 5}, no, aggregator=average)],
+        [composite(yes, negate=True, aggregator=average)],
+        [composite(yes, no, aggregator={"type": "code-grader", "path": aggregate})],
+    ]
+    cases = [Case(f"mixed-{n}", assertions) for n, assertions in enumerate(lists)]
+    cases.append(Case("skipped", [a, bad_judge], grader_reply="no json"))
+    return cases
+
+
+def all_cases() -> list[Case]:
+    return [
+        *mixed_cases(),
+        *text_cases(),
+        *code_cases(),
+        *metric_cases(),
+        *trajectory_cases(),
+        *field_cases(),
+        *llm_cases(),
+    ]
+
+
+AGENT = """
+import json, sys
+answers = json.loads({answers!r})
+open(sys.argv[2], "w").write(json.dumps(answers[sys.argv[1]]))
+"""
+
+
+def write_project(folder: Path, cases: list[Case]) -> None:
+    tests, targets = [], []
+    for case in cases:
+        assertions = (
+            case.assertion if isinstance(case.assertion, list) else [{"name": "check", **case.assertion}]
+        )
+        if case.grader_reply is not None:
+            name = f"judge-{case.id}"
+            assertions = [{**a, "target": name} if a["type"] == "llm-grader" else a for a in assertions]
+            targets.append({"name": name, "provider": "mock", "response": case.grader_reply})
+        test = {"id": case.id, "criteria": "c", "input": "i", "assertions": assertions}
+        if case.expected_output is not None:
+            test["expected_output"] = case.expected_output
+        tests.append(test)
+    command = "python3 agent.py {EVAL_ID} {OUTPUT_FILE}"
+    targets.append({"name": "default", "provider": "cli", "command": command})
+    (folder / "same.eval.yaml").write_text(json.dumps({"name": "same", "tests": tests}))
+    (folder / "targets.yaml").write_text(json.dumps({"targets": targets}))
+    answers = json.dumps({case.id: case.response for case in cases})
+    (folder / "agent.py").write_text(AGENT.format(answers=answers))
+    subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
+
+
+def rows(command: list[str], folder: Path, out: Path) -> dict[str, dict[str, Any]]:
+    environ = {k: v for k, v in os.environ.items() if not k.startswith("AGENTV_")}
+    done = subprocess.run(
+        command, cwd=folder, env=environ, capture_output=True, text=True, timeout=900, check=False
+    )
+    assert (out / "index.jsonl").exists(), (done.stdout[-2000:], done.stderr[-2000:])
+    lines = (out / "index.jsonl").read_text().splitlines()
+    return {row["test_id"]: row for row in map(json.loads, lines)}
+
+
+@dataclass(frozen=True)
+class Both:
+    ours: dict[str, dict[str, Any]]
+    theirs: dict[str, dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory, tool_image: str) -> Both:
+    folder = tmp_path_factory.mktemp("same")
+    write_project(folder, all_cases())
+    modules = Path(ORACLE, "node_modules")
+    agentv = [str(modules / ".bin" / "bun"), str(modules / "agentv" / "dist" / "cli.js"), "eval", "run"]
+    suite = ["same.eval.yaml", "--workers", "3"]
+    theirs = rows([*agentv, *suite, "-o", str(folder / "theirs")], folder, folder / "theirs")
+    ours_command = [sys.executable, "-m", "agentv_sandbox", "run", *suite, "-o", str(folder / "ours")]
+    return Both(rows(ours_command, folder, folder / "ours"), theirs)
+
+
+def essence(row: dict[str, Any]) -> dict[str, Any]:
+    """What a reader of the row goes by."""
+    return {
+        "score": round(row["score"], 6),
+        "status": row["execution_status"],
+        "graders": [judgement(score) for score in row["scores"]],
+    }
+
+
+def judgement(score: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "score": round(score["score"], 6),
+        "verdict": score["verdict"],
+        "weight": score.get("weight", 1),
+        "assertions": [
+            # What the JSON parsers themselves say differs.
+            (a["text"].partition(" attempts: ")[0], a["passed"], a.get("evidence"))
+            for a in score.get("assertions", [])
+        ],
+        "members": [judgement(member) for member in score.get("scores", [])],
+    }
+
+
+@pytest.mark.parametrize("case", all_cases(), ids=lambda case: case.id)
+def test_same_judgement(both: Both, case: Case) -> None:
+    assert essence(both.ours[case.id]) == essence(both.theirs[case.id])
