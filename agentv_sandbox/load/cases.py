@@ -10,7 +10,7 @@ from typing import Any
 from agentv_sandbox.load import messages as text
 from agentv_sandbox.load.assertions import implicit_grader
 from agentv_sandbox.load.docs import known_keys, read
-from agentv_sandbox.load.interpolate import Expansion, TooLarge, interpolate_vars, to_json
+from agentv_sandbox.load.interpolate import Expansion, interpolate_vars, to_json
 from agentv_sandbox.load.session import Session
 from agentv_sandbox.load.suite_docs import SuiteDoc, TestDoc, TurnDoc
 from agentv_sandbox.load.tree import Map, Seq, plain, position, show
@@ -41,14 +41,7 @@ class CaseReader:
     _metadata: dict[str, Json] | None = None
 
     def read(self, item: Map) -> EvalCase | None:
-        """The test, or None with its problems."""
-        try:
-            return self._read(item)
-        except TooLarge as error:
-            self.session.problems.error(item, "vars", str(error))
-            return None
-
-    def _read(self, item: Map) -> EvalCase | None:
+        """The test, or None with its problems. Raises TooLarge: then the suite as a whole cannot be had."""
         variables = item.get("vars")
         if isinstance(variables, Map):
             item = item.copy_with((k, self._rendered(k, v, variables)) for k, v in item.items())
@@ -117,10 +110,10 @@ class CaseReader:
         files: Any = doc.src.get("input_files")
         node: Map = doc.src
         if files is None and self.suite.input_files is not None and not skip_defaults:
-            files, node = (
-                interpolate_vars(self.suite.src["input_files"], variables, self.expansion),
-                self.suite.src,
-            )
+            files, node = self.suite.src["input_files"], self.suite.src
+            if variables:
+                self.expansion.spend_values(len(files))
+                files = interpolate_vars(files, variables, self.expansion)
         if files is not None:
             return first + self._with_files(doc, node, files)
         if doc.input is None:
@@ -128,14 +121,14 @@ class CaseReader:
         return first + reader.input(doc.src, "input", doc.input)
 
     def _suite_input(self, variables: dict[str, Any]) -> list[dict[str, Json]]:
-        """The suite's own messages; read once unless a test's variables change them."""
-        value = interpolate_vars(self.suite.input, variables, self.expansion)
+        """The suite's own messages; read once for all tests without variables."""
         reader = self.session.messages
-        if value is not self.suite.input:
-            self.expansion.spend(value)
+        if variables:
+            self.expansion.spend(self.suite.input)
+            value = interpolate_vars(self.suite.input, variables, self.expansion)
             return reader.input(self.suite.src, "input", value)
         if self._shared_input is None:
-            self._shared_input = reader.input(self.suite.src, "input", value)
+            self._shared_input = reader.input(self.suite.src, "input", self.suite.input)
         return self._shared_input
 
     def _with_files(self, doc: TestDoc, node: Map, files: Seq) -> list[dict[str, Json]]:
@@ -154,7 +147,7 @@ class CaseReader:
                 + ("" if own else ", or set execution.skip_defaults"),
             )
             return []
-        self.expansion.spend_values(len(files))
+        self.expansion.spend_values(5 * len(files))
         return self.session.messages.with_files(files, doc.input)
 
     def _expected(self, doc: TestDoc) -> list[dict[str, Json]]:

@@ -11,7 +11,7 @@ from agentv_sandbox.load import targets as target_files
 from agentv_sandbox.load.cases import CaseReader, category, suite_name
 from agentv_sandbox.load.docs import read
 from agentv_sandbox.load.expand import from_evals_json, json_lines, tests_of
-from agentv_sandbox.load.interpolate import env_files
+from agentv_sandbox.load.interpolate import TooLarge, env_files
 from agentv_sandbox.load.messages import FileCache
 from agentv_sandbox.load.references import Project, project_root
 from agentv_sandbox.load.session import Session
@@ -145,7 +145,11 @@ def _cases(session: Session, reader: CaseReader, items: Iterator[Map]) -> Iterat
         if count > MAX_TESTS:
             session.problems.error(item, None, f"a suite holds at most {MAX_TESTS} tests")
             return
-        case = reader.read(item)
+        try:
+            case = reader.read(item)
+        except TooLarge as error:
+            session.problems.error(item, None, str(error))
+            return
         if case is None:
             continue
         first = seen.setdefault(case.id, item)
@@ -178,19 +182,19 @@ def _circle(start: str, cases: Mapping[str, tuple[EvalCase, Map]], done: set[str
     """The first circle that can be reached from ``start``; empty when there is none."""
     if start in done:
         return []
-    route = [start]
+    route: dict[str, None] = {start: None}
     branches = [iter(cases[start][0].depends_on)]
     while branches:
         name = next(branches[-1], None)
         if name is None:
             branches.pop()
-            done.add(route.pop())
+            done.add(route.popitem()[0])
         elif name in route:
-            circle = [*route[route.index(name) :], name]
+            waiting = list(route)
             done.update(route)
-            return circle
+            return [*waiting[waiting.index(name) :], name]
         elif name in cases and name not in done:
-            route.append(name)
+            route[name] = None
             branches.append(iter(cases[name][0].depends_on))
     return []
 
