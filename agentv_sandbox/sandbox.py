@@ -239,6 +239,8 @@ class Sandbox:
         env: Mapping[str, str] | None, limits: Limits | None, uid: int | None, network: bool,
     ) -> ContainerSpec:  # fmt: skip
         policy = POLICIES[role]
+        limits = self._bounded(limits or policy.limits, role)
+        check_positive(limits)
         for mount in mounts:
             if not mount.read_only and mount.target not in policy.may_write:
                 raise SandboxError(f"policy: a {role} container may not write {mount.target}")
@@ -257,7 +259,7 @@ class Sandbox:
             workdir=workdir,
             env={"PATH": PATH} if role is Role.BUILDER else {**ENV, **(env or {})},
             mounts=tuple(mounts),
-            limits=self._bounded(limits or policy.limits, role),
+            limits=limits,
             network=_BUILD_NETWORK if network else "none",
             read_only=policy.sealed,
             cap_add=policy.cap_add,
@@ -311,6 +313,7 @@ class Sandbox:
         made: VolumeSet | None = None
         try:
             for name, spec in self._under_ceiling(specs).items():
+                check_positive(spec, "size_bytes", "inodes")
                 options = (
                     f"size={spec.size_bytes},nr_inodes={spec.inodes},uid={spec.uid},gid={spec.uid},"
                     f"mode={spec.mode:04o},nosuid,nodev"
@@ -373,6 +376,13 @@ class Sandbox:
     def _labels(self, role: Role) -> dict[str, str]:
         labels = {LABEL_RUN: self.run_id, LABEL_ROLE: role.value, LABEL_OWNER: self._owner}
         return {**labels, LABEL_KEEP: "1"} if self._may_keep and role is Role.HOLDER else labels
+
+
+def check_positive(bounds: Limits | VolumeSpec, *names: str) -> None:
+    """Raise SandboxError for a bound of 0 or less (or that is no number): the engine takes it for none."""
+    for name in names or bounds.__dataclass_fields__:
+        if not getattr(bounds, name) > 0:
+            raise SandboxError(f"policy: {name} is {getattr(bounds, name)}, which would mean no limit")
 
 
 def sweep(engine: ContainerEngine) -> int:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,9 +17,11 @@ from pathlib import Path
 import docker
 import pytest
 
+from agentv_sandbox.egress import EgressProxy
 from agentv_sandbox.engines import LABEL_RUN
 from agentv_sandbox.engines.docker import DockerEngine
 from agentv_sandbox.errors import EngineError
+from agentv_sandbox.models.suite import NetworkPolicy
 from agentv_sandbox.sandbox import Role, Sandbox, VolumeSpec, sweep
 from tests.attacks.conftest import TWINS
 
@@ -171,6 +174,31 @@ def test_proxies_of_the_operators_configuration_stay_outside(
     TWINS["fires"] += 1
 
 
+def test_what_the_engine_knows_holds_no_key(
+    naive: docker.DockerClient, sandbox: Sandbox, tool_image: str
+) -> None:
+    """Whoever may inspect containers, or read the engine's files and events, finds a token."""
+    key = os.urandom(16).hex()
+    secret = {"MODEL_KEY": {"host": "api.example"}}
+    since = int(time.time())
+    with EgressProxy({"MODEL_KEY": key}).grant(NetworkPolicy(), secret) as grant:
+        run = threading.Thread(
+            target=sandbox.run,
+            args=(Role.AGENT, grant.wrap(["sleep", "2"])),
+            kwargs={"image": tool_image, "mounts": grant.mounts, "env": grant.env},
+        )
+        run.start()
+        mine = {"label": f"{LABEL_RUN}={sandbox.run_id}"}
+        wait_for(lambda: naive.api.containers(filters=mine), seconds=10)
+        known = json.dumps(
+            [naive.api.inspect_container(row["Id"]) for row in naive.api.containers(filters=mine)]
+        )
+        run.join()
+    events = json.dumps(list(naive.events(since=since, until=int(time.time()) + 1, decode=True)))
+    assert grant.env["MODEL_KEY"] in known
+    assert key not in known + events
+
+
 def test_nothing_is_ever_executed_in_a_container(engine: DockerEngine, naive: docker.DockerClient, sandbox: Sandbox,
                                                  tool_image: str) -> None:  # fmt: skip
     since = int(time.time())
@@ -200,6 +228,7 @@ open('/workspace/secret-of-the-agent', 'w').write('x'); os.chmod('/workspace/sec
 GRADERS = {
     "I2 module in the workspace": ["python3", "-c", "import json; print(json.dumps(1))"],
     "I3 user site": ["python3", "-c", "import site; assert not site.ENABLE_USER_SITE; print(1)"],
+    "I4 sitecustomize": ["python3", "-c", "import sys; assert 'sitecustomize' not in sys.modules; print(1)"],
     "I5 shell start-up files": ["sh", "-c", "echo 1"],
     "I5 login shell": ["sh", "-lc", "echo 1"],
     "I6 PATH": ["sh", "-c", "command -v python3 >/dev/null; echo 1"],

@@ -7,6 +7,7 @@ import json
 import os
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,9 @@ from agentv_sandbox.engines.config import container_config, differences
 from agentv_sandbox.engines.fake import FakeEngine
 from agentv_sandbox.engines.owner import Owner
 from agentv_sandbox.errors import SandboxError
-from agentv_sandbox.models.container import ContainerSpec, Mount
-from agentv_sandbox.sandbox import POLICIES, Role, Sandbox
+from agentv_sandbox.models.container import ContainerSpec, ExecResult, Limits, Mount
+from agentv_sandbox.models.suite import LimitOverrides
+from agentv_sandbox.sandbox import POLICIES, Role, Sandbox, VolumeSpec
 from tools import seccomp_profiles
 
 ROOT = Path(__file__).parents[2]
@@ -155,6 +157,47 @@ def test_roles_cannot_be_given_more(role: Role) -> None:
         ):
             with pytest.raises(SandboxError, match="policy"):
                 sandbox.run(role, ["true"], image="x", **extra)
+
+
+class Recorder(FakeEngine):
+    """Keeps what it is asked for instead of running it."""
+
+    def run(self, spec: ContainerSpec, **_: object) -> ExecResult:
+        self.spec = spec
+        return ExecResult(outcome="exited", exit_code=0, stdout=b"", stderr=b"")
+
+
+UNTRUSTED = (Role.AGENT, Role.HOOK, Role.PREPROCESSOR, Role.GRADER)
+
+
+@pytest.mark.parametrize("role", UNTRUSTED)
+def test_a_suite_cannot_ask_for_more_than_the_operator_allows(role: Role) -> None:
+    """Wherever a limit was written: this is the last place before the engine."""
+    greedy = Limits(timeout_s=1e9, memory_bytes=1 << 50, cpus=1e6, pids=1 << 30, stdout_bytes=1 << 40)
+    top = LimitOverrides(timeout_s=60, memory_bytes=1 << 30, cpus=0.5, pids=100, output_bytes=1 << 20)
+    engine = Recorder()
+    with Sandbox(engine, ceiling=top) as sandbox:
+        sandbox.run(role, ["true"], image="x", limits=greedy)
+    got = engine.spec.limits
+    assert (got.timeout_s, got.memory_bytes, got.cpus, got.pids) == (60, 1 << 30, 0.5, 100)
+    assert got.stdout_bytes == 1 << 20
+
+
+@pytest.mark.parametrize("name", Limits.__dataclass_fields__)
+@pytest.mark.parametrize("value", [0, -1, float("nan")])
+def test_no_limit_can_be_switched_off(name: str, value: float) -> None:
+    with Sandbox(FakeEngine()) as sandbox, pytest.raises(SandboxError, match="no limit"):
+        sandbox.run(Role.AGENT, ["true"], image="x", limits=replace(Limits(), **{name: value}))
+
+
+@pytest.mark.parametrize("bounds", [{"size_bytes": 0}, {"inodes": 0}, {"size_bytes": -1}])
+def test_no_volume_is_without_bounds(bounds: dict[str, int]) -> None:
+    with (
+        Sandbox(FakeEngine()) as sandbox,
+        pytest.raises(SandboxError, match="no limit"),
+        sandbox.volumes(workspace=VolumeSpec(**bounds)),
+    ):
+        pass
 
 
 def test_untrusted_roles_hold_nothing() -> None:
