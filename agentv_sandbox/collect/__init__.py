@@ -46,7 +46,7 @@ _MAX_LINKS = 100
 class CollectLimits:
     """Bounds of one collection. What does not fit is left out and reported."""
 
-    files: int = 20_000
+    files: int = 50_000
     file_bytes: int = 256 << 20
     total_bytes: int = 512 << 20
     """Of new or changed content."""
@@ -158,7 +158,13 @@ def collect(
     known = baseline.entries if baseline is not None else {}
     found = gather(sandbox, mounts=mounts, known=known, store=store, limits=limits)
     return assemble(
-        found, baseline=baseline, store=store, response=response, outputs=outputs, limits=limits, as_text=as_text
+        found,
+        baseline=baseline,
+        store=store,
+        response=response,
+        outputs=outputs,
+        limits=limits,
+        as_text=as_text,
     )
 
 

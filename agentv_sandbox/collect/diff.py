@@ -25,7 +25,9 @@ _SHORT = {"\a": "a", "\b": "b", "\t": "t", "\n": "n", "\v": "v", "\f": "f", "\r"
 class DiffLimits:
     file_bytes: int = 8 << 20
     """Larger files (before or after) are compared by size and hash only."""
-    total_chars: int = 16 << 20
+    file_lines: int = 200_000
+    """Files with more lines likewise: each line costs memory."""
+    total_chars: int = 8 << 20
     """Bodies that no longer fit are left out; headers of all changed files stay."""
 
 
@@ -58,17 +60,23 @@ class _Writer:
     chars: int = 0
     truncated: bool = False
 
+    def takes(self, old: FileEntry | None, new: FileEntry | None) -> bool:
+        """Whether hunks between these may still fit: those of a whole file are longer than the file."""
+        least = 0 if old and new else sum(entry.size for entry in (old, new) if entry)
+        return self.chars + least <= self.limits.total_chars
+
     def header(self, lines: list[str]) -> None:
         self._add("".join(f"{line}\n" for line in lines))
 
     def body(self, lines: list[str]) -> None:
         """Hunks, or a line in their place when they no longer fit."""
         text = "".join(lines)
-        if self.chars + len(text) > self.limits.total_chars:
-            self.truncated = True
-            limit = self.limits.total_chars
-            text = f"# {len(lines)} lines left out: the whole diff is limited to {limit} characters\n"
-        self._add(text)
+        fits = self.chars + len(text) <= self.limits.total_chars
+        self._add(text if fits else self.left_out()[0])
+
+    def left_out(self) -> list[str]:
+        self.truncated = True
+        return [f"# left out: the whole diff is limited to {self.limits.total_chars} characters\n"]
 
     def _add(self, text: str) -> None:
         self.chars += len(text)
@@ -156,13 +164,15 @@ def _contents(
     writer: _Writer, old: FileEntry | None, new: FileEntry | None
 ) -> tuple[bool, list[str], list[str]]:
     """(is binary, further header lines, hunks with the ---/+++ lines)."""
-    before, after = _load(writer.read_old, old, writer), _load(writer.read_new, new, writer)
     names = (_name(b"a/", old), _name(b"b/", new))
+    before, after = _load(writer.read_old, old, writer), _load(writer.read_new, new, writer)
     if before is not None and after is not None:
-        texts = _decode(before), _decode(after)
+        texts = _decode(before, writer.limits), _decode(after, writer.limits)
         mode = f" {_mode(new)}" if old and new and _mode(old) == _mode(new) else ""
         index = f"index {_git_id(before, old)}..{_git_id(after, new)}{mode}"
         if texts[0] is not None and texts[1] is not None:
+            if not writer.takes(old, new):
+                return False, [index], writer.left_out()
             return False, [index], _unified(names, (texts[0], texts[1]), writer.budget)
         note = f"Binary files {names[0]} and {names[1]} differ{_sizes(old, new)}"
         return True, [index, note], _text_hunks(writer, (old, new), (before, after), names)
@@ -225,9 +235,9 @@ def _span(start: int, stop: int) -> str:
     return f"{start + (length > 0)}" + ("" if length == 1 else f",{length}")
 
 
-def _decode(data: bytes) -> str | None:
-    """Text, or None for what counts as binary: a NUL byte or invalid UTF-8."""
-    if b"\0" in data:
+def _decode(data: bytes, limits: DiffLimits) -> str | None:
+    """Text, or None for what is not compared as such: a NUL byte, invalid UTF-8, too many lines."""
+    if b"\0" in data or data.count(b"\n") > limits.file_lines:
         return None
     try:
         return data.decode("utf-8")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import json
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -42,6 +43,10 @@ class TextLimits:
     """Of a file that is read as it is."""
     image_bytes: int = 8 << 20
     """Larger images are not attached."""
+    files: int = 100
+    """Of one answer, or of one difference; more are named and not read."""
+    commands_s: float = 300
+    """Of one answer or difference: no command is started when those before took this long together."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +79,24 @@ class _Parts:
             )
 
 
+class _Allowance:
+    """What is left of the limits for one answer: an agent may leave any number of files."""
+
+    def __init__(self, limits: TextLimits) -> None:
+        self._files = limits.files
+        self._limits = limits
+        self._until = time.monotonic() + limits.commands_s
+
+    def refusal(self, *, command: bool) -> str:
+        """Why one more file is not read; empty when it may be."""
+        self._files -= 1
+        if self._files < 0:
+            return f"not read: more than {self._limits.files} files"
+        if command and time.monotonic() > self._until:
+            return f"not read: the files before it took more than {self._limits.commands_s:.0f} s"
+        return ""
+
+
 class Preprocessors:
     """Shared by all cases of a run: each pair of content and command runs once, whoever asks."""
 
@@ -87,6 +110,7 @@ class Preprocessors:
     def candidate(self, output: CaseOutput, specs: Sequence[PreprocessorSpec]) -> Candidate:
         """The answer with its files as text, as the grader that ``specs`` belong to sees it."""
         commands = {spec.media_type: spec.command for spec in specs}
+        allowance = _Allowance(self._limits)
         parts = _Parts()
         content = final_content(output.messages)
         named = iter([file for file in output.files if not file.declared])
@@ -97,34 +121,40 @@ class Preprocessors:
                 parts.texts.append(block["text"])
             elif block["type"] == "file":
                 if (file := next(named, None)) is not None:
-                    parts.file(file, self._text(file, commands))
+                    parts.file(file, self._text(file, commands, allowance))
             else:
                 self._image(block, output, parts)
         for file in output.files:
             if file.declared:
-                parts.file(file, self._text(file, commands))
+                parts.file(file, self._text(file, commands, allowance))
         text = "\n".join([*filter(None, parts.texts), *parts.warnings])
         return Candidate(text=text, notes=tuple(parts.notes), images=tuple(parts.images))
 
     def as_text(self, specs: Sequence[PreprocessorSpec]) -> Callable[[FileEntry, bytes], str | None]:
         """For the difference: a workspace file as text when one of ``specs`` is for its kind, else None."""
         commands = {spec.media_type: spec.command for spec in specs}
+        allowance = _Allowance(self._limits)
 
         def convert(entry: FileEntry, data: bytes) -> str | None:
             name = entry.path.decode("utf-8", "replace")
             kind = media.of_name(name)
             command = commands.get(kind)
-            if command is None:
+            if command is None or allowance.refusal(command=True):
                 return None
             file = OutputFile(path=name, media_type=kind, blob=self._store.put(data))
             return self._converted(file, file.blob, command).text if file.blob else None
 
         return convert
 
-    def _text(self, file: OutputFile, commands: Mapping[str, tuple[str, ...]]) -> _Text:
+    def _text(
+        self, file: OutputFile, commands: Mapping[str, tuple[str, ...]], allowance: _Allowance
+    ) -> _Text:
         if file.blob is None:
             return _Text(reason=file.refused or "not collected")
         command = commands.get(media.normalise(file.media_type))
+        refusal = allowance.refusal(command=command is not None)
+        if refusal:
+            return _Text(reason=refusal)
         return self._read(file.blob) if command is None else self._converted(file, file.blob, command)
 
     def _read(self, blob: Blob) -> _Text:

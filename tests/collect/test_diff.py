@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+import resource
 import subprocess
 import time
 from collections.abc import Mapping
@@ -155,7 +156,18 @@ def test_caps_are_said() -> None:
     many = changes({}, {f"f{n}": b"y\n" * 100 for n in range(5)}, limits=DiffLimits(total_chars=500))
     assert many.truncated
     assert many.diff.count("diff --git ") == 5
-    assert "# 103 lines left out: the whole diff is limited to 500 characters\n" in many.diff
+    assert many.diff.count("# left out: the whole diff is limited to 500 characters\n") == 4
+    lines = changes({}, {"lines": b"\n" * 50}, limits=DiffLimits(file_lines=40))
+    assert "Binary files /dev/null and b/lines differ (50 bytes sha256 " in lines.diff
+
+
+def test_many_short_lines_cost_little_memory() -> None:
+    files = {f"f{n}": b"ab\n" * 190_000 for n in range(40)} | {"x": b"a\n" * 4_000_000}
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    found = changes({}, files)
+    assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 < 100 << 20
+    assert found.truncated
+    assert len(found.diff) < 9 << 20
 
 
 def test_a_binary_file_is_shown_as_text_too() -> None:

@@ -243,6 +243,23 @@ def test_each_content_and_command_runs_once_whoever_asks(store: BlobStore, runne
     assert len(runner.inputs) == 3
 
 
+def test_an_answer_of_many_files_is_bounded(store: BlobStore, runner: Runner) -> None:
+    runner.results = {"c": ran(b"t")}
+    runner.pause_s = 0.02
+    answer = Answer(store)
+    for n in range(6):
+        answer.file(f"{n}.xlsx", "xlsx", b"%d" % n)
+    few = Preprocessors(runner, store, TextLimits(files=4)).candidate(answer.output(), [spec("xlsx", "c")])
+    assert [n.reason for n in few.notes] == ["not read: more than 4 files"] * 2
+    quick = Preprocessors(runner, store, TextLimits(commands_s=0.01)).candidate(
+        answer.output(), [spec("xlsx", "c")]
+    )
+    assert [n.reason for n in quick.notes] == ["not read: the files before it took more than 0 s"] * 5
+    convert = Preprocessors(runner, store, TextLimits(files=2)).as_text([spec("xlsx", "c")])
+    entries = [FileEntry(path=b"%d.xlsx" % n, kind="file") for n in range(4)]
+    assert [convert(entry, entry.path) for entry in entries] == ["t", "t", None, None]
+
+
 def test_a_lost_engine_is_no_result(store: BlobStore, runner: Runner) -> None:
     texts = Preprocessors(runner, store)
     output = Answer(store).file("a.xlsx", "xlsx", b"x").output()
