@@ -53,6 +53,8 @@ class Doc(BaseModel):
             elif key is None:
                 cls._unknown(written, data, entries["extras"], problems)
             elif key in entries:
+                if entries[key] == value:
+                    continue
                 problems.error(data, written, f"'{written}' and '{key}' are two spellings of one key")
             elif value is None:
                 problems.warn(data, written, "has no value; it counts as absent")
