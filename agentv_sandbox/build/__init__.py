@@ -9,7 +9,7 @@
 """
 
 from agentv_sandbox.build.ensure import ensure_image
-from agentv_sandbox.build.events import sentence
+from agentv_sandbox.build.events import sentence, size_text
 from agentv_sandbox.build.lock import LOCK_NAME
 from agentv_sandbox.build.sbom import sbom_path, write_sbom
 from agentv_sandbox.build.store import StoredImage, clean_images, export_image, import_image, list_images
@@ -26,6 +26,7 @@ __all__ = [
     "preflight_message",
     "sbom_path",
     "sentence",
+    "size_text",
     "verify",
     "write_sbom",
 ]

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.table import Table
 
-from agentv_sandbox.build import sentence
+from agentv_sandbox.build import export_image, import_image, list_images, sentence, size_text
 from agentv_sandbox.cli.common import (
     AllowOutside,
     Frozen,
@@ -26,7 +27,7 @@ from agentv_sandbox.cli.common import (
 from agentv_sandbox.engines.docker import find_engine
 from agentv_sandbox.models.image import ImagePlan, LockMode
 from agentv_sandbox.models.suite import Suite
-from agentv_sandbox.pipeline import RunOptions, build_images, select_targets
+from agentv_sandbox.pipeline import RunOptions, build_images, planned_images, select_targets
 from agentv_sandbox.pipeline.images import suite_env, suite_plan_with_refusals
 from agentv_sandbox.plan import dockerfile, refusals
 from agentv_sandbox.report.progress import Progress
@@ -42,6 +43,9 @@ def register(app: typer.Typer) -> None:
     app.command()(ending(plan))
     app.command()(ending(build))
     app.command()(ending(lock))
+    app.command()(ending(images))
+    app.command("export")(ending(export_images))
+    app.command("import")(ending(import_images))
 
 
 def plan(
@@ -132,4 +136,51 @@ def _build(suites: Sequence[Suite], target: Sequence[str], mode: LockMode) -> in
         out.print(f"{suite.name}: {images[suite.path].tag}  {images[suite.path].id}", markup=False)
     if not suites:
         out.print(tool_image, markup=False)
+    return 0
+
+
+def images() -> int:
+    """List the images that were made here: size, and when they were used last."""
+    stored = list_images(find_engine(os.environ), cache_dir())
+    table = Table(box=None, pad_edge=False)
+    for title in ("image", "kind", "size", "last used"):
+        table.add_column(title, justify="right" if title == "size" else "left")
+    for image in stored:
+        used = image.last_used.astimezone().strftime("%Y-%m-%d %H:%M") if image.last_used else "not here"
+        table.add_row(image.tag, image.kind, size_text(image.size_bytes), used)
+    out.print(table if stored else "no images yet")
+    return 0
+
+
+def export_images(
+    paths: Paths,
+    directory: Annotated[Path, typer.Option("-d", "--directory", help="Where to write the files.")] = Path(),
+    target: TargetNames = None,
+    targets: TargetsFile = None,
+    allow_outside: AllowOutside = False,
+) -> int:
+    """Write what suites need as files, for a machine without network: their images and the tool image."""
+    suites = load(paths, targets, target or (), allow_outside=allow_outside).suites
+    settings = load_settings(suites[0].project_root if suites else Path.cwd())
+    options = RunOptions(
+        targets=tuple(target or ()), image=settings.image, cache_dir=cache_dir(), cwd=Path.cwd()
+    )
+    directory.mkdir(parents=True, exist_ok=True)
+    with Sandbox(find_engine(os.environ)) as sandbox:
+        with Progress(out, sentence=sentence) as progress:
+            made = planned_images(suites, sandbox, options, progress.on_event)
+        for plan_, image in made:
+            file = directory / f"{image.tag.replace(':', '-')}.tar.zst"
+            export_image(sandbox.engine, image, plan_, file, platform=f"linux/{sandbox.info.architecture}")
+            out.print(f"wrote {file}  {size_text(file.stat().st_size)}", markup=False)
+    return 0
+
+
+def import_images(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="What `export` wrote.")],
+) -> int:
+    """Take exported images into this machine's engine. An image is code: import only what you would run."""
+    engine = find_engine(os.environ)
+    for file in files:
+        out.print(f"imported {import_image(engine, file, cache_dir())}", markup=False)
     return 0

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from agentv_sandbox.cli.common import out
+from agentv_sandbox.build import clean_images, size_text
+from agentv_sandbox.cli.common import cache_dir, out
 from agentv_sandbox.engines import LABEL_OWNER, LABEL_RUN
 from agentv_sandbox.engines.docker import find_engine
 from agentv_sandbox.engines.owner import Owner
@@ -17,6 +18,12 @@ def clean(
     everything: Annotated[
         bool, typer.Option("--all", help="Also what runs that may still be going on own.")
     ] = False,
+    images: Annotated[
+        bool, typer.Option("--images", help="Also images and fetched packages that were not used lately.")
+    ] = False,
+    days: Annotated[
+        float, typer.Option(min=0, help="With --images: not used for so many days; 0 removes all.")
+    ] = 30,
 ) -> None:
     """Remove containers, volumes and networks that earlier runs left."""
     engine = find_engine(os.environ)
@@ -26,4 +33,7 @@ def clean(
             engine.destroy(obj)
             out.print(f"removed {obj.kind} {obj.name}", markup=False)
             removed += 1
+    for image in clean_images(engine, cache_dir(), unused_days=days, everything=days == 0) if images else ():
+        out.print(f"removed image {image.tag}  {size_text(image.size_bytes)}", markup=False)
+        removed += 1
     out.print(f"{removed} removed" if removed else "nothing to remove", markup=False)

@@ -30,7 +30,16 @@ from agentv_sandbox.project import SUITE, Project, staged_copy
 from agentv_sandbox.providers import PROVIDERS
 from agentv_sandbox.sandbox import Sandbox
 
-__all__ = ["CaseOptions", "RunOptions", "RunTools", "build_images", "jobs_of", "run_suites", "select_targets"]
+__all__ = [
+    "CaseOptions",
+    "RunOptions",
+    "RunTools",
+    "build_images",
+    "jobs_of",
+    "planned_images",
+    "run_suites",
+    "select_targets",
+]
 
 DEFAULT_WORKERS = 3
 
@@ -98,18 +107,28 @@ def build_images(
     suites: Sequence[Suite], sandbox: Sandbox, options: RunOptions, on_event: OnEvent
 ) -> dict[Path, Image]:
     """The tool image, then one image a suite, each proved inside; all refusals of all suites at once."""
-    plans: dict[Path, ImagePlan] = {}
+    _tool, *made = planned_images(suites, sandbox, options, on_event)
+    return {suite.path: image for suite, (_plan, image) in zip(suites, made, strict=True)}
+
+
+def planned_images(
+    suites: Sequence[Suite], sandbox: Sandbox, options: RunOptions, on_event: OnEvent
+) -> list[tuple[ImagePlan, Image]]:
+    """As ``build_images``: the tool image's plan and image first, then those of each suite."""
+    plans: list[tuple[ImagePlan, Path | None]] = [(tool_plan(options.image), None)]
     problems: dict[Problem, None] = {}
     for suite in suites:
         try:
-            plans[suite.path] = suite_plan(suite, select_targets(suite, options.targets), options.image)
+            plan = suite_plan(suite, select_targets(suite, options.targets), options.image)
+            plans.append((plan, suite.path.parent / LOCK_NAME))
         except ImageRequestError as error:
             problems |= dict.fromkeys(error.problems)
     if problems:
         raise ImageRequestError(list(problems))
     build = _Builder(sandbox, options, on_event)
-    sandbox.tool_image = build.image(tool_plan(options.image), None).id
-    return {path: build.image(plan, path.parent / LOCK_NAME) for path, plan in plans.items()}
+    made = [(plan, build.image(plan, lock_path)) for plan, lock_path in plans]
+    sandbox.tool_image = made[0][1].id
+    return made
 
 
 class _Builder:

@@ -26,7 +26,7 @@ targets:
   - name: agent
     provider: cli
     command: sh agent.sh {EVAL_ID} {OUTPUT_FILE}
-    timeout_seconds: 4
+    timeout_seconds: 15
 """
 AGENT = """
 case $1 in
@@ -77,7 +77,7 @@ def test_every_kind_of_agent_ends_as_a_row_and_nothing_is_left(
     assert rows["poor"]["execution_status"] == "quality_failure"
     for name, text in {
         "fails": "I have no key (exit code 3)",
-        "hangs": "timed out after 4s",
+        "hangs": "timed out after 15s",
         "floods": "printed more than",
         "silent": "Failed to read output file",
     }.items():
@@ -113,7 +113,7 @@ def test_exit_codes(project: Project, names: tuple[str, ...], args: tuple[str, .
 def test_an_interrupted_run_leaves_finished_rows_and_nothing_else(
     project: Project, engine: DockerEngine, number: int
 ) -> None:
-    targets = TARGETS.replace("timeout_seconds: 4", "timeout_seconds: 600")
+    targets = TARGETS.replace("timeout_seconds: 15", "timeout_seconds: 600")
     slow = [f"s{n}" for n in range(6)]
     agent = AGENT.replace("esac", "  s*) trap '' TERM INT; sleep 600 ;;\nesac")
     project.write({".agentv/targets.yaml": targets, "agent.sh": agent, "m.eval.yaml": suite("good", *slow)})
