@@ -18,10 +18,10 @@ from agentv_sandbox.errors import BuildError, EngineError, EngineLost, EngineUna
 from agentv_sandbox.models.container import ImageInfo
 from agentv_sandbox.models.image import Artefact, Check, ImagePlan, content_key
 
-RECIPE = 4
+RECIPE = 5
 """Raised whenever the way in which packages are installed changes an image's content."""
 
-_BASE_RECIPE = 3
+BASE_RECIPE = 4
 """Raised whenever the way in which bases are made changes their content."""
 
 _PULL_TIMEOUT_S = 1800.0
@@ -93,22 +93,26 @@ def locked_base(
     """Exactly the base that a lock file names. Raises BuildError when it cannot be had."""
     if facts["kind"] == "bootstrap":
         epoch = int(facts["epoch"])
-        return bootstrapped_base(
+        base = bootstrapped_base(
             builder, cache, suite=facts["suite"], debs=debs, epoch=epoch, on_event=on_event
         )
+        if base.facts["id"] != facts["id"]:
+            raise _gone("the base image that the lock file names is made differently by this version")
+        return base
     info = builder.engine.image(facts["id"])
     if info is None and (digest := facts.get("digest")):
         on_event("base.pull", {"ref": digest})
         info = builder.engine.pull(digest, timeout_s=_PULL_TIMEOUT_S)
     if info is None:
-        base = existing_base(builder, plan, on_event=on_event)
-        if base is not None and base.facts["id"] == facts["id"]:
-            return base
-        raise BuildError(
-            f"the base image {facts['ref']} is no longer the one that the lock file names",
-            hint="`agentv-sandbox lock --update` takes the present one.",
-        )
+        found = existing_base(builder, plan, on_event=on_event)
+        if found is not None and found.facts["id"] == facts["id"]:
+            return found
+        raise _gone(f"the base image {facts['ref']} is no longer the one that the lock file names")
     return Base(ref=info.id, facts=facts)
+
+
+def _gone(message: str) -> BuildError:
+    return BuildError(message, hint="`agentv-sandbox lock --update` takes the present one.")
 
 
 def bootstrapped_base(
@@ -117,7 +121,7 @@ def bootstrapped_base(
     """A Debian base of our own from ``debs``: reused by its content key, else made."""
     started = time.monotonic()
     key = content_key(
-        {"recipe": _BASE_RECIPE, "suite": suite, "epoch": epoch, "debs": [a.sha256 for a in debs]}
+        {"recipe": BASE_RECIPE, "suite": suite, "epoch": epoch, "debs": [a.sha256 for a in debs]}
     )
     tag = f"agentv-base:{suite}-{key[:16]}"
     facts = {
@@ -125,7 +129,8 @@ def bootstrapped_base(
         "suite": suite,
         "ref": tag,
         "epoch": str(epoch),
-        "why": "made from the mirror",
+        "why": "made from packages",
+        "recipe": str(BASE_RECIPE),
     }
     info = builder.engine.image(tag)
     if info is not None and info.labels.get(LABEL_ENV_KEY) == key:

