@@ -169,7 +169,7 @@ def export_images(
     with Sandbox(find_engine(os.environ)) as sandbox:
         with Progress(out, sentence=sentence) as progress:
             made = planned_images(suites, sandbox, options, progress.on_event)
-        for plan_, image in made:
+        for plan_, image in {image.tag: (plan_, image) for plan_, image in made}.values():
             file = directory / f"{image.tag.replace(':', '-')}.tar.zst"
             export_image(sandbox.engine, image, plan_, file, platform=f"linux/{sandbox.info.architecture}")
             out.print(f"wrote {file}  {size_text(file.stat().st_size)}", markup=False)
