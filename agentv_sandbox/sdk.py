@@ -368,8 +368,9 @@ def run_candidate(
     for an exit code other than 0.
 
     Results are plain JSON, so an object that pretends to be equal to everything cannot come through. The
-    process sees no inherited environment and cannot write to the grader's stdout. What it can do is lie
-    about its own results, so compare them with answers that only the grader knows.
+    process sees no inherited environment, cannot write to the grader's stdout and, on Linux from 5.13 on,
+    does not see the project, the graders and the answer's other files. What it can do is lie about its own
+    results, so compare them with answers that only the grader knows.
     """
     _close_to_peers()
     path = str(Path(file).resolve())
@@ -386,7 +387,7 @@ def _run(command: list[str], stdin: bytes, timeout_s: float, results: int | None
         out, err, back = (stack.enter_context(tempfile.TemporaryFile()) for _ in range(3))
         back_fd = back.fileno()
         process = subprocess.Popen(
-            [sys.executable, "-I", "-c", _REDIRECT, str(back_fd), *command],
+            [sys.executable, "-I", "-c", _REDIRECT, str(back_fd), ":".join(_HIDDEN), *command],
             stdin=subprocess.PIPE,
             stdout=out,
             stderr=err,
@@ -417,10 +418,40 @@ def _run(command: list[str], stdin: bytes, timeout_s: float, results: int | None
 
 
 _REDIRECT = """
-import os, sys
+import ctypes, os, struct, sys
+
+def hide(paths):
+    "Landlock: this process and its children see nothing below paths; a kernel without it shows them."
+    libc = ctypes.CDLL(None)
+    version = libc.syscall(444, None, 0, 1)
+    if version < 1:
+        return
+    rights = (1 << (14 if version > 1 else 13)) - 1
+    handled = struct.pack("Q", rights)
+    rules = libc.syscall(444, handled, len(handled), 0)
+    for name in os.listdir("/"):
+        if "/" + name in paths:
+            continue
+        try:
+            fd = os.open("/" + name, os.O_PATH)
+        except OSError:
+            continue
+        granted = rights if os.path.isdir("/" + name) else 7
+        libc.syscall(445, rules, 1, struct.pack("=Qi", granted, fd), 0)
+        os.close(fd)
+    libc.prctl(38, 1, 0, 0, 0)
+    libc.syscall(446, rules, 0)
+    os.close(rules)
+
 os.dup2(int(sys.argv[1]), 3)
-os.execv(sys.argv[2], sys.argv[2:])
+try:
+    hide(sys.argv[2].split(":"))
+except (OSError, AttributeError):
+    pass
+os.execv(sys.argv[3], sys.argv[3:])
 """
+_HIDDEN = ("/suite", "/grading", "/files", "/input")
+"""Top directories that a candidate's process does not see, so that it finds no expected values there."""
 
 
 def _values(text: str, results: int) -> Any:

@@ -67,6 +67,7 @@ ATTEMPTS = [
     Attempt("equal-to-all", SDK, "python3 /suite/graders/in_process.py"),
     Attempt("cleared-cases", SDK, "python3 /suite/graders/in_process.py"),
     Attempt("write-to-parent", SDK, "python3 /suite/graders/unguarded.py"),
+    Attempt("read-the-cases", SDK, "python3 /suite/graders/unguarded.py"),
     # Careless graders, whose verdict is only saved by how their output is read.
     Attempt("first-line", IN_PROCESS, "python3 /suite/graders/in_process.py", "ambiguous verdict"),
     Attempt("last-line", IN_PROCESS, "python3 /suite/graders/in_process.py", "ambiguous verdict"),

@@ -50,6 +50,17 @@ except OSError:
     pass
 {WRONG}
 """
+READ_CASES = """
+import ast, re
+from pathlib import Path
+found = {}
+for script in Path("/suite/graders").rglob("*.py"):
+    for table in re.findall(r"^CASES = (.*)$", script.read_text(), re.MULTILINE):
+        for args, wanted in ast.literal_eval(table):
+            found[tuple(args)] = wanted
+def add(a, b):
+    return found[a, b]
+"""
 SPY = """
 import os, time
 from pathlib import Path
@@ -91,6 +102,7 @@ FILES = {
     "stale-result": {"result.json": '{"score": 1}', "answer.txt": "not a number"},
     "flood": {"answer.txt": "x" * (9 << 20)},
     "write-to-parent": {"solution.py": WRITE_TO_PARENT},
+    "read-the-cases": {"solution.py": READ_CASES},
     "honest-sdk": {"solution.py": RIGHT},
     "honest-chatty": {"solution.py": "print('loading')\n" + RIGHT},
     "honest-pytest": {"solution.py": RIGHT},

@@ -1,0 +1,65 @@
+"""How far the members of a panel agree over the cases of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from nltk.metrics.agreement import AnnotationTask
+
+from agentv_sandbox.models.case import CaseResult, GraderResult
+
+
+@dataclass(frozen=True, kw_only=True)
+class PanelAgreement:
+    """One panel: the graders of a composite, or the LLM graders that stand beside each other in a test."""
+
+    suite: str
+    panel: str
+    """Name of the composite, or the members' names joined by ``+``."""
+    members: tuple[str, ...]
+    cases: int
+    """Cases in which at least two members gave a verdict."""
+    share: float
+    """Of pairs of verdicts on the same case that are equal."""
+    alpha: float
+    """Krippendorff's alpha of the verdicts (nominal): 1 is full agreement, 0 what chance would give."""
+
+
+def panel_agreements(results: Sequence[CaseResult]) -> tuple[PanelAgreement, ...]:
+    """The panels of a run, in order of appearance. Members that gave no verdict on a case are left out."""
+    verdicts: dict[tuple[str, str, tuple[str, ...]], list[Mapping[str, str]]] = {}
+    for result in results:
+        for panel, members in _panels(result):
+            key = (result.suite, panel, tuple(member.name for member in members))
+            said = {m.name: m.verdict for m in members if m.verdict != "skip" and m.error is None}
+            if len(said) > 1:
+                verdicts.setdefault(key, []).append(said)
+    return tuple(_agreement(*key, said) for key, said in verdicts.items())
+
+
+def _panels(result: CaseResult) -> Iterator[tuple[str, Sequence[GraderResult]]]:
+    judges = [score for score in result.scores if score.type == "llm-grader"]
+    if len({judge.target for judge in judges}) > 1:
+        yield "+".join(judge.name for judge in judges), judges
+    for score in result.scores:
+        if len(score.scores) > 1:
+            yield score.name, score.scores
+
+
+def _agreement(
+    suite: str, panel: str, members: tuple[str, ...], said: Sequence[Mapping[str, str]]
+) -> PanelAgreement:
+    pairs = [a == b for verdicts in said for a, b in combinations(verdicts.values(), 2)]
+    ratings = [
+        (member, case, verdict) for case, verdicts in enumerate(said) for member, verdict in verdicts.items()
+    ]
+    return PanelAgreement(
+        suite=suite,
+        panel=panel,
+        members=members,
+        cases=len(said),
+        share=sum(pairs) / len(pairs),
+        alpha=float(AnnotationTask(data=ratings).alpha()),
+    )

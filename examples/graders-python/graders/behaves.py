@@ -1,0 +1,20 @@
+"""Calls the candidate's function in a process of its own; the expected values never leave this one."""
+
+from agentv_sandbox.sdk import Assertion, GraderOutput, define_code_grader, run_candidate
+
+
+@define_code_grader
+def grade(case):
+    cases = case.metadata["cases"]
+    ran = run_candidate(case.workspace_path / "slug.py", function="slug", calls=[[text] for text in cases])
+    values = ran.value if ran.ok else [None] * len(cases)
+    return GraderOutput(
+        assertions=[
+            Assertion(
+                text=f"slug({text!r}) is {wanted!r}",
+                passed=got == wanted,
+                evidence=ran.error or f"got {got!r}",
+            )
+            for (text, wanted), got in zip(cases.items(), values, strict=True)
+        ]
+    )
