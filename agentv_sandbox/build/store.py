@@ -25,6 +25,11 @@ _DESCRIPTION = "agentv-sandbox.json"
 _ARCHIVE = "image.tar"
 _FORMAT = 1
 _LEVEL = 3
+_KINDS: Mapping[str, Literal["env", "base", "own"]] = {
+    "agentv-env": "env",
+    "agentv-base": "base",
+    "agentv-own": "own",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,11 +156,9 @@ def import_image(engine: ContainerEngine, path: Path, cache_dir: Path) -> str:
 
 def _stored(info: ImageInfo, tag: str, cache_dir: Path) -> StoredImage | None:
     name = tag.partition(":")[0]
-    if not name.startswith("agentv-"):
-        return None
-    kind: Literal["env", "base", "own"] = "env"
-    if name in ("agentv-base", "agentv-own"):
-        kind = "base" if name == "agentv-base" else "own"
+    kind = _KINDS.get(name)
+    if kind is None:
+        return None  # an image that somebody made from one of ours inherits its labels
     note = cache_dir / "used" / info.id.removeprefix("sha256:")
     used = datetime.fromtimestamp(note.stat().st_mtime, UTC) if note.exists() else None
     return StoredImage(
