@@ -108,7 +108,7 @@ def locked_base(
         if found is not None and found.facts["id"] == facts["id"]:
             return found
         raise _gone(f"the base image {facts['ref']} is no longer the one that the lock file names")
-    return Base(ref=info.id, facts=facts)
+    return Base(ref=neutralised(builder.engine, info, on_event=on_event).id, facts=facts)
 
 
 def _gone(message: str) -> BuildError:
