@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -35,6 +36,7 @@ class Server:
     answers: list[Answer | Callable[[Asked], Answer]]
     asked: list[Asked] = field(default_factory=list)
     url: str = ""
+    tls: ssl.SSLContext | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
     stopping: threading.Event = field(default_factory=threading.Event)
 
@@ -75,7 +77,11 @@ class Server:
             request_queue_size = 128
 
         self._server = Threads(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}/v1"
+        scheme = "http"
+        if self.tls is not None:
+            scheme = "https"
+            self._server.socket = self.tls.wrap_socket(self._server.socket, server_side=True)
+        self.url = f"{scheme}://127.0.0.1:{self._server.server_port}/v1"
         threading.Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
         ).start()

@@ -60,7 +60,10 @@ RANGED = (
         id="right",
         outcome="Is right",
         required=False,
-        score_ranges=(ScoreRange(low=0, high=4, outcome="wrong"), ScoreRange(low=5, high=10, outcome="right")),
+        score_ranges=(
+            ScoreRange(low=0, high=4, outcome="wrong"),
+            ScoreRange(low=5, high=10, outcome="right"),
+        ),
     ),
 )
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
