@@ -43,7 +43,7 @@ from agentv_sandbox.models.graders import (
 from agentv_sandbox.models.suite import GraderSpec, Position, PreprocessorSpec
 
 _SCRIPT_FOLDERS = ("assertions", "graders", "judges")
-_SCRIPT_SUFFIXES = (".ts", ".js", ".mts", ".mjs")
+_SCRIPT_SUFFIXES = (".ts", ".js", ".mts", ".mjs", ".py", ".sh")
 
 
 @dataclass

@@ -290,8 +290,11 @@ def test_composites(project: Project, text: str, expected: Any, key: str) -> Non
     assert options.aggregator == expected
 
 
-def test_custom_assertions_are_scripts_of_the_project(project: Project) -> None:
-    script = project.write(".agentv/assertions/word-count.ts")
+@pytest.mark.parametrize(
+    "place", ["assertions/word-count.ts", "graders/word-count.mjs", "judges/word-count.py"]
+)
+def test_custom_assertions_are_scripts_of_the_project(project: Project, place: str) -> None:
+    script = project.write(f".agentv/{place}")
     found = spec(project, "{type: word-count, most: 5, weight: 2}")
     assert (found.type, found.name, found.weight) == ("custom", "word-count", 2)
     assert found.options == g.CustomOptions(script=script, written_type="word-count", config={"most": 5})
