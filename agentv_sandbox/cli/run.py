@@ -32,6 +32,7 @@ from agentv_sandbox.cli.common import (
     relative,
     start_logs,
 )
+from agentv_sandbox.egress import sweep as sweep_egress
 from agentv_sandbox.engines.docker import find_engine
 from agentv_sandbox.engines.tier import LEVELS, tier
 from agentv_sandbox.engines.watchdog import Watchdog
@@ -171,6 +172,7 @@ def _sandbox(runtime: str | None, may_keep: bool, ceiling: LimitOverrides) -> It
     """A sandbox that ends cleanly on SIGINT and SIGTERM, and is cleaned up after a SIGKILL."""
     engine = find_engine(os.environ)
     sweep(engine)
+    sweep_egress()
     with Sandbox(engine, runtime=runtime, may_keep=may_keep, ceiling=ceiling) as sandbox:
         watchdog = Watchdog(sandbox.run_id, engine.address)
         previous = {}

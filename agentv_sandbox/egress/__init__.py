@@ -28,7 +28,7 @@ from agentv_sandbox.egress.credentials import Credential, parse_secrets
 from agentv_sandbox.egress.endpoint import LOCAL, Endpoint, Refused, Resolver, parse_allow, system_resolver
 from agentv_sandbox.egress.ledger import Budget, Ledger, Visit
 from agentv_sandbox.egress.wire import Exchange, Handler, Rules, Secret
-from agentv_sandbox.engines.binds import SHARED, SHARED_PREFIX
+from agentv_sandbox.engines.binds import SHARED, SHARED_PREFIX, is_our_folder
 from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.models.container import Mount
 from agentv_sandbox.models.suite import NetworkPolicy
@@ -148,6 +148,23 @@ class EgressProxy:
         ]
 
 
+def sweep() -> int:
+    """Remove private folders of processes that were killed: nobody answers at their sockets. Returns how many."""
+    removed = 0
+    for folder in Path(tempfile.gettempdir()).glob(f"{SHARED_PREFIX}*"):
+        if not is_our_folder(folder, private=True):
+            continue
+        try:
+            with socket.socket(socket.AF_UNIX) as probe:
+                probe.connect(str(folder / SHARED / _SOCKET))
+        except ConnectionRefusedError:
+            shutil.rmtree(folder, ignore_errors=True)
+            removed += 1
+        except OSError:
+            continue  # of a run that is just about to listen
+    return removed
+
+
 def parse_policy(policy: NetworkPolicy) -> frozenset[Endpoint]:
     """The allow list in canonical form. Raises InputError with every entry that is none."""
     found = set()
@@ -222,4 +239,14 @@ def _serve(client: socket.socket, rules: Rules, ledger: Ledger, gate: threading.
         gate.release()
 
 
-__all__ = ["MOUNT", "PORT", "Budget", "EgressProxy", "Grant", "Handler", "parse_policy", "parse_secrets"]
+__all__ = [
+    "MOUNT",
+    "PORT",
+    "Budget",
+    "EgressProxy",
+    "Grant",
+    "Handler",
+    "parse_policy",
+    "parse_secrets",
+    "sweep",
+]

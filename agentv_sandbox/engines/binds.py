@@ -30,14 +30,15 @@ def check_bind(mount: Mount) -> None:
         and parent.name.startswith(SHARED_PREFIX)
         and str(source) == mount.source
         and parent.parent == Path(tempfile.gettempdir())
-        and _is_our_folder(source)
-        and _is_our_folder(parent, private=True)
+        and is_our_folder(source)
+        and is_our_folder(parent, private=True)
     )
     if not ours:
         raise SandboxError(f"policy: no container may see the host path {mount.source}")
 
 
-def _is_our_folder(path: Path, *, private: bool = False) -> bool:
+def is_our_folder(path: Path, *, private: bool = False) -> bool:
+    """A real folder that belongs to this user; ``private``: and that nobody else may enter."""
     try:
         info = path.lstat()
     except (OSError, ValueError):

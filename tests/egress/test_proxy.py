@@ -6,6 +6,7 @@ import json
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -235,6 +236,20 @@ def test_the_socket_and_its_directory_are_gone_afterwards(model_server) -> None:
         assert sorted(p.name for p in shared.iterdir()) == ["forwarder.py", "proxy.sock"]
         assert all(mount.read_only for mount in grant.mounts)
     assert not shared.parent.exists()
+
+
+def test_folders_of_killed_processes_are_removed_and_live_ones_kept(model_server) -> None:
+    with proxy().grant(policy(f"localhost:{model_server.port}"), {}) as live:
+        with socket.socket(socket.AF_UNIX) as listener:
+            dead = Path(tempfile.mkdtemp(prefix="agentv-egress-"))
+            (dead / "shared").mkdir()
+            listener.bind(str(dead / "shared" / "proxy.sock"))
+        starting = Path(tempfile.mkdtemp(prefix="agentv-egress-"))
+        assert egress.sweep() >= 1
+        assert not dead.exists()
+        assert starting.exists()
+        assert Path(live.mounts[0].source).exists()
+        starting.rmdir()
 
 
 WRONG = [
