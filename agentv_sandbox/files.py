@@ -164,12 +164,3 @@ def staged_files(files: Sequence[OutputFile], store: BlobStore) -> list[StagedFi
         for n, file in enumerate(files)
         if file.blob is not None
     ]
-
-
-def excerpt(text: str, *, limit: int, what: str) -> str:
-    """``text`` cut after a whole line at no more than ``limit`` characters, with a note of what was cut."""
-    if len(text) <= limit:
-        return text
-    end = text.rfind("\n", 0, limit) + 1 or limit
-    left = text.count("\n", end)
-    return f"{text[:end]}... ({what} cut: {len(text) - end} more characters on {left} lines)"

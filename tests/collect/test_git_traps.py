@@ -81,3 +81,7 @@ def test_files_of_agents_are_never_given_to_a_program_on_the_host(module: str) -
             }
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "os":
                 assert not node.attr.startswith(("system", "popen", "exec", "spawn", "walk"))
+
+
+def test_the_collector_needs_no_newer_python_than_3_9() -> None:
+    ast.parse((PACKAGE / "data" / "collector.py").read_text(), feature_version=(3, 9))

@@ -3,6 +3,7 @@ expected anew; read the difference before it is committed."""
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import subprocess
@@ -56,6 +57,14 @@ def test_at_least_five_producers_and_the_bad_files_end_as_short_notes(name: str)
     assert len(failures) >= (1 if name.startswith("html") else 2)
     assert all(text.startswith("exit 1: ") and text.count("\n") == 1 and len(text) < 300 for text in failures)
     assert "exit 1: the file is empty\n" in failures
+
+
+@pytest.mark.parametrize("name", BUILTINS)
+def test_converters_run_on_python_3_10(name: str) -> None:
+    """Images may bring their own, such as Ubuntu's of 2022."""
+    tree = ast.parse(builtin_argv(name)[-1], feature_version=(3, 10))
+    imported = {a.name for n in ast.walk(tree) if isinstance(n, ast.ImportFrom | ast.Import) for a in n.names}
+    assert not imported & {"UTC", "StrEnum", "tomllib"}
 
 
 COMMENTS = re.compile(r"\nComments:\n(- .*\n)+")

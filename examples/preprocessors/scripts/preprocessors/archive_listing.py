@@ -13,7 +13,7 @@ import sys
 import tarfile
 import zipfile
 import zlib
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from pathlib import Path
 
 MAX_ENTRIES = 2000
@@ -121,7 +121,8 @@ def tar_line(entry):
         if entry.isreg()
         else "special"
     )
-    when = datetime.fromtimestamp(entry.mtime, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    utc = timezone.utc  # noqa: UP017 - Python 3.10 has no other name
+    when = datetime.fromtimestamp(entry.mtime, utc).strftime("%Y-%m-%d %H:%M:%S")
     notes = [f"-> {printable(entry.linkname)}"] if kind == "link" else []
     return line(kind, entry.mode, entry.size, when, entry.name, notes)
 
