@@ -54,6 +54,7 @@ def model_server() -> Iterator[ModelServer]:
 
     http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     http.daemon_threads = True
+    http.handle_error = lambda *_: None  # clients that go away are part of the tests
     server = ModelServer(http.server_address[1])
     threading.Thread(target=http.serve_forever, args=(0.02,), daemon=True).start()
     yield server

@@ -204,7 +204,7 @@ def test_budgets(model_server) -> None:
         body = b"x" * 20_000
         head = f"POST http://{allowed}/ HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
         assert status(talk(grant, head + body)) == 403
-        assert rows(grant)[0]["reason"].startswith("more than 5000 bytes")
+    assert rows(grant)[0]["reason"].startswith("more than 5000 bytes")
 
 
 def test_a_handler_of_ours_is_reached_by_its_name() -> None:
