@@ -95,7 +95,13 @@ class _Work:
         urls = [*settings.urls, *(source.url for source in sources(self._plan.config))]
         credentials = Credentials(urls, tokens=npm_tokens(os.environ))
         with (
-            Cache(self._cache_dir, credentials, on_event=self._event, cancelled=self._cancelled) as cache,
+            Cache(
+                self._cache_dir,
+                credentials,
+                on_event=self._event,
+                cancelled=self._cancelled,
+                certificates=settings.cert,
+            ) as cache,
             Builder(self._engine, self._plan.config, cancelled=self._cancelled) as builder,
         ):
             recorded = None if self._mode == "update" else self._recorded()

@@ -10,6 +10,7 @@ import base64
 import hashlib
 import os
 import shutil
+import ssl
 import tempfile
 import time
 from collections.abc import Iterable
@@ -17,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import certifi
 import httpx
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_exponential
 
@@ -39,8 +41,9 @@ class Cache:
     """Files by SHA-256 below ``root``."""
 
     def __init__(
-        self, root: Path, credentials: Credentials, *, on_event: OnEvent, cancelled: CancelCheck
-    ) -> None:
+        self, root: Path, credentials: Credentials, *, on_event: OnEvent, cancelled: CancelCheck,
+        certificates: str = "",
+    ) -> None:  # fmt: skip
         self._blobs = root / "blobs"
         self._notes = root / "npm-integrity"
         for folder in (self._blobs, self._notes):
@@ -48,7 +51,9 @@ class Cache:
         self._credentials = credentials
         self._event = on_event
         self._cancelled = cancelled
-        self._client = httpx.Client(timeout=_TIMEOUT, follow_redirects=True, limits=_LIMITS)
+        self._client = httpx.Client(
+            timeout=_TIMEOUT, follow_redirects=True, limits=_LIMITS, verify=_trusted(certificates)
+        )
 
     def __enter__(self) -> Cache:
         return self
@@ -219,6 +224,15 @@ class Cache:
         with os.fdopen(descriptor, "wb") as out:
             out.write(data)
         Path(name).replace(target)
+
+
+def _trusted(certificates: str) -> ssl.SSLContext:
+    """The system's certificates (or ``SSL_CERT_FILE``), the common ones, and pip's own if it names any."""
+    context = ssl.create_default_context()
+    context.load_verify_locations(certifi.where())
+    if certificates and Path(certificates).is_file():
+        context.load_verify_locations(certificates)
+    return context
 
 
 _LIMITS = httpx.Limits(max_keepalive_connections=_WORKERS, max_connections=_WORKERS)

@@ -41,6 +41,7 @@ class PipSettings:
             env.setdefault("UV_FIND_LINKS", " ".join(self.find_links))
         if self.cert:
             env.setdefault("SSL_CERT_FILE", self.cert)
+        env.setdefault("UV_SYSTEM_CERTS", "true")  # as pip does; uv would only know the public ones
         env["UV_NO_PROGRESS"] = "1"
         return env
 

@@ -33,8 +33,6 @@ class ImageConfig:
     """Ask a registry for the base when the engine does not hold it."""
     exclude_newer: str = ""
     """RFC 3339 date: Python distributions that were uploaded later are not considered."""
-    source_builds: tuple[str, ...] = ()
-    """Python distributions that may be built from source (in the container, without network)."""
     timeout_s: float = 1800
     """Longest single build step."""
     memory_bytes: int = 4 << 30
@@ -97,7 +95,6 @@ class ImagePlan:
             "npm": sorted(self.npm),
             "links": sorted([name, target] for name, target in self.links),
             "exclude_newer": self.config.exclude_newer,
-            "source_builds": sorted(self.config.source_builds),
         }
 
     @property
