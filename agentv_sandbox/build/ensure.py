@@ -18,7 +18,7 @@ from agentv_sandbox.build.fetch import Cache
 from agentv_sandbox.build.install import install
 from agentv_sandbox.build.layering import LABEL_DEPTH, best_start
 from agentv_sandbox.build.lock import LOCK_NAME, read_lock, write_lock
-from agentv_sandbox.build.mirror import sources
+from agentv_sandbox.build.mirror import apt_proxies, sources
 from agentv_sandbox.build.npm import npm_tokens
 from agentv_sandbox.build.own import build_dockerfile
 from agentv_sandbox.build.pipconf import read_pip_settings
@@ -92,7 +92,8 @@ class _Work:
     def build(self) -> Image:
         started = time.monotonic()
         settings = read_pip_settings()
-        urls = [*settings.urls, *(source.url for source in sources(self._plan.config))]
+        archives = sources(self._plan.config)
+        urls = [*settings.urls, *(source.url for source in archives)]
         credentials = Credentials(urls, tokens=npm_tokens(os.environ))
         with (
             Cache(
@@ -101,6 +102,7 @@ class _Work:
                 on_event=self._event,
                 cancelled=self._cancelled,
                 certificates=settings.cert,
+                proxies=apt_proxies(archives),
             ) as cache,
             Builder(self._engine, self._plan.config, cancelled=self._cancelled) as builder,
         ):

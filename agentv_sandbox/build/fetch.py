@@ -13,7 +13,7 @@ import shutil
 import ssl
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -38,11 +38,15 @@ class _Transient(Exception):
 
 
 class Cache:
-    """Files by SHA-256 below ``root``."""
+    """Files by SHA-256 below ``root``.
+
+    ``certificates`` is one more file of them; ``proxies`` by origin (``http://host``) go before the
+    environment's.
+    """
 
     def __init__(
         self, root: Path, credentials: Credentials, *, on_event: OnEvent, cancelled: CancelCheck,
-        certificates: str = "",
+        certificates: str = "", proxies: Mapping[str, str] | None = None,
     ) -> None:  # fmt: skip
         self._blobs = root / "blobs"
         self._notes = root / "npm-integrity"
@@ -51,8 +55,13 @@ class Cache:
         self._credentials = credentials
         self._event = on_event
         self._cancelled = cancelled
+        trusted = _trusted(certificates)
+        mounts = {
+            origin: httpx.HTTPTransport(verify=trusted, limits=_LIMITS, proxy=proxy)
+            for origin, proxy in (proxies or {}).items()
+        }
         self._client = httpx.Client(
-            timeout=_TIMEOUT, follow_redirects=True, limits=_LIMITS, verify=_trusted(certificates)
+            timeout=_TIMEOUT, follow_redirects=True, limits=_LIMITS, verify=trusted, mounts=mounts
         )
 
     def __enter__(self) -> Cache:

@@ -11,6 +11,7 @@ from email.utils import parsedate_to_datetime
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pysequoia
 
@@ -240,6 +241,22 @@ def _host_mirrors() -> tuple[str, str]:
         elif "ubuntu" not in url:
             main = main or url
     return main, security
+
+
+def apt_proxies(found: Iterable[Source]) -> dict[str, str]:
+    """The proxy of the host's apt for each archive, by origin; they hold for apt alone."""
+    files = [HOST_SOURCES / "apt.conf", *sorted(HOST_SOURCES.glob("apt.conf.d/*"))]
+    settings: dict[str, str] = {}
+    for path in files:
+        rows = re.findall(r'^\s*Acquire::(https?)::Proxy\s+"([^"]*)"\s*;', _text(path), re.M | re.I)
+        settings.update({scheme.lower(): proxy for scheme, proxy in rows})
+    proxies = {}
+    for source in found:
+        parts = urlsplit(source.url)
+        proxy = settings.get(parts.scheme, "")
+        if proxy and proxy.upper() != "DIRECT":
+            proxies[f"{parts.scheme}://{parts.hostname}"] = proxy
+    return proxies
 
 
 def _text(path: Path) -> str:

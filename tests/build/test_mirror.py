@@ -181,3 +181,23 @@ def test_the_hosts_mirrors_are_used_on_debian(tmp_path: Path, monkeypatch: pytes
     ]
     configured = sources(ImageConfig(mirror="https://u:p@intra.example.org/debian/"))
     assert configured[2].url == "https://u:p@intra.example.org/debian-security"
+
+
+def test_the_proxy_of_the_hosts_apt_is_used_for_the_archive_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mirror, "HOST_SOURCES", tmp_path)
+    with serving() as proxy, serving() as elsewhere:
+        (tmp_path / "apt.conf").write_text(
+            f'Acquire::http::Proxy "{proxy.url}";\nAcquire::https::Proxy "DIRECT";\n'
+        )
+        archives = sources(ImageConfig(mirror="http://deb.example.org/debian"))
+        proxies = mirror.apt_proxies(archives)
+        assert proxies["http://deb.example.org"] == proxy.url
+        proxy.files["http://deb.example.org/debian/x"] = b"by proxy"
+        elsewhere.files["/y"] = b"directly"
+        with Cache(
+            tmp_path / "c", Credentials(), on_event=lambda *_: None, cancelled=lambda: False, proxies=proxies
+        ) as cache:
+            assert cache.get("http://deb.example.org/debian/x") == b"by proxy"
+            assert cache.get(f"{elsewhere.url}/y") == b"directly"
