@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -23,11 +24,13 @@ from .test_dialects import FILES, NEWER, OLDER
 HERE = Path(__file__).parent
 EVERYTHING = (HERE / "golden/everything.yaml").read_text()
 SEEDS = [yaml.safe_load(text) for text in (EVERYTHING, OLDER, NEWER)]
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "0"))
+"""More examples, and new ones each time, for a look by hand."""
 QUICK = settings(
-    max_examples=120,
-    deadline=5000,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-    derandomize=True,
+    max_examples=EXAMPLES or 100,
+    deadline=10_000,
+    suppress_health_check=list(HealthCheck),
+    derandomize=not EXAMPLES,
 )
 SCALARS = st.one_of(
     st.none(),
