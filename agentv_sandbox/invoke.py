@@ -33,9 +33,6 @@ class Rooms:
 def run_agent(sandbox: Sandbox, prepared: Prepared, rooms: Rooms, grant: Grant) -> ExecResult:
     """The agent, alone with its workspace, its input files, the project files that its command names and the
     hosts that ``grant`` opens."""
-    limits = with_overrides(POLICIES[Role.AGENT].limits, rooms.limits)
-    if prepared.timeout_s is not None and rooms.limits.timeout_s is None:
-        limits = replace(limits, timeout_s=prepared.timeout_s)
     return sandbox.run(
         Role.AGENT,
         grant.wrap(prepared.argv),
@@ -43,7 +40,7 @@ def run_agent(sandbox: Sandbox, prepared: Prepared, rooms: Rooms, grant: Grant) 
         mounts=(*rooms.mounts, *grant.mounts),
         workdir="/workspace",
         env={**rooms.env, **grant.env},
-        limits=limits,
+        limits=with_overrides(POLICIES[Role.AGENT].limits, rooms.limits),
         uid=rooms.uid,
     )
 
@@ -143,7 +140,8 @@ def run_hook(
     workdir = project.container_path(hook.cwd) if project.holds(hook.cwd) else SUITE
     result = sandbox.run(
         Role.HOOK, argv, image=rooms.image, mounts=rooms.mounts, workdir=workdir, env=rooms.env,
-        stdin=payload.stdin(), uid=rooms.uid, limits=replace(POLICIES[Role.HOOK].limits, timeout_s=hook.timeout_s),
+        stdin=payload.stdin(), uid=rooms.uid,
+        limits=replace(with_overrides(POLICIES[Role.HOOK].limits, rooms.limits), timeout_s=hook.timeout_s),
     )  # fmt: skip
     if result.outcome == "exited" and result.exit_code == 0:
         return None

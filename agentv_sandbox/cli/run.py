@@ -120,6 +120,7 @@ def run(
         lock_mode="frozen" if frozen else "default",
         cache_dir=cache_dir(),
         cwd=Path.cwd(),
+        allow_outside=allow_outside,
         run_env={"AGENTV_RUN_TIMESTAMP": datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%S-%fZ"),
                  "AGENTV_EXPERIMENT": experiment},
         case=CaseOptions(

@@ -4,30 +4,36 @@ collection, preprocessing, grading, and a row that is on disk before the next on
 
 from __future__ import annotations
 
+import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 
 from agentv_sandbox.build import LOCK_NAME, ensure_image
-from agentv_sandbox.errors import ImageRequestError, InputError, Problem
+from agentv_sandbox.errors import ImageRequestError, Problem
 from agentv_sandbox.files import BlobStore
+from agentv_sandbox.invoke import with_overrides
 from agentv_sandbox.llm import LlmClient
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.container import Mount
 from agentv_sandbox.models.image import Image, ImageConfig, ImagePlan, LockMode
 from agentv_sandbox.models.suite import EvalCase, Suite, Target
-from agentv_sandbox.pipeline.case import Case, CaseOptions, OnEvent, SuiteRun
+from agentv_sandbox.pipeline.agent import after_all
 from agentv_sandbox.pipeline.images import suite_plan, tool_plan
+from agentv_sandbox.pipeline.records import Case, CaseOptions
+from agentv_sandbox.pipeline.repos import Repos
 from agentv_sandbox.pipeline.schedule import Schedule
-from agentv_sandbox.pipeline.workspace import Templates
+from agentv_sandbox.pipeline.shared import SharedWorkspaces
+from agentv_sandbox.pipeline.suiterun import OnEvent, SuiteRun, room_limits
+from agentv_sandbox.pipeline.targets import select_targets, target_warnings
+from agentv_sandbox.pipeline.workspace import Starts
 from agentv_sandbox.preprocess import Preprocessors
-from agentv_sandbox.preprocess.runner import ContainerFileRunner
+from agentv_sandbox.preprocess.runner import LIMITS, ContainerFileRunner
 from agentv_sandbox.project import SUITE, Project, staged_copy
-from agentv_sandbox.providers import PROVIDERS
 from agentv_sandbox.sandbox import Sandbox
 
 __all__ = [
@@ -72,35 +78,8 @@ class RunOptions:
     cache_dir: Path = Path()
     cwd: Path = Path()
     run_env: Mapping[str, str] = field(default_factory=dict)
-
-
-def select_targets(suite: Suite, wanted: Sequence[str]) -> list[Target]:
-    """The targets that ``suite`` is run against. Raises InputError for unknown names and kinds."""
-    execution = suite.execution
-    names = tuple(wanted) or execution.targets or ((execution.target,) if execution.target else ("default",))
-    problems = []
-    for name in names:
-        target = suite.targets.get(name)
-        if target is None:
-            known = ", ".join(sorted(suite.targets)) or "none"
-            where = suite.targets_path or "no targets.yaml was found"
-            problems.append(
-                Problem(path=suite.path, message=f"target {name!r} does not exist; known targets: {known}",
-                        hint=f"Targets come from {where}.")
-            )  # fmt: skip
-        elif target.provider not in PROVIDERS:
-            at = target.position
-            problems.append(
-                Problem(
-                    path=at.path if at else suite.path, line=at.line if at else None,
-                    message=f"target {name!r} has provider {target.provider!r}, which cannot be evaluated here; "
-                    f"these can: {', '.join(PROVIDERS)}",
-                    hint="LLM targets serve as grader_target. Wrap an agent in a cli target to evaluate it.",
-                )
-            )  # fmt: skip
-    if problems:
-        raise InputError(problems)
-    return [suite.targets[name] for name in names]
+    allow_outside: bool = False
+    """Local repositories may lie outside the project."""
 
 
 def build_images(
@@ -119,7 +98,8 @@ def planned_images(
     problems: dict[Problem, None] = {}
     for suite in suites:
         try:
-            plan = suite_plan(suite, select_targets(suite, options.targets), options.image)
+            targets = [*select_targets(suite, options.targets), *_named(suite, options.case.grader_target)]
+            plan = suite_plan(suite, targets, options.image)
             plans.append((plan, suite.path.parent / LOCK_NAME))
         except ImageRequestError as error:
             problems |= dict.fromkeys(error.problems)
@@ -129,6 +109,10 @@ def planned_images(
     made = [(plan, build.image(plan, lock_path)) for plan, lock_path in plans]
     sandbox.tool_image = made[0][1].id
     return made
+
+
+def _named(suite: Suite, name: str | None) -> list[Target]:
+    return [suite.targets[name]] if name is not None and name in suite.targets else []
 
 
 class _Builder:
@@ -171,8 +155,12 @@ def run_suites(
         with ExitStack() as stack:
             run = _suite_run(stack, suite, images[suite.path], tools, options, on_event)
             jobs = jobs_of(suite, options)
+            for problem in target_warnings(suite, select_targets(suite, options.targets)):
+                on_event("note", message=str(problem))
             workers = options.workers or suite.execution.workers or DEFAULT_WORKERS
             Schedule(run, jobs, partial(_deliver, suite, on_event, on_result)).work(workers)
+            for note in after_all(run, jobs):
+                on_event("note", message=note)
 
 
 def _deliver(
@@ -188,14 +176,19 @@ def _suite_run(
     sandbox = tools.sandbox
     project = Project(suite.project_root, cwd=options.cwd)
     volume = stack.enter_context(sandbox.plain_volume(project.files()))
-    runner = ContainerFileRunner(sandbox, image=image.id, project=project, store=tools.store,
-                                 mounts=[Mount(source=volume, target=SUITE)])  # fmt: skip
     environ = tools.environments[suite.path]
     llm = stack.enter_context(LlmClient(environ, cancelled=sandbox.cancelled))
+    scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="agentv-repos-")))
+    repos = Repos(cache=options.cache_dir / "repos", scratch=scratch, project_root=suite.project_root,
+                  allow_outside=options.allow_outside, cancelled=sandbox.cancelled)  # fmt: skip
+    runner = ContainerFileRunner(
+        sandbox, image=image.id, project=project, store=tools.store, mounts=[Mount(source=volume, target=SUITE)],
+        limits=with_overrides(LIMITS, replace(room_limits(suite, suite.workspace), timeout_s=None)),
+    )  # fmt: skip
     return SuiteRun(
         suite=suite, sandbox=sandbox, image=image, project=project, project_volume=volume, store=tools.store,
         llm=llm, preprocessors=Preprocessors(runner, tools.store), options=options.case,
-        environ=environ, on_event=on_event, templates=Templates(),
+        environ=environ, on_event=on_event, starts=Starts(repos), shared=stack.enter_context(SharedWorkspaces()),
         agent_volume=_AgentVolumes(stack, sandbox, project).name, run_env=options.run_env,
     )  # fmt: skip
 

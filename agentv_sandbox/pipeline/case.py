@@ -3,114 +3,57 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
+from functools import partial
 
-from agentv_sandbox.collect import Baseline, Collected, assemble, gather
-from agentv_sandbox.egress import EgressProxy
+from agentv_sandbox.collect import Baseline, assemble
 from agentv_sandbox.errors import BuildError, Cancelled, EngineLost, EngineUnavailable, SandboxError
-from agentv_sandbox.files import BlobStore, staged_files
-from agentv_sandbox.grade import effective_threshold, grade_case
-from agentv_sandbox.graders.base import GradeContext
-from agentv_sandbox.invoke import (
-    HookPayload,
-    Rooms,
-    agent_env,
-    input_paths,
-    merged,
-    prompt_for_container,
-    run_agent,
-    run_hook,
-    staged_inputs,
-)
-from agentv_sandbox.llm import LlmClient
-from agentv_sandbox.models.case import AgentResponse, Blob, CaseFailure, CaseOutput, CaseResult, Stage
-from agentv_sandbox.models.container import Mount
-from agentv_sandbox.models.image import Image
-from agentv_sandbox.models.suite import (
-    EvalCase,
-    Hook,
-    LimitOverrides,
-    NetworkPolicy,
-    Suite,
-    Target,
-    Workspace,
-)
-from agentv_sandbox.pipeline.tools import ContainerTools
-from agentv_sandbox.pipeline.workspace import Templates, restaged, seal, workspace_size
-from agentv_sandbox.preprocess import Preprocessors
-from agentv_sandbox.project import SUITE, Project
-from agentv_sandbox.providers import PROVIDERS, Prepared, Ran, Request
-from agentv_sandbox.providers.response import MAX_BYTES
-from agentv_sandbox.sandbox import Sandbox, StagedFile, VolumeSet, VolumeSpec
+from agentv_sandbox.files import staged_files
+from agentv_sandbox.grade import Graded, effective_threshold
+from agentv_sandbox.invoke import input_paths, merged, prompt_for_container, staged_inputs
+from agentv_sandbox.load.messages import input_files
+from agentv_sandbox.models.case import AgentResponse, CaseFailure, CaseOutput, CaseResult, Stage
+from agentv_sandbox.models.suite import EvalCase, LimitOverrides
+from agentv_sandbox.pipeline.agent import AgentSide, before_all
+from agentv_sandbox.pipeline.conversation import Talk, converse
+from agentv_sandbox.pipeline.programs import check_health
+from agentv_sandbox.pipeline.records import Case, CaseFailed
+from agentv_sandbox.pipeline.repos import RepoError
+from agentv_sandbox.pipeline.shared import CaseVolumes, SharedWorkspace
+from agentv_sandbox.pipeline.suiterun import SuiteRun
+from agentv_sandbox.pipeline.tools import grade
+from agentv_sandbox.pipeline.workspace import baseline_of, seal, start_key, workspace_volume
+from agentv_sandbox.providers import PROVIDERS, Request
+from agentv_sandbox.sandbox import StagedFile, VolumeSpec
 
-OnEvent = Callable[..., None]
 _MB = 1 << 20
-
-
-@dataclass(frozen=True, kw_only=True)
-class CaseOptions:
-    """What the command line decides for every case."""
-
-    threshold: float | None = None
-    """Wins over the test's and the suite's."""
-    grader_target: str | None = None
-    max_retries: int | None = None
-    """More attempts of an agent that failed; None: the target's ``max_retries``, else none."""
-    keep_failed: bool = False
-    limits: LimitOverrides = LimitOverrides()
-
-
-@dataclass(frozen=True, kw_only=True)
-class SuiteRun:
-    """What the cases of one suite share."""
-
-    suite: Suite
-    sandbox: Sandbox
-    image: Image
-    project: Project
-    project_volume: str
-    store: BlobStore
-    llm: LlmClient
-    preprocessors: Preprocessors
-    options: CaseOptions
-    environ: Mapping[str, str]
-    on_event: OnEvent
-    templates: Templates
-    agent_volume: Callable[[Sequence[Path]], str]
-    """Name of a volume that holds just these project files."""
-    run_env: Mapping[str, str] = field(default_factory=dict)
-    """``AGENTV_*`` names that every container gets."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Case:
-    """One row to be."""
-
-    case: EvalCase
-    target: Target
-    trial: int = 0
+_STAGES: dict[str, tuple[Stage, str]] = {
+    "workspace": ("setup", "setup_error"),
+    "agent": ("agent", "provider_error"),
+    "collecting": ("agent", "provider_error"),
+    "grading": ("evaluator", "evaluator_error"),
+}
 
 
 @dataclass
 class _Progress:
-    """Where a case stands, for the failure that may come."""
+    """Says how far a case is, and remembers it for the failure that may come."""
 
+    run: SuiteRun
+    job: Case
     stage: Stage = "setup"
     code: str = "setup_error"
 
+    def event(self, name: str, **keys: object) -> None:
+        job = self.job
+        self.run.on_event(name, suite=job.case.suite, case_id=job.case.id, target=job.target.name,
+                          trial=job.trial, **keys)  # fmt: skip
 
-class CaseFailed(Exception):
-    """A stage failed in a way that ends the case and nothing else."""
-
-    def __init__(self, failure: CaseFailure, response: AgentResponse | None = None) -> None:
-        super().__init__(failure.message)
-        self.failure = failure
-        self.response = response
-        self.kept: str | None = None
+    def enter(self, name: str) -> None:
+        self.stage, self.code = _STAGES[name]
+        self.event("case.stage", stage=name)
 
 
 def run_case(run: SuiteRun, job: Case) -> CaseResult:
@@ -124,26 +67,25 @@ def run_case(run: SuiteRun, job: Case) -> CaseResult:
         status="execution_error", threshold=threshold, trial=job.trial, image_id=run.image.id,
         timestamp=datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
     )  # fmt: skip
-    key = {"suite": case.suite, "case_id": case.id, "target": target.name, "trial": job.trial}
-    run.on_event("case.started", **key)
-    at = _Progress()
+    at = _Progress(run, job)
+    at.event("case.started")
     try:
-        result = _attempts(run, job, result, at, lambda stage: run.on_event("case.stage", **key, stage=stage))
+        result = _attempts(run, job, result, at)
     except (Cancelled, EngineLost, EngineUnavailable):
         raise
     except CaseFailed as failed:
         result = replace(result, failure=failed.failure, response=failed.response, workspace_kept=failed.kept)
-    except (SandboxError, OSError) as error:
-        failure = CaseFailure(stage=at.stage, code=at.code, message=_message(error))
+    except RepoError as error:
+        failure = CaseFailure(stage="repo_setup", code="clone_error", message=_message(error))
         result = replace(result, failure=failure)
+    except (SandboxError, OSError) as error:
+        result = replace(result, failure=CaseFailure(stage=at.stage, code=at.code, message=_message(error)))
     return replace(result, duration_ms=round((time.monotonic() - started) * 1000, 1))
 
 
-def _attempts(
-    run: SuiteRun, job: Case, blank: CaseResult, at: _Progress, stage: Callable[[str], None]
-) -> CaseResult:
-    """Try the target, then its fallbacks, each in a fresh workspace. An agent that fails is tried again only
-    when that was asked for; what the engine did to it is tried once more in any case."""
+def _attempts(run: SuiteRun, job: Case, blank: CaseResult, at: _Progress) -> CaseResult:
+    """Try the target, then its fallbacks, each in a fresh workspace unless it is shared. An agent that fails is
+    tried again only when that was asked for; what the engine did to it is tried once more in any case."""
     names = [job.target, *(run.suite.targets[name] for name in job.target.fallback_targets)]
     attempt = 0
     engine_faults = 0
@@ -157,7 +99,7 @@ def _attempts(
             left -= 1
             attempt += 1
             try:
-                return _one_attempt(run, replace(job, target=target), attempt, blank, at, stage)
+                return _one_attempt(run, replace(job, target=target), attempt, blank, at)
             except CaseFailed as failed:
                 if failed.failure.stage != "agent":
                     raise
@@ -169,57 +111,114 @@ def _attempts(
     raise last
 
 
-def _one_attempt(
-    run: SuiteRun, job: Case, attempt: int, blank: CaseResult, at: _Progress, stage: Callable[[str], None]
-) -> CaseResult:
-    case, target, sandbox = job.case, job.target, run.sandbox
-    at.stage, at.code = "setup", "setup_error"
-    stage("workspace")
-    workspace = case.workspace or Workspace()
-    limits = merged(run.suite.limits, target.limits, run.options.limits)
+def _one_attempt(run: SuiteRun, job: Case, attempt: int, blank: CaseResult, at: _Progress) -> CaseResult:
+    at.enter("workspace")
+    check_health(run, job)
+    with ExitStack() as stack:
+        room = _Room(run, job, blank.target, stack)
+        keep = stack.enter_context(_Keep(run, room.agent.volumes))
+        baseline = room.before()
+        if job.case.conversation is None:
+            graded, output, response = _answer(run, room.agent, baseline, attempt, blank, at)
+        else:
+            talk = Talk(agent=room.agent, baseline=baseline, attempt=attempt, threshold=blank.threshold,
+                        stage=at.enter, turn_volumes=room.turn_volumes)  # fmt: skip
+            graded, output, response = converse(talk, job.case.conversation)
+            room.agent.volumes.put("files", staged_files(output.files, run.store))
+        result = replace(blank, score=graded.score, status=graded.status, scores=graded.scores,
+                         failure=graded.failure, output=output, response=response)  # fmt: skip
+        notes = room.agent.after("after_each")
+        return keep.noted(replace(result, notes=(*result.notes, *notes)))
+
+
+def _answer(
+    run: SuiteRun, agent: AgentSide, baseline: Baseline, attempt: int, blank: CaseResult, at: _Progress
+) -> tuple[Graded, CaseOutput, AgentResponse]:
+    """One question, one answer, graded."""
+    case, target, volumes = agent.job.case, agent.job.target, agent.volumes
     paths = input_paths(case, run.project)
     request = Request(suite=run.suite, case=case, target=target, project=run.project, input_paths=paths,
                       prompt=prompt_for_container(case, paths), attempt=attempt)  # fmt: skip
     prepared = PROVIDERS[target.provider].prepare(request)
-    template = run.templates.files(workspace, target, lambda files: _before_all(run, job, workspace, files))
-    uid = sandbox.new_uid()
-    with ExitStack() as stack:
-        volumes = stack.enter_context(
-            sandbox.volumes(
-                workspace=VolumeSpec(uid=uid, inodes=limits.workspace_inodes or 50_000,
-                                     size_bytes=workspace_size(template, limits.workspace_bytes)),
-                output=VolumeSpec(uid=uid, size_bytes=64 * _MB, inodes=1024),
-                input=VolumeSpec(size_bytes=_room(case.input_files), inodes=4096),
-                files=VolumeSpec(size_bytes=1024 * _MB, inodes=8192),
-                grading=VolumeSpec(size_bytes=256 * _MB, inodes=8192),
-            )
-        )  # fmt: skip
-        volumes.put("workspace", template, uid=uid)
-        volumes.put("input", [*staged_inputs(request), *prepared.inputs])
-        keep = stack.enter_context(_Keep(run, volumes))
-        agent = _AgentCase(run=run, job=job, volumes=volumes, uid=uid, workspace=workspace, limits=limits)
-        baseline = agent.before(Baseline.staged(template))
-        at.stage, at.code = "agent", "provider_error"
-        stage("agent")
-        ran, found = agent.invoke(prepared, baseline, stage)
-        response = PROVIDERS[target.provider].response(request, ran)
-        if response.failure is not None:
-            raise CaseFailed(response.failure, response)
-        output = assemble(found, baseline=baseline, store=run.store, response=response, outputs=case.outputs,
-                          as_text=run.preprocessors.as_text(run.suite.preprocessors))  # fmt: skip
-        at.stage, at.code = "evaluator", "evaluator_error"
-        stage("grading")
-        seal(sandbox, volumes, found)
-        volumes.put("files", staged_files(output.files, run.store))
-        result = _graded(run, job, output, response, volumes, blank)
-        notes = agent.after()
-        return keep.noted(replace(result, notes=(*result.notes, *notes)))
+    volumes.put("input", [*staged_inputs(request), *prepared.inputs])
+    at.enter("agent")
+    ran, found = agent.invoke(prepared, baseline, at.enter)
+    response = PROVIDERS[target.provider].response(request, ran)
+    if response.failure is not None:
+        raise CaseFailed(response.failure, response)
+    output = assemble(found, baseline=baseline, store=run.store, response=response, outputs=case.outputs,
+                      as_text=run.preprocessors.as_text(run.suite.preprocessors))  # fmt: skip
+    at.enter("grading")
+    seal(run.sandbox, volumes, found)
+    volumes.put("files", staged_files(output.files, run.store))
+    return grade(run, agent.job, output, volumes, blank.threshold), output, response
+
+
+class _Room:
+    """A case's volumes: its own, or its own around the workspace that it shares."""
+
+    def __init__(self, run: SuiteRun, job: Case, row_target: str, stack: ExitStack) -> None:
+        start = run.starts.files(job.workspace, job.target, partial(before_all, run, job))
+        limits = merged(run.suite.limits, job.target.limits, run.options.limits)
+        self._shared: SharedWorkspace | None = None
+        if job.workspace.isolation == "shared":
+            self._shared = _shared_workspace(run, job, row_target, start, limits, stack)
+        uid = self._shared.uid if self._shared else run.sandbox.new_uid()
+        self.turn_volumes = {
+            "output": VolumeSpec(uid=uid, size_bytes=64 * _MB, inodes=1024),
+            "files": VolumeSpec(size_bytes=1024 * _MB, inodes=8192),
+            "grading": VolumeSpec(size_bytes=256 * _MB, inodes=8192),
+        }
+        specs = {**self.turn_volumes, "input": VolumeSpec(size_bytes=_input_bytes(job.case), inodes=4096)}
+        if self._shared is None:
+            specs["workspace"] = workspace_volume(start, limits, uid)
+        own = stack.enter_context(run.sandbox.volumes(**specs))
+        volumes = CaseVolumes(dict.fromkeys(specs, own))
+        if self._shared is None:
+            volumes.put("workspace", start, uid=uid)
+        else:
+            volumes = volumes.over(workspace=self._shared.volumes)
+        self._baseline = self._shared.baseline if self._shared else baseline_of(start)
+        self.agent = AgentSide(run=run, job=job, volumes=volumes, uid=uid)
+
+    def before(self) -> Baseline:
+        """Run the before hooks. The baseline is what they, and earlier tests, left."""
+        shared = self._shared
+        baseline = self.agent.before(self._baseline, look=shared is not None and shared.used)
+        if shared is not None:
+            shared.baseline, shared.used = baseline, True
+        return baseline
+
+
+def _shared_workspace(
+    run: SuiteRun,
+    job: Case,
+    row_target: str,
+    start: list[StagedFile],
+    limits: LimitOverrides,
+    stack: ExitStack,
+) -> SharedWorkspace:
+    """The workspace that all tests of the row's target share, reset where a hook says so. ``reset: fast`` and
+    ``strict`` are the same: the next test starts from what the first one started from."""
+    key = (row_target, start_key(job.workspace, job.target))
+
+    def make(inner: ExitStack) -> SharedWorkspace:
+        uid = run.sandbox.new_uid()
+        volumes = inner.enter_context(run.sandbox.volumes(workspace=workspace_volume(start, limits, uid)))
+        volumes.put("workspace", start, uid=uid)
+        return SharedWorkspace(volumes=volumes, uid=uid, baseline=baseline_of(start), job=job)
+
+    if job.resets("before_each"):
+        run.shared.reset(key)
+    if job.resets("after_each"):
+        stack.callback(run.shared.reset, key)
+    return run.shared.get(key, make)
 
 
 class _Keep:
     """``--keep-failed``: decides at the end of an attempt whether its volumes stay."""
 
-    def __init__(self, run: SuiteRun, volumes: VolumeSet) -> None:
+    def __init__(self, run: SuiteRun, volumes: CaseVolumes) -> None:
         self._wanted = run.options.keep_failed
         self._volumes = volumes
 
@@ -229,9 +228,8 @@ class _Keep:
         return replace(result, workspace_kept=self._keep())
 
     def _keep(self) -> str:
-        self._volumes.kept = True
         inside = "cd /volumes/workspace && exec sh"
-        return f"docker exec -it {self._volumes.holder[:12]} sh -c '{inside}'   (agentv-sandbox clean removes it)"
+        return f"docker exec -it {self._volumes.keep()[:12]} sh -c '{inside}'   (agentv-sandbox clean removes it)"
 
     def __enter__(self) -> _Keep:
         return self
@@ -241,154 +239,11 @@ class _Keep:
             error.kept = self._keep()
 
 
-def _graded(
-    run: SuiteRun,
-    job: Case,
-    output: CaseOutput,
-    response: AgentResponse,
-    volumes: VolumeSet,
-    blank: CaseResult,
-) -> CaseResult:
-    tools = ContainerTools(run_of=run, case=job.case, target=job.target, output=output, volumes=volumes)
-    graded = grade_case(
-        GradeContext(case=job.case, suite=run.suite, target=job.target, output=output, threshold=blank.threshold,
-                     tools=tools, grader_target=run.options.grader_target)
-    )  # fmt: skip
-    return replace(blank, score=graded.score, status=graded.status, scores=graded.scores,
-                   failure=graded.failure, output=output, response=response)  # fmt: skip
-
-
-@dataclass(frozen=True, kw_only=True)
-class _AgentCase:
-    """The half of a case that happens before anything is graded."""
-
-    run: SuiteRun
-    job: Case
-    volumes: VolumeSet
-    uid: int
-    workspace: Workspace
-    limits: LimitOverrides
-
-    def before(self, baseline: Baseline) -> Baseline:
-        """Run the before hooks; the baseline is what they leave."""
-        ran = False
-        for hook in self.hooks("before_each"):
-            self.must_hook(hook, "before_each")
-            ran = True
-        if not ran:
-            return baseline
-        found = gather(self.run.sandbox, mounts=[self.volumes.mount("workspace", "/workspace")],
-                       known=baseline.entries, store=self.run.store)  # fmt: skip
-        return baseline.moved_to(found.roots["/workspace"], self.run.store)
-
-    def after(self) -> list[str]:
-        """Run the after hooks; their failures are only noted."""
-        problems = [self._hook(hook) for hook in self.hooks("after_each")]
-        return [f"after_each: {problem}" for problem in problems if problem is not None]
-
-    def invoke(
-        self, prepared: Prepared, baseline: Baseline, stage: Callable[[str], None]
-    ) -> tuple[Ran, Collected]:
-        """The agent's container from start to removal, then what it left."""
-        run, target = self.run, self.job.target
-        result = None
-        log = ""
-        if prepared.argv:
-            rooms = self._rooms(self._agent_mounts(prepared), target.env)
-            policy = NetworkPolicy(allow=(*run.suite.network.allow, *target.network.allow))
-            with EgressProxy(run.environ).grant(policy, target.secrets) as grant:
-                result = run_agent(run.sandbox, prepared, rooms, grant)
-            log = grant.log
-            if result.outcome == "engine":
-                failure = CaseFailure(
-                    stage="agent",
-                    code="engine_restarted",
-                    message="the container engine ended the agent's container",
-                )
-                raise CaseFailed(failure)
-        stage("collecting")
-        mounts = [self.volumes.mount("workspace", "/workspace"), self.volumes.mount("output", "/output")]
-        found = gather(run.sandbox, mounts=mounts, known=baseline.entries, store=run.store)
-        data, why = _output_file(found, run.store)
-        return Ran(result=result, network_log=log, output_file=data, output_missing=why), found
-
-    def _agent_mounts(self, prepared: Prepared) -> list[Mount]:
-        mounts = [
-            self.volumes.mount("workspace", "/workspace", read_only=False),
-            self.volumes.mount("output", "/output", read_only=False),
-            self.volumes.mount("input", "/input"),
-        ]
-        if prepared.suite_files:
-            mounts.append(Mount(source=self.run.agent_volume(prepared.suite_files), target=SUITE))
-        return mounts
-
-    def hooks(self, name: str) -> list[Hook]:
-        """The suite's hook first on the way in, the target's first on the way out."""
-        sources = [self.workspace.hooks, self.job.target.hooks]
-        if name.startswith("after"):
-            sources.reverse()
-        return [source[name] for source in sources if name in source]
-
-    def must_hook(self, hook: Hook, name: str) -> None:
-        problem = self._hook(hook)
-        if problem is not None:
-            raise CaseFailed(CaseFailure(stage="setup", code="script_error", message=f"{name}: {problem}"))
-
-    def _hook(self, hook: Hook) -> str | None:
-        case = self.job.case
-        payload = HookPayload(
-            test_id=case.id, run_id=self.run.sandbox.run_id, case_input=case.question,
-            case_metadata=dict(case.metadata) or None,
-        )  # fmt: skip
-        mounts = [
-            self.volumes.mount("workspace", "/workspace", read_only=False),
-            self.volumes.mount("input", "/input"),
-            Mount(source=self.run.project_volume, target=SUITE),
-        ]
-        return run_hook(self.run.sandbox, hook, payload, self._rooms(mounts, ()), self.run.project)
-
-    def _rooms(self, mounts: Sequence[Mount], env: Sequence[str]) -> Rooms:
-        own = {"AGENTV_WORKSPACE_PATH": "/workspace", "AGENTV_EVAL_ID": self.job.case.id}
-        return Rooms(
-            image=self.run.image.id, uid=self.uid, mounts=tuple(mounts), limits=self.limits,
-            env=agent_env(env, self.run.environ, {**self.run.run_env, **own}),
-        )  # fmt: skip
-
-
-def _before_all(run: SuiteRun, job: Case, workspace: Workspace, files: list[StagedFile]) -> list[StagedFile]:
-    """What the workspace holds after the suite's and the target's ``before_all``."""
-    uid = run.sandbox.new_uid()
-    size = workspace_size(files, run.suite.limits.workspace_bytes)
-    with run.sandbox.volumes(
-        workspace=VolumeSpec(uid=uid, inodes=50_000, size_bytes=size), input=VolumeSpec(size_bytes=_MB)
-    ) as volumes:
-        volumes.put("workspace", files, uid=uid)
-        everybody = replace(job.case, id="__before_all__", question="", metadata={})
-        agent = _AgentCase(run=run, job=replace(job, case=everybody), volumes=volumes, uid=uid,
-                           workspace=workspace, limits=run.suite.limits)  # fmt: skip
-        for hook in agent.hooks("before_all"):
-            agent.must_hook(hook, "before_all")
-        baseline = Baseline.staged(files)
-        found = gather(run.sandbox, mounts=[volumes.mount("workspace", "/workspace")], known=baseline.entries,
-                       store=run.store)  # fmt: skip
-        moved = baseline.moved_to(found.roots["/workspace"], run.store)
-        return restaged(moved)
-
-
-def _output_file(found: Collected, store: BlobStore) -> tuple[bytes | None, str]:
-    entry = found.roots.get("/output", {}).get(b"response.json")
-    if entry is None:
-        reasons = [row.reason for row in found.skipped if row.path.endswith("response.json")]
-        return None, reasons[0] if reasons else ""
-    if entry.kind != "file":
-        return None, f"it is a {entry.kind}"
-    if entry.size > MAX_BYTES:
-        return None, f"it is larger than {MAX_BYTES >> 20} MiB"
-    return store.read(Blob(sha256=entry.sha256, size=entry.size)), ""
-
-
-def _room(files: Sequence[Path]) -> int:
-    return 2 * sum(path.stat().st_size for path in files) + 64 * _MB
+def _input_bytes(case: EvalCase) -> int:
+    """Room for the input files of all turns."""
+    turns = case.conversation.turns if case.conversation else ()
+    later = input_files([{"role": "user", "content": turn.input} for turn in turns])
+    return 2 * sum(path.stat().st_size for path in {*case.input_files, *later}) + 64 * _MB
 
 
 def _message(error: Exception) -> str:

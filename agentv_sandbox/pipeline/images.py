@@ -77,6 +77,7 @@ def suite_env(suite: Suite) -> WorkspaceEnv:
 
 def argv_commands(suite: Suite, targets: Sequence[Target]) -> Iterator[tuple[str, str]]:
     """(program, where it is used) for every command line of the suite and its targets."""
+    targets = involved(suite, targets)
     for target in targets:
         for word in _programs(("sh", "-c", str(target.settings.get("command") or ""))):
             yield word, f"command of target {target.name}"
@@ -93,6 +94,18 @@ def argv_commands(suite: Suite, targets: Sequence[Target]) -> Iterator[tuple[str
         for argv in _grader_commands(grader):
             for word in _programs(argv):
                 yield word, f"grader {grader.name}"
+
+
+def involved(suite: Suite, targets: Sequence[Target]) -> list[Target]:
+    """``targets``, those that step in when one fails, and those that grade by a command."""
+    names = [target.name for target in targets]
+    for target in targets:
+        names += [*target.fallback_targets, target.grader_target or ""]
+    for grader in _graders(suite):
+        if isinstance(grader.options, LlmGraderOptions):
+            names.append(grader.options.target or "")
+    others = (suite.targets[name] for name in dict.fromkeys(names) if name in suite.targets)
+    return [target for target in others if target.provider == "cli"]
 
 
 def _hooks(space: Workspace) -> list[tuple[str, Hook]]:

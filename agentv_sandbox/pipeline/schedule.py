@@ -12,7 +12,9 @@ from agentv_sandbox.errors import Cancelled, SandboxError
 from agentv_sandbox.grade import Graded, combine_trials, effective_threshold, enough_trials
 from agentv_sandbox.models.case import CaseFailure, CaseResult
 from agentv_sandbox.models.suite import EvalCase
-from agentv_sandbox.pipeline.case import Case, SuiteRun, run_case
+from agentv_sandbox.pipeline.case import run_case
+from agentv_sandbox.pipeline.records import Case
+from agentv_sandbox.pipeline.suiterun import SuiteRun
 
 Deliver = Callable[[CaseResult, EvalCase], None]
 _POLL_S = 0.5
@@ -26,6 +28,8 @@ class Schedule:
         self._waiting = list(jobs)
         self._deliver = deliver
         self._done: dict[tuple[str, str], CaseResult] = {}
+        self._sharing: set[str] = set()
+        """Targets of which a test is running in a shared workspace."""
         self._planned = {(job.target.name, job.case.id) for job in jobs}
         self._cost_usd = 0.0
         self._errors = 0
@@ -44,6 +48,8 @@ class Schedule:
                 finished, _ = wait(running, timeout=_POLL_S, return_when=FIRST_COMPLETED)
                 for future in finished:
                     job = running.pop(future)
+                    if _shares(job):
+                        self._sharing.discard(job.target.name)
                     try:
                         self._finish(job, future.result())
                     except SandboxError as error:
@@ -64,10 +70,14 @@ class Schedule:
             depends = [(job.target.name, name) for name in job.case.depends_on]
             if any(key in self._planned and key not in self._done for key in depends):
                 continue
+            if _shares(job) and job.target.name in self._sharing:
+                continue
             self._waiting.remove(job)
             failure = self._refusal(job, depends)
             if failure is None:
                 ready.append(job)
+                if _shares(job):
+                    self._sharing.add(job.target.name)
             else:
                 self._finish(job, self._not_run(job, failure))
         return ready
@@ -122,6 +132,11 @@ class Schedule:
             duration_ms=sum(r.duration_ms for r in results),
             notes=(*shown.notes, f"{len(results)} trials ({trials.strategy}): {scores}; shown is the best one"),
         )  # fmt: skip
+
+
+def _shares(job: Case) -> bool:
+    """Whether the job works in a workspace that others use too: those run one after the other."""
+    return job.workspace.isolation == "shared"
 
 
 def _graded(result: CaseResult) -> Graded:

@@ -6,24 +6,36 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from agentv_sandbox.egress import EgressProxy
-from agentv_sandbox.files import container_path
+from agentv_sandbox.errors import LlmError
+from agentv_sandbox.files import answer_text, container_path
+from agentv_sandbox.grade import Graded, grade_case
+from agentv_sandbox.graders.base import GradeContext
 from agentv_sandbox.graders.llm_proxy import LlmProxy
 from agentv_sandbox.invoke import merged, with_overrides
 from agentv_sandbox.llm import LlmReply, LlmRequest
 from agentv_sandbox.models.case import Candidate, CaseOutput, OutputFile
 from agentv_sandbox.models.container import ExecResult, Mount
 from agentv_sandbox.models.suite import EvalCase, GraderSpec, LimitOverrides, NetworkPolicy, Target
+from agentv_sandbox.pipeline.programs import ask
+from agentv_sandbox.pipeline.records import Case, CaseFailed
+from agentv_sandbox.pipeline.shared import CaseVolumes
+from agentv_sandbox.pipeline.suiterun import SuiteRun, room_limits
 from agentv_sandbox.project import SUITE
-from agentv_sandbox.sandbox import POLICIES, Role, StagedFile, VolumeSet
-
-if TYPE_CHECKING:
-    from agentv_sandbox.pipeline.case import SuiteRun
+from agentv_sandbox.sandbox import POLICIES, Role, StagedFile
 
 _SDK = "/grading/sdk"
 _LLM = "llm"
+
+
+def grade(run: SuiteRun, job: Case, output: CaseOutput, volumes: CaseVolumes, threshold: float) -> Graded:
+    """Run all graders of ``job`` on ``output``; its files stand in the ``files`` volume."""
+    tools = ContainerTools(run_of=run, case=job.case, output=output, volumes=volumes)
+    return grade_case(
+        GradeContext(case=job.case, suite=run.suite, target=job.target, output=output, threshold=threshold,
+                     tools=tools, grader_target=run.options.grader_target)
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,9 +44,8 @@ class ContainerTools:
 
     run_of: SuiteRun
     case: EvalCase
-    target: Target
     output: CaseOutput
-    volumes: VolumeSet
+    volumes: CaseVolumes
 
     def __post_init__(self) -> None:
         source = resources.files("agentv_sandbox").joinpath("sdk.py").read_bytes()
@@ -62,8 +73,9 @@ class ContainerTools:
             self.volumes.put("grading", [replace(f, path=_below("files", f.path)) for f in files])
         limits = with_overrides(
             POLICIES[Role.GRADER].limits,
-            merged(replace(run.suite.limits, timeout_s=None), LimitOverrides(timeout_s=timeout_s)),
-        )
+            merged(replace(room_limits(run.suite, self.case.workspace), timeout_s=None),
+                   LimitOverrides(timeout_s=timeout_s)),
+        )  # fmt: skip
         mounts = [
             self._suite(),
             self.volumes.mount("workspace", "/workspace"),
@@ -101,7 +113,20 @@ class ContainerTools:
         return None if file.blob is None else container_path(self.output.files.index(file), file)
 
     def llm(self, target: Target, request: LlmRequest) -> LlmReply:
-        return self.run_of.llm.complete(target, request)
+        if target.provider != "cli":
+            return self.run_of.llm.complete(target, request)
+        try:
+            answer = ask(self.run_of, target, self.case, request.user)
+        except CaseFailed as failed:
+            raise LlmError(failed.message) from failed
+        if answer.failure is not None:
+            raise LlmError(answer.failure.message)
+        return LlmReply(
+            text=answer_text(answer.messages),
+            token_usage=answer.token_usage,
+            cost_usd=answer.cost_usd,
+            duration_ms=answer.duration_ms or 0.0,
+        )
 
     def _suite(self) -> Mount:
         return Mount(source=self.run_of.project_volume, target=SUITE)

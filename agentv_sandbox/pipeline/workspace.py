@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import stat
-import threading
-from collections.abc import Callable
-from concurrent.futures import Future
+from collections.abc import Callable, Hashable
 
 from agentv_sandbox.collect import Baseline, Collected
 from agentv_sandbox.errors import InputError, Problem, SandboxError
-from agentv_sandbox.models.suite import Target, Workspace
-from agentv_sandbox.sandbox import Role, Sandbox, StagedFile, VolumeSet
+from agentv_sandbox.models.suite import Hook, LimitOverrides, Target, Workspace
+from agentv_sandbox.pipeline.once import Once
+from agentv_sandbox.pipeline.repos import Repos
+from agentv_sandbox.pipeline.shared import CaseVolumes
+from agentv_sandbox.sandbox import Role, Sandbox, StagedFile, VolumeSpec
 
 _MB = 1 << 20
 _DEFAULT_BYTES = 512 * _MB
+_DEFAULT_INODES = 50_000
 
 # Adds read permission for everybody to what is already there. Never follows a link: every step goes through a
 # directory handle, and the agent's processes are gone.
@@ -70,33 +72,50 @@ def template_files(workspace: Workspace) -> list[StagedFile]:
     return staged
 
 
-class Templates:
-    """What workspaces start from, made once for all tests that share a template and its ``before_all``."""
+class Starts:
+    """What workspaces start from: template, repositories and what ``before_all`` makes of them. Made once for all
+    tests that agree on these."""
 
-    def __init__(self) -> None:
-        self._made: dict[object, Future[list[StagedFile]]] = {}
-        self._lock = threading.Lock()
+    def __init__(self, repos: Repos) -> None:
+        self._repos = repos
+        self._made: Once[list[StagedFile]] = Once()
 
     def files(
         self, workspace: Workspace, target: Target, before_all: Callable[[list[StagedFile]], list[StagedFile]]
     ) -> list[StagedFile]:
-        """The files to stage. ``before_all`` turns the bare template into them; it is called once, and what it
-        raises is raised for every test."""
-        hooks = [h["before_all"] for h in (workspace.hooks, target.hooks) if "before_all" in h]
-        if not hooks:
-            return template_files(workspace)
-        key = (workspace.template, *((hook.command, hook.cwd) for hook in hooks))
-        with self._lock:
-            future = self._made.get(key)
-            mine = future is None
-            if future is None:
-                future = self._made[key] = Future()
-        if mine:
-            try:
-                future.set_result(before_all(template_files(workspace)))
-            except BaseException as error:
-                future.set_exception(error)
-        return future.result()
+        """The files to stage. What ``before_all`` raises is raised for every test. Raises RepoError."""
+
+        def make() -> list[StagedFile]:
+            files = {os.fsencode(file.path): file for file in template_files(workspace)}
+            for spec in workspace.repos:
+                files |= {os.fsencode(file.path): file for file in self._repos.files(spec)}
+            bare = list(files.values())
+            if not any(hook.command for hook in before_all_hooks(workspace, target)):
+                return bare
+            # What a hook leaves is collected without version control.
+            return [*before_all(bare), *(file for file in bare if in_git(file))]
+
+        return self._made.get(start_key(workspace, target), make)
+
+
+def before_all_hooks(workspace: Workspace, target: Target) -> list[Hook]:
+    return [hooks["before_all"] for hooks in (workspace.hooks, target.hooks) if "before_all" in hooks]
+
+
+def start_key(workspace: Workspace, target: Target) -> Hashable:
+    """Equal for workspaces that start the same."""
+    hooks = [(hook.command, hook.cwd) for hook in before_all_hooks(workspace, target)]
+    return (workspace.template, workspace.repos, *hooks)
+
+
+def in_git(file: StagedFile) -> bool:
+    """Whether ``file`` is part of a repository's own administration."""
+    return b".git" in os.fsencode(file.path).split(b"/")
+
+
+def baseline_of(files: list[StagedFile]) -> Baseline:
+    """Of a freshly staged workspace. Version control is not collected, so it has no place here either."""
+    return Baseline.staged(file for file in files if not in_git(file))
 
 
 def restaged(baseline: Baseline) -> list[StagedFile]:
@@ -112,19 +131,22 @@ def restaged(baseline: Baseline) -> list[StagedFile]:
     return staged
 
 
-def workspace_size(template: list[StagedFile], asked: int | None) -> int:
-    """Bytes of the workspace volume: what was asked for, else the template and half a GiB for the agent."""
-    used = sum(file.data.stat().st_size for file in template if not isinstance(file.data, bytes))
-    if asked is None:
-        return used + _DEFAULT_BYTES
-    if used > asked:
-        raise InputError([
-            Problem(message=f"the workspace template holds {used >> 20} MiB, more than workspace_size allows")
-        ])  # fmt: skip
-    return asked
+def workspace_volume(files: list[StagedFile], limits: LimitOverrides, uid: int) -> VolumeSpec:
+    """The volume of a workspace that starts with ``files``: of the size that was asked for, else with half a GiB
+    and 50,000 more files for the agent."""
+    used = sum(file.data.stat().st_size for file in files if not isinstance(file.data, bytes))
+    size = limits.workspace_bytes or used + _DEFAULT_BYTES
+    inodes = limits.workspace_inodes or 2 * len(files) + _DEFAULT_INODES
+    for name, have, allowed in (("size", used, size), ("files", len(files), inodes)):
+        if have > allowed:
+            raise InputError([
+                Problem(message=f"the workspace starts with {have} {'bytes' if name == 'size' else 'files'}, more "
+                                f"than limits.workspace_{name} allows ({allowed})")
+            ])  # fmt: skip
+    return VolumeSpec(uid=uid, inodes=inodes, size_bytes=size)
 
 
-def seal(sandbox: Sandbox, volumes: VolumeSet, found: Collected) -> None:
+def seal(sandbox: Sandbox, volumes: CaseVolumes, found: Collected) -> None:
     """Let graders, which run as another user, read everything. Costs a container, so only where it is needed."""
     entries = found.roots.get("/workspace", {}).values()
     if all(e.kind == "symlink" or e.mode & 0o444 == 0o444 for e in entries) and not found.skipped:

@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from agentv_sandbox.providers.base import Prepared, Provider, Ran, Request
 from agentv_sandbox.providers.cli import CliProvider
 from agentv_sandbox.providers.mock import MockProvider
+from agentv_sandbox.providers.replay import ReplayProvider
 
 PROVIDERS: Mapping[str, Provider] = {
     "cli": CliProvider(),
     "mock": MockProvider(),
+    "replay": ReplayProvider(),
 }
 
 __all__ = ["PROVIDERS", "Prepared", "Provider", "Ran", "Request"]

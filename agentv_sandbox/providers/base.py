@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from agentv_sandbox.errors import Problem
 from agentv_sandbox.models.case import AgentResponse
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.suite import EvalCase, Suite, Target
@@ -55,8 +56,21 @@ class Ran:
 
 
 class Provider(Protocol):
+    def check(self, target: Target) -> list[Problem]:
+        """What is wrong with the target's settings, before anything runs; warnings among it."""
+        ...
+
     def prepare(self, request: Request) -> Prepared:
         """Raises InputError when the target cannot be run this way."""
         ...
 
     def response(self, request: Request, ran: Ran) -> AgentResponse: ...
+
+
+def setting_problem(
+    target: Target, setting: str, message: str, *, hint: str = "", warning: bool = False
+) -> Problem:
+    """A problem of one setting, at the target's place in its file."""
+    at = target.position
+    return Problem(message=message, path=at.path if at else None, line=at.line if at else None,
+                   field=f"targets.{target.name}.{setting}", hint=hint, warning=warning)  # fmt: skip

@@ -13,7 +13,8 @@ from pathlib import Path
 from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.models.case import AgentResponse, CaseFailure
 from agentv_sandbox.models.container import ExecResult
-from agentv_sandbox.providers.base import OUTPUT_FILE, Prepared, Ran, Request
+from agentv_sandbox.models.suite import Json, Target
+from agentv_sandbox.providers.base import OUTPUT_FILE, Prepared, Ran, Request, setting_problem
 from agentv_sandbox.providers.response import parse_response
 from agentv_sandbox.sandbox import StagedFile
 
@@ -25,6 +26,25 @@ _TAIL = 2000
 
 
 class CliProvider:
+    def check(self, target: Target) -> list[Problem]:
+        problems = []
+        health = target.settings.get("healthcheck")
+        if isinstance(health, Mapping) and health.get("url"):
+            problems.append(setting_problem(
+                target, "healthcheck", "healthcheck.url would ask from this machine, not from the agent's container",
+                hint="write healthcheck.command, such as: curl -fsS URL, and list its host in network.allow",
+            ))  # fmt: skip
+        elif health is not None and health_command(target) is None:
+            problems.append(setting_problem(
+                target, "healthcheck", "healthcheck needs a command, as text, and timeout_seconds above 0",
+            ))  # fmt: skip
+        if target.settings.get("provider_batching"):
+            problems.append(setting_problem(
+                target, "provider_batching", "provider_batching is ignored: every test has a container of its own",
+                warning=True,
+            ))  # fmt: skip
+        return problems
+
     def prepare(self, request: Request) -> Prepared:
         settings = request.target.settings
         template = str(settings.get("command", ""))
@@ -61,6 +81,28 @@ class CliProvider:
             stdout=result.stdout, stderr=result.stderr, network_log=ran.network_log, attempts=request.attempt,
             target_used=request.target.name, failure=failure,
         )  # fmt: skip
+
+
+def health_command(target: Target) -> dict[str, Json] | None:
+    """Settings under which the target's health check runs as its command; None: it has no (usable) check."""
+    health = target.settings.get("healthcheck")
+    if not isinstance(health, Mapping) or not isinstance(health.get("command"), str):
+        return None
+    timeout = health.get("timeout_seconds", target.settings.get("timeout_seconds"))
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float | None) or (timeout or 1) <= 0:
+        return None
+    return {"command": health["command"], "cwd": health.get("cwd", target.settings.get("cwd")),
+            "timeout_seconds": timeout}  # fmt: skip
+
+
+def unhealthy(target: Target, ran: Ran) -> str | None:
+    """What a health check that ran says; None when all is well."""
+    result = ran.result
+    if result is None or (result.outcome == "exited" and result.exit_code == 0):
+        return None
+    message = _bad_end(result) or ""
+    message = message.replace("CLI exited with", "CLI healthcheck command exited with", 1)
+    return f"CLI healthcheck failed for '{target.name}': {message}"
 
 
 def _with_container_paths(command: str, named: Mapping[str, Path], request: Request) -> str:
@@ -101,12 +143,7 @@ def _filled(command: str, values: Mapping[str, str], request: Request) -> str:
             f"the prompt of test {request.case.id!r} is too long for {{PROMPT}}; use {{PROMPT_FILE}}"
         )
     if problems:
-        at = request.target.position
-        raise InputError([
-            Problem(message=message, path=at.path if at else None, line=at.line if at else None,
-                    field=f"targets.{request.target.name}.command")
-            for message in problems
-        ])  # fmt: skip
+        raise InputError([setting_problem(request.target, "command", message) for message in problems])
     return _PLACEHOLDER.sub(lambda match: values[match[1]], command)
 
 
@@ -116,6 +153,15 @@ def _failure(request: Request, ran: Ran, result: ExecResult) -> CaseFailure | No
 
 
 def _problem(request: Request, ran: Ran, result: ExecResult) -> str | None:
+    if (message := _bad_end(result)) is not None:
+        return message
+    if ran.output_file is None:
+        reason = ran.output_missing or "the agent did not write it"
+        return f"Failed to read output file '{OUTPUT_FILE}': {reason}" + _hint(request)
+    return None
+
+
+def _bad_end(result: ExecResult) -> str | None:
     if result.outcome == "timeout":
         return f"CLI provider timed out after {result.duration_s:.0f}s"
     if result.outcome == "oom":
@@ -131,9 +177,6 @@ def _problem(request: Request, ran: Ran, result: ExecResult) -> str | None:
         return (
             f"{said} (exit code {result.exit_code})" if said else f"CLI exited with code {result.exit_code}"
         )
-    if ran.output_file is None:
-        reason = ran.output_missing or "the agent did not write it"
-        return f"Failed to read output file '{OUTPUT_FILE}': {reason}" + _hint(request)
     return None
 
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from agentv_sandbox.errors import Problem
 from agentv_sandbox.models.case import AgentResponse
+from agentv_sandbox.models.suite import Target
 from agentv_sandbox.providers.base import Prepared, Ran, Request
 
 _DEFAULT = '{"answer":"Mock provider response. Configure targets.yaml to supply a custom value."}'
 
 
 class MockProvider:
+    def check(self, _target: Target) -> list[Problem]:
+        return []
+
     def prepare(self, _request: Request) -> Prepared:
         return Prepared()
 

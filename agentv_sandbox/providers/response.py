@@ -12,7 +12,7 @@ from agentv_sandbox.models.case import AgentResponse, TokenUsage
 from agentv_sandbox.models.suite import Json, Message
 
 MAX_BYTES = 32 << 20
-_ROLES = ("system", "user", "assistant", "tool")
+ROLES = ("system", "user", "assistant", "tool")
 _CALL_KEYS = ("tool", "input", "output", "id", "status", "start_time", "end_time", "duration_ms")
 _MESSAGE_KEYS = ("name", "start_time", "end_time", "duration_ms", "metadata")
 
@@ -48,7 +48,7 @@ def _messages(value: Mapping[str, Json]) -> tuple[Message, ...] | None:
 
 
 def _message(row: Json) -> dict[str, Any] | None:
-    if not isinstance(row, dict) or row.get("role") not in _ROLES:
+    if not isinstance(row, dict) or row.get("role") not in ROLES:
         return None
     message: dict[str, Any] = {"role": row["role"]}
     content = row.get("content")

@@ -1,0 +1,167 @@
+"""The half of a case that happens before anything is graded: hooks, the agent, and what it left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from agentv_sandbox.collect import Baseline, Collected, gather
+from agentv_sandbox.egress import EgressProxy
+from agentv_sandbox.files import BlobStore
+from agentv_sandbox.invoke import HookPayload, Rooms, agent_env, merged, run_agent, run_hook
+from agentv_sandbox.models.case import Blob, CaseFailure
+from agentv_sandbox.models.container import Mount
+from agentv_sandbox.models.suite import Hook, LimitOverrides, NetworkPolicy
+from agentv_sandbox.pipeline.records import Case, CaseFailed
+from agentv_sandbox.pipeline.shared import CaseVolumes
+from agentv_sandbox.pipeline.suiterun import SuiteRun, room_limits
+from agentv_sandbox.pipeline.workspace import baseline_of, restaged, workspace_volume
+from agentv_sandbox.project import SUITE
+from agentv_sandbox.providers import Prepared, Ran
+from agentv_sandbox.providers.response import MAX_BYTES
+from agentv_sandbox.sandbox import StagedFile, VolumeSpec
+
+_MB = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentSide:
+    """One case's containers that may write into its workspace."""
+
+    run: SuiteRun
+    job: Case
+    volumes: CaseVolumes
+    """``workspace``, ``input`` and, for the agent, ``output``."""
+    uid: int
+
+    def before(self, baseline: Baseline, *, look: bool) -> Baseline:
+        """Run the before hooks; the baseline is what they leave. ``look``: the workspace may no longer be what
+        ``baseline`` says."""
+        commands = [hook for hook in self.job.hooks("before_each") if hook.command]
+        for hook in commands:
+            self.must_hook(hook, "before_each")
+        return self.moved(baseline) if commands or look else baseline
+
+    def moved(self, baseline: Baseline) -> Baseline:
+        """What the workspace holds now."""
+        found = gather(self.run.sandbox, mounts=[self.volumes.mount("workspace", "/workspace")],
+                       known=baseline.entries, store=self.run.store)  # fmt: skip
+        return baseline.moved_to(found.roots["/workspace"], self.run.store)
+
+    def after(self, name: str) -> list[str]:
+        """Run hooks whose failures are only noted; what went wrong."""
+        problems = [self._hook(hook) for hook in self.job.hooks(name)]
+        return [f"{name}: {problem}" for problem in problems if problem is not None]
+
+    def invoke(
+        self, prepared: Prepared, baseline: Baseline, stage: Callable[[str], None]
+    ) -> tuple[Ran, Collected]:
+        """The agent's container from start to removal, then what it left. Raises CaseFailed when the engine
+        ended it."""
+        run, target = self.run, self.job.target
+        result = None
+        log = ""
+        if prepared.argv:
+            asked = merged(room_limits(run.suite, self.job.workspace), LimitOverrides(timeout_s=prepared.timeout_s),
+                           target.limits, run.options.limits)  # fmt: skip
+            rooms = self._rooms(self._agent_mounts(prepared), target.env, asked)
+            policy = NetworkPolicy(allow=(*run.suite.network.allow, *target.network.allow))
+            with EgressProxy(run.environ).grant(policy, target.secrets) as grant:
+                result = run_agent(run.sandbox, prepared, rooms, grant)
+            log = grant.log
+            if result.outcome == "engine":
+                failure = CaseFailure(
+                    stage="agent",
+                    code="engine_restarted",
+                    message="the container engine ended the agent's container",
+                )
+                raise CaseFailed(failure)
+        stage("collecting")
+        mounts = [self.volumes.mount("workspace", "/workspace"), self.volumes.mount("output", "/output")]
+        found = gather(run.sandbox, mounts=mounts, known=baseline.entries, store=run.store)
+        data, why = _output_file(found, run.store)
+        return Ran(result=result, network_log=log, output_file=data, output_missing=why), found
+
+    def _agent_mounts(self, prepared: Prepared) -> list[Mount]:
+        mounts = [
+            self.volumes.mount("workspace", "/workspace", read_only=False),
+            self.volumes.mount("output", "/output", read_only=False),
+            self.volumes.mount("input", "/input"),
+        ]
+        if prepared.suite_files:
+            mounts.append(Mount(source=self.run.agent_volume(prepared.suite_files), target=SUITE))
+        return mounts
+
+    def must_hook(self, hook: Hook, name: str) -> None:
+        problem = self._hook(hook)
+        if problem is not None:
+            raise CaseFailed(CaseFailure(stage="setup", code="script_error", message=f"{name}: {problem}"))
+
+    def _hook(self, hook: Hook) -> str | None:
+        case = self.job.case
+        payload = HookPayload(
+            test_id=case.id, run_id=self.run.sandbox.run_id, case_input=case.question,
+            case_metadata=dict(case.metadata) or None,
+        )  # fmt: skip
+        mounts = [
+            self.volumes.mount("workspace", "/workspace", read_only=False),
+            self.volumes.mount("input", "/input"),
+            Mount(source=self.run.project_volume, target=SUITE),
+        ]
+        rooms = self._rooms(mounts, (), room_limits(self.run.suite, self.job.workspace))
+        return run_hook(self.run.sandbox, hook, payload, rooms, self.run.project)
+
+    def _rooms(self, mounts: Sequence[Mount], env: Sequence[str], limits: LimitOverrides) -> Rooms:
+        own = {"AGENTV_WORKSPACE_PATH": "/workspace", "AGENTV_EVAL_ID": self.job.case.id}
+        return Rooms(
+            image=self.run.image.id, uid=self.uid, mounts=tuple(mounts), limits=limits,
+            env=agent_env(env, self.run.environ, {**self.run.run_env, **own}),
+        )  # fmt: skip
+
+
+def for_everybody(job: Case, name: str) -> Case:
+    """``job`` as the hooks see it that run once for all tests."""
+    return replace(job, case=replace(job.case, id=f"__{name}__", question="", metadata={}))
+
+
+def before_all(run: SuiteRun, job: Case, files: list[StagedFile]) -> list[StagedFile]:
+    """What the workspace holds after the suite's and the target's ``before_all``."""
+    uid = run.sandbox.new_uid()
+    room = workspace_volume(files, run.suite.limits, uid)
+    with run.sandbox.volumes(workspace=room, input=VolumeSpec(size_bytes=_MB)) as volumes:
+        volumes.put("workspace", files, uid=uid)
+        agent = AgentSide(run=run, job=for_everybody(job, "before_all"), uid=uid,
+                          volumes=CaseVolumes({"workspace": volumes, "input": volumes}))  # fmt: skip
+        for hook in agent.job.hooks("before_all"):
+            agent.must_hook(hook, "before_all")
+        return restaged(agent.moved(baseline_of(files)))
+
+
+def after_all(run: SuiteRun, jobs: Sequence[Case]) -> list[str]:
+    """Run ``after_all`` in the workspaces that tests shared; what is worth saying. Elsewhere there is nothing left
+    that it could act on."""
+    notes = []
+    for shared in run.shared.open():
+        rooms = CaseVolumes(dict.fromkeys(("workspace",), shared.volumes))
+        with run.sandbox.volumes(input=VolumeSpec(size_bytes=_MB)) as volumes:
+            agent = AgentSide(run=run, job=for_everybody(shared.job, "after_all"), uid=shared.uid,
+                              volumes=rooms.over(input=volumes))  # fmt: skip
+            notes += agent.after("after_all")
+    lost = {job.target.name for job in jobs if job.workspace.isolation != "shared" and job.hooks("after_all")}
+    if lost:
+        notes.append(
+            "after_all was not run: each test's workspace is gone with the test (isolation: per_test)"
+        )
+    return notes
+
+
+def _output_file(found: Collected, store: BlobStore) -> tuple[bytes | None, str]:
+    entry = found.roots.get("/output", {}).get(b"response.json")
+    if entry is None:
+        reasons = [row.reason for row in found.skipped if row.path.endswith("response.json")]
+        return None, reasons[0] if reasons else ""
+    if entry.kind != "file":
+        return None, f"it is a {entry.kind}"
+    if entry.size > MAX_BYTES:
+        return None, f"it is larger than {MAX_BYTES >> 20} MiB"
+    return store.read(Blob(sha256=entry.sha256, size=entry.size)), ""

@@ -1,0 +1,229 @@
+"""``mode: conversation``: one agent call a turn, each graded, then the whole of it.
+
+The workspace stays the same over the turns; containers, the answer file and what graders see are new in each.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import fmean
+
+from agentv_sandbox.collect import Baseline, Collected, assemble
+from agentv_sandbox.files import answer_text, staged_files
+from agentv_sandbox.grade import Graded, status_of
+from agentv_sandbox.invoke import input_paths, prompt_for_container, staged_inputs
+from agentv_sandbox.load.messages import agent_prompt, input_files, question, reference_answer
+from agentv_sandbox.models.case import (
+    AgentResponse,
+    Assertion,
+    CaseFailure,
+    CaseOutput,
+    GraderResult,
+    TokenUsage,
+    Verdict,
+)
+from agentv_sandbox.models.suite import Conversation, EvalCase, Json, Message, Turn
+from agentv_sandbox.pipeline.agent import AgentSide
+from agentv_sandbox.pipeline.records import CaseFailed
+from agentv_sandbox.pipeline.tools import grade
+from agentv_sandbox.pipeline.workspace import seal
+from agentv_sandbox.providers import PROVIDERS, Request
+from agentv_sandbox.sandbox import VolumeSpec
+
+_AGGREGATIONS: dict[str, Callable[[Sequence[float]], float]] = {"mean": fmean, "min": min, "max": max}
+
+
+@dataclass(kw_only=True)
+class Talk:
+    """A conversation under way."""
+
+    agent: AgentSide
+    baseline: Baseline
+    attempt: int
+    threshold: float
+    stage: Callable[[str], None]
+    turn_volumes: dict[str, VolumeSpec]
+    """Made anew for each turn: ``output``, ``files``, ``grading``."""
+    history: list[Message] = field(default_factory=list)
+    """What the agent is shown: the test's input, user turns, final answers."""
+    said: list[Message] = field(default_factory=list)
+    """User turns and everything that the agent answered, tool calls included."""
+    responses: list[AgentResponse] = field(default_factory=list)
+    scores: list[GraderResult] = field(default_factory=list)
+    failures: list[CaseFailure] = field(default_factory=list)
+    """Of graders that could not judge."""
+    found: Collected | None = None
+    """What the last turn left."""
+
+    @property
+    def case(self) -> EvalCase:
+        return self.agent.job.case
+
+
+def converse(talk: Talk, conversation: Conversation) -> tuple[Graded, CaseOutput, AgentResponse]:
+    """Run and grade all turns and the transcript. Raises CaseFailed when the agent answered in none of them."""
+    talk.history.extend(talk.case.input)
+    stopped = False
+    for number, turn in enumerate(conversation.turns, 1):
+        if stopped:
+            note = Assertion(text="Skipped due to previous turn failure", passed=False)
+            talk.scores.append(_scored(f"turn-{number}", 0.0, "skip", [note]))
+            continue
+        row = _turn(talk, number, turn, conversation.window_size)
+        talk.scores.append(row)
+        stopped = conversation.on_turn_failure == "stop" and row.score < talk.threshold
+    response = _together(talk.responses, talk.said)
+    if all(r.failure is not None for r in talk.responses):
+        assert talk.responses[0].failure is not None
+        raise CaseFailed(talk.responses[0].failure, response)
+    assert talk.found is not None
+    output = _output(talk, talk.found, replace(response, messages=tuple(talk.said)))
+    if talk.case.assertions:
+        talk.scores.append(_whole(talk, output))
+    score = _AGGREGATIONS[conversation.aggregation]([each.score for each in talk.scores])
+    failure = talk.failures[0] if talk.failures else None
+    status = "execution_error" if failure else status_of(score, talk.threshold)
+    return Graded(scores=tuple(talk.scores), score=score, status=status, failure=failure), output, response
+
+
+def _turn(talk: Talk, number: int, turn: Turn, window: int | None) -> GraderResult:
+    """Ask and grade one turn."""
+    run, name = talk.agent.run, f"turn-{number}"
+    asked: Message = {"role": "user", "content": turn.input}
+    talk.history.append(asked)
+    talk.said.append(asked)
+    shown = windowed(talk.history, window)
+    case = _turn_case(talk.case, name, turn, shown)
+    talk.stage("agent")
+    with run.sandbox.volumes(**talk.turn_volumes) as fresh:
+        volumes = talk.agent.volumes.over(**dict.fromkeys(talk.turn_volumes, fresh))
+        agent = replace(talk.agent, volumes=volumes)
+        paths = input_paths(case, run.project)
+        target = agent.job.target
+        request = Request(suite=run.suite, case=case, target=target, project=run.project, input_paths=paths,
+                          prompt=prompt_for_container(case, paths), attempt=talk.attempt)  # fmt: skip
+        prepared = PROVIDERS[target.provider].prepare(request)
+        volumes.put("input", [*staged_inputs(request), *prepared.inputs])
+        ran, talk.found = agent.invoke(prepared, talk.baseline, talk.stage)
+        response = PROVIDERS[target.provider].response(request, ran)
+        talk.responses.append(response)
+        if response.failure is not None:
+            text = f"Provider error: {response.failure.message}"
+            return _scored(name, 0.0, "fail", [Assertion(text=text, passed=False)])
+        talk.said.extend(response.messages)
+        talk.history.append({"role": "assistant", "content": answer_text(response.messages)})
+        if not turn.assertions:
+            return _scored(name, 1.0, "pass", [])
+        output = _output(talk, talk.found, response)
+        talk.stage("grading")
+        seal(run.sandbox, volumes, talk.found)
+        volumes.put("files", staged_files(output.files, run.store))
+        graded = grade(run, replace(agent.job, case=case), output, volumes, talk.threshold)
+    return _of(talk, name, graded)
+
+
+def _turn_case(case: EvalCase, name: str, turn: Turn, shown: Sequence[Message]) -> EvalCase:
+    """A turn as a test of its own. What graders read as the question is the talk so far."""
+    expected = _messages(turn.expected_output)
+    return replace(
+        case, id=f"{case.id}/{name}", input=tuple(shown), question=transcript(shown, quoted=True),
+        prompt=agent_prompt(shown), input_files=tuple(dict.fromkeys([*case.input_files, *input_files(shown)])),
+        expected_output=expected, reference_answer=reference_answer(expected), assertions=turn.assertions,
+        conversation=None,
+    )  # fmt: skip
+
+
+def _whole(talk: Talk, output: CaseOutput) -> GraderResult:
+    """The test's own assertions, on the transcript."""
+    agent = talk.agent
+    run = agent.run
+    text = transcript(talk.history)
+    seen = replace(output, answer=text, files=(),
+                   messages=(*output.messages, {"role": "assistant", "content": text}))  # fmt: skip
+    asked = transcript([m for m in talk.history if m.get("role") in ("system", "user")])
+    case = replace(talk.case, question=asked, expected_output=(), reference_answer="", conversation=None)
+    talk.stage("grading")
+    assert talk.found is not None
+    seal(run.sandbox, agent.volumes, talk.found)
+    return _of(
+        talk, "conversation", grade(run, replace(agent.job, case=case), seen, agent.volumes, talk.threshold)
+    )
+
+
+def _of(talk: Talk, name: str, graded: Graded) -> GraderResult:
+    if graded.failure is not None:
+        talk.failures.append(replace(graded.failure, message=f"{name}: {graded.failure.message}"))
+    assertions = [row for score in graded.scores for row in score.assertions]
+    verdict: Verdict = "pass" if graded.score >= talk.threshold else "fail"
+    return replace(_scored(name, graded.score, verdict, assertions), scores=graded.scores,
+                   cost_usd=_sum(score.cost_usd for score in graded.scores))  # fmt: skip
+
+
+def _scored(name: str, score: float, verdict: Verdict, assertions: Sequence[Assertion]) -> GraderResult:
+    return GraderResult(name=name, type="rubrics", score=score, verdict=verdict, assertions=tuple(assertions))
+
+
+def _output(talk: Talk, found: Collected, response: AgentResponse) -> CaseOutput:
+    run = talk.agent.run
+    return assemble(found, baseline=talk.baseline, store=run.store, response=response, outputs=talk.case.outputs,
+                    as_text=run.preprocessors.as_text(run.suite.preprocessors))  # fmt: skip
+
+
+def windowed(history: Sequence[Message], window: int | None) -> list[Message]:
+    """System messages, then the last ``2 * window`` others."""
+    if window is None:
+        return list(history)
+    system = [message for message in history if message.get("role") == "system"]
+    return system + [message for message in history if message.get("role") != "system"][-2 * window :]
+
+
+def transcript(messages: Sequence[Message], *, quoted: bool = False) -> str:
+    """``role: text`` joined by blank lines. ``quoted``: lines of the agent's own are marked, since a grader that
+    reads them as part of the question must not take them for its instructions."""
+    parts = []
+    for message in messages:
+        content = message.get("content")
+        text = content if isinstance(content, str) else question([message]) or json.dumps(content)
+        if quoted and message.get("role") == "assistant":
+            text = "(quoted)\n" + "\n".join(f"> {line}" for line in text.splitlines())
+        parts.append(f"{message.get('role')}: {text}")
+    return "\n\n".join(parts)
+
+
+def _messages(expected: Json) -> tuple[Message, ...]:
+    """A turn's ``expected_output`` as messages."""
+    if expected is None:
+        return ()
+    rows = expected if isinstance(expected, list) else [expected]
+    if rows and all(isinstance(row, dict) and "role" in row for row in rows):
+        return tuple(rows)
+    return ({"role": "assistant", "content": expected},)
+
+
+def _together(responses: Sequence[AgentResponse], said: Sequence[Message]) -> AgentResponse:
+    """The turns' responses as one: sums, and logs one after the other."""
+    last = responses[-1]
+    usages = [r.token_usage for r in responses if r.token_usage is not None]
+    cached = _sum(usage.cached for usage in usages)
+    return replace(
+        last,
+        messages=tuple(said),
+        token_usage=TokenUsage(
+            input=sum(u.input for u in usages), output=sum(u.output for u in usages),
+            cached=None if cached is None else int(cached),
+        ) if usages else None,
+        cost_usd=_sum(r.cost_usd for r in responses),
+        duration_ms=_sum(r.duration_ms for r in responses),
+        start_time=responses[0].start_time,
+        stdout=b"".join(r.stdout for r in responses),
+        stderr=b"".join(r.stderr for r in responses),
+        network_log="".join(r.network_log for r in responses),
+        failure=None,
+    )  # fmt: skip
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    given = [value for value in values if value is not None]
+    return sum(given) if given else None

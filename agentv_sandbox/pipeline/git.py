@@ -1,0 +1,171 @@
+"""git on the host, for repositories that a suite names; never on anything that an agent wrote.
+
+Nothing of the machine's or the repository's configuration takes part: no hooks, filters, credential helpers,
+submodules or prompts, and only the transports that the caller allows. There is never a checkout.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from agentv_sandbox.errors import Cancelled, SandboxError
+
+_SETTINGS = {
+    "core.hooksPath": "/dev/null",
+    "core.fsmonitor": "false",
+    "core.attributesFile": "/dev/null",
+    "credential.helper": "",
+    "fetch.recurseSubmodules": "no",
+    "gc.auto": "0",
+    "maintenance.auto": "false",
+    "protocol.ext.allow": "never",
+    "transfer.unpackLimit": "1",  # one pack instead of many small files
+}
+_FIXED = {
+    "LC_ALL": "C",
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_SYSTEM": "/dev/null",
+    "GIT_LFS_SKIP_SMUDGE": "1",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_PROTOCOL_FROM_USER": "0",
+    "GIT_SSH_COMMAND": "ssh -oBatchMode=yes",
+    "GIT_TERMINAL_PROMPT": "0",
+}
+_PASSED = ("PATH", "SSH_AUTH_SOCK", "SSL_CERT_DIR", "SSL_CERT_FILE", "all_proxy", "http_proxy", "https_proxy",
+           "no_proxy", "ALL_PROXY", "HTTPS_PROXY", "NO_PROXY")  # fmt: skip
+_POLL_S = 0.1
+_TAIL = 2000
+
+
+class GitError(SandboxError):
+    """git said no; the message is the end of what it printed."""
+
+
+class GitStopped(SandboxError):
+    """git took too long or fetched too much."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Git:
+    """Commands on one bare repository."""
+
+    folder: Path
+    home: Path
+    """An empty folder that stands for the user's home."""
+    protocols: Sequence[str] = ()
+    """Transports that may be used; none: no command may fetch."""
+    timeout_s: float = 900
+    max_bytes: int = 4 << 30
+    """Of the repository on disk."""
+    cancelled: Callable[[], bool] = lambda: False
+    env: Mapping[str, str] = field(default_factory=dict)
+
+    def text(self, *argv: str, stdin: bytes = b"") -> str:
+        """What a command prints, stripped."""
+        with self.output(*argv, stdin=stdin) as stream:
+            return stream.read().decode("utf-8", "replace").strip()
+
+    def knows(self, *argv: str) -> bool:
+        """Whether a command ends well."""
+        try:
+            self.text(*argv)
+        except GitError:
+            return False
+        return True
+
+    @contextmanager
+    def output(self, *argv: str, stdin: bytes = b"") -> Iterator[IO[bytes]]:
+        """Standard output of a command while it runs. Leaving the block early ends the command. Raises GitError,
+        GitStopped or Cancelled."""
+        command = ["git", f"--git-dir={self.folder}"]
+        for name, value in _SETTINGS.items():
+            command += ["-c", f"{name}={value}"]
+        with tempfile.TemporaryFile() as asked, tempfile.TemporaryFile() as said:
+            asked.write(stdin)
+            asked.seek(0)
+            process = subprocess.Popen(
+                [*command, *argv], stdin=asked, stdout=subprocess.PIPE, stderr=said, cwd=self.home,
+                env=self._environment(), start_new_session=True,
+            )  # fmt: skip
+            guard = _Guard(self, process)
+            try:
+                assert process.stdout is not None
+                yield process.stdout
+                process.wait()
+            finally:
+                guard.end()
+            guard.check()
+            if process.returncode != 0:
+                said.seek(0)
+                raise GitError(said.read()[-_TAIL:].decode("utf-8", "replace").strip())
+
+    def _environment(self) -> dict[str, str]:
+        passed = {name: os.environ[name] for name in _PASSED if name in os.environ}
+        return {**passed, **_FIXED, "HOME": str(self.home), "GIT_ALLOW_PROTOCOL": ":".join(self.protocols),
+                **self.env}  # fmt: skip
+
+
+class _Guard:
+    """Ends a process and its children when it takes too long, fills the disk, or nobody wants it any more."""
+
+    def __init__(self, git: Git, process: subprocess.Popen[bytes]) -> None:
+        self._git = git
+        self._process = process
+        self._problem: SandboxError | None = None
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def _watch(self) -> None:
+        git, started = self._git, time.monotonic()
+        while not self._done.wait(_POLL_S):
+            if git.cancelled():
+                self._problem = Cancelled()
+            elif time.monotonic() - started > git.timeout_s:
+                self._problem = GitStopped(f"git took more than {git.timeout_s:g} s")
+            elif folder_bytes(git.folder) > git.max_bytes:
+                self._problem = GitStopped(f"the repository is larger than {git.max_bytes >> 20} MiB")
+            if self._problem is not None:
+                self._kill()
+                return
+
+    def _kill(self) -> None:
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    def end(self) -> None:
+        self._done.set()
+        self._thread.join()
+        self._kill()
+        self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+
+    def check(self) -> None:
+        if self._problem is not None:
+            raise self._problem
+
+
+def folder_bytes(folder: Path) -> int:
+    """Size of all files below ``folder``; files that come and go meanwhile do not matter."""
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += os.lstat(f"{place}{os.sep}{name}").st_size
+            except FileNotFoundError:
+                continue
+    return total

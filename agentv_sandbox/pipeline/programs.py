@@ -1,0 +1,61 @@
+"""Commands of cli targets that run outside of a test's workspace: health checks, and agents that grade."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from agentv_sandbox.collect import Baseline
+from agentv_sandbox.models.case import AgentResponse, CaseFailure
+from agentv_sandbox.models.suite import EvalCase, Target
+from agentv_sandbox.pipeline.agent import AgentSide
+from agentv_sandbox.pipeline.records import Case, CaseFailed
+from agentv_sandbox.pipeline.shared import CaseVolumes
+from agentv_sandbox.pipeline.suiterun import SuiteRun
+from agentv_sandbox.providers import PROVIDERS, Ran, Request
+from agentv_sandbox.providers.cli import health_command, unhealthy
+from agentv_sandbox.sandbox import VolumeSpec
+
+_MB = 1 << 20
+
+
+def ask(run: SuiteRun, target: Target, case: EvalCase, prompt: str) -> AgentResponse:
+    """What ``target`` answers to ``prompt`` in an empty workspace of its own. Raises CaseFailed when the engine
+    ended it, InputError when its command cannot be run."""
+    request, ran = _run_alone(run, target, case, prompt)
+    return PROVIDERS[target.provider].response(request, ran)
+
+
+def check_health(run: SuiteRun, job: Case) -> None:
+    """Run the target's health check, once a run. Raises CaseFailed when it says no, each time."""
+    target = job.target
+    command = health_command(target)
+    if command is None:
+        return
+
+    def check() -> str | None:
+        settings = {**target.settings, **command}
+        _request, ran = _run_alone(
+            run, replace(target, settings=settings), replace(job.case, id="healthcheck"), ""
+        )
+        return unhealthy(target, ran)
+
+    problem = run.health.get(target.name, check)
+    if problem is not None:
+        raise CaseFailed(CaseFailure(stage="agent", code="provider_error", message=problem))
+
+
+def _run_alone(run: SuiteRun, target: Target, case: EvalCase, prompt: str) -> tuple[Request, Ran]:
+    alone = replace(case, workspace=None, input_files=(), conversation=None, prompt=prompt)
+    request = Request(suite=run.suite, case=alone, target=target, project=run.project, prompt=prompt)
+    prepared = PROVIDERS[target.provider].prepare(request)
+    uid = run.sandbox.new_uid()
+    with run.sandbox.volumes(
+        workspace=VolumeSpec(uid=uid),
+        output=VolumeSpec(uid=uid, size_bytes=64 * _MB, inodes=1024),
+        input=VolumeSpec(size_bytes=64 * _MB, inodes=1024),
+    ) as volumes:
+        volumes.put("input", prepared.inputs)
+        rooms = CaseVolumes(dict.fromkeys(("workspace", "output", "input"), volumes))
+        agent = AgentSide(run=run, job=Case(case=alone, target=target), volumes=rooms, uid=uid)
+        ran, _ = agent.invoke(prepared, Baseline(), lambda _stage: None)
+    return request, ran

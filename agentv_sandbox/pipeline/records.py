@@ -1,0 +1,56 @@
+"""The records that the modules of the pipeline hand to one another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agentv_sandbox.errors import SandboxError
+from agentv_sandbox.models.case import AgentResponse, CaseFailure
+from agentv_sandbox.models.suite import EvalCase, Hook, LimitOverrides, Target, Workspace
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaseOptions:
+    """What the command line decides for every case."""
+
+    threshold: float | None = None
+    """Wins over the test's and the suite's."""
+    grader_target: str | None = None
+    max_retries: int | None = None
+    """More attempts of an agent that failed; None: the target's ``max_retries``, else none."""
+    keep_failed: bool = False
+    limits: LimitOverrides = LimitOverrides()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One row to be."""
+
+    case: EvalCase
+    target: Target
+    trial: int = 0
+
+    @property
+    def workspace(self) -> Workspace:
+        return self.case.workspace or Workspace()
+
+    def hooks(self, name: str) -> list[Hook]:
+        """The suite's hook first on the way in, the target's first on the way out."""
+        sources = [self.workspace.hooks, self.target.hooks]
+        if name.startswith("after"):
+            sources.reverse()
+        return [source[name] for source in sources if name in source]
+
+    def resets(self, name: str) -> bool:
+        """Whether a hook asks for the workspace as it was at the start."""
+        return any(hook.reset != "none" for hook in self.hooks(name))
+
+
+class CaseFailed(SandboxError):
+    """A stage failed in a way that ends the case and nothing else."""
+
+    def __init__(self, failure: CaseFailure, response: AgentResponse | None = None) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+        self.response = response
+        self.kept: str | None = None

@@ -1,0 +1,79 @@
+"""Volumes of one case: most are its own, the workspace may be one that tests share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from agentv_sandbox.collect import Baseline
+from agentv_sandbox.models.container import Mount
+from agentv_sandbox.pipeline.records import Case
+from agentv_sandbox.sandbox import StagedFile, VolumeSet
+
+
+@dataclass(frozen=True)
+class CaseVolumes:
+    """Volumes by name, of several sets that end at different times."""
+
+    sets: Mapping[str, VolumeSet]
+
+    def over(self, **sets: VolumeSet) -> CaseVolumes:
+        """The same with some volumes of other sets."""
+        return CaseVolumes({**self.sets, **sets})
+
+    def mount(self, name: str, target: str, *, read_only: bool = True) -> Mount:
+        return self.sets[name].mount(name, target, read_only=read_only)
+
+    def put(self, name: str, staged: Iterable[StagedFile], *, uid: int = 0) -> None:
+        """As ``VolumeSet.put``, and as there: only where no untrusted code has written."""
+        self.sets[name].put(name, staged, uid=uid)
+
+    def keep(self) -> str:
+        """Leave the workspace behind; returns the container that holds it."""
+        self.sets["workspace"].kept = True
+        return self.sets["workspace"].holder
+
+
+@dataclass
+class SharedWorkspace:
+    """A workspace that several tests use, one after the other."""
+
+    volumes: VolumeSet
+    uid: int
+    baseline: Baseline
+    """What it held when it was last looked at."""
+    job: Case
+    """Whose test opened it."""
+    used: bool = False
+
+
+class SharedWorkspaces:
+    """The workspaces of ``isolation: shared`` by who shares them. Only one case at a time uses one of them; use
+    it as a context manager, at whose end they are gone."""
+
+    def __init__(self) -> None:
+        self._open: dict[Hashable, tuple[SharedWorkspace, ExitStack]] = {}
+
+    def get(self, key: Hashable, make: Callable[[ExitStack], SharedWorkspace]) -> SharedWorkspace:
+        if key not in self._open:
+            with ExitStack() as stack:
+                made = make(stack)
+                self._open[key] = (made, stack.pop_all())
+        return self._open[key][0]
+
+    def reset(self, key: Hashable) -> None:
+        """Forget the workspace: the next test that asks gets one as the first test got it. Emptying a volume
+        instead would mean to trust paths that an agent made."""
+        if key in self._open:
+            self._open.pop(key)[1].close()
+
+    def open(self) -> list[SharedWorkspace]:
+        return [shared for shared, _ in self._open.values()]
+
+    def __enter__(self) -> SharedWorkspaces:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        for key in list(self._open):
+            self.reset(key)

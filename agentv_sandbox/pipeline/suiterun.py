@@ -1,0 +1,55 @@
+"""What the cases of one suite share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agentv_sandbox.files import BlobStore
+from agentv_sandbox.invoke import merged
+from agentv_sandbox.llm import LlmClient
+from agentv_sandbox.models.image import Image
+from agentv_sandbox.models.suite import LimitOverrides, Suite, Workspace
+from agentv_sandbox.pipeline.once import Once
+from agentv_sandbox.pipeline.records import CaseOptions
+from agentv_sandbox.pipeline.shared import SharedWorkspaces
+from agentv_sandbox.pipeline.workspace import Starts
+from agentv_sandbox.preprocess import Preprocessors
+from agentv_sandbox.project import Project
+from agentv_sandbox.sandbox import Sandbox
+
+OnEvent = Callable[..., None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SuiteRun:
+    """One suite under way, with everything that its cases need."""
+
+    suite: Suite
+    sandbox: Sandbox
+    image: Image
+    project: Project
+    project_volume: str
+    store: BlobStore
+    llm: LlmClient
+    preprocessors: Preprocessors
+    options: CaseOptions
+    environ: Mapping[str, str]
+    on_event: OnEvent
+    starts: Starts
+    shared: SharedWorkspaces
+    agent_volume: Callable[[Sequence[Path]], str]
+    """Name of a volume that holds just these project files."""
+    health: Once[str | None] = field(default_factory=Once)
+    """What is wrong with each target, by name."""
+    run_env: Mapping[str, str] = field(default_factory=dict)
+    """``AGENTV_*`` names that every container gets."""
+
+
+def room_limits(suite: Suite, workspace: Workspace | None) -> LimitOverrides:
+    """What the suite says of every container that works on ``workspace``: agents, hooks, graders. Its
+    ``timeout_seconds`` is the agents' alone."""
+    docker = workspace.docker if workspace is not None else None
+    asked = LimitOverrides(memory_bytes=docker.memory_bytes, cpus=docker.cpus) if docker else LimitOverrides()
+    return merged(asked, suite.limits)

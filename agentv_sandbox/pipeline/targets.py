@@ -1,0 +1,53 @@
+"""Which targets a suite is run against, and whether they can be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agentv_sandbox.errors import InputError, Problem
+from agentv_sandbox.models.suite import Suite, Target
+from agentv_sandbox.providers import PROVIDERS
+
+
+def select_targets(suite: Suite, wanted: Sequence[str]) -> list[Target]:
+    """The targets that ``suite`` is run against. Raises InputError for unknown names, kinds and settings, of
+    their fallbacks too."""
+    execution = suite.execution
+    names = tuple(wanted) or execution.targets or ((execution.target,) if execution.target else ("default",))
+    found = [suite.targets[name] for name in names if name in suite.targets]
+    others = [
+        suite.targets[name] for target in found for name in target.fallback_targets if name in suite.targets
+    ]
+    problems = [_unknown(suite, name) for name in names if name not in suite.targets]
+    for target in dict.fromkeys(t.name for t in (*found, *others)):
+        problems += [p for p in check_target(suite, suite.targets[target]) if not p.warning]
+    if problems:
+        raise InputError(problems)
+    return found
+
+
+def target_warnings(suite: Suite, targets: Sequence[Target]) -> list[Problem]:
+    """What is worth saying about settings that are ignored."""
+    return [problem for target in targets for problem in check_target(suite, target) if problem.warning]
+
+
+def check_target(suite: Suite, target: Target) -> list[Problem]:
+    provider = PROVIDERS.get(target.provider)
+    if provider is not None:
+        return provider.check(target)
+    at = target.position
+    return [
+        Problem(
+            path=at.path if at else suite.path, line=at.line if at else None,
+            message=f"target {target.name!r} has provider {target.provider!r}, which cannot be evaluated here; "
+            f"these can: {', '.join(PROVIDERS)}",
+            hint="LLM targets serve as grader_target. Wrap an agent in a cli target to evaluate it.",
+        )
+    ]  # fmt: skip
+
+
+def _unknown(suite: Suite, name: str) -> Problem:
+    known = ", ".join(sorted(suite.targets)) or "none"
+    where = suite.targets_path or "no targets.yaml was found"
+    return Problem(path=suite.path, message=f"target {name!r} does not exist; known targets: {known}",
+                   hint=f"Targets come from {where}.")  # fmt: skip

@@ -1,0 +1,126 @@
+"""``provider: replay``: answers that were recorded before, one JSON object a line (AgentV's replay fixtures)."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from agentv_sandbox.errors import InputError, Problem
+from agentv_sandbox.models.case import AgentResponse, CaseFailure
+from agentv_sandbox.models.suite import Json, Target
+from agentv_sandbox.providers.base import Prepared, Ran, Request, setting_problem
+from agentv_sandbox.providers.response import ROLES, parse_response
+
+_VERSION = "agentv.replay_fixture.v1"
+_MAX_BYTES = 256 << 20
+
+
+class ReplayProvider:
+    def check(self, target: Target) -> list[Problem]:
+        problems = []
+        if "execution_traces" in target.settings:
+            problems.append(setting_problem(
+                target, "execution_traces", "recorded traces cannot be replayed here",
+                hint="record fixtures (agentv eval run --record-replay FILE) and name them in fixtures",
+            ))  # fmt: skip
+        elif not isinstance(target.settings.get("fixtures"), str):
+            problems.append(
+                setting_problem(target, "fixtures", "must name a JSONL file with recorded answers")
+            )
+        if not isinstance(target.settings.get("source_target"), str):
+            problems.append(setting_problem(
+                target, "source_target", "must name the target whose answers were recorded"
+            ))  # fmt: skip
+        return problems
+
+    def prepare(self, _request: Request) -> Prepared:
+        return Prepared()
+
+    def response(self, request: Request, _ran: Ran) -> AgentResponse:
+        rows = [row for row in _rows(_fixtures(request)) if _matches(row, request)]
+        if len(rows) != 1:
+            found = "no record" if not rows else f"{len(rows)} duplicate records"
+            message = f"Replay fixture lookup found {found} for {_key(request)}"
+            failure = CaseFailure(stage="agent", code="provider_error", message=message)
+            return AgentResponse(failure=failure, attempts=request.attempt, target_used=request.target.name)
+        row = rows[0]
+        answer = parse_response(json.dumps(row).encode(), measured_ms=0.0)
+        return AgentResponse(
+            messages=answer.messages, token_usage=answer.token_usage, cost_usd=answer.cost_usd,
+            duration_ms=answer.duration_ms if "duration_ms" in row else None, start_time=row.get("start_time"),
+            end_time=row.get("end_time"), attempts=request.attempt, target_used=request.target.name,
+        )  # fmt: skip
+
+
+def _fixtures(request: Request) -> Path:
+    """The fixture file, relative to the eval file. Raises InputError when it is not part of the project."""
+    written = str(request.target.settings["fixtures"])
+    path = Path(os.path.normpath(request.suite.path.parent / written))
+    problem = None
+    if not path.is_file():
+        problem = f"Replay fixture file not found or unreadable: {path}"
+    elif not path.resolve().is_relative_to(request.project.root.resolve()):
+        problem = f"{path} lies outside the project {request.project.root}"
+    elif path.stat().st_size > _MAX_BYTES:
+        problem = f"{path} is larger than {_MAX_BYTES >> 20} MiB"
+    if problem is not None:
+        raise InputError([setting_problem(request.target, "fixtures", problem)])
+    return path
+
+
+def _rows(path: Path) -> Iterator[Mapping[str, Json]]:
+    """The records of a fixture file. Raises InputError with the line of one that cannot be read."""
+    with path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                raise InputError([Problem(message=f"is not JSON: {error}", path=path, line=number)]) from None
+            problem = _row_problem(row)
+            if problem is not None:
+                raise InputError([Problem(message=problem, path=path, line=number)])
+            yield row
+
+
+def _row_problem(row: Json) -> str | None:
+    if not isinstance(row, dict):
+        return "must be an object"
+    if row.get("schema_version") != _VERSION:
+        return f"schema_version must be {_VERSION}"
+    missing = [key for key in ("suite", "test_id", "source_target") if not isinstance(row.get(key), str)]
+    output = row.get("output")
+    if not isinstance(output, list) or not all(
+        isinstance(m, dict) and m.get("role") in ROLES for m in output
+    ):
+        missing.append("output, a list of messages with roles")
+    return f"lacks {', '.join(missing)}" if missing else None
+
+
+def _matches(row: Mapping[str, Json], request: Request) -> bool:
+    settings = request.target.settings
+    recorded = row.get("eval_path")
+    if isinstance(recorded, str):
+        asked = str(settings.get("eval_path") or request.suite.path)
+        recorded = recorded.replace("\\", "/").removeprefix("./")
+        if asked != recorded and not asked.endswith(f"/{recorded}"):
+            return False
+    return (
+        row["suite"] == (settings.get("suite") or request.case.suite)
+        and row["test_id"] == request.case.id
+        and row["source_target"] == settings["source_target"]
+        and (row.get("attempt") or 0) == request.attempt - 1
+        and row.get("variant") == settings.get("variant")
+    )
+
+
+def _key(request: Request) -> str:
+    settings = request.target.settings
+    return (
+        f"suite={settings.get('suite') or request.case.suite} test_id={request.case.id} "
+        f"source_target={settings['source_target']} attempt={request.attempt - 1} "
+        f"variant={settings.get('variant') or '<none>'}"
+    )
