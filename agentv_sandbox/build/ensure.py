@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 
 from agentv_sandbox.build.base import BASE_RECIPE, RECIPE, Base, locked_base
@@ -72,7 +73,6 @@ class _Work:
         # Without packages there is nothing that a project would want to pin.
         self._lock_path = lock_path if not plan.empty or plan.base or plan.dockerfile else None
         self._memory = cache_dir / "resolutions" / f"{plan.key[:32]}.json"
-        self._platform = ""
 
     def existing(self) -> Image | None:
         """The image of the recorded versions, if the engine has it and its base is still the same."""
@@ -163,11 +163,13 @@ class _Work:
             self._event("image.differs", values)
         return result.image_id, replace(resolution, tree_sha256=result.tree_sha256, files=result.files)
 
+    @cached_property
+    def _platform(self) -> str:
+        info = self._engine.info()
+        return f"{info.os}/{info.architecture}"
+
     # -- records --------------------------------------------------------------------------------------
     def _recorded(self) -> Resolution | None:
-        if not self._platform:
-            info = self._engine.info()
-            self._platform = f"{info.os}/{info.architecture}"
         if self._lock_path is not None:
             locked = read_lock(self._lock_path, self._plan, self._platform)
             if locked is not None or self._mode == "frozen":

@@ -42,6 +42,8 @@ def serving() -> Iterator[FileServer]:
 
         def _answer(self, status: int, data: bytes) -> None:
             self.send_response(status)
+            if self.path.endswith("/"):
+                self.send_header("Content-Type", "text/html")
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()
             self.wfile.write(data)
