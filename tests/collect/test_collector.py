@@ -74,6 +74,18 @@ def test_unchanged_files_are_not_sent_again_and_collecting_twice_gives_the_same(
     assert kept == [hashlib.sha256(b"new\n").hexdigest()]
 
 
+def test_an_edit_that_keeps_size_and_time_is_seen(sandbox: Sandbox, tmp_path: Path) -> None:
+    with workspace(sandbox, STAGED) as place:
+        agent(
+            sandbox,
+            place,
+            "touch -r notes.txt t; printf 'ONE\\ntwo\\n' > notes.txt; touch -r t notes.txt; rm t",
+        )
+        output = collected(sandbox, place, tmp_path, baseline=Baseline.staged(STAGED))
+    assert output.changes is not None
+    assert "-one\n+ONE\n two\n" in output.changes.diff
+
+
 def test_a_later_baseline_is_what_a_hook_left(sandbox: Sandbox, tmp_path: Path) -> None:
     with workspace(sandbox, STAGED) as place:
         agent(sandbox, place, "echo hook >> notes.txt; echo made > by-hook")
