@@ -87,6 +87,8 @@ class _Work:
         if self._mode == "frozen" and resolution.tree_sha256 and tree and tree != resolution.tree_sha256:
             return None
         self._event("image.reused", {"tag": _tag(key)})
+        if self._mode == "default":
+            self._write_lock(resolution)  # which may be missing: what is known may come from another suite
         return self._image(info.id, resolution, reused=True)
 
     def build(self) -> Image:
@@ -182,14 +184,17 @@ class _Work:
 
     def _record(self, resolution: Resolution) -> None:
         write_lock(self._memory, self._plan, self._platform, resolution)
-        if self._lock_path is None or self._mode == "frozen":
+        if self._mode != "frozen":
+            self._write_lock(resolution)
+
+    def _write_lock(self, resolution: Resolution) -> None:
+        """Bring the suite's lock file up to date, if it is not."""
+        if self._lock_path is None or read_lock(self._lock_path, self._plan, self._platform) == resolution:
             return
         try:
-            known = read_lock(self._lock_path, self._plan, self._platform)
-            if known != resolution:
-                write_lock(self._lock_path, self._plan, self._platform, resolution)
-                write_sbom(self._lock_path)
-                self._event("lock.written", {"path": str(self._lock_path)})
+            write_lock(self._lock_path, self._plan, self._platform, resolution)
+            write_sbom(self._lock_path)
+            self._event("lock.written", {"path": str(self._lock_path)})
         except OSError as error:
             values = {"path": str(self._lock_path), "reason": error.strerror or str(error)}
             self._event("lock.unwritable", values)
