@@ -539,6 +539,14 @@ def test_a_reply_that_echoes_is_flagged() -> None:
     assert "the reply is copied from the candidate" in graded.details["suspicious"]
 
 
+def test_a_reply_that_repeats_the_marks_is_flagged() -> None:
+    _, tools = grade()
+    nonce = re.findall(r"<<<BEGIN UNTRUSTED (\w+)>>>", prompt_of(tools)[1])[0]
+    graded, _ = grade(reply=f'{nonce} {{"score": 1.0}}')
+    assert graded.details is not None
+    assert graded.details["suspicious"] == ["the reply repeats the prompt's secret marks"]
+
+
 def test_long_candidates_are_cut_and_the_criteria_repeated() -> None:
     _, tools = grade(answer="A" * 200_000 + "THE END")
     user = prompt_of(tools)[1]

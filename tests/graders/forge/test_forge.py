@@ -192,25 +192,35 @@ def test_the_naive_twin_is_fooled(
 ) -> None:
     project = tmp_path / "project"
     shutil.copytree(forge.project, project)
+    stdout, code = run_weakly(client, forge.image, project, attempt)
+    assert generous(stdout, code) >= 0.8, (code, stdout[:500])
+
+
+def run_weakly(client: docker.DockerClient, image: str, project: Path, attempt: Attempt) -> tuple[bytes, int]:
+    """Output and exit code of the careless grader, told by the script itself: other users of the engine may
+    remove a container that has just ended, and one that was removed too early is run again."""
     script = (
         "mkdir -p /workspace && cd /workspace && export HOME=/workspace && "
         f"python3 /suite/agent.py {attempt.id} /tmp/response.json; hash -r; {attempt.twin}; printf '\n%d' $?"
     )
-    made = client.containers.create(
-        forge.image,
-        ["bash", "-c", script],
-        user="0:0",
-        network_mode="none",
-        working_dir="/",
-        mem_limit="512m",
-        pids_limit=128,
-        volumes={str(project): {"bind": "/suite", "mode": "rw"}},
-    )
-    try:
-        stream = made.attach(stdout=True, stderr=False, stream=True)
-        made.start()
-        stdout, _, code = b"".join(stream).rpartition(b"\n")
-    finally:
-        with suppress(docker.errors.APIError):
-            made.remove(force=True, v=True)
-    assert generous(stdout, int(code)) >= 0.8, (code, stdout[:500])
+    for _ in range(3):
+        made = client.containers.create(
+            image,
+            ["bash", "-c", script],
+            user="0:0",
+            network_mode="none",
+            working_dir="/",
+            mem_limit="512m",
+            pids_limit=128,
+            volumes={str(project): {"bind": "/suite", "mode": "rw"}},
+        )
+        try:
+            stream = made.attach(stdout=True, stderr=False, stream=True)
+            made.start()
+            stdout, _, code = b"".join(stream).rpartition(b"\n")
+        finally:
+            with suppress(docker.errors.APIError):
+                made.remove(force=True, v=True)
+        if code:
+            return stdout, int(code)
+    raise AssertionError("the container never got to its end")
