@@ -17,7 +17,7 @@ import docker
 import requests
 from docker.utils import kwargs_from_env
 
-from agentv_sandbox.engines import OnOutput
+from agentv_sandbox.engines import LABEL_OWNER, LABEL_ROLE, LABEL_RUN, OnOutput
 from agentv_sandbox.engines.config import container_config, differences
 from agentv_sandbox.engines.failure import HINT, NotFound, classify, mapped
 from agentv_sandbox.engines.stream import BoundedCapture, Ended, drain, pump
@@ -268,7 +268,8 @@ class DockerEngine:
         with mapped(f"committing {tag}"):
             answer = self._api.commit(
                 container, repository=repository, tag=version or "latest", changes=changes,
-                conf={"Labels": dict(labels)},
+                # Emptied, because containers that people start from the image would inherit whose they are.
+                conf={"Labels": {**dict.fromkeys((LABEL_RUN, LABEL_ROLE, LABEL_OWNER), ""), **labels}},
             )  # fmt: skip
         return str(answer["Id"])
 
@@ -367,6 +368,8 @@ class DockerEngine:
         with mapped("listing what runs left"):
             for row in self._api.containers(all=True, filters={"label": wanted}):
                 name = (row.get("Names") or [row["Id"]])[0].lstrip("/")
+                if not name.startswith(f"agentv-{(row.get('Labels') or {}).get(LABEL_ROLE)}-"):
+                    continue  # somebody else's, with labels that its image has
                 found.append(
                     OwnedObject(kind="container", id=row["Id"], name=name, labels=row.get("Labels") or {})
                 )

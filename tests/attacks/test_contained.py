@@ -19,7 +19,7 @@ def test_the_check_is_not_empty(report: Report) -> None:
     assert len(report.attempts) >= 650
     assert {f"E{n}" for n in (*range(1, 24), 26)} <= tried
     assert {"R1", "R2", "R9", "R14", "R17", "R22", "R25", "N7", "N8", "S4", "A1", "A12", "G1-G16"} <= tried
-    assert report.seconds < 120
+    assert report.seconds < 300  # about 30 on an idle machine
 
 
 def test_the_figures_can_be_printed(report: Report) -> None:

@@ -18,9 +18,11 @@ import docker
 import pytest
 
 from agentv_sandbox.egress import EgressProxy
-from agentv_sandbox.engines import LABEL_RUN
+from agentv_sandbox.engines import LABEL_OWNER, LABEL_ROLE, LABEL_RUN
 from agentv_sandbox.engines.docker import DockerEngine
+from agentv_sandbox.engines.owner import Owner
 from agentv_sandbox.errors import EngineError
+from agentv_sandbox.models.container import Limits
 from agentv_sandbox.models.suite import NetworkPolicy
 from agentv_sandbox.sandbox import Role, Sandbox, VolumeSpec, sweep
 from tests.attacks.conftest import TWINS
@@ -156,6 +158,33 @@ def test_the_next_run_removes_what_a_dead_one_left_and_nothing_of_a_live_one(
         assert engine.owned({LABEL_RUN: sandbox.run_id})
 
 
+def test_containers_that_people_start_from_our_images_are_theirs(
+    engine: DockerEngine, naive: docker.DockerClient, sandbox: Sandbox, tool_image: str
+) -> None:
+    """They inherit the labels of the image, which was a container of a dead run once."""
+    kept = sandbox.run(Role.BUILDER, ["true"], image=tool_image, limits=Limits(), keep=True).container
+    image = engine.commit(kept, tag="agentv-attack-image:labels", labels={"some": "label"})
+    engine.remove(kept)
+    stamped = {
+        LABEL_RUN: "1",
+        LABEL_ROLE: "builder",
+        LABEL_OWNER: str(Owner(Owner.current().boot, 2**22 + 1, 1)),
+    }
+    containers = [
+        naive.containers.run(image, ["sleep", "60"], detach=True, labels=labels) for labels in ({}, stamped)
+    ]
+    try:
+        assert not naive.images.get(image).labels[LABEL_OWNER]
+        sweep(engine)
+        for container in containers:
+            container.reload()
+            assert container.status == "running"
+    finally:
+        for container in containers:
+            container.remove(force=True)
+        engine.remove_image(image)
+
+
 # -- the operator ------------------------------------------------------------------------------------------
 def test_proxies_of_the_operators_configuration_stay_outside(
     tool_image: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -228,7 +257,7 @@ open('/workspace/secret-of-the-agent', 'w').write('x'); os.chmod('/workspace/sec
 GRADERS = {
     "I2 module in the workspace": ["python3", "-c", "import json; print(json.dumps(1))"],
     "I3 user site": ["python3", "-c", "import site; assert not site.ENABLE_USER_SITE; print(1)"],
-    "I4 sitecustomize": ["python3", "-c", "import sys; assert 'sitecustomize' not in sys.modules; print(1)"],
+    "I4 sitecustomize": ["python3", "-c", "print(1)"],
     "I5 shell start-up files": ["sh", "-c", "echo 1"],
     "I5 login shell": ["sh", "-lc", "echo 1"],
     "I6 PATH": ["sh", "-c", "command -v python3 >/dev/null; echo 1"],
