@@ -59,7 +59,7 @@ class CaseReader:
         criteria = (doc.criteria or "").strip()
         self._check_complete(doc, messages, conversation)
         if not assertions and conversation is None:
-            if not criteria and not expected:
+            if not criteria and not expected and not self._names_graders(doc):
                 hint = "add assertions, criteria or expected_output"
                 self.session.problems.error(doc.src, None, "has nothing to grade the answer by", hint=hint)
             assertions = (implicit_grader(self.session.assertions.preprocessors),)
@@ -209,6 +209,11 @@ class CaseReader:
             return tuple(own)
         self.expansion.spend_values(len(self.assertions) // 4)
         return (*own, *self.assertions)
+
+    def _names_graders(self, doc: TestDoc) -> bool:
+        """Whether there are assertions to begin with; what is wrong with each is reported by itself."""
+        inner = doc.execution.assertions if doc.execution is not None else None
+        return bool(doc.rubrics or doc.assertions or inner)
 
     def _targets(self, doc: TestDoc) -> tuple[str, ...]:
         if doc.execution is None:

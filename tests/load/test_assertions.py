@@ -169,6 +169,26 @@ def test_a_prompt_that_looks_like_a_file_is_text_with_a_warning(project: Project
     )
 
 
+def test_a_forced_prompt_file_must_show_the_answer_to_the_model(project: Project) -> None:
+    project.write("bare.md", "Be strict.\n")
+    project.write("odd.md", "{{ answer }} {{ answr }}\n")
+    (found,) = project.problems(
+        "tests:\n  - {id: a, input: x, assert: [{type: llm-grader, prompt: 'file://bare.md'}]}\n"
+    )
+    assert "bare.md must hold {{ output }}" in found and not found.startswith("warning")
+    (found,) = project.problems(
+        "tests:\n  - {id: a, input: x, assert: [{type: llm-grader, prompt: ./odd.md}]}\n"
+    )
+    assert "odd.md holds {{ answr }}, which nothing fills" in found and found.startswith("warning")
+
+
+def test_sentences_beside_scored_items_are_not_required(project: Project) -> None:
+    options: Any = spec(
+        project, "{type: llm-grader, rubrics: [Style, {outcome: D, score_ranges: {0: a}}]}"
+    ).options
+    assert [r.required for r in options.rubrics] == [False, False]
+
+
 def test_prompt_programs(project: Project) -> None:
     script = project.write("prompts/make.ts")
     found = spec(

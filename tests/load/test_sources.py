@@ -29,7 +29,7 @@ def test_folders_are_searched_without_what_is_generated(project: Project) -> Non
 
 
 def test_globs_files_and_folders_in_order_and_once(project: Project) -> None:
-    for name in ("b.eval.yaml", "a.eval.yaml", "sub/c.eval.yml"):
+    for name in ("b.eval.yaml", "a.eval.yaml", "sub/c.eval.yml", "node_modules/m.eval.yaml"):
         project.write(name, ONE)
     found = [p.name for p in project.load("b.eval.yaml", "**/*.eval.{yaml,yml}", ".").files]
     assert found == ["b.eval.yaml", "a.eval.yaml", "c.eval.yml"]

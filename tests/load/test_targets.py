@@ -166,6 +166,7 @@ BAD = [
     ("{name: default, provider: mock, fallback_targets: [nobody]}", "no target is named 'nobody'"),
     ("{name: default, provider: mock, env: ['A=B']}", "'A=B' is not the name of an environment variable"),
     ("{name: default, provider: mock, limits: {memory: 0}}", "must be more than 0"),
+    ("{name: default, provider: mock, limits: {memory: 0m}}", "must be more than 0"),
     ("{name: default, provider: mock, limits: {pids: -1}}", "must be more than 0"),
     ("{name: default, provider: mock, limits: {memory: lots}}", "must be a size such as 512m"),
     ("{name: default, provider: mock, network: {allow: ['http://x/']}}", "no port number"),

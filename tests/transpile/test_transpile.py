@@ -87,6 +87,8 @@ def test_a_mixed_suite(tmp_path: Path) -> None:
     }
     assert result.skills == ("csv-analyzer",)
     assert result.warnings == ()
+    keys = ["id", "prompt", "expected_output", "files", "should_trigger", "assertions"]
+    assert list(result.files["evals.json"]["evals"][0]) == keys
 
 
 ASSERTIONS = [
