@@ -111,12 +111,30 @@ def _is_block(block: Json) -> bool:
 
 def final_content(messages: Sequence[Message]) -> str | list[Mapping[str, Json]] | None:
     """Content of the last assistant message that has any: what gets graded."""
-    for message in reversed(messages):
-        if message.get("role") == "assistant":
-            content = content_blocks(message)
-            if content is not None:
-                return content
+    at = _final_index(messages)
+    return None if at is None else content_blocks(messages[at])
+
+
+def _final_index(messages: Sequence[Message]) -> int | None:
+    for at in reversed(range(len(messages))):
+        if messages[at].get("role") == "assistant" and content_blocks(messages[at]) is not None:
+            return at
     return None
+
+
+def with_file_blocks(messages: Sequence[Message], files: Sequence[OutputFile]) -> tuple[Message, ...]:
+    """``messages`` whose final answer also holds a block for each of ``files``."""
+    if not files:
+        return tuple(messages)
+    added: list[Mapping[str, Json]] = [
+        {"type": "file", "media_type": file.media_type, "path": file.path} for file in files
+    ]
+    at = _final_index(messages)
+    if at is None:
+        return (*messages, {"role": "assistant", "content": added})
+    content = content_blocks(messages[at])
+    blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
+    return (*messages[:at], {**messages[at], "content": [*blocks, *added]}, *messages[at + 1 :])
 
 
 def answer_text(messages: Sequence[Message]) -> str:

@@ -18,7 +18,7 @@ from agentv_sandbox.collect.baseline import Baseline
 from agentv_sandbox.collect.diff import AsText, DiffLimits, difference, quoted
 from agentv_sandbox.collect.frames import BrokenStreamError, FrameReader
 from agentv_sandbox.errors import SandboxError
-from agentv_sandbox.files import WORKSPACE, BlobStore, answer_text
+from agentv_sandbox.files import WORKSPACE, BlobStore, answer_text, with_file_blocks
 from agentv_sandbox.logs import safe_name
 from agentv_sandbox.models.case import (
     AgentResponse,
@@ -193,7 +193,7 @@ def assemble(
         if e.kind == "symlink"
     ]
     return CaseOutput(
-        messages=response.messages,
+        messages=with_file_blocks(response.messages, declared),
         answer=answer_text(response.messages),
         files=(*named, *declared),
         changes=None if baseline is None else _changes(baseline, found, store, limits, as_text),

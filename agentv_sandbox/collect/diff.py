@@ -16,7 +16,7 @@ Read = Callable[[FileEntry], bytes | None]
 """Content of an entry, None when it is no longer to be had."""
 
 AsText = Callable[[FileEntry, bytes], str | None]
-"""A binary file as text, from the entry and its content; None when there is no way."""
+"""A file as a preprocessor's text, from the entry and its content; None when there is no way."""
 
 _SHORT = {"\a": "a", "\b": "b", "\t": "t", "\n": "n", "\v": "v", "\f": "f", "\r": "r", '"': '"', "\\": "\\"}
 
@@ -173,7 +173,8 @@ def _contents(
         if texts[0] is not None and texts[1] is not None:
             if not writer.takes(old, new):
                 return False, [index], writer.left_out()
-            return False, [index], _unified(names, (texts[0], texts[1]), writer.budget)
+            hunks = _unified(names, (texts[0], texts[1]), writer.budget)
+            return False, [index], hunks + _text_hunks(writer, (old, new), (before, after), names)
         note = f"Binary files {names[0]} and {names[1]} differ{_sizes(old, new)}"
         return True, [index, note], _text_hunks(writer, (old, new), (before, after), names)
     return True, [f"Binary files {names[0]} and {names[1]} differ{_sizes(old, new)}"], []
@@ -193,7 +194,7 @@ def _text_hunks(
     data: tuple[bytes, bytes],
     names: tuple[str, str],
 ) -> list[str]:
-    """The hunks between a binary file's two texts, where both sides have one."""
+    """The hunks between what a preprocessor makes of both sides, where it does."""
     texts = [
         "" if entry is None else writer.as_text(entry, content)
         for entry, content in zip(entries, data, strict=True)

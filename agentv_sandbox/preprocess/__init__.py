@@ -113,25 +113,23 @@ class Preprocessors:
         allowance = _Allowance(self._limits)
         parts = _Parts()
         content = final_content(output.messages)
-        named = iter([file for file in output.files if not file.declared])
+        files = iter(output.files)  # one a block, in block order
         if isinstance(content, str):
             parts.texts.append(content)
         for block in content if isinstance(content, list) else ():
             if block["type"] == "text":
                 parts.texts.append(block["text"])
             elif block["type"] == "file":
-                if (file := next(named, None)) is not None:
+                if (file := next(files, None)) is not None:
                     parts.file(file, self._text(file, commands, allowance))
             else:
                 self._image(block, output, parts)
-        for file in output.files:
-            if file.declared:
-                parts.file(file, self._text(file, commands, allowance))
         text = "\n".join([*filter(None, parts.texts), *parts.warnings])
         return Candidate(text=text, notes=tuple(parts.notes), images=tuple(parts.images))
 
     def as_text(self, specs: Sequence[PreprocessorSpec]) -> Callable[[FileEntry, bytes], str | None]:
-        """For the difference: a workspace file as text when one of ``specs`` is for its kind, else None."""
+        """For the difference: a workspace file as text when one of ``specs`` is for its kind, else None. Files
+        that are text to people as they are, such as HTML, are not converted for this."""
         commands = {spec.media_type: spec.command for spec in specs}
         allowance = _Allowance(self._limits)
 
@@ -139,7 +137,11 @@ class Preprocessors:
             name = entry.path.decode("utf-8", "replace")
             kind = media.of_name(name)
             command = commands.get(kind)
-            if command is None or allowance.refusal(command=True):
+            if (
+                command is None
+                or (kind.startswith("text/") and _is_utf8(data))
+                or allowance.refusal(command=True)
+            ):
                 return None
             file = OutputFile(path=name, media_type=kind, blob=self._store.put(data))
             return self._converted(file, file.blob, command).text if file.blob else None
@@ -241,11 +243,15 @@ def _defects(ran: ExecResult) -> str:
     kept, total = len(ran.stdout), ran.stdout_total
     if total > kept:
         return f"preprocessor output was cut: {kept} of {total} bytes kept, its middle is missing"
+    return "" if _is_utf8(ran.stdout) else "preprocessor output is not valid UTF-8"
+
+
+def _is_utf8(data: bytes) -> bool:
     try:
-        ran.stdout.decode("utf-8")
+        data.decode("utf-8")
     except UnicodeDecodeError:
-        return "preprocessor output is not valid UTF-8"
-    return ""
+        return False
+    return True
 
 
 def _last_whole_character(data: bytes) -> int:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from agentv_sandbox.collect.answer import REMOTE, answer_files, declared_files
-from agentv_sandbox.files import answer_text, container_name, final_content
-from agentv_sandbox.models.case import FileEntry
+from agentv_sandbox.files import answer_text, container_name, final_content, with_file_blocks
+from agentv_sandbox.models.case import FileEntry, OutputFile
 from tests.collect.helpers import file_block, says
 
 
@@ -92,6 +92,20 @@ def test_declared_outputs(glob: str, found: list[str]) -> None:
     assert [f.path for f in files] == found
     assert all(f.declared and f.media_type == "text/csv" for f in files)
     assert not notes
+
+
+def test_declared_files_become_blocks_of_the_answer() -> None:
+    file = OutputFile(path="out.csv", media_type="text/csv", declared=True)
+    block = {"type": "file", "media_type": "text/csv", "path": "out.csv"}
+    text = {"type": "text", "text": "done"}
+    user = {"role": "user", "content": "more"}
+    for content in ("done", [text]):
+        said = {"role": "assistant", "content": content, "name": "a"}
+        got = with_file_blocks([said, user], [file])
+        assert got == ({"role": "assistant", "content": [text, block], "name": "a"}, user)
+        assert answer_text(got) == "done"
+        assert with_file_blocks([said, user], []) == (said, user)
+    assert with_file_blocks([user], [file]) == (user, {"role": "assistant", "content": [block]})
 
 
 def test_declared_files_are_bounded() -> None:

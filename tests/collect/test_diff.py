@@ -187,6 +187,17 @@ def test_a_binary_file_is_shown_as_text_too() -> None:
     assert "logo.png (as text)" not in found.diff
 
 
+def test_a_text_file_can_be_shown_both_ways() -> None:
+    def as_text(_entry: FileEntry, data: bytes) -> str | None:
+        return data.decode().strip("{}\n")
+
+    found = changes({"n.ipynb": b"{1}\n"}, {"n.ipynb": b"{2}\n"}, as_text=as_text)
+    assert (
+        "-{1}\n+{2}\n--- a/n.ipynb (as text)\t\n+++ b/n.ipynb (as text)\t\n@@ -1 +1 @@\n-1\n+2\n"
+        in found.diff
+    )
+
+
 def test_a_staged_file_that_changed_on_the_host_is_not_mistaken_for_the_old_content(tmp_path: Path) -> None:
     source = tmp_path / "template.txt"
     source.write_text("old\n")

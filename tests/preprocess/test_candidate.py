@@ -77,9 +77,9 @@ class Answer:
         self.files.append(OutputFile(path=path, media_type=media_type, blob=blob, refused=refused))
         return self
 
-    def output(self, *declared: OutputFile) -> CaseOutput:
+    def output(self) -> CaseOutput:
         messages = ({"role": "assistant", "content": self.blocks},)
-        return CaseOutput(messages=messages, files=(*self.files, *declared))
+        return CaseOutput(messages=messages, files=tuple(self.files))
 
 
 @pytest.fixture
@@ -213,13 +213,9 @@ def test_media_types_match_by_meaning(store: BlobStore, runner: Runner, alias: s
         assert got.text == "[[ file: r ]]\ntext"
 
 
-def test_a_string_answer_stays_as_it_is_and_declared_files_follow(store: BlobStore, runner: Runner) -> None:
-    declared = OutputFile(path="out.csv", media_type="text/csv", blob=store.put(b"1\n"), declared=True)
-    output = CaseOutput(messages=({"role": "assistant", "content": "all done "},), files=(declared,))
-    assert Preprocessors(runner, store).candidate(output, []).text == "all done \n[[ file: out.csv ]]\n1\n"
-    assert Preprocessors(runner, store).candidate(CaseOutput(files=(declared,)), []).text == (
-        "[[ file: out.csv ]]\n1\n"
-    )
+def test_a_string_answer_stays_as_it_is(store: BlobStore, runner: Runner) -> None:
+    output = CaseOutput(messages=({"role": "assistant", "content": "all done "},))
+    assert Preprocessors(runner, store).candidate(output, []).text == "all done "
     assert Preprocessors(runner, store).candidate(CaseOutput(), []).text == ""
 
 
