@@ -63,11 +63,14 @@ def resolve_requirements(
         found = None if name in _SHELL_WORDS else resolve.command(name, pins, config.suite)
         if isinstance(found, Found):
             draft.add("command", name, found, where)
+    base = (docker.image or "") if docker else config.base
+    if base and not well_formed("image", base):
+        draft.refused[base] = f"not an image reference\nExpected {EXPECTED['image']}."
     _add_free_pins(draft, pins, {*env.required_commands, *env.required_python_modules})
     if draft.npm:
         draft.note("pip", (NODE,), "npm packages need Node.js")
     return ImagePlan(
-        base=(docker.image or "") if docker else config.base,
+        base=base,
         dockerfile=docker.dockerfile if docker else None,
         suite=config.suite,
         apt=tuple(sorted(draft.apt)),
@@ -97,7 +100,7 @@ def refusals(env: WorkspaceEnv, plan: ImagePlan) -> list[Problem]:
                 path=position.path if position else None,
                 line=position.line if position else None,
                 column=position.column if position else None,
-                field=f"workspace.env.{kind}",
+                field="workspace.docker.image" if name == plan.base else f"workspace.env.{kind}",
                 hint=hint,
             )
         )

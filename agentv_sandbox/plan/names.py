@@ -15,6 +15,7 @@ _PATTERNS = {
         r"(?:,(?:==|>=|<=|~=|!=|<|>)[0-9][A-Za-z0-9.+!*]{0,39}){0,4})?",
         re.ASCII,
     ),
+    "image": re.compile(r"[a-z0-9][A-Za-z0-9._:/-]{0,250}(?:@sha256:[0-9a-f]{64})?", re.ASCII),
     "npm": re.compile(
         r"(?:@[a-z0-9][a-z0-9._-]{0,63}/)?[a-z0-9][a-z0-9._-]{0,100}"
         r"(?:@(?:[\^~]?[0-9][A-Za-z0-9.+-]{0,39}|latest))?",
@@ -27,6 +28,7 @@ EXPECTED = {
     "module": "a Python import name such as PIL or google.protobuf",
     "apt": "a Debian package such as poppler-utils, or name=version",
     "pip": "a Python distribution such as pillow, pillow==11.3.0 or psycopg[binary]",
+    "image": "an image reference such as python:3.12-slim or registry.example.org/team/tools@sha256:…",
     "npm": "an npm package such as bun, @openai/codex or typescript@5.9.2",
 }
 

@@ -8,7 +8,7 @@ import pytest
 
 from agentv_sandbox.errors import ImageRequestError
 from agentv_sandbox.models.image import ImageConfig
-from agentv_sandbox.models.suite import Position, WorkspaceEnv
+from agentv_sandbox.models.suite import DockerSpec, Position, WorkspaceEnv
 from agentv_sandbox.plan import plan_image
 from agentv_sandbox.plan.names import well_formed
 
@@ -57,3 +57,21 @@ def test_hostile_pins_are_refused(kind: str, name: str) -> None:
 )  # fmt: skip
 def test_good_names(kind: str, name: str) -> None:
     assert well_formed(kind, name)
+
+
+@pytest.mark.parametrize(
+    "image", ["x\nRUN evil", "a b", "-v", "$(id)", "img;id", "Ünï", "a@sha256:zz", "../x y"]
+)
+def test_hostile_image_references_are_refused(image: str) -> None:
+    with pytest.raises(ImageRequestError, match="not an image reference"):
+        plan_image(WorkspaceEnv(), docker=DockerSpec(image=image), config=ImageConfig())
+    with pytest.raises(ImageRequestError, match="not an image reference"):
+        plan_image(WorkspaceEnv(), config=ImageConfig(base=image))
+
+
+@pytest.mark.parametrize(
+    "image",
+    ["debian:trixie-slim", "python:3.12-slim", "registry.example.org:5000/a/b:1.0", f"a/b@sha256:{'0' * 64}"],
+)
+def test_good_image_references(image: str) -> None:
+    assert plan_image(WorkspaceEnv(), docker=DockerSpec(image=image), config=ImageConfig()).base == image
