@@ -37,11 +37,19 @@ def test_all_hostile_names_are_reported_at_their_place() -> None:
         assert problem.message.isprintable()
 
 
-@pytest.mark.parametrize("name", HOSTILE, ids=ascii)
+# Blanks and commas separate the names of a pin, so those around a good name are not hostile there.
+HOSTILE_PINS = [
+    name
+    for name in HOSTILE
+    if not name.strip()
+    or len(name) > 100
+    or not all(part.isascii() and part.isalnum() for part in name.split())
+]
+
+
+@pytest.mark.parametrize("name", HOSTILE_PINS, ids=ascii)
 @pytest.mark.parametrize("kind", ["apt", "pip", "npm"])
 def test_hostile_pins_are_refused(kind: str, name: str) -> None:
-    if len(name.split()) > 0 and all(well_formed(kind, part) for part in name.replace(",", " ").split()):
-        pytest.skip("blanks around a good name are separators")
     env = WorkspaceEnv(required_commands=("mytool",), packages={kind: {"mytool": name}})
     with pytest.raises(ImageRequestError):
         plan_image(env, config=ImageConfig())
