@@ -31,7 +31,7 @@ TYPE_ALIASES: Mapping[str, str] = {
     "code-judge": "code-grader",
     "llm-judge": "llm-grader",
     "agent-judge": "llm-grader",
-    "llm-rubric": "rubrics",
+    "llm-rubric": "llm-grader",
     "rubric": "rubrics",
     "trigger-judge": "skill-trigger",
 }
@@ -46,6 +46,14 @@ def canonical_type(written: str) -> str:
     """``code_judge`` as ``code-grader``; names that nobody knows stay as they are."""
     kebab = written.strip().replace("_", "-")
     return TYPE_ALIASES.get(kebab, kebab)
+
+
+def kind_of(item: Mapping[str, Any], written: str) -> str:
+    """The type of an entry, ``rubrics`` included; an ``llm-rubric`` that brings criteria is one of those."""
+    kind = canonical_type(written)
+    if kind == "llm-grader" and "rubric" in written and ("criteria" in item or "value" in item):
+        return "rubrics"
+    return kind
 
 
 class PreprocessorDoc(Doc):

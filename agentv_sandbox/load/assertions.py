@@ -16,6 +16,7 @@ from agentv_sandbox.load.assertion_docs import (
     PreprocessorDoc,
     RubricsDoc,
     canonical_type,
+    kind_of,
 )
 from agentv_sandbox.load.commands import check_scripts, resolve_command
 from agentv_sandbox.load.docs import Doc, read
@@ -127,7 +128,7 @@ class AssertionReader:
             message = "is required" if "type" not in item else f"must be text, found {show(written)}"
             self.problems.error(item, "type", message, hint=f"one of {', '.join(sorted(DOCS))}")
             return None
-        kind = canonical_type(written)
+        kind = kind_of(item, written)
         if kind == "custom" or kind not in DOCS:
             return self._custom(item, written)
         doc = read(DOCS[kind], item, self.problems)

@@ -9,7 +9,7 @@ from typing import Any
 
 from agentv_sandbox.load import messages as text
 from agentv_sandbox.load.assertions import implicit_grader
-from agentv_sandbox.load.docs import known_keys, read
+from agentv_sandbox.load.docs import read
 from agentv_sandbox.load.interpolate import Expansion, interpolate_vars, to_json
 from agentv_sandbox.load.session import Session
 from agentv_sandbox.load.suite_docs import SuiteDoc, TestDoc, TurnDoc
@@ -303,6 +303,3 @@ def category(doc: SuiteDoc, path: Path, cwd: Path) -> str:
     relative = os.path.relpath(path.parent, cwd)
     parts = [part for part in Path(relative).parts if part not in ("evals", ".", "..")]
     return "/".join(parts) or "Uncategorized"
-
-
-TEST_KEYS = frozenset(known_keys(TestDoc))

@@ -41,6 +41,11 @@ _MESSAGE_OR_DATA: Schema = {
     "if": {"type": "object", "required": ["role"]},
     "then": {"$ref": "#/$defs/Message"},
 }
+_CRITERIA: Schema = {
+    "properties": {"type": {"enum": ["llm-rubric", "llm_rubric"]}},
+    "required": ["type"],
+    "anyOf": [{"required": ["criteria"]}, {"required": ["value"]}],
+}
 _BY_HAND: Mapping[str, Schema] = {
     "Message": _MESSAGE,
     "Block": _BLOCK,
@@ -126,6 +131,7 @@ def _assertion() -> Schema:
                 "then": {"$ref": f"#/$defs/{doc.__name__}"},
             }
         )
+    kinds["allOf"] += [{"if": _CRITERIA, "then": {"$ref": "#/$defs/RubricsDoc"}}]
     return {
         "anyOf": [
             {"type": "string", "pattern": "\\S", "description": "A sentence that the answer must satisfy."},

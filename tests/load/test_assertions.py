@@ -99,6 +99,7 @@ def test_plain_sentences_are_one_rubric_grader_where_the_first_stands(project: P
         "{type: rubrics, criteria: Says A}",
         "{type: rubrics, criteria: [Says A]}",
         "{type: rubric, rubrics: [{outcome: Says A}]}",
+        "{type: llm-rubric, rubrics: [Says A]}",
         "{type: llm-rubric, value: Says A}",
         "{type: llm_rubric, value: [Says A], name: rubrics}",
         "{type: rubrics, criteria: [{id: rubric-1, criteria: Says A}]}",
@@ -110,7 +111,9 @@ def test_rubrics_in_every_spelling(project: Project, text: str) -> None:
     assert found.options == g.LlmGraderOptions(rubrics=(g.Rubric(id="rubric-1", outcome="Says A"),))
 
 
-@pytest.mark.parametrize("name", ["llm-grader", "llm_grader", "llm-judge", "agent-judge", "agent_judge"])
+@pytest.mark.parametrize(
+    "name", ["llm-grader", "llm_grader", "llm-judge", "llm-rubric", "agent-judge", "agent_judge"]
+)
 def test_llm_graders_in_every_spelling(project: Project, name: str) -> None:
     text = f"{{type: {name}, prompt: Is it good?, rubrics: [A], temperature: 0.5, max_steps: 3, model: x, tone: mild}}"
     assert spec(project, text).options == g.LlmGraderOptions(

@@ -58,6 +58,7 @@ GOOD = [
     item(type="rubrics", criteria="a"),
     item(type="rubric", rubrics=["a"]),
     item(type="llm-rubric", value="a"),
+    item(type="llm_rubric", prompt="a"),
     item(type="token_usage", maxTotal=4),
     item(type="tool-trajectory", mode="exact", expected=[{"tool": "a", "args": {"x": 1}, "args_match": ["x"]}]),
     item(
@@ -117,6 +118,7 @@ BAD = [
     item(type="llm-grader", temperature=3),
     item(type="llm-grader", prompt={"config": {}}),
     item(type="rubrics"),
+    item(type="llm-rubric", value=5),
     item(type="rubrics", criteria=[]),
     item(type="code-grader"),
     item(type="code-grader", command=[]),
