@@ -27,16 +27,23 @@ class PanelAgreement:
     """Krippendorff's alpha of the verdicts (nominal): 1 is full agreement, 0 what chance would give."""
 
 
-def panel_agreements(results: Sequence[CaseResult]) -> tuple[PanelAgreement, ...]:
-    """The panels of a run, in order of appearance. Members that gave no verdict on a case are left out."""
-    verdicts: dict[tuple[str, str, tuple[str, ...]], list[Mapping[str, str]]] = {}
-    for result in results:
+class Panels:
+    """The verdicts of all panels of a run; nothing else of the results is kept."""
+
+    def __init__(self) -> None:
+        self._said: dict[tuple[str, str, tuple[str, ...]], list[Mapping[str, str]]] = {}
+
+    def add(self, result: CaseResult) -> None:
+        """Members that gave no verdict on a case are left out, and so is a case with fewer than two."""
         for panel, members in _panels(result):
             key = (result.suite, panel, tuple(member.name for member in members))
             said = {m.name: m.verdict for m in members if m.verdict != "skip" and m.error is None}
             if len(said) > 1:
-                verdicts.setdefault(key, []).append(said)
-    return tuple(_agreement(*key, said) for key, said in verdicts.items())
+                self._said.setdefault(key, []).append(said)
+
+    def agreements(self) -> tuple[PanelAgreement, ...]:
+        """In order of appearance."""
+        return tuple(_agreement(*key, said) for key, said in self._said.items())
 
 
 def _panels(result: CaseResult) -> Iterator[tuple[str, Sequence[GraderResult]]]:

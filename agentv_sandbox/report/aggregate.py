@@ -5,8 +5,9 @@ from __future__ import annotations
 import statistics
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
+from agentv_sandbox.graders.agreement import Panels
 from agentv_sandbox.models.case import CaseResult, TokenUsage
 from agentv_sandbox.models.suite import Suite
 from agentv_sandbox.report.rows import Row, agent_ms, timing, tool_calls
@@ -35,11 +36,13 @@ class Aggregate:
         self._targets: dict[str, _Target] = defaultdict(_Target)
         self._graders: dict[str, list[float]] = defaultdict(list)
         self._usage: list[tuple[TokenUsage | None, float]] = []
+        self._panels = Panels()
         self._errors = 0
         self._count = 0
 
     def add(self, result: CaseResult, suite: Suite) -> None:
         self._count += 1
+        self._panels.add(result)
         self._timestamp = self._timestamp or result.timestamp
         self._eval_files[str(suite.path)] = None
         self._test_ids.add(result.case_id)
@@ -85,6 +88,8 @@ class Aggregate:
         }
         if self._graders:
             document["per_grader_summary"] = {key: _stats(scores) for key, scores in self._graders.items()}
+        if panels := self._panels.agreements():
+            document["panels"] = [asdict(panel) for panel in panels]
         document["notes"] = notes
         return document
 

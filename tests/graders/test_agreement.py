@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agentv_sandbox.graders.agreement import panel_agreements
+from agentv_sandbox.graders.agreement import PanelAgreement, Panels
 from agentv_sandbox.models.case import CaseResult, GraderResult
 
 
@@ -32,6 +32,13 @@ def case(number: int, *scores: GraderResult) -> CaseResult:
 
 def panel(*verdicts: str) -> list[GraderResult]:
     return [judge(name, verdict) for name, verdict in zip("abcd", verdicts, strict=False)]
+
+
+def panel_agreements(results: list[CaseResult]) -> tuple[PanelAgreement, ...]:
+    panels = Panels()
+    for result in results:
+        panels.add(result)
+    return panels.agreements()
 
 
 def test_known_value() -> None:

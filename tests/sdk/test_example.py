@@ -37,3 +37,7 @@ def test_every_test_of_the_example_passes(tmp_path: Path, tool_image: str) -> No
     assert graders["panel"]["details"]["agreement"] == {"members": 3, "share": 1.0}
     assert graders["asks-the-model"]["details"] == {"calls_left": 2}
     assert graders["tone"]["score"] == 1
+    benchmark = json.loads((tmp_path / "out" / "benchmark.json").read_text())
+    assert [(panel["panel"], panel["share"], panel["alpha"]) for panel in benchmark["panels"]] == [
+        ("panel", 1, 1)
+    ]
