@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -49,12 +50,24 @@ def ensure_image(
     InputError, ImageRequestError, BuildError, EngineError, Cancelled.
     """
     work = _Work(engine, plan, cache_dir, on_event, cancelled, lock_path, mode)
-    if mode != "update" and (image := work.existing()):
-        return image
-    with only_one(cache_dir, plan.key, on_event, cancelled):
+    try:
         if mode != "update" and (image := work.existing()):
             return image
-        return work.build()
+        with only_one(cache_dir, plan.key, on_event, cancelled):
+            if mode != "update" and (image := work.existing()):
+                return image
+            return work.build()
+    except OSError as error:
+        where = error.filename or cache_dir
+        raise BuildError(
+            f"{where}: {error.strerror or error}",
+            hint=f"Images are built with files below {cache_dir}; it must be writable and have room.",
+        ) from error
+    except subprocess.TimeoutExpired as error:
+        raise BuildError(
+            f"{Path(error.cmd[0]).name} did not choose packages within {error.timeout:.0f} s",
+            hint="Is the index reachable from this machine?",
+        ) from error
 
 
 class _Work:
@@ -229,6 +242,8 @@ class _Work:
     def _image(self, image_id: str, resolution: Resolution, *, reused: bool) -> Image:
         key = resolution.key(RECIPE)
         note_use(self._cache_dir, image_id, resolution.base["id"])
+        if self._memory.exists():
+            self._memory.touch()  # cleaning goes by age
         return Image(
             id=image_id, tag=_tag(key), key=key, provides=self._plan.provides, base=resolution.base,
             resolution=resolution, lock_path=self._lock_path, tree_sha256=resolution.tree_sha256, reused=reused,

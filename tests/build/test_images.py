@@ -384,6 +384,16 @@ def test_an_absent_base_and_an_unknown_package_are_errors(
         ensure(engine, plan_image(env, config=ImageConfig()), prefilled(tmp_path, "d"))
 
 
+def test_a_cache_that_cannot_be_written_is_an_error_with_its_place(
+    engine: DockerEngine, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BuildError) as caught:
+        ensure(engine, plan_image(SMALL, config=ImageConfig()), tmp_path / "file")
+    assert str(tmp_path / "file") in caught.value.message
+    assert "writable" in caught.value.hint
+
+
 # -- store ----------------------------------------------------------------------------------------------
 def test_an_image_travels_as_a_file(engine: DockerEngine, small: Image, tmp_path: Path) -> None:
     plan = plan_image(SMALL, config=ImageConfig())
