@@ -52,7 +52,24 @@ def load_suite(
     doc = read(SuiteDoc, document, problems)
     if doc is None:
         return None, variables
+    _warn_about_session_hook(session)
     return _suite(session, doc, targets_file, chosen), variables
+
+
+def _warn_about_session_hook(session: Session) -> None:
+    """AgentV runs ``hooks.before_session`` of its configuration on the host and takes variables from it."""
+    for folder in session.project.search_roots:
+        path = folder / ".agentv/config.yaml"
+        if not path.is_file() or not session.project.contains(path):
+            continue
+        config = session.document(path)
+        hooks = config.get("hooks") if isinstance(config, Map) else None
+        if isinstance(hooks, Map) and "before_session" in hooks:
+            hint = "set the variables that it prints before you start, or put them into .env"
+            session.problems.warn(
+                hooks, "before_session", "is not run: a suite runs nothing on this machine", hint=hint
+            )
+        return
 
 
 def _document(session: Session) -> Map | None:
