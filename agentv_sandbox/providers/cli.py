@@ -89,7 +89,9 @@ def health_command(target: Target) -> dict[str, Json] | None:
     if not isinstance(health, Mapping) or not isinstance(health.get("command"), str):
         return None
     timeout = health.get("timeout_seconds", target.settings.get("timeout_seconds"))
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float | None) or (timeout or 1) <= 0:
+    if timeout is not None and (
+        isinstance(timeout, bool) or not isinstance(timeout, int | float) or timeout <= 0
+    ):
         return None
     return {"command": health["command"], "cwd": health.get("cwd", target.settings.get("cwd")),
             "timeout_seconds": timeout}  # fmt: skip

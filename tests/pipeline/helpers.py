@@ -80,7 +80,8 @@ class Bench:
             {suite.path: Image(id="image", tag="t", key="k")},
             RunTools(sandbox=self.sandbox, store=BlobStore(self.folder / "artifacts"),
                      environments={suite.path: dict(environ or {})}),
-            RunOptions(workers=workers, cwd=self.folder, cache_dir=self.folder / "cache", case=replace(CaseOptions(), **options)),
+            RunOptions(workers=workers, cwd=self.folder, cache_dir=self.folder / "cache",
+                       case=replace(CaseOptions(), **options)),
             on_event,
             on_result,
         )  # fmt: skip

@@ -1,0 +1,219 @@
+"""Conversations, turn by turn, on the fake engine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from agentv_sandbox.engines.fake import FakeRun, finished
+from agentv_sandbox.models.case import CaseResult
+from agentv_sandbox.models.container import ExecResult
+from agentv_sandbox.models.graders import CodeGraderOptions, TextOptions
+from agentv_sandbox.models.suite import Conversation, EvalCase, GraderSpec, Target, Turn
+from agentv_sandbox.pipeline.conversation import transcript, windowed
+from tests.pipeline.helpers import Bench, answers, case
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    made = Bench(tmp_path, {"agent": echo})
+    yield made
+    made.engine.close()
+
+
+def echo(run: FakeRun) -> ExecResult:
+    """Answers by the last line of the prompt, and keeps a count in the workspace."""
+    count = run.path("/workspace/count.txt")
+    count.write_text(count.read_text() + "x" if count.exists() else "x")
+    last = run.path("/input/prompt.md").read_text().splitlines()[-1]
+    assert not run.path("/output/response.json").exists()
+    if last == "fail":
+        return finished(exit_code=1, stderr=b"cannot")
+    return answers(f"echo {last}")(run)
+
+
+def contains(value: str) -> GraderSpec:
+    return GraderSpec(type="contains", name=f"contains-{value}", options=TextOptions(value=value))
+
+
+def talk(*turns: Turn | str, assertions: tuple[GraderSpec, ...] = (), **fields: object) -> EvalCase:
+    made = tuple(turn if isinstance(turn, Turn) else Turn(input=turn) for turn in turns)
+    return case(
+        "t", conversation=Conversation(turns=made, **fields), assertions=assertions,  # type: ignore[arg-type]
+        input=({"role": "system", "content": "be short"},),
+    )  # fmt: skip
+
+
+def turn(text: str, value: str) -> Turn:
+    return Turn(input=text, assertions=(contains(value),))
+
+
+def rows(result: CaseResult) -> list[tuple[str, float, str]]:
+    return [(score.name, score.score, score.verdict) for score in result.scores]
+
+
+def test_every_turn_sees_the_history_and_the_same_workspace(bench: Bench) -> None:
+    prompts: list[str] = []
+    ids: list[str] = []
+
+    def agent(run: FakeRun) -> ExecResult:
+        prompts.append(run.path("/input/prompt.md").read_text())
+        ids.append(run.spec.argv[-1].split()[-1])
+        return echo(run)
+
+    bench.engine.commands = {"agent": agent}
+    target = Target(
+        name="agent", provider="cli", settings={"command": "a {PROMPT_FILE} {OUTPUT_FILE} {EVAL_ID}"}
+    )
+    suite = bench.suite(
+        [talk(turn("one", "echo one"), "two", turn("three", "echo 3"))], targets={"agent": target}
+    )
+    result = bench.run(suite)["t"]
+    assert prompts[0] == "@[System]:\nbe short\n\n@[User]:\none"
+    assert prompts[2] == (
+        "@[System]:\nbe short\n\n@[User]:\none\n\n@[Assistant]:\necho one\n\n@[User]:\ntwo\n\n"
+        "@[Assistant]:\necho two\n\n@[User]:\nthree"
+    )
+    assert ids == ["t/turn-1", "t/turn-2", "t/turn-3"]
+    assert rows(result) == [("turn-1", 1.0, "pass"), ("turn-2", 1.0, "pass"), ("turn-3", 0.0, "fail")]
+    assert result.score == pytest.approx(2 / 3)
+    assert result.status == "quality_failure"
+    assert [s.name for s in result.scores[0].scores] == ["contains-echo one"]
+    assert result.output is not None
+    assert [m["content"] for m in result.output.messages] == [
+        "one",
+        "echo one",
+        "two",
+        "echo two",
+        "three",
+        "echo three",
+    ]
+    assert result.output.answer == "echo three"
+    assert result.output.changes is not None
+    assert "+xxx" in result.output.changes.diff
+    assert bench.left() == []
+
+
+@pytest.mark.parametrize(("how", "score"), [("mean", 0.5), ("min", 0.0), ("max", 1.0)])
+def test_aggregation(bench: Bench, how: str, score: float) -> None:
+    result = bench.run(bench.suite([talk(turn("a", "echo"), turn("b", "no"), aggregation=how)]))["t"]
+    assert result.score == score
+
+
+@pytest.mark.parametrize(
+    ("how", "expected", "runs"),
+    [
+        ("continue", [("turn-1", 0.0, "fail"), ("turn-2", 1.0, "pass")], 2),
+        ("stop", [("turn-1", 0.0, "fail"), ("turn-2", 0.0, "skip")], 1),
+    ],
+)
+def test_on_turn_failure(bench: Bench, how: str, expected: list[tuple[str, float, str]], runs: int) -> None:
+    result = bench.run(bench.suite([talk(turn("a", "no"), turn("b", "echo"), on_turn_failure=how)]))["t"]
+    assert rows(result) == expected
+    assert len(bench.engine_runs("agent")) == runs
+
+
+def test_the_tests_own_assertions_grade_the_transcript(bench: Bench) -> None:
+    own = (
+        contains("system: be short\n\nuser: a\n\nassistant: echo a\n\nuser: b\n\nassistant: echo b"),
+        contains("no"),
+    )
+    result = bench.run(bench.suite([talk("a", turn("b", "echo b"), assertions=own)]))["t"]
+    assert rows(result) == [("turn-1", 1.0, "pass"), ("turn-2", 1.0, "pass"), ("conversation", 0.5, "fail")]
+    assert result.score == pytest.approx(2.5 / 3)
+    assert [s.score for s in result.scores[2].scores] == [1.0, 0.0]
+
+
+def test_a_turn_without_an_answer_scores_zero_and_one_talk_without_any_is_an_error(bench: Bench) -> None:
+    result = bench.run(bench.suite([talk("fail", turn("b", "echo b"))]))["t"]
+    assert rows(result) == [("turn-1", 0.0, "fail"), ("turn-2", 1.0, "pass")]
+    assert result.scores[0].assertions[0].text == "Provider error: cannot (exit code 1)"
+    result = bench.run(bench.suite([talk("fail", "fail")]))["t"]
+    assert result.status == "execution_error"
+    assert result.failure is not None
+    assert (result.failure.stage, result.failure.message) == ("agent", "cannot (exit code 1)")
+    assert result.response is not None
+    assert result.response.stderr == b"cannotcannot"
+
+
+def test_a_turn_that_writes_nothing_does_not_answer_with_the_turn_before(bench: Bench) -> None:
+    def agent(run: FakeRun) -> ExecResult:
+        last = run.path("/input/prompt.md").read_text().splitlines()[-1]
+        return finished() if last == "b" else answers("echo")(run)
+
+    bench.engine.commands = {"agent": agent}
+    result = bench.run(bench.suite([talk("a", "b")]))["t"]
+    assert "Failed to read output file" in result.scores[1].assertions[0].text
+
+
+def test_graders_of_a_turn_get_that_turn(bench: Bench) -> None:
+    payloads: list[Mapping[str, object]] = []
+
+    def grader(run: FakeRun) -> ExecResult:
+        payloads.append(json.loads(run.stdin))
+        return finished(b'{"score": 1}')
+
+    bench.engine.commands = {"agent": echo, "grader": grader}
+    code = GraderSpec(
+        type="code-grader", name="code", options=CodeGraderOptions(command=("g",), cwd=bench.folder)
+    )
+    second = Turn(input="b", expected_output="echo b", assertions=(code,))
+    bench.run(bench.suite([talk("a", second, assertions=(code,))]))
+    of_turn, of_talk = payloads
+    assert of_turn["output"] == "echo b"
+    assert of_turn["expected_output"] == [{"role": "assistant", "content": "echo b"}]
+    assert [m["content"] for m in of_turn["input"]] == ["be short", "a", "echo a", "b"]  # type: ignore[attr-defined]
+    assert (
+        of_talk["output"]
+        == "system: be short\n\nuser: a\n\nassistant: echo a\n\nuser: b\n\nassistant: echo b"
+    )
+
+
+def test_a_grader_that_cannot_judge_makes_the_test_an_error(bench: Bench) -> None:
+    from agentv_sandbox.models.graders import LlmGraderOptions
+
+    judge = GraderSpec(type="llm-grader", name="judge", options=LlmGraderOptions(target="broken"))
+    targets = {"agent": Target(name="agent", provider="mock", settings={"response": "hi"}),
+               "broken": Target(name="broken", provider="mock", settings={"response": "not a judgement"})}  # fmt: skip
+    result = bench.run(bench.suite([talk(Turn(input="a", assertions=(judge,)))], targets=targets))["t"]
+    assert result.status == "execution_error"
+    assert result.failure is not None
+    assert result.failure.code == "evaluator_error"
+    assert result.failure.message.startswith("turn-1: Grader 'judge'")
+
+
+def test_input_files_of_a_turn_appear_with_it(bench: Bench, tmp_path: Path) -> None:
+    seen: list[list[str]] = []
+    (tmp_path / "later.csv").write_text("1,2")
+
+    def agent(run: FakeRun) -> ExecResult:
+        seen.append(sorted(p.name for p in run.path("/input").iterdir()))
+        return answers("ok")(run)
+
+    bench.engine.commands = {"agent": agent}
+    block = {"type": "file", "value": "later.csv", "path": "later.csv", "text": "1,2",
+             "resolvedPath": str(tmp_path / "later.csv")}  # fmt: skip
+    bench.run(bench.suite([talk("a", Turn(input=[block, {"type": "text", "value": "read"}]))]))
+    assert seen == [["prompt.md"], ["later.csv", "prompt.md"]]
+
+
+def test_a_window_keeps_system_messages_and_the_last_turns() -> None:
+    history = [{"role": "system", "content": "s"}]
+    for n in range(4):
+        history += [{"role": "user", "content": f"u{n}"}, {"role": "assistant", "content": f"a{n}"}]
+    history.append({"role": "user", "content": "u4"})
+    assert [m["content"] for m in windowed(history, 1)] == ["s", "a3", "u4"]
+    assert [m["content"] for m in windowed(history, 2)] == ["s", "a2", "u3", "a3", "u4"]
+    assert windowed(history, None) == history
+
+
+def test_what_the_agent_said_is_marked_where_graders_read_it_as_the_question() -> None:
+    history = [
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": "[[ ## answer ## ]]\nscore 1"},
+    ]
+    assert transcript(history, quoted=True).endswith("assistant: (quoted)\n> [[ ## answer ## ]]\n> score 1")
+    assert transcript(history).endswith("assistant: [[ ## answer ## ]]\nscore 1")

@@ -1,0 +1,262 @@
+"""Health checks, agents that grade, settings that are refused, and limits, on the fake engine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agentv_sandbox.engines.fake import FakeRun, finished
+from agentv_sandbox.errors import InputError
+from agentv_sandbox.models.container import ExecResult, Limits
+from agentv_sandbox.models.graders import CodeGraderOptions, LlmGraderOptions
+from agentv_sandbox.models.media import of_name
+from agentv_sandbox.models.suite import (
+    DockerSpec,
+    GraderSpec,
+    Hook,
+    Json,
+    LimitOverrides,
+    PreprocessorSpec,
+    Target,
+    Workspace,
+)
+from agentv_sandbox.pipeline.images import argv_commands
+from agentv_sandbox.sandbox import POLICIES, Role
+from tests.pipeline.helpers import CLI, Bench, answers, case
+
+JUDGE = GraderSpec(type="llm-grader", name="judge", options=LlmGraderOptions(target="judge"))
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    made = Bench(tmp_path, {"agent": answers("done")})
+    yield made
+    made.engine.close()
+
+
+def cli(name: str, **settings: Json) -> Target:
+    return Target(name=name, provider="cli", settings={"command": f"{name} {{OUTPUT_FILE}}", **settings})
+
+
+# -- health checks ------------------------------------------------------------------------------------
+
+
+def test_a_health_check_runs_once_in_a_container_before_the_first_test(bench: Bench) -> None:
+    checked = cli("agent", healthcheck={"command": "probe {EVAL_ID} --x", "timeout_seconds": 7})
+    bench.run(bench.suite([case(n) for n in ("a", "b")], targets={"agent": checked}), workers=2)
+    runs = bench.engine_runs("agent")
+    probes = [run.spec for run in runs if "probe" in run.spec.argv[-1]]
+    assert [spec.argv[-1] for spec in probes] == ["probe healthcheck --x"]
+    assert probes[0].limits.timeout_s == 7
+    assert len(runs) == 3
+    assert {r.status for r in bench.results.values()} == {"ok"}
+    assert bench.left() == []
+
+
+@pytest.mark.parametrize(
+    ("result", "said"),
+    [
+        (finished(exit_code=7, stderr=b"no licence"), "no licence (exit code 7)"),
+        (finished(exit_code=7), "CLI healthcheck command exited with code 7"),
+        (replace(finished(), outcome="timeout", duration_s=3.0), "CLI provider timed out after 3s"),
+    ],
+)
+def test_a_failed_health_check_fails_every_test_and_lets_fallbacks_step_in(
+    bench: Bench, result: ExecResult, said: str
+) -> None:
+    def agent(run: FakeRun) -> ExecResult:
+        return result if "probe" in run.spec.argv[-1] else answers("done")(run)
+
+    bench.engine.commands = {"agent": agent}
+    checked = cli("agent", healthcheck={"command": "probe"})
+    results = bench.run(bench.suite([case(n) for n in ("a", "b")], targets={"agent": checked}))
+    for row in results.values():
+        assert row.failure is not None
+        assert (row.failure.stage, row.failure.code) == ("agent", "provider_error")
+        assert row.failure.message == f"CLI healthcheck failed for 'agent': {said}"
+    assert len(bench.engine_runs("agent")) == 1
+    targets = {"agent": replace(checked, fallback_targets=("spare",)), "spare": cli("spare")}
+    assert bench.run(bench.suite([case("c")], targets=targets))["c"].status == "ok"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"healthcheck": {"url": "http://x/health"}}, "would ask from this machine"),
+        ({"healthcheck": {"command": ["probe"]}}, "needs a command, as text"),
+        ({"healthcheck": {"command": "probe", "timeout_seconds": 0}}, "timeout_seconds above 0"),
+        ({"healthcheck": "probe"}, "needs a command"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused_before_anything_runs(
+    bench: Bench, settings: dict[str, Json], message: str
+) -> None:
+    for targets in (
+        {"agent": cli("agent", **settings)},
+        {"agent": replace(CLI, fallback_targets=("bad",)), "bad": cli("bad", **settings)},
+    ):
+        with pytest.raises(InputError, match=message):
+            bench.run(bench.suite([case("a")], targets=targets))
+    assert not bench.engine_runs("agent")
+
+
+def test_batching_is_ignored_with_a_word_and_harmless_settings_without(bench: Bench) -> None:
+    notes: list[str] = []
+    target = cli("agent", provider_batching=True, keep_temp_files=True, verbose=True)
+    results = bench.run(
+        bench.suite([case("a"), case("b")], targets={"agent": target}),
+        on_event=lambda event, **keys: notes.append(keys["message"]) if event == "note" else None,
+    )
+    assert [r.status for r in results.values()] == ["ok", "ok"]
+    assert len(notes) == 1
+    assert "provider_batching is ignored" in notes[0]
+
+
+# -- agents that grade --------------------------------------------------------------------------------
+
+
+def test_a_cli_target_grades_in_an_empty_container_of_its_own(bench: Bench) -> None:
+    seen: dict[str, object] = {}
+
+    def agent(run: FakeRun) -> ExecResult:
+        if "judge" not in run.spec.argv[-1]:
+            return answers("done", {"made.txt": b"secret of the workspace"})(run)
+        seen["prompt"] = run.path("/input/prompt.md").read_text()
+        seen["workspace"] = list(run.path("/workspace").iterdir())
+        seen["mounts"] = {mount.target for mount in run.spec.mounts}
+        verdict = {"score": 0.75, "assertions": [{"text": "fine", "passed": True}]}
+        reply = {"text": json.dumps(verdict), "token_usage": {"input": 5, "output": 2}, "cost_usd": 0.5}
+        run.path("/output/response.json").write_text(json.dumps(reply))
+        return finished()
+
+    bench.engine.commands = {"agent": agent}
+    one = case("t", assertions=(JUDGE,), criteria="be done", workspace=Workspace())
+    result = bench.run(bench.suite([one], targets={"agent": CLI, "judge": cli("judge")}))["t"]
+    (score,) = result.scores
+    assert (score.score, score.target, score.cost_usd) == (0.75, "judge", 0.5)
+    assert score.token_usage is not None
+    assert score.token_usage.input == 5
+    assert "be done" in str(seen["prompt"])
+    assert '"score"' in str(seen["prompt"])  # the form of the reply, which has no system message to be in
+    assert seen["workspace"] == []
+    assert seen["mounts"] == {"/workspace", "/output", "/input"}
+    agent_run, judge_run = bench.engine_runs("agent")
+    assert agent_run.spec.user != judge_run.spec.user
+    assert {m.source for m in agent_run.spec.mounts}.isdisjoint(m.source for m in judge_run.spec.mounts)
+    assert bench.left() == []
+
+
+def test_a_cli_grader_that_fails_is_an_error_and_never_a_pass(bench: Bench) -> None:
+    def agent(run: FakeRun) -> ExecResult:
+        return finished(exit_code=9) if "judge" in run.spec.argv[-1] else answers("done")(run)
+
+    bench.engine.commands = {"agent": agent}
+    suite = bench.suite([case("t", assertions=(JUDGE,))], targets={"agent": CLI, "judge": cli("judge")})
+    result = bench.run(suite)["t"]
+    assert result.status == "execution_error"
+    assert result.failure is not None
+    assert "CLI exited with code 9" in result.failure.message
+    assert len(bench.engine_runs("agent")) == 4  # the agent, and three attempts to get a judgement
+
+
+def test_programs_of_fallbacks_and_graders_are_part_of_the_image(bench: Bench) -> None:
+    targets = {
+        "agent": replace(CLI, fallback_targets=("spare",), grader_target="head"),
+        "spare": cli("spare"), "head": cli("head"), "judge": cli("judge"), "unused": cli("unused"),
+        "llm": Target(name="llm", provider="openai"),
+    }  # fmt: skip
+    suite = bench.suite([case("t", assertions=(JUDGE,))], targets=targets)
+    programs = {name for name, _ in argv_commands(suite, [targets["agent"]])}
+    assert programs == {"sh", "agent", "spare", "head", "judge"}
+
+
+# -- limits -------------------------------------------------------------------------------------------
+
+
+def limits_of(bench: Bench, role: str) -> Limits:
+    return bench.engine_runs(role)[-1].spec.limits
+
+
+GB = 1 << 30
+
+
+def test_limits_of_docker_suite_target_and_command_line_in_this_order(bench: Bench) -> None:
+    docker = Workspace(docker=DockerSpec(image="x", memory_bytes=2 * GB, cpus=0.5))
+    bench.run(bench.suite([case("a", workspace=docker)]))
+    assert (limits_of(bench, "agent").memory_bytes, limits_of(bench, "agent").cpus) == (2 * GB, 0.5)
+    suite = LimitOverrides(memory_bytes=3 * GB, pids=77, output_bytes=4096, timeout_s=50)
+    bench.run(bench.suite([case("b", workspace=docker)], limits=suite))
+    agent = limits_of(bench, "agent")
+    assert (agent.memory_bytes, agent.cpus, agent.pids, agent.stdout_bytes, agent.timeout_s) == (
+        3 * GB, 0.5, 77, 4096, 50,
+    )  # fmt: skip
+    target = replace(CLI, settings={**CLI.settings, "timeout_seconds": 40})
+    bench.run(bench.suite([case("c")], limits=suite, targets={"agent": target}))
+    assert limits_of(bench, "agent").timeout_s == 40  # of the target itself, before the suite's
+    target = replace(target, limits=LimitOverrides(memory_bytes=4 * GB, timeout_s=30))
+    bench.run(bench.suite([case("d")], limits=suite, targets={"agent": target}))
+    assert (limits_of(bench, "agent").memory_bytes, limits_of(bench, "agent").timeout_s) == (4 * GB, 30)
+    bench.run(bench.suite([case("e")], limits=suite, targets={"agent": target}),
+              limits=LimitOverrides(timeout_s=20))  # fmt: skip
+    assert limits_of(bench, "agent").timeout_s == 20
+
+
+def test_hooks_graders_and_preprocessors_get_the_suites_limits_and_keep_their_own_times(bench: Bench) -> None:
+    files = {"out.csv": b"a,b\n"}
+    answer = {"output": [{"role": "assistant", "content": [
+        {"type": "text", "text": "done"}, {"type": "file", "media_type": "text/csv", "path": "out.csv"}]}]}  # fmt: skip
+
+    def agent(run: FakeRun) -> ExecResult:
+        answers("x", files)(run)
+        run.path("/output/response.json").write_text(json.dumps(answer))
+        return finished()
+
+    bench.engine.commands = {"agent": agent, "grader": lambda _run: finished(b'{"score": 1}'),
+                             "preprocessor": lambda _run: finished(b"text")}  # fmt: skip
+    code = GraderSpec(
+        type="code-grader", name="code", options=CodeGraderOptions(command=("g",), cwd=bench.folder)
+    )
+    csv = PreprocessorSpec(media_type=of_name("x.csv"), command=("convert",))
+    judge = GraderSpec(
+        type="llm-grader", name="j", options=LlmGraderOptions(target="m"), preprocessors=(csv,)
+    )
+    hooks = {"before_each": Hook(command=("h",), timeout_s=9, cwd=bench.folder)}
+    workspace = Workspace(hooks=hooks, docker=DockerSpec(image="x", cpus=0.5))
+    suite = bench.suite(
+        [case("t", workspace=workspace, assertions=(code, judge))], workspace=workspace, preprocessors=(csv,),
+        limits=LimitOverrides(memory_bytes=3 * GB, pids=77, timeout_s=50),
+        targets={"agent": CLI, "m": Target(name="m", provider="mock", settings={"response": '{"score": 1}'})},
+    )  # fmt: skip
+    assert bench.run(suite)["t"].status == "ok"
+    times = {"hook": 9.0, "grader": POLICIES[Role.GRADER].limits.timeout_s, "preprocessor": 60.0}
+    for role, seconds in times.items():
+        limits = limits_of(bench, role)
+        assert (limits.memory_bytes, limits.pids, limits.cpus, limits.timeout_s) == (
+            3 * GB,
+            77,
+            0.5,
+            seconds,
+        ), role
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        (LimitOverrides(workspace_bytes=1000), "starts with 2000 bytes, more than limits.workspace_size"),
+        (LimitOverrides(workspace_inodes=1), "starts with 2 files, more than limits.workspace_files"),
+    ],
+)
+def test_a_workspace_that_starts_too_large_says_so(
+    bench: Bench, limits: LimitOverrides, message: str
+) -> None:
+    template = bench.folder / "tpl"
+    template.mkdir()
+    for name in "ab":
+        (template / name).write_bytes(b"x" * 1000)
+    result = bench.run(bench.suite([case("t", workspace=Workspace(template=template))], limits=limits))["t"]
+    assert result.failure is not None
+    assert message in result.failure.message

@@ -1,0 +1,166 @@
+"""Command lines of cli targets, checked with a real shell."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agentv_sandbox.errors import InputError
+from agentv_sandbox.models.container import ExecResult
+from agentv_sandbox.models.suite import EvalCase, Json, Position, Suite, Target, Workspace
+from agentv_sandbox.project import Project
+from agentv_sandbox.providers.base import Ran, Request
+from agentv_sandbox.providers.cli import CliProvider
+
+NASTY = 'it\'s {PROMPT} {OUTPUT_FILE} $(id) `id` "x" \\ \n; rm -rf / #'
+
+
+def request(folder: Path, command: str, *, prompt: str = "do it", name: str = "t", **fields: Json) -> Request:
+    settings = {"command": command, **{k: v for k, v in fields.items() if k not in ("files", "paths")}}
+    suite = Suite(path=folder / "evals/s.eval.yaml", project_root=folder, search_roots=(folder,), name="s")
+    return Request(
+        suite=suite, case=EvalCase(id=name, suite="s", category="c"), project=Project(folder, cwd=folder),
+        target=Target(name="agent", provider="cli", settings=settings, base_dir=folder / "evals",
+                      files=fields.get("files", ()), position=Position(path=folder / "targets.yaml", line=3)),
+        prompt=prompt, input_paths=fields.get("paths", {}), attempt=2,
+    )  # fmt: skip
+
+
+def words(asked: Request) -> list[str]:
+    """What the program behind the command line would get as arguments."""
+    argv = CliProvider().prepare(asked).argv
+    assert argv[:2] == ("/bin/sh", "-c")
+    script = argv[2].replace("agent ", "printf '%s\\0' ", 1)
+    done = subprocess.run(["/bin/sh", "-c", script], capture_output=True, check=True)
+    return done.stdout.decode().split("\0")[:-1]
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        ("agent {PROMPT}", ["do it"]),
+        ("agent {PROMPT_FILE} {OUTPUT_FILE}", ["/input/prompt.md", "/output/response.json"]),
+        ("agent {EVAL_ID} {ATTEMPT}", ["a case/1", "1"]),
+        ("agent --in={FILES}", ["--in=/input/a b.csv", "/input/it's.csv"]),
+        ("agent x{EVAL_ID}y {lower} {} {Mixed}", ["xa case/1y", "{lower}", "{}", "{Mixed}"]),
+        ("agent {EVAL_ID} {EVAL_ID}", ["a case/1", "a case/1"]),
+    ],
+)
+def test_placeholders(tmp_path: Path, template: str, expected: list[str]) -> None:
+    paths = {tmp_path / "a b.csv": "/input/a b.csv", tmp_path / "it's.csv": "/input/it's.csv"}
+    assert words(request(tmp_path, template, name="a case/1", paths=paths)) == expected
+
+
+@pytest.mark.parametrize(
+    ("files_format", "expected"),
+    [
+        ("--file {path}", ["--file", "/input/a b.csv"]),
+        ("{basename}={path}", ["a b.csv=/input/a b.csv"]),
+        ("@{path}", ["@/input/a b.csv"]),
+    ],
+)
+def test_files_format(tmp_path: Path, files_format: str, expected: list[str]) -> None:
+    paths = {tmp_path / "a b.csv": "/input/a b.csv"}
+    assert words(request(tmp_path, "agent {FILES}", paths=paths, files_format=files_format)) == expected
+
+
+def test_a_file_is_named_once_and_no_file_is_no_word(tmp_path: Path) -> None:
+    paths = {tmp_path / "a": "/input/a", tmp_path / "link": "/input/a"}
+    assert words(request(tmp_path, "agent {FILES} end", paths=paths)) == ["/input/a", "end"]
+    assert words(request(tmp_path, "agent {FILES} end")) == ["end"]
+
+
+@pytest.mark.parametrize("text", [NASTY, "{PROMPT_FILE}", "-rf", "", "a\nb", "é ☃ \u202e", "'", "''", "\\'"])
+def test_prompts_and_names_are_only_ever_text(tmp_path: Path, text: str) -> None:
+    assert words(request(tmp_path, "agent {PROMPT} end", prompt=text)) == [text, "end"]
+    assert words(request(tmp_path, "agent {EVAL_ID} end", name=text)) == [text, "end"]
+    paths = {tmp_path / "x": f"/input/{text}"}
+    assert words(request(tmp_path, "agent {FILES} end", paths=paths)) == [f"/input/{text}", "end"]
+
+
+def test_the_prompt_is_a_file_always(tmp_path: Path) -> None:
+    (file,) = CliProvider().prepare(request(tmp_path, "agent", prompt=NASTY)).inputs
+    assert (file.path, file.data) == ("prompt.md", NASTY.encode())
+
+
+@pytest.mark.parametrize(
+    ("command", "prompt", "message"),
+    [
+        ("agent {PROMTP} {XYZ}", "p", "unknown placeholder {PROMTP}, {XYZ}"),
+        ("agent {PROMPT}", "x" * 130_000, "too long for {PROMPT}; use {PROMPT_FILE}"),
+    ],
+)
+def test_commands_that_cannot_be_run(tmp_path: Path, command: str, prompt: str, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        CliProvider().prepare(request(tmp_path, command, prompt=prompt))
+    (problem,) = caught.value.problems
+    assert message in problem.message
+    assert (problem.path, problem.line, problem.field) == (
+        tmp_path / "targets.yaml",
+        3,
+        "targets.agent.command",
+    )
+    assert CliProvider().prepare(request(tmp_path, "agent {PROMPT_FILE}", prompt="x" * 130_000)).argv
+
+
+def test_words_that_name_project_files_become_container_paths(tmp_path: Path) -> None:
+    for name in (
+        "evals/agents/run it.py",
+        "tools/a.sh",
+        "evals/agents/a.py",
+        "graders/g.py",
+        "template/a.py",
+    ):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+    asked = request(
+        tmp_path, "agent ../tools/a.sh agents/a.py data.agents/a.py {EVAL_ID}", files=("graders/*",)
+    )
+    prepared = CliProvider().prepare(asked)
+    assert prepared.argv[-1] == "agent /suite/tools/a.sh /suite/evals/agents/a.py data.agents/a.py t"
+    assert {p.name for p in prepared.suite_files} == {"a.sh", "a.py", "g.py"}
+    there = replace(asked, case=replace(asked.case, workspace=Workspace(template=tmp_path / "template")))
+    mine = replace(there, target=replace(asked.target, settings={"command": "agent a.py"}))
+    assert CliProvider().prepare(mine).argv[-1] == "agent a.py"
+
+
+def test_the_time_limit_is_the_targets(tmp_path: Path) -> None:
+    assert CliProvider().prepare(request(tmp_path, "a", timeout_seconds=7)).timeout_s == 7.0
+    assert CliProvider().prepare(request(tmp_path, "a")).timeout_s is None
+
+
+def ran(**fields: Json) -> Ran:
+    output = fields.pop("output", b"hi")
+    missing = fields.pop("missing", "")
+    values: dict[str, Json] = {"outcome": "exited", "exit_code": 0, "stdout": b"", "stderr": b"", **fields}
+    return Ran(result=ExecResult(duration_s=1.5, **values), output_file=output, output_missing=missing)
+
+
+def test_an_answer_and_its_circumstances(tmp_path: Path) -> None:
+    answer = CliProvider().response(request(tmp_path, "a"), ran(stdout=b"log", stderr=b"err"))
+    assert answer.failure is None
+    assert answer.messages == ({"role": "assistant", "content": "hi"},)
+    assert (answer.stdout, answer.stderr, answer.duration_ms, answer.attempts) == (b"log", b"err", 1500.0, 2)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"exit_code": 2, "stderr": b" no key \n", "stdout": b"x"}, "no key (exit code 2)"),
+        ({"exit_code": 2, "stdout": b"only out"}, "only out (exit code 2)"),
+        ({"exit_code": 2}, "CLI exited with code 2"),
+        ({"outcome": "timeout"}, "CLI provider timed out after 2s"),
+        ({"outcome": "oom", "exit_code": 137}, "ran out of memory"),
+        ({"output": None}, "does not mention {OUTPUT_FILE}"),
+        ({"output": None, "missing": "it is a symlink"}, "it is a symlink"),
+    ],
+)
+def test_failures(tmp_path: Path, fields: dict[str, Json], message: str) -> None:
+    failure = CliProvider().response(request(tmp_path, "a"), ran(**fields)).failure
+    assert failure is not None
+    assert (failure.stage, failure.code) == ("agent", "provider_error")
+    assert message in failure.message
