@@ -225,7 +225,7 @@ BOMBS: dict[str, tuple[str, Callable[[], bytes], tuple[str, ...]]] = {
     "image-of-3.6-gigapixels": ("image", huge_png, ("60000 x 60000 pixels",)),
     "deep-json": ("ipynb", lambda: b'{"cells":' + b"[" * 5_000_000, ("RecursionError",)),
     "deep-html": ("html", lambda: b"<div>" * 300_000, ("too deeply", "[[ file", *ENDED)),
-    "deep-html-plain": ("html-plain", lambda: b"<ul><li>" * 200_000 + b"end", ("- end",)),
+    "deep-html-plain": ("html-plain", lambda: b"<ul><li>" * 50_000 + b"end", ("- end", *ENDED)),
     "one-line-csv": ("csv", lambda: b"a," * 20_000_000, ("not a readable", "table", *ENDED)),
 }  # fmt: skip
 
