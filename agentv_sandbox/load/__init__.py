@@ -45,15 +45,17 @@ def load_suites(
     environ: Mapping[str, str],
     allow_outside: bool = False,
     convert: bool = False,
+    running: bool = True,
 ) -> LoadResult:
     """Load files, folders and globs.
 
     ``targets`` are names chosen on the command line: they are checked instead of the suites' own.
     ``allow_outside`` lets references leave the project. ``convert`` is for turning a suite into another
     format: missing files and targets are warnings, plain sentences stay graders of their own in their
-    place, ids may be numbers. Never raises for bad input.
+    place, ids may be numbers. Without ``running``, variables of targets that are not set are warnings only:
+    who checks a suite need not have its keys. Never raises for bad input.
     """
-    problems = Problems(converting=convert)
+    problems = Problems(converting=convert, running=running)
     cache = FileCache()
     suites: list[Suite] = []
     environments: dict[Path, Mapping[str, str]] = {}

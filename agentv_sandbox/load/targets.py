@@ -82,7 +82,10 @@ SETTINGS = frozenset(
         "endpoint",
         "executable",
         "files_format",
+        "eval_path",
+        "execution_traces",
         "fixture",
+        "fixtures",
         "github_token",
         "healthcheck",
         "keep_temp_files",
@@ -240,7 +243,10 @@ class TargetReader:
             target = self._make(name, found)
             # Nobody needs the keys of targets that this suite does not use.
             relevant = [p for p in found if name in errors or not p.message.endswith(_UNSET)]
-            self.problems.extend(relevant, as_warnings=name not in errors or self.problems.converting)
+            lenient = name not in errors or self.problems.converting
+            unset = [p for p in relevant if p.message.endswith(_UNSET)]
+            self.problems.extend(unset, as_warnings=lenient or not self.problems.running)
+            self.problems.extend([p for p in relevant if p not in unset], as_warnings=lenient)
             if target is not None:
                 targets[name] = target
         return targets

@@ -151,10 +151,12 @@ class Problems:
     """Collects what is wrong. ``limit`` bounds how many errors and how many warnings are kept.
 
     ``converting``: the suite is only turned into another format, so what it refers to need not exist.
+    ``running``: it is about to be run, so variables of its targets must be set.
     """
 
-    def __init__(self, limit: int = 1000, *, converting: bool = False) -> None:
+    def __init__(self, limit: int = 1000, *, converting: bool = False, running: bool = True) -> None:
         self.converting = converting
+        self.running = running
         self.errors = 0
         self._found: dict[Problem, Problem] = {}
         self._limit = limit

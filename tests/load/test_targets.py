@@ -201,6 +201,13 @@ def test_keys_of_targets_that_nobody_uses_are_not_looked_at(project: Project) ->
     assert "the environment variable NOPE is not set" in found and not found.startswith("warning")
 
 
+def test_who_only_checks_a_suite_need_not_have_its_keys(project: Project) -> None:
+    project.write("targets.yaml", "targets: [{name: default, provider: mock, api_key: '${{ NOPE }}'}]\n")
+    project.write("suite.eval.yaml", SUITE.format(head=""))
+    assert [p.warning for p in project.load().problems] == [False]
+    assert [p.warning for p in project.load(running=False).problems] == [True]
+
+
 def test_two_targets_of_one_name(project: Project) -> None:
     found = problems(project, "targets:\n  - {name: a, provider: mock}\n  - {name: a, provider: mock}\n")
     assert len(found) == 1 and "a second target is named 'a'" in found[0]
