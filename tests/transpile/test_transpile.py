@@ -34,7 +34,7 @@ def test(fields: str) -> str:
 
 test.__test__ = False  # type: ignore[attr-defined]
 
-SEED = """
+MIXED = """
 tests:
   - id: csv-top-months
     criteria: Agent finds the top 3 months by revenue
@@ -56,7 +56,7 @@ tests:
 
 
 def test_a_mixed_suite(tmp_path: Path) -> None:
-    result = convert(tmp_path, SEED)
+    result = convert(tmp_path, MIXED)
     assert result.files == {
         "evals.json": {
             "skill_name": "csv-analyzer",
@@ -304,5 +304,5 @@ def test_run_eval_reads_our_list(tmp_path: Path) -> None:
 
 
 def test_written_json_reads_back_equal(tmp_path: Path) -> None:
-    files = convert(tmp_path, SEED).files
+    files = convert(tmp_path, MIXED).files
     assert json.loads(json.dumps(files)) == files
