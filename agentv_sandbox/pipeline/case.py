@@ -24,9 +24,9 @@ from agentv_sandbox.pipeline.repos import RepoError
 from agentv_sandbox.pipeline.shared import CaseVolumes, SharedWorkspace
 from agentv_sandbox.pipeline.suiterun import SuiteRun
 from agentv_sandbox.pipeline.tools import grade
-from agentv_sandbox.pipeline.workspace import baseline_of, seal, start_key, workspace_volume
+from agentv_sandbox.pipeline.workspace import Start, seal, start_key, workspace_volume
 from agentv_sandbox.providers import PROVIDERS, Request
-from agentv_sandbox.sandbox import StagedFile, VolumeSpec
+from agentv_sandbox.sandbox import VolumeSpec
 
 _MB = 1 << 20
 _STAGES: dict[str, tuple[Stage, str]] = {
@@ -158,7 +158,7 @@ class _Room:
     """A case's volumes: its own, or its own around the workspace that it shares."""
 
     def __init__(self, run: SuiteRun, job: Case, row_target: str, stack: ExitStack) -> None:
-        start = run.starts.files(job.workspace, job.target, partial(before_all, run, job))
+        start = run.starts.get(job.workspace, job.target, partial(before_all, run, job))
         limits = merged(run.suite.limits, job.target.limits, run.options.limits)
         self._shared: SharedWorkspace | None = None
         if job.workspace.isolation == "shared":
@@ -171,14 +171,14 @@ class _Room:
         }
         specs = {**self.turn_volumes, "input": VolumeSpec(size_bytes=_input_bytes(job.case), inodes=4096)}
         if self._shared is None:
-            specs["workspace"] = workspace_volume(start, limits, uid)
+            specs["workspace"] = workspace_volume(start.files, limits, uid)
         own = stack.enter_context(run.sandbox.volumes(**specs))
         volumes = CaseVolumes(dict.fromkeys(specs, own))
         if self._shared is None:
-            volumes.put("workspace", start, uid=uid)
+            volumes.put("workspace", start.files, uid=uid)
         else:
             volumes = volumes.over(workspace=self._shared.volumes)
-        self._baseline = self._shared.baseline if self._shared else baseline_of(start)
+        self._baseline = self._shared.baseline if self._shared else start.baseline
         self.agent = AgentSide(run=run, job=job, volumes=volumes, uid=uid)
 
     def before(self) -> Baseline:
@@ -194,7 +194,7 @@ def _shared_workspace(
     run: SuiteRun,
     job: Case,
     row_target: str,
-    start: list[StagedFile],
+    start: Start,
     limits: LimitOverrides,
     stack: ExitStack,
 ) -> SharedWorkspace:
@@ -204,9 +204,11 @@ def _shared_workspace(
 
     def make(inner: ExitStack) -> SharedWorkspace:
         uid = run.sandbox.new_uid()
-        volumes = inner.enter_context(run.sandbox.volumes(workspace=workspace_volume(start, limits, uid)))
-        volumes.put("workspace", start, uid=uid)
-        return SharedWorkspace(volumes=volumes, uid=uid, baseline=baseline_of(start), job=job)
+        volumes = inner.enter_context(
+            run.sandbox.volumes(workspace=workspace_volume(start.files, limits, uid))
+        )
+        volumes.put("workspace", start.files, uid=uid)
+        return SharedWorkspace(volumes=volumes, uid=uid, baseline=start.baseline, job=job)
 
     if job.resets("before_each"):
         run.shared.reset(key)

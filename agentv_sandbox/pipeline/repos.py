@@ -11,9 +11,10 @@ import hashlib
 import os
 import posixpath
 import re
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO
 from urllib.parse import unquote, urlsplit
@@ -21,6 +22,7 @@ from urllib.parse import unquote, urlsplit
 from agentv_sandbox.errors import SandboxError
 from agentv_sandbox.models.suite import RepoSpec
 from agentv_sandbox.pipeline.git import Git, GitError, GitStopped
+from agentv_sandbox.pipeline.once import Once
 from agentv_sandbox.sandbox import StagedFile
 
 _FULL = re.compile(r"[0-9a-f]{40}\Z")
@@ -71,11 +73,15 @@ class Repos:
     allow_outside: bool = False
     cancelled: Callable[[], bool] = lambda: False
     limits: RepoLimits = RepoLimits()
+    _made: Once[list[StagedFile]] = field(init=False, repr=False, default_factory=Once)
 
     def files(self, spec: RepoSpec) -> list[StagedFile]:
         """What the workspace holds below ``spec.path``. Raises RepoError or Cancelled."""
+        key = (spec.repo, spec.commit, spec.ancestor, spec.sparse)
+        base = _prefix(spec.path)
         try:
-            return self._files(spec)
+            made = self._made.get(key, lambda: self._files(spec))
+            return [replace(file, path=base + os.fsencode(file.path)) for file in made]
         except (GitError, GitStopped, OSError) as error:
             where = _USERINFO.sub("", spec.repo)
             raise RepoError(f"repository {where}: {_USERINFO.sub('', str(error))}") from error
@@ -89,14 +95,9 @@ class Repos:
                       max_bytes=self.limits.fetched_bytes)  # fmt: skip
             commit = _commit(git, replace(git, protocols=protocols), spec)
             entries = self._entries(git, commit, spec.sparse)
-            key = hashlib.sha256("\0".join((commit, *spec.sparse)).encode()).hexdigest()[:32]
-            room = self.scratch / key
-            room.mkdir(exist_ok=True)
+            room = Path(tempfile.mkdtemp(dir=self.scratch))
             _read_blobs(git, entries, room)
-            made = [_staged(entry, room) for entry in entries]
-            made += _own_repository(git, entries, room)
-        base = _prefix(spec.path)
-        return [replace(file, path=base + os.fsencode(file.path)) for file in made]
+            return [*(_staged(entry, room) for entry in entries), *_own_repository(git, entries, room)]
 
     def _protocols(self, spec: RepoSpec) -> Sequence[str]:
         """Transports for ``spec.repo``. Raises RepoError for one that anybody on the way could tamper with,
@@ -233,14 +234,13 @@ def _check_names(entries: dict[bytes, _Entry]) -> None:
 
 def _read_blobs(git: Git, entries: Sequence[_Entry], room: Path) -> None:
     """The content of each entry as a file named by its object id. No filter runs, no line ending changes."""
-    oids = list(dict.fromkeys(e.oid for e in entries if not (room / e.oid).exists()))
+    oids = list(dict.fromkeys(entry.oid for entry in entries))
     with git.output("cat-file", "--batch", stdin="".join(f"{oid}\n" for oid in oids).encode()) as stream:
         for oid in oids:
             found, kind, size = stream.readline().split()
             if found.decode("ascii") != oid or kind != b"blob":
                 raise GitError(f"object {oid} is no file")
-            part = room / f"{oid}.part"
-            with part.open("wb") as file:
+            with (room / oid).open("wb") as file:
                 left = int(size)
                 while left > 0:
                     chunk = stream.read(min(left, 1 << 20))
@@ -248,7 +248,6 @@ def _read_blobs(git: Git, entries: Sequence[_Entry], room: Path) -> None:
                         raise GitError(f"object {oid} is cut short")
                     left -= file.write(chunk)
             stream.read(1)
-            part.rename(room / oid)
 
 
 def _staged(entry: _Entry, room: Path) -> StagedFile:
@@ -262,7 +261,7 @@ def _staged(entry: _Entry, room: Path) -> StagedFile:
 def _own_repository(git: Git, entries: Sequence[_Entry], room: Path) -> list[StagedFile]:
     """A ``.git`` that holds one commit of just ``entries``, made without touching the mirror."""
     objects = room / "objects"
-    objects.mkdir(exist_ok=True)
+    objects.mkdir()
     own = replace(git, env={
         "GIT_INDEX_FILE": str(room / "index"), "GIT_OBJECT_DIRECTORY": str(objects),
         "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(git.folder / "objects"), **_WHO,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 
 from agentv_sandbox.collect import Baseline, Collected
 from agentv_sandbox.errors import InputError, Problem, SandboxError
@@ -72,28 +73,36 @@ def template_files(workspace: Workspace) -> list[StagedFile]:
     return staged
 
 
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """What workspaces start from."""
+
+    files: list[StagedFile]
+    baseline: Baseline
+
+
 class Starts:
     """What workspaces start from: template, repositories and what ``before_all`` makes of them. Made once for all
     tests that agree on these."""
 
     def __init__(self, repos: Repos) -> None:
         self._repos = repos
-        self._made: Once[list[StagedFile]] = Once()
+        self._made: Once[Start] = Once()
 
-    def files(
+    def get(
         self, workspace: Workspace, target: Target, before_all: Callable[[list[StagedFile]], list[StagedFile]]
-    ) -> list[StagedFile]:
+    ) -> Start:
         """The files to stage. What ``before_all`` raises is raised for every test. Raises RepoError."""
 
-        def make() -> list[StagedFile]:
+        def make() -> Start:
             files = {os.fsencode(file.path): file for file in template_files(workspace)}
             for spec in workspace.repos:
                 files |= {os.fsencode(file.path): file for file in self._repos.files(spec)}
             bare = list(files.values())
-            if not any(hook.command for hook in before_all_hooks(workspace, target)):
-                return bare
-            # What a hook leaves is collected without version control.
-            return [*before_all(bare), *(file for file in bare if in_git(file))]
+            if any(hook.command for hook in before_all_hooks(workspace, target)):
+                # What a hook leaves is collected without version control.
+                bare = [*before_all(bare), *(file for file in bare if in_git(file))]
+            return Start(files=bare, baseline=baseline_of(bare))
 
         return self._made.get(start_key(workspace, target), make)
 
