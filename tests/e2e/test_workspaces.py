@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -131,3 +133,14 @@ def test_a_target_that_is_not_well_runs_nothing(project: Project) -> None:
     done = project.run("s.eval.yaml", "--target", "sick")
     assert done.rows["t"]["error"] == "CLI healthcheck failed for 'sick': no licence (exit code 4)"
     assert done.code == 3
+
+
+def test_the_conversation_example(project: Project) -> None:
+    example = Path(__file__).parents[2] / "examples" / "conversation"
+    shutil.copytree(example, project.folder, dirs_exist_ok=True)
+    done = project.run("shopping.eval.yaml")
+    whole, stopped = done.rows["keeps-a-list"], done.rows["stops-at-the-first-failure"]
+    assert [score["score"] for score in whole["scores"]] == [1, 1, 1, 1, 1]
+    assert whole["scores"][-1]["scores"][1]["target"] == "strict-judge"
+    assert [score["verdict"] for score in stopped["scores"]] == ["pass", "fail", "skip"]
+    assert done.code == 0
