@@ -157,7 +157,8 @@ def _named_schema(schema: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def _model(target: Target) -> str:
-    return text_setting(target, "model", "gpt-4o-mini")
+    """Azure calls it a deployment."""
+    return text_setting(target, "model") or text_setting(target, "deployment", "gpt-4o-mini")
 
 
 def _knows_new_names(target: Target) -> bool:
@@ -167,13 +168,14 @@ def _knows_new_names(target: Target) -> bool:
 
 def _url(target: Target, verb: str) -> str:
     if target.provider == "azure":
-        endpoint = text_setting(target, "endpoint") or text_setting(target, "base_url")
+        names = ("endpoint", "base_url", "resource")
+        endpoint = next(filter(None, (text_setting(target, name) for name in names)), "")
         if not endpoint.startswith(("http://", "https://")):
             endpoint = f"https://{endpoint}.openai.azure.com"
         endpoint = endpoint.rstrip("/")
         if verb == "responses":
             return f"{endpoint}/openai/v1/responses"
-        version = text_setting(target, "version", AZURE_VERSION)
+        version = text_setting(target, "version") or text_setting(target, "api_version", AZURE_VERSION)
         return f"{endpoint}/openai/deployments/{_model(target)}/{verb}?api-version={version}"
     base = OPENROUTER_URL if target.provider == "openrouter" else OPENAI_URL
     return f"{text_setting(target, 'base_url', base).rstrip('/')}/{verb}"

@@ -161,6 +161,20 @@ PROTOCOLS = [
         None,
     ),
     (
+        "azure by its other names",
+        target("azure", resource="BASE", api_version="2030-01-01", deployment="d", model=""),
+        "/v1/openai/deployments/d/chat/completions?api-version=2030-01-01",
+        {"api-key": KEY},
+        {
+            **{k: v for k, v in CHAT_BODY.items() if k != "max_tokens"},
+            "max_completion_tokens": 9,
+            "model": "d",
+        },
+        chat("Hello"),
+        TokenUsage(input=11, output=7),
+        None,
+    ),
+    (
         "azure responses",
         target("azure", endpoint="BASE", api_format="responses"),
         "/v1/openai/v1/responses",
