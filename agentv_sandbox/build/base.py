@@ -18,10 +18,10 @@ from agentv_sandbox.errors import BuildError, EngineError, EngineLost, EngineUna
 from agentv_sandbox.models.container import ImageInfo
 from agentv_sandbox.models.image import Artefact, Check, ImagePlan, content_key
 
-RECIPE = 5
+RECIPE = 6
 """Raised whenever the way in which packages are installed changes an image's content."""
 
-BASE_RECIPE = 4
+BASE_RECIPE = 5
 """Raised whenever the way in which bases are made changes their content."""
 
 _PULL_TIMEOUT_S = 1800.0

