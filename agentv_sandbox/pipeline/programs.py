@@ -45,7 +45,7 @@ def check_health(run: SuiteRun, job: Case) -> None:
 
 
 def _run_alone(run: SuiteRun, target: Target, case: EvalCase, prompt: str) -> tuple[Request, Ran]:
-    alone = replace(case, workspace=None, input_files=(), conversation=None, prompt=prompt)
+    alone = replace(case, workspace=None)
     request = Request(suite=run.suite, case=alone, target=target, project=run.project, prompt=prompt)
     prepared = PROVIDERS[target.provider].prepare(request)
     uid = run.sandbox.new_uid()

@@ -150,6 +150,16 @@ def test_a_cli_target_grades_in_an_empty_container_of_its_own(bench: Bench) -> N
     assert bench.left() == []
 
 
+def test_a_judges_script_is_the_projects_even_where_the_workspace_has_one_of_that_name(bench: Bench) -> None:
+    for name in ("tpl/judge.py", "judge.py"):
+        (bench.folder / name).parent.mkdir(exist_ok=True)
+        (bench.folder / name).write_text("")
+    judge = replace(cli("judge", command="python3 judge.py"), base_dir=bench.folder)
+    one = case("t", assertions=(JUDGE,), workspace=Workspace(template=bench.folder / "tpl"))
+    bench.run(bench.suite([one], targets={"agent": CLI, "judge": judge}))
+    assert bench.engine_runs("agent")[-1].spec.argv[-1] == "python3 /suite/judge.py"
+
+
 def test_a_cli_grader_that_fails_is_an_error_and_never_a_pass(bench: Bench) -> None:
     def agent(run: FakeRun) -> ExecResult:
         return finished(exit_code=9) if "judge" in run.spec.argv[-1] else answers("done")(run)
