@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, InstanceOf, WithJsonSchema
+from pydantic import Field, InstanceOf, WithJsonSchema, model_validator
 
+from agentv_sandbox.graders import regexp
 from agentv_sandbox.load.docs import Doc
 from agentv_sandbox.load.tree import Seq
 from agentv_sandbox.models.graders import (
@@ -150,6 +151,12 @@ class TextListDoc(TextListOptions, ItemDoc):
 
 class RegexDoc(RegexOptions, ItemDoc):
     ALIASES: ClassVar = {**ItemDoc.ALIASES, "pattern": "value"}
+
+    @model_validator(mode="after")
+    def _compiles(self) -> RegexDoc:
+        if (problem := regexp.check(self.value, self.flags)) is not None:
+            raise ValueError(problem)
+        return self
 
 
 class IsJsonDoc(ItemDoc):

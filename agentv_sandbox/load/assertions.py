@@ -161,13 +161,22 @@ class AssertionReader:
         """A ``preprocessors`` list; of two entries for one media type the later wins."""
         specs = (
             PreprocessorSpec(
-                media_type=media.normalise(doc.type),
+                media_type=self._media_type(doc),
                 command=resolve_command(doc.src, "command", doc.command, self.project, self.problems),
                 position=position(doc.src),
             )
             for doc in docs
         )
         return tuple({spec.media_type: spec for spec in specs}.values())
+
+    def _media_type(self, doc: PreprocessorDoc) -> str:
+        kind = media.normalise(doc.type)
+        if "/" not in kind:
+            meant = nearest(kind, media.ALIASES)
+            hint = f"did you mean '{meant}'?" if meant else "write a media type, such as application/pdf"
+            self.problems.warn(doc.src, "type", f"{show(doc.type)} is no known short name; it matches itself only",
+                               hint=hint)  # fmt: skip
+        return kind
 
     def _options(self, kind: str, doc: ItemDoc) -> Options | None:
         if isinstance(doc, CodeGraderDoc):

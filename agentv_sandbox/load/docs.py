@@ -91,10 +91,19 @@ def read(model: type[AnyDoc], node: Map, problems: Problems) -> AnyDoc | None:
         return model.model_validate(node, context=problems)
     except ValidationError as error:
         places = _report(error.errors(include_url=False), node, problems)
-    try:
-        return model.model_validate(without(node, places), context=Problems())
-    except ValidationError:
-        return None
+    rest: Any = without(node, places)
+    for _ in range(len(node)):
+        try:
+            return model.model_validate(rest, context=Problems())
+        except ValidationError as error:
+            # What is left of a broken part may be broken in its turn (an empty list, a missing key), which is
+            # no news: the whole top-level entry goes.
+            keys = {_written(rest, str(row["loc"][0])) for row in error.errors() if row["loc"]}
+            known = {(id(rest), key) for key in keys if key is not None}
+            if not known:
+                return None
+            rest = without(rest, known)
+    return None
 
 
 Place = tuple[int, str | int | None]

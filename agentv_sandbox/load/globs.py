@@ -51,7 +51,8 @@ def eval_files(paths: Sequence[Path], cwd: Path, problems: Problems) -> list[Pat
     for path in paths:
         for file in _files(path, cwd, problems):
             found[Path(os.path.normpath(cwd / file))] = None
-    return list(found)
+    # The settings beside a JSONL suite are part of it and no suite.
+    return [file for file in found if file.suffix == ".jsonl" or file.with_suffix(".jsonl") not in found]
 
 
 def _files(path: Path, cwd: Path, problems: Problems) -> list[Path]:

@@ -329,8 +329,8 @@ class TargetReader:
         usable = "/" not in name and "\\" not in name and not name.startswith(".")
         names = [f".agentv/providers/{name}{s}" for s in _SCRIPT_SUFFIXES] if usable else []
         found = next((p for n in names if (p := self.project.find(n).path) is not None and p.is_file()), None)
-        if found is None and "command" not in settings:
-            meant = nearest(name, PROVIDERS)
+        meant = nearest(name, PROVIDERS)
+        if found is None and ("command" not in settings or meant):
             hint = f"did you mean '{meant}'?" if meant else f"known: {', '.join(sorted(PROVIDERS))}"
             problems.error(doc.src, "provider", f"unknown provider {show(name)}", hint=hint)
             return None
