@@ -89,11 +89,7 @@ def negated(graded: GraderResult) -> GraderResult:
 
 def aggregate(specs: Sequence[GraderSpec], scores: Sequence[GraderResult], threshold: float) -> Graded:
     """Weighted mean, then the gates; a grader that could not judge makes the case an execution error."""
-    skipped = [
-        score
-        for spec, score in zip(specs, scores, strict=True)
-        if score.verdict == "skip" and not spec.implicit
-    ]
+    skipped = [score for score in scores if score.verdict == "skip"]
     if skipped:
         message = "; ".join(f"Grader '{s.name}': {s.error or 'no verdict'}" for s in skipped)
         failure = CaseFailure(stage="evaluator", code="evaluator_error", message=message)

@@ -44,6 +44,7 @@ from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.image import Image
 from agentv_sandbox.models.suite import EvalCase, LimitOverrides, Suite
 from agentv_sandbox.pipeline import CaseOptions, RunOptions, RunTools, build_images, jobs_of, run_suites
+from agentv_sandbox.pipeline.targets import missing_judges
 from agentv_sandbox.report.junit import write_junit
 from agentv_sandbox.report.page import write_page
 from agentv_sandbox.report.progress import Progress
@@ -131,6 +132,12 @@ def run(
     )  # fmt: skip
     planned = [(suite, jobs_of(suite, options)) for suite in suites]
     _check_selection(planned, options, loaded)
+    if grader_target is None:
+        judges = [
+            p for suite, jobs in planned for p in missing_judges(suite, ((j.case, j.target) for j in jobs))
+        ]
+        if judges:
+            raise InputError(judges)
     check_ceiling(suites, options.case.limits, settings.ceiling)
     redactor = Redactor(secret_values(loaded))
     logs.hide_with(redactor.text)
@@ -226,17 +233,22 @@ class _Run:
         sandbox, suites = self._sandbox, loaded.suites
         engine = tier(sandbox.info, sandbox.runtime).summary
         failure: SandboxError | None = None
+        names = [{job.target.name for job in jobs_of(suite, self._options)} for suite in suites]
+        matrix = any(len(targets) > 1 for targets in names)
+        several = matrix or len(suites) > 1
         with Progress(out, redactor=self._redactor, sentence=sentence) as progress:
             images = build_images(suites, sandbox, self._options, progress.on_event)
             folder = RunFolder.create(
                 output, Path.cwd(), experiment, redactor=self._redactor, engine=engine,
-                matrix=any(len({j.target.name for j in jobs_of(s, self._options)}) > 1 for s in suites),
+                matrix=matrix,
             )  # fmt: skip
             with folder:
                 folder.write_run(self._facts(suites, images))
                 tools = RunTools(sandbox=sandbox, store=BlobStore(folder.path / "artifacts"),
                                  environments=loaded.environments)  # fmt: skip
-                progress.on_event("run.started", total=planned, folder=relative(str(folder.path)))
+                progress.on_event(
+                    "run.started", total=planned, folder=relative(str(folder.path)), several=several
+                )
 
                 def on_result(result: CaseResult, case: EvalCase, suite: Suite) -> None:
                     self._results.append(result)

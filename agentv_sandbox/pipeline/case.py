@@ -74,7 +74,8 @@ def run_case(run: SuiteRun, job: Case) -> CaseResult:
     except (Cancelled, EngineLost, EngineUnavailable):
         raise
     except CaseFailed as failed:
-        result = replace(result, failure=failed.failure, response=failed.response, workspace_kept=failed.kept)
+        result = replace(result, failure=failed.failure, response=failed.response, output=failed.output,
+                         workspace_kept=failed.kept)  # fmt: skip
     except RepoError as error:
         failure = CaseFailure(stage="repo_setup", code="clone_error", message=_message(error))
         result = replace(result, failure=failure)
@@ -144,10 +145,11 @@ def _answer(
     at.enter("agent")
     ran, found = agent.invoke(prepared, baseline, at.enter)
     response = PROVIDERS[target.provider].response(request, ran)
-    if response.failure is not None:
-        raise CaseFailed(response.failure, response)
     output = assemble(found, baseline=baseline, store=run.store, response=response, outputs=case.outputs,
                       as_text=run.preprocessors.as_text(run.suite.preprocessors))  # fmt: skip
+    if response.failure is not None:
+        # Not graded, but kept: what a failed or timed-out agent had done is what one wants to see.
+        raise CaseFailed(response.failure, response, output)
     at.enter("grading")
     seal(run.sandbox, volumes, found)
     volumes.put("files", staged_files(output.files, run.store))

@@ -138,14 +138,14 @@ def _preprocessors(suite: Suite) -> Iterator[PreprocessorSpec]:
 def _graders(suite: Suite) -> Iterator[GraderSpec]:
     for case in suite.cases:
         turns = case.conversation.turns if case.conversation else ()
-        yield from _flat([*case.assertions, *(grader for turn in turns for grader in turn.assertions)])
+        yield from flat([*case.assertions, *(grader for turn in turns for grader in turn.assertions)])
 
 
-def _flat(graders: Iterable[GraderSpec]) -> Iterator[GraderSpec]:
+def flat(graders: Iterable[GraderSpec]) -> Iterator[GraderSpec]:
     for grader in graders:
         yield grader
         if isinstance(grader.options, CompositeOptions):
-            yield from _flat(grader.options.members)
+            yield from flat(grader.options.members)
 
 
 def _grader_commands(grader: GraderSpec) -> Iterator[Sequence[str]]:

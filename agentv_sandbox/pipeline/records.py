@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agentv_sandbox.errors import SandboxError
-from agentv_sandbox.models.case import AgentResponse, CaseFailure
+from agentv_sandbox.models.case import AgentResponse, CaseFailure, CaseOutput
 from agentv_sandbox.models.suite import EvalCase, Hook, LimitOverrides, Target, Workspace
 
 
@@ -49,8 +49,12 @@ class Case:
 class CaseFailed(SandboxError):
     """A stage failed in a way that ends the case and nothing else."""
 
-    def __init__(self, failure: CaseFailure, response: AgentResponse | None = None) -> None:
+    def __init__(
+        self, failure: CaseFailure, response: AgentResponse | None = None, output: CaseOutput | None = None
+    ) -> None:
         super().__init__(failure.message)
         self.failure = failure
         self.response = response
+        self.output = output
+        """What the agent had left by then."""
         self.kept: str | None = None

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from agentv_sandbox.errors import InputError, Problem
-from agentv_sandbox.models.suite import Suite, Target
+from agentv_sandbox.llm import LLM_PROVIDERS
+from agentv_sandbox.models.graders import CodeGraderOptions, CompositeOptions, LlmAggregator, LlmGraderOptions
+from agentv_sandbox.models.suite import EvalCase, GraderSpec, Suite, Target
+from agentv_sandbox.pipeline.images import flat
 from agentv_sandbox.providers import PROVIDERS
 
 
@@ -46,8 +49,41 @@ def check_target(suite: Suite, target: Target) -> list[Problem]:
     ]  # fmt: skip
 
 
+def missing_judges(suite: Suite, pairs: Iterable[tuple[EvalCase, Target]]) -> list[Problem]:
+    """Model graders for which nothing says which model: told before any agent has run in vain."""
+    found: dict[tuple[str, str], Problem] = {}
+    for case, target in pairs:
+        if target.grader_target or target.provider in LLM_PROVIDERS:
+            continue
+        turns = case.conversation.turns if case.conversation else ()
+        graders = flat([*case.assertions, *(grader for turn in turns for grader in turn.assertions)])
+        needy = next((g for g in graders if _asks(g)), None)
+        if needy is not None:
+            at = needy.position or case.position
+            found[case.id, target.name] = Problem(
+                path=at.path if at else suite.path,
+                line=at.line if at else None,
+                message=f"test {case.id!r} is graded by a model, and target {target.name!r} names none",
+                hint="Give the target a grader_target (a mock will do for a start), or use --grader-target.",
+            )
+    return list(found.values())
+
+
+def _asks(grader: GraderSpec) -> bool:
+    """Whether ``grader`` asks a model without saying which."""
+    options = grader.options
+    if isinstance(options, LlmGraderOptions):
+        return options.target is None
+    if isinstance(options, CompositeOptions):
+        return isinstance(options.aggregator, LlmAggregator) and options.aggregator.target is None
+    return isinstance(options, CodeGraderOptions) and options.target is not None
+
+
 def _unknown(suite: Suite, name: str) -> Problem:
-    known = ", ".join(sorted(suite.targets)) or "none"
-    where = suite.targets_path or "no targets.yaml was found"
+    if not suite.targets:
+        message = "no targets.yaml was found, so there is nothing to evaluate"
+        hint = "Write targets.yaml beside the suite: targets: [{name: default, provider: cli, command: …}]"
+        return Problem(path=suite.path, message=message, hint=hint)
+    known = ", ".join(sorted(suite.targets))
     return Problem(path=suite.path, message=f"target {name!r} does not exist; known targets: {known}",
-                   hint=f"Targets come from {where}.")  # fmt: skip
+                   hint=f"Targets come from {suite.targets_path or 'the suite itself'}.")  # fmt: skip

@@ -165,7 +165,10 @@ def _problem(request: Request, ran: Ran, result: ExecResult) -> str | None:
 
 def _bad_end(result: ExecResult) -> str | None:
     if result.outcome == "timeout":
-        return f"CLI provider timed out after {result.duration_s:.0f}s"
+        return (
+            f"CLI provider timed out after {result.duration_s:.0f}s"
+            " (the target's timeout_seconds, limits.timeout_seconds or --agent-timeout)"
+        )
     if result.outcome == "oom":
         return "the agent ran out of memory (raise limits.memory of the target or the suite)"
     if result.outcome == "flood":

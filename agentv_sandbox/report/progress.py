@@ -63,6 +63,7 @@ class Progress:
         self._started = time.monotonic()
         self._total = 0
         self._counts = dict.fromkeys(WORD, 0)
+        self._several = False  # suites or targets, so that a test's id alone does not name a row
         self._running: dict[CaseKey, tuple[str, float]] = {}
         self._step = ("", 0.0)
         self._spinner = Spinner("dots")
@@ -91,6 +92,7 @@ class Progress:
         with self._mutex:
             if event == "run.started":
                 self._total = int(keys["total"])
+                self._several = bool(keys.get("several", False))
                 self._step = ("", 0.0)
                 self._line(f"running {self._total} tests, results in {keys['folder']}")
             elif event in ("case.started", "case.stage"):
@@ -124,7 +126,7 @@ class Progress:
         text = Text()
         text.append(f"{WORD[result.status]:<5}", style=STYLE[result.status])
         score = "" if result.status == "execution_error" else f"  {result.score:.2f}"
-        label = self._hide(case_label(result))
+        label = self._hide(case_label(result, long=self._several))
         text.append(f" [{done}/{self._total or '?'}] {label}{score}  {result.duration_ms / 1000:.1f} s")
         for reason in reasons(result, self._redactor)[:1]:
             text.append(f"  {reason}")

@@ -86,7 +86,7 @@ def row(
         error=failure.message if failure else None,
         failure_stage=failure.stage if failure else None,
         failure_reason_code=failure.code if failure else None,
-        workspace_path=result.workspace_kept,
+        workspace_kept=result.workspace_kept,
         **paths,
         metadata=dict(case.metadata) or None,
         threshold=result.threshold,

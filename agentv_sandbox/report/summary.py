@@ -103,11 +103,12 @@ def summary(
         console.print(Text("No tests were run."))
         return
     console.print(_table(results))
+    several = len({(result.suite, result.target) for result in results}) > 1
     for result in results:
         lines = reasons(result, redactor)
         lines += [_one_line(redactor.text(f"note: {note}")) for note in result.notes]
         if lines:
-            console.print(_reason_block(result, lines))
+            console.print(_reason_block(result, lines, long=several))
     console.print(Text(_totals(results, seconds)))
     if folder:
         console.print(Text(f"Results: {safe_name(folder)}"), soft_wrap=True)
@@ -115,9 +116,11 @@ def summary(
     console.print(Text(line, style=VERDICT_STYLE[line.split()[1]]), soft_wrap=True)
 
 
-def case_label(result: CaseResult) -> str:
-    """Id and trial of a test as one printable line."""
+def case_label(result: CaseResult, *, long: bool = False) -> str:
+    """Id and trial of a test as one printable line; ``long``: with its suite and target."""
     label = safe_name(result.case_id)
+    if long:
+        label += f" · {safe_name(result.suite)} · {safe_name(result.target)}"
     return f"{label} (trial {result.trial})" if result.trial else label
 
 
@@ -169,8 +172,8 @@ def _missed(result: CaseResult, grader: GraderResult) -> bool:
     return grader.error is not None or grader.verdict != "pass" or short
 
 
-def _reason_block(result: CaseResult, lines: Sequence[str]) -> Text:
-    text = Text(f"{WORD[result.status]} {case_label(result)}\n", style=STYLE[result.status])
+def _reason_block(result: CaseResult, lines: Sequence[str], *, long: bool) -> Text:
+    text = Text(f"{WORD[result.status]} {case_label(result, long=long)}\n", style=STYLE[result.status])
     for line in lines:
         text.append(f"    {line}\n", style="default")
     return text

@@ -557,11 +557,10 @@ def test_long_candidates_are_cut_and_the_criteria_repeated() -> None:
     assert user.count("Be right") == 2
 
 
-def test_implicit_grader_that_fails_to_answer_is_a_zero() -> None:
+@pytest.mark.parametrize("implicit", [True, False])
+def test_a_model_that_does_not_answer_is_an_error_and_not_the_agents_fault(implicit: bool) -> None:
     tools = FakeTools(llm_replies=["bad"])
-    graded = grade_all(tools, spec_of("llm-grader", implicit=True))
-    assert (graded.score, graded.status) == (0, "quality_failure")
-    graded = grade_all(tools, spec_of("llm-grader"))
+    graded = grade_all(tools, spec_of("llm-grader", implicit=implicit))
     assert (graded.score, graded.status) == (0, "execution_error")
     assert graded.failure is not None
     assert (graded.failure.stage, graded.failure.code) == ("evaluator", "evaluator_error")

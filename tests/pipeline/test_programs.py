@@ -62,7 +62,10 @@ def test_a_health_check_runs_once_in_a_container_before_the_first_test(bench: Be
     [
         (finished(exit_code=7, stderr=b"no licence"), "no licence (exit code 7)"),
         (finished(exit_code=7), "CLI healthcheck command exited with code 7"),
-        (replace(finished(), outcome="timeout", duration_s=3.0), "CLI provider timed out after 3s"),
+        (
+            replace(finished(), outcome="timeout", duration_s=3.0),
+            "CLI provider timed out after 3s (the target's timeout_seconds, limits.timeout_seconds or --agent-timeout)",
+        ),
     ],
 )
 def test_a_failed_health_check_fails_every_test_and_lets_fallbacks_step_in(
