@@ -116,6 +116,8 @@ class VolumeSpec:
     uid: int = 0
     """Owner of the volume's root directory."""
     mode: int = 0o755
+    disk: bool = False
+    """On the engine's disk: no bound on the sum of bytes or the number of files holds there."""
 
 
 class VolumeSet:
@@ -314,16 +316,13 @@ class Sandbox:
         try:
             for name, spec in self._under_ceiling(specs).items():
                 check_positive(spec, "size_bytes", "inodes")
-                options = (
-                    f"size={spec.size_bytes},nr_inodes={spec.inodes},uid={spec.uid},gid={spec.uid},"
-                    f"mode={spec.mode:04o},nosuid,nodev"
-                )
                 self.engine.create_volume(
-                    names[name],
-                    options={"type": "tmpfs", "device": "tmpfs", "o": options},
-                    labels=self._labels(Role.HOLDER),
+                    names[name], options=_volume_options(spec), labels=self._labels(Role.HOLDER)
                 )
             holder = self._hold(names)
+            for name, spec in specs.items():
+                if spec.disk:
+                    self._open_to_all(names[name])
             made = VolumeSet(self.engine, names, holder)
             yield made
         finally:
@@ -335,6 +334,17 @@ class Sandbox:
                     self.engine.remove(holder)
                 for name in names.values():
                     self.engine.remove_volume(name)
+
+    def _open_to_all(self, volume: str) -> None:
+        """A plain volume belongs to root, who may change its mode; nobody but this case's containers sees it."""
+        mount = Mount(source=volume, target="/workspace", read_only=False)
+        result = self.run(
+            Role.SEALER, ["/usr/bin/chmod", "0777", "/workspace"], image=self.tool_image, mounts=[mount]
+        )
+        if not result.ok:
+            raise SandboxError(
+                f"a workspace on disk cannot be made: {result.stderr.decode('utf-8', 'replace')}"
+            )
 
     def _under_ceiling(self, specs: Mapping[str, VolumeSpec]) -> Mapping[str, VolumeSpec]:
         """The operator's bounds are those of what an agent may fill; the other volumes are ours."""
@@ -385,6 +395,16 @@ def check_positive(bounds: Limits | VolumeSpec, *names: str) -> None:
             raise SandboxError(f"policy: {name} is {getattr(bounds, name)}, which would mean no limit")
 
 
+def _volume_options(spec: VolumeSpec) -> dict[str, str]:
+    if spec.disk:
+        return {}
+    options = (
+        f"size={spec.size_bytes},nr_inodes={spec.inodes},uid={spec.uid},gid={spec.uid},"
+        f"mode={spec.mode:04o},nosuid,nodev"
+    )
+    return {"type": "tmpfs", "device": "tmpfs", "o": options}
+
+
 def sweep(engine: ContainerEngine) -> int:
     """Remove what runs of dead processes of this machine left; returns how many objects. Objects of live runs,
     of other machines that share the engine, and what a user asked to keep are not touched."""
@@ -395,6 +415,9 @@ def sweep(engine: ContainerEngine) -> int:
                 engine.destroy(obj)
                 removed += 1
     return removed
+
+
+_END = b"\0" * (2 * tarfile.BLOCKSIZE)
 
 
 def tar_stream(staged: Iterable[StagedFile], *, uid: int) -> Iterator[bytes]:
@@ -426,7 +449,7 @@ def tar_stream(staged: Iterable[StagedFile], *, uid: int) -> Iterator[bytes]:
             yield item.data + b"\0" * (-info.size % tarfile.BLOCKSIZE)
         else:
             yield from _tar_file(info, item.data)
-    yield b"\0" * (2 * tarfile.BLOCKSIZE)
+    yield _END
 
 
 def _tar_dir(name: str, uid: int, now: int) -> bytes:

@@ -252,7 +252,8 @@ class DockerEngine:
 
     def put(self, container: str, path: str, tar: Iterable[bytes]) -> None:
         with mapped(f"putting files into {path}"):
-            self._api.put_archive(container, path, tar)
+            # An iterator in any case: requests takes a list for form fields.
+            self._api.put_archive(container, path, iter(tar))
 
     def remove(self, container: str) -> None:
         try:

@@ -159,6 +159,7 @@ class WorkspaceDoc(Doc):
     isolation: Literal["shared", "per_test", "suite", "attempt"] | None = None
     repos: list[RepoDoc] | None = None
     hooks: HooksDoc | None = None
+    storage: Literal["memory", "disk"] | None = None
     mode: Literal["pooled", "temp", "static"] | None = None
     path: Text | None = None
     docker: DockerDoc | None = None

@@ -84,6 +84,7 @@ class WorkspaceReader:
         return Workspace(
             template=self._template(*template) if template else None,
             isolation=_isolation(given),
+            storage=storage[1] if (storage := _last(given, "storage")) else "memory",
             repos=tuple(self._repos(*repos)) if repos else (),
             hooks=self._hooks(given),
             docker=self._docker(*docker) if docker else None,

@@ -109,6 +109,8 @@ class DockerSpec:
 class Workspace:
     template: Path | None = None
     isolation: Literal["shared", "per_test"] = "per_test"
+    storage: Literal["memory", "disk"] = "memory"
+    """``disk``: for workspaces larger than memory allows; only single files are bounded there, not their sum."""
     repos: tuple[RepoSpec, ...] = ()
     hooks: Mapping[str, Hook] = field(default_factory=dict)
     """Keys ``before_all``, ``before_each``, ``after_each``, ``after_all``."""

@@ -127,7 +127,7 @@ def for_everybody(job: Case, name: str) -> Case:
 def before_all(run: SuiteRun, job: Case, files: list[StagedFile]) -> list[StagedFile]:
     """What the workspace holds after the suite's and the target's ``before_all``."""
     uid = run.sandbox.new_uid()
-    room = workspace_volume(files, run.suite.limits, uid)
+    room = workspace_volume(files, run.suite.limits, uid, workspace=job.workspace)
     with run.sandbox.volumes(workspace=room, input=VolumeSpec(size_bytes=_MB)) as volumes:
         volumes.put("workspace", files, uid=uid)
         agent = AgentSide(run=run, job=for_everybody(job, "before_all"), uid=uid,

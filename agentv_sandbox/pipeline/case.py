@@ -14,6 +14,7 @@ from agentv_sandbox.files import staged_files
 from agentv_sandbox.grade import Graded, effective_threshold
 from agentv_sandbox.invoke import input_paths, merged, prompt_for_container, staged_inputs
 from agentv_sandbox.load.messages import input_files
+from agentv_sandbox.logs import get_logger
 from agentv_sandbox.models.case import AgentResponse, CaseFailure, CaseOutput, CaseResult, Stage
 from agentv_sandbox.models.suite import EvalCase, LimitOverrides
 from agentv_sandbox.pipeline.agent import AgentSide, before_all
@@ -29,6 +30,8 @@ from agentv_sandbox.providers import PROVIDERS, Request
 from agentv_sandbox.sandbox import VolumeSpec
 
 _MB = 1 << 20
+log = get_logger()
+ON_DISK = "the workspace was on disk: single files were bounded, their number and sum were not"
 _STAGES: dict[str, tuple[Stage, str]] = {
     "workspace": ("setup", "setup_error"),
     "agent": ("agent", "provider_error"),
@@ -79,7 +82,10 @@ def run_case(run: SuiteRun, job: Case) -> CaseResult:
     except RepoError as error:
         failure = CaseFailure(stage="repo_setup", code="clone_error", message=_message(error))
         result = replace(result, failure=failure)
-    except (SandboxError, OSError) as error:
+    except Exception as error:
+        # Also what nobody foresaw: one test's misfortune must not cost the results of the others.
+        if not isinstance(error, SandboxError | OSError):
+            log.exception("case.crashed", case=case.id, stage=at.stage)
         result = replace(result, failure=CaseFailure(stage=at.stage, code=at.code, message=_message(error)))
     return replace(result, duration_ms=round((time.monotonic() - started) * 1000, 1))
 
@@ -129,6 +135,8 @@ def _one_attempt(run: SuiteRun, job: Case, attempt: int, blank: CaseResult, at: 
         result = replace(blank, score=graded.score, status=graded.status, scores=graded.scores,
                          failure=graded.failure, output=output, response=response)  # fmt: skip
         notes = room.agent.after("after_each")
+        if job.workspace.storage == "disk":
+            notes.append(ON_DISK)
         return keep.noted(replace(result, notes=(*result.notes, *notes)))
 
 
@@ -173,7 +181,7 @@ class _Room:
         }
         specs = {**self.turn_volumes, "input": VolumeSpec(size_bytes=_input_bytes(job.case), inodes=4096)}
         if self._shared is None:
-            specs["workspace"] = workspace_volume(start.files, limits, uid)
+            specs["workspace"] = workspace_volume(start.files, limits, uid, workspace=job.workspace)
         own = stack.enter_context(run.sandbox.volumes(**specs))
         volumes = CaseVolumes(dict.fromkeys(specs, own))
         if self._shared is None:
@@ -207,7 +215,7 @@ def _shared_workspace(
     def make(inner: ExitStack) -> SharedWorkspace:
         uid = run.sandbox.new_uid()
         volumes = inner.enter_context(
-            run.sandbox.volumes(workspace=workspace_volume(start.files, limits, uid))
+            run.sandbox.volumes(workspace=workspace_volume(start.files, limits, uid, workspace=job.workspace))
         )
         volumes.put("workspace", start.files, uid=uid)
         return SharedWorkspace(volumes=volumes, uid=uid, baseline=start.baseline, job=job)

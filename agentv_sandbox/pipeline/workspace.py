@@ -140,9 +140,13 @@ def restaged(baseline: Baseline) -> list[StagedFile]:
     return staged
 
 
-def workspace_volume(files: list[StagedFile], limits: LimitOverrides, uid: int) -> VolumeSpec:
+def workspace_volume(
+    files: list[StagedFile], limits: LimitOverrides, uid: int, *, workspace: Workspace
+) -> VolumeSpec:
     """The volume of a workspace that starts with ``files``: of the size that was asked for, else with half a GiB
-    and 50,000 more files for the agent."""
+    and 50,000 more files for the agent. On disk the engine can bound neither."""
+    if workspace.storage == "disk":
+        return VolumeSpec(uid=uid, disk=True)
     used = sum(file.data.stat().st_size for file in files if not isinstance(file.data, bytes))
     size = limits.workspace_bytes or used + _DEFAULT_BYTES
     inodes = limits.workspace_inodes or 2 * len(files) + _DEFAULT_INODES

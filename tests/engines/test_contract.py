@@ -126,6 +126,26 @@ def test_volumes_hold_what_was_put_and_pass_it_from_container_to_container(sandb
         assert b"No space left" in full.stderr
 
 
+def test_a_volume_on_disk_can_be_written_by_its_user(sandbox: Sandbox) -> None:
+    uid = sandbox.new_uid()
+    with sandbox.volumes(workspace=VolumeSpec(uid=uid, disk=True)) as volumes:
+        volumes.put("workspace", [StagedFile(path="a/b", data=b"1")], uid=uid)
+        script = "echo more >> a/b && mkdir c && cat a/b"
+        mount = volumes.mount("workspace", "/workspace", read_only=False)
+        result = sandbox.run(Role.AGENT, ["sh", "-c", script], image=sandbox.tool_image, uid=uid, mounts=[mount],
+                             workdir="/workspace")  # fmt: skip
+    assert result.stdout == b"1more\n"
+
+
+def test_localhost_has_a_name(sandbox: Sandbox) -> None:
+    script = (
+        "import socket; s = socket.create_server(('127.0.0.1', 8000)); "
+        "print(socket.create_connection(('localhost', 8000), 5).getpeername()[1])"
+    )
+    result = sandbox.run(Role.GRADER, ["python3", "-c", script], image=sandbox.tool_image)
+    assert result.stdout == b"8000\n", result.stderr
+
+
 def test_nothing_is_left(sandbox: Sandbox, engine: DockerEngine) -> None:
     with pytest.raises(RuntimeError), sandbox.volumes(workspace=VolumeSpec()) as volumes:
         volumes.put("workspace", [StagedFile(path="a", data=b"1")])
