@@ -57,7 +57,13 @@ if ! command -v dockerd >/dev/null; then
 fi
 
 # A daemon that is only just starting (or that hangs) is given its time before another one is tried.
-running() { [ -f "$pidfile" ] && [ "$(cat "/proc/$(cat "$pidfile")/comm" 2>/dev/null)" = dockerd ]; }
+# A killed one that nobody has reaped yet (a zombie) is none.
+running() {
+  [ -f "$pidfile" ] || return 1
+  local status
+  status=/proc/$(cat "$pidfile")/status
+  grep -q '^Name:[[:space:]]*dockerd$' "$status" 2>/dev/null && ! grep -q '^State:[[:space:]]*Z' "$status"
+}
 
 wait_for() {
   local i
