@@ -317,7 +317,9 @@ class Sandbox:
             for name, spec in self._under_ceiling(specs).items():
                 check_positive(spec, "size_bytes", "inodes")
                 self.engine.create_volume(
-                    names[name], options=_volume_options(spec), labels=self._labels(Role.HOLDER)
+                    names[name],
+                    options=_volume_options(spec, remapped=self.info.userns),
+                    labels=self._labels(Role.HOLDER),
                 )
             holder = self._hold(names)
             for name, spec in specs.items():
@@ -395,13 +397,13 @@ def check_positive(bounds: Limits | VolumeSpec, *names: str) -> None:
             raise SandboxError(f"policy: {name} is {getattr(bounds, name)}, which would mean no limit")
 
 
-def _volume_options(spec: VolumeSpec) -> dict[str, str]:
+def _volume_options(spec: VolumeSpec, *, remapped: bool) -> dict[str, str]:
     if spec.disk:
         return {}
-    options = (
-        f"size={spec.size_bytes},nr_inodes={spec.inodes},uid={spec.uid},gid={spec.uid},"
-        f"mode={spec.mode:04o},nosuid,nodev"
-    )
+    # An engine with user namespaces mounts with the host's numbers, so an owner would be nobody inside. Only this
+    # case's containers see the volume, and those that must not write have it read-only.
+    owner = "mode=0777" if remapped else f"uid={spec.uid},gid={spec.uid},mode={spec.mode:04o}"
+    options = f"size={spec.size_bytes},nr_inodes={spec.inodes},{owner},nosuid,nodev"
     return {"type": "tmpfs", "device": "tmpfs", "o": options}
 
 

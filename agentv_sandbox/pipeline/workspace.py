@@ -23,8 +23,11 @@ _DEFAULT_INODES = 50_000
 # directory handle, and the agent's processes are gone.
 _SEAL = """
 import os
+def open_up(fd, mode, wanted):
+    if mode & wanted != wanted:
+        os.fchmod(fd, mode & 0o777 | wanted)
 stack = [os.open('/workspace', os.O_RDONLY | os.O_DIRECTORY)]
-os.fchmod(stack[0], 0o755)
+open_up(stack[0], os.fstat(stack[0]).st_mode, 0o555)
 while stack:
     fd = stack.pop()
     for name in os.listdir(fd):
@@ -32,14 +35,14 @@ while stack:
         kind = info.st_mode & 0o170000
         if kind == 0o040000:
             child = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=fd)
-            os.fchmod(child, (info.st_mode & 0o777) | 0o555)
+            open_up(child, info.st_mode, 0o555)
             if len(stack) < 500:
                 stack.append(child)
             else:
                 os.close(child)
         elif kind == 0o100000:
             child = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=fd)
-            os.fchmod(child, (info.st_mode & 0o777) | 0o444)
+            open_up(child, info.st_mode, 0o444)
             os.close(child)
     os.close(fd)
 """
