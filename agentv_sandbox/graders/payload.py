@@ -8,10 +8,12 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from agentv_sandbox.files import container_meaning
 from agentv_sandbox.graders import trace
 from agentv_sandbox.graders.base import GradeContext
 from agentv_sandbox.llm.records import split_data_uri
@@ -98,6 +100,9 @@ def prompt_payload(context: GradeContext, *, answer: str, config: Mapping[str, J
     return Payload(stdin=_encode(document), files=tuple(builder.files))
 
 
+_WORKSPACE = "/workspace/"
+
+
 class _Builder:
     """Rewrites messages for a container and gathers the files that they then refer to."""
 
@@ -106,6 +111,7 @@ class _Builder:
         self._files: Mapping[tuple[str, str], OutputFile] = {
             (f.path, f.media_type): f for f in reversed(context.output.files)
         }
+        self._manifest = context.output.manifest
         self._images = 0
         self.files: list[StagedFile] = []
 
@@ -159,7 +165,7 @@ class _Builder:
         image = {"type": "image", "media_type": block.get("media_type")}
         inline = split_data_uri(source)
         if inline is None:
-            return {**image, "path": source}
+            return {**image, **self._image_by_path(source)}
         try:
             data = base64.b64decode(inline[1], validate=False)
         except (binascii.Error, ValueError):
@@ -167,6 +173,20 @@ class _Builder:
         name = f"img-{self._images}.{_EXTENSIONS.get(inline[0].lower(), 'bin')}"
         self._images += 1
         return {**image, "path": self._stage(name, data)}
+
+    def _image_by_path(self, source: str) -> dict[str, Json]:
+        """An image that the answer names by its path stands in the workspace, if it is there at all."""
+        place = container_meaning(source)
+        if place is None:
+            return {"path": source}  # an address
+        inside = place.removeprefix(_WORKSPACE)
+        if (
+            inside != place
+            and self._tools.workspace_path is not None
+            and os.fsencode(inside) in self._manifest
+        ):
+            return {"path": place, "original_path": source}
+        return {"path": None, "original_path": source, "refused": "not collected"}
 
 
 def _trace(context: GradeContext, conversation: Sequence[Message]) -> Json:

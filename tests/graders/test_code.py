@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agentv_sandbox.errors import EngineLost
-from agentv_sandbox.models.case import CaseOutput, Changes, OutputFile, TokenUsage
+from agentv_sandbox.models.case import CaseOutput, Changes, FileEntry, OutputFile, TokenUsage
 from agentv_sandbox.models.graders import TargetAccess
 from tests.graders.fakes import PROJECT, FakeTools, grade_one, ran, spec_of
 
@@ -165,6 +165,31 @@ def test_negation_flips_a_verdict_but_not_an_error() -> None:
 def test_engine_failure_is_not_a_score() -> None:
     with pytest.raises(EngineLost):
         grade_one(spec_of("code-grader"), FakeTools(results=[EngineLost("gone")]))
+
+
+@pytest.mark.parametrize(
+    ("source", "place"),
+    [
+        ("out/c.png", "/workspace/out/c.png"),
+        ("./out/c.png", "/workspace/out/c.png"),
+        ("file:///workspace/out/c.png", "/workspace/out/c.png"),
+        ("out/missing.png", None),
+        ("/etc/shadow", None),
+        ("../suite/graders/key.png", None),
+    ],
+)
+def test_an_image_by_path_can_be_opened_where_the_grader_runs_or_is_refused(
+    source: str, place: str | None
+) -> None:
+    tools = FakeTools(results=[ran()])
+    block = {"type": "image", "media_type": "image/png", "source": source}
+    entry = FileEntry(path=b"out/c.png", kind="file", sha256="0", size=1)
+    output = CaseOutput(messages=({"role": "assistant", "content": [block]},), manifest={b"out/c.png": entry})
+    grade_one(spec_of("code-grader"), tools, output=output)
+    (shown,) = json.loads(tools.calls[0].stdin)["messages"][-1]["content"]
+    assert shown["path"] == place
+    assert shown["original_path"] == source
+    assert ("refused" in shown) == (place is None)
 
 
 def test_payload() -> None:
