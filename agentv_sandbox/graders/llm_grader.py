@@ -207,6 +207,8 @@ def _result(
     extra: dict[str, Json] = {"suspicious": list(suspicions)} if suspicions else {}
     if answer is None:
         reason = f"Grader parse failure after {ATTEMPTS} attempts: {talk.problems[-1]}"
+        if not talk.replies:
+            reason = f"target '{talk.target.name}' could not be asked: {talk.problems[-1]}"
         details = details_with(extra or None, candidate)
         said = Assertion(text=reason, passed=False)
         return result(spec, 0.0, [said], verdict="skip", error=reason, details=details, **talk.record())

@@ -314,7 +314,7 @@ def test_target_errors_count_as_attempts() -> None:
     assert (graded.score, len(tools.asked)) == (0.9, 2)
     graded, tools = grade(reply=LlmError("HTTP 500"))
     assert (graded.verdict, len(tools.asked)) == ("skip", 3)
-    assert graded.error == "Grader parse failure after 3 attempts: HTTP 500"
+    assert graded.error == "target 'judge' could not be asked: HTTP 500"
 
 
 def test_the_judgement_is_kept_whole() -> None:

@@ -167,11 +167,12 @@ BOMBS = {
 }  # fmt: skip
 
 _CHILD = """
-import json, resource, sys
+import json, re, sys
 from pathlib import Path
 from agentv_sandbox.load import load_suites
 result = load_suites([Path("suite.eval.yaml")], cwd=Path.cwd(), environ={"X": "x" * 100_000})
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+# Not ru_maxrss: a child starts with its parent's.
+peak = int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) >> 10
 print(json.dumps({"errors": len(result.errors), "peak_mib": peak}))
 """
 
