@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 _HEADER = struct.Struct(">BxxxL")
-_CHUNK = 1 << 16
+_CHUNK = 1 << 18
 _POLL_S = 0.2
 
 
@@ -55,23 +55,22 @@ class _Frames:
     left: int = 0
 
     def feed(self, data: bytes, sink: Callable[[int, bytes], None]) -> None:
-        self.buffer += data
-        offset = 0
-        view = self.buffer
-        while True:
+        if self.buffer:  # the start of a header that the last read cut
+            data = bytes(self.buffer) + data
+            self.buffer.clear()
+        view = memoryview(data)
+        while view:
             if self.left:
-                part = bytes(view[offset : offset + self.left])
-                if not part:
-                    break
-                sink(self.stream, part)
+                part = view[: self.left]
+                sink(self.stream, bytes(part))
                 self.left -= len(part)
-                offset += len(part)
-            elif len(view) - offset >= _HEADER.size:
-                self.stream, self.left = _HEADER.unpack_from(view, offset)
-                offset += _HEADER.size
+                view = view[len(part) :]
+            elif len(view) >= _HEADER.size:
+                self.stream, self.left = _HEADER.unpack_from(view)
+                view = view[_HEADER.size :]
             else:
-                break
-        del self.buffer[:offset]
+                self.buffer += view
+                return
 
 
 Ended = Literal["eof", "timeout", "flood", "cancelled", "lost"]
