@@ -57,6 +57,7 @@ class FakeEngine:
 
     commands: Mapping[str, Command] = field(default_factory=dict)
     runs: list[ContainerSpec] = field(default_factory=list)
+    userns: bool = False
 
     def __post_init__(self) -> None:
         self._root = Path(tempfile.mkdtemp(prefix="fake-engine-"))
@@ -72,7 +73,15 @@ class FakeEngine:
         shutil.rmtree(self._root, ignore_errors=True)
 
     def info(self) -> EngineInfo:
-        return EngineInfo(kind="fake", version="0", api_version="1.41", seccomp=True, cpus=2, address="fake:")
+        return EngineInfo(
+            kind="fake",
+            version="0",
+            api_version="1.41",
+            seccomp=True,
+            cpus=2,
+            address="fake:",
+            userns=self.userns,
+        )
 
     # -- containers -----------------------------------------------------------------------------------
     def run(

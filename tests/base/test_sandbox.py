@@ -186,3 +186,17 @@ def test_a_tar_has_every_parent_once_and_names_as_bytes(tmp_path: Path) -> None:
         assert big.read() == b"x" * 3_000_000
     assert [os.fsencode(e.name) for e in entries] == [b"a", b"a/b", b"a/b/c", odd, b"a/b", b"l", b"n" * 300]
     assert {e.uid for e in entries} == {77}
+
+
+def test_volumes_of_an_engine_with_user_namespaces_are_opened_by_their_mode(engine: FakeEngine) -> None:
+    plain = Sandbox(engine, tool_image="t")
+    with plain.volumes(workspace=VolumeSpec(uid=7)):
+        pass
+    engine.userns = True
+    remapped = Sandbox(engine, tool_image="t")
+    with remapped.volumes(workspace=VolumeSpec(uid=7)):
+        pass
+    first, second = (options["o"] for options in engine.volume_options.values())
+    assert "uid=7,gid=7,mode=0755" in first
+    assert "mode=0777" in second
+    assert "uid=" not in second

@@ -75,6 +75,16 @@ def test_plan_as_json_says_what_provides_what_also_when_some_is_refused(folder: 
     assert plan["links"] == {"fd": "fdfind"}
 
 
+def test_a_model_grader_without_a_model_is_told_before_anything_runs(folder: Path) -> None:
+    (folder / "judged.eval.yaml").write_text(
+        "execution: {target: t}\ntests:\n  - {id: a, input: hi, criteria: is polite}\n"
+    )
+    done = command("run", "judged.eval.yaml", cwd=folder)
+    assert done.returncode == 2
+    assert "judged.eval.yaml:3" in done.stderr
+    assert "target 't' names none" in done.stderr
+
+
 def test_transpile_writes_beside_the_suite(folder: Path) -> None:
     done = command("transpile", "small.eval.yaml", "-d", "made", cwd=folder)
     assert done.returncode == 0

@@ -108,6 +108,19 @@ def test_an_agent_that_fails_is_an_execution_error_with_its_log(
     assert bench.left() == []
 
 
+def test_what_a_timed_out_agent_had_written_is_kept(bench: Bench) -> None:
+    def agent(run: FakeRun) -> ExecResult:
+        (run.path("/workspace") / "part.txt").write_text("half done\n")
+        return replace(finished(), outcome="timeout", duration_s=3.0)
+
+    bench.engine.commands = {"agent": agent}
+    result = bench.run(bench.suite([case("t")]))["t"]
+    assert result.status == "execution_error"
+    assert result.output is not None
+    assert result.output.changes is not None
+    assert "+half done" in result.output.changes.diff
+
+
 def test_graders_get_a_read_only_workspace_another_user_and_never_the_agents_container(bench: Bench) -> None:
     seen: list[FakeRun] = []
 
