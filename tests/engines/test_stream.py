@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from agentv_sandbox.engines.stream import BoundedCapture, pump
+from agentv_sandbox.engines.stream import BoundedCapture, _Frames, pump
 
 
 def frame(stream: int, data: bytes) -> bytes:
@@ -67,6 +67,15 @@ def test_frames_survive_any_cut(seed: int) -> None:
     assert ended == "eof"
     for stream in (1, 2):
         assert got[stream] == b"".join(data for which, data in parts if which == stream)
+
+
+@pytest.mark.parametrize("size", [1, 3, 8, 11])
+def test_a_header_may_be_cut_anywhere(size: int) -> None:
+    wire = frame(1, b"first") + frame(2, b"") + frame(2, b"second") + frame(1, b"x")
+    frames, got = _Frames(), {1: b"", 2: b""}
+    for start in range(0, len(wire), size):
+        frames.feed(wire[start : start + size], lambda stream, data: got.update({stream: got[stream] + data}))
+    assert got == {1: b"firstx", 2: b"second"}
 
 
 def test_large_input_and_output_at_once_do_not_block_each_other() -> None:
