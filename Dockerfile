@@ -20,6 +20,7 @@ RUN if [ ! -s /etc/apt/sources.list ] && [ -z "$(ls /etc/apt/sources.list.d)" ];
 # A file ca-bundle.crt beside this one, if there is one, is trusted while packages are fetched.
 COPY pyproject.toml README.md LICENSE ca-bundle.cr[t] /src/
 COPY agentv_sandbox /src/agentv_sandbox
+COPY images /src/images
 COPY examples/preprocessors/scripts /src/examples/preprocessors/scripts
 RUN if [ -f /src/ca-bundle.crt ]; then export PIP_CERT=/src/ca-bundle.crt; fi \
  && python3 -m venv /opt/agentv-sandbox \

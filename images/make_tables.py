@@ -1,4 +1,4 @@
-"""Make the index tables of ``agentv_sandbox/data/tables`` from a Debian release.
+"""Make the index tables of ``images/tables`` from a Debian release.
 
     python images/make_tables.py trixie DIR
 
@@ -19,7 +19,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-TABLES = Path(__file__).parent.parent / "agentv_sandbox" / "data" / "tables"
+TABLES = Path(__file__).parent / "tables"
 COMMAND = re.compile(r"(?:usr/)?(bin|sbin|games)/([A-Za-z0-9][A-Za-z0-9+._-]{0,63})")
 MODULE = re.compile(
     r"usr/lib/python3/dist-packages/([A-Za-z_][A-Za-z0-9_]*)(?:\.py|\.cpython-3\d+[^/]*\.so|/.*)"

@@ -11,7 +11,7 @@ if ! docker image inspect "$base" >/dev/null 2>&1 && ! docker pull -q "$base" >/
 fi
 context=$(mktemp -d)
 trap 'rm -rf "$context"' EXIT
-cp -r agentv_sandbox pyproject.toml README.md LICENSE Dockerfile "$context"
+cp -r agentv_sandbox images pyproject.toml README.md LICENSE Dockerfile "$context"
 mkdir -p "$context/examples/preprocessors"
 cp -r examples/preprocessors/scripts "$context/examples/preprocessors/"
 if [ -n "${PIP_CERT:-}" ]; then cp "$PIP_CERT" "$context/ca-bundle.crt"; fi

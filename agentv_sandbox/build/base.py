@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from importlib.resources import files
 
 from agentv_sandbox.build.bootstrap import make_base
 from agentv_sandbox.build.containers import Builder
@@ -26,7 +26,7 @@ BASE_RECIPE = 5
 
 _PULL_TIMEOUT_S = 1800.0
 _REGISTRY_PATIENCE_S = 5.0
-_SURVEY = Path(__file__).parent / "inside" / "survey.sh"
+_SURVEY = files("agentv_sandbox") / "data" / "recipes" / "survey.sh"
 _KNOWN = {"trixie": ((3, 13), (2, 41)), "bookworm": ((3, 11), (2, 36))}
 
 

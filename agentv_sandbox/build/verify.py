@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from pathlib import Path
+from importlib.resources import files
 from typing import Any
 
 from agentv_sandbox.build.containers import CancellableSandbox, step_failed
@@ -17,7 +17,7 @@ from agentv_sandbox.models.image import Check, Image, ImagePlan
 from agentv_sandbox.models.suite import WorkspaceEnv
 from agentv_sandbox.sandbox import Role
 
-PROBE = Path(__file__).parent / "inside" / "probe.py"
+PROBE = files("agentv_sandbox") / "data" / "recipes" / "probe.py"
 _LIMITS = Limits(timeout_s=600, memory_bytes=2 << 30, cpus=4.0, pids=512, tmp_bytes=512 << 20)
 _FAILED = "Preflight checks failed — missing dependencies:"
 _INSTALL = "Install the missing dependencies before running this eval."

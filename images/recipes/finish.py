@@ -85,7 +85,7 @@ def install_npm(packages: list[dict[str, Any]], roots: list[str]) -> None:
             if target.exists() and not place.is_symlink():
                 target.chmod(0o755)
                 place.symlink_to(os.path.relpath(target, place.parent))
-    env = dict(os.environ, npm_config_offline="true", npm_config_update_notifier="false", HOME="/tmp")  # noqa: S108 - inside the builder
+    env = dict(os.environ, npm_config_offline="true", npm_config_update_notifier="false", HOME="/tmp")
     for package in packages:
         if package["scripts"]:
             run_scripts(NPM / package["path"], env)
