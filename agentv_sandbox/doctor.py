@@ -16,7 +16,8 @@ from agentv_sandbox.engines.tier import tier
 from agentv_sandbox.errors import SandboxError
 from agentv_sandbox.models.container import EngineInfo, Limits
 from agentv_sandbox.models.suite import Suite
-from agentv_sandbox.sandbox import Role, Sandbox, VolumeSpec
+from agentv_sandbox.sandbox import Role, Sandbox
+from agentv_sandbox.volumes import VolumeSpec
 
 State = Literal["ok", "warning", "failed"]
 _GB = 1 << 30

@@ -19,7 +19,7 @@ from urllib.parse import unquote, urlsplit
 from agentv_sandbox.logs import safe_name
 from agentv_sandbox.models.case import Blob, OutputFile
 from agentv_sandbox.models.suite import Json, Message
-from agentv_sandbox.sandbox import StagedFile
+from agentv_sandbox.volumes import StagedFile
 
 WORKSPACE = "/workspace"
 

@@ -14,7 +14,8 @@ from agentv_sandbox.models.container import ExecResult, Limits, Mount
 from agentv_sandbox.models.suite import EvalCase, Hook, LimitOverrides
 from agentv_sandbox.project import SUITE, Project
 from agentv_sandbox.providers import Prepared, Request
-from agentv_sandbox.sandbox import POLICIES, Role, Sandbox, StagedFile
+from agentv_sandbox.sandbox import POLICIES, Role, Sandbox
+from agentv_sandbox.volumes import StagedFile
 
 _TAIL = 2000
 

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 
 from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.models.suite import Position
-from agentv_sandbox.sandbox import StagedFile
+from agentv_sandbox.volumes import StagedFile
 
 SUITE = "/suite"
 

@@ -6,18 +6,13 @@ Every container is single-use. Order, limits and mounts are decided here and in 
 
 from __future__ import annotations
 
-import os
 import secrets
-import tarfile
 import threading
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from importlib.resources import files
-from pathlib import Path, PurePosixPath
-from typing import Literal
 
 from agentv_sandbox.engines import LABEL_KEEP, LABEL_OWNER, LABEL_ROLE, LABEL_RUN, ContainerEngine, OnOutput
 from agentv_sandbox.engines.binds import check_bind
@@ -26,6 +21,7 @@ from agentv_sandbox.errors import Cancelled, EngineError, SandboxError
 from agentv_sandbox.logs import get_logger
 from agentv_sandbox.models.container import ContainerSpec, ExecResult, Limits, Mount
 from agentv_sandbox.models.suite import LimitOverrides
+from agentv_sandbox.volumes import StagedFile, VolumeSet, VolumeSpec, tar_stream, volume_options
 
 log = get_logger()
 
@@ -96,52 +92,6 @@ ENV = {"PATH": PATH, "HOME": "/tmp", "TMPDIR": "/tmp", "LANG": "C.UTF-8", "TZ": 
 
 _BUILD_NETWORK = "bridge"
 _VOLUME_TAG = "agentv"
-
-
-@dataclass(frozen=True, kw_only=True)
-class StagedFile:
-    """One entry to put into a volume. ``path`` is relative and was checked by the caller."""
-
-    path: str | bytes
-    data: bytes | Path = b""
-    mode: int = 0o644
-    kind: Literal["file", "dir", "symlink"] = "file"
-    link: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class VolumeSpec:
-    size_bytes: int = 256 * _MB
-    inodes: int = 20_000
-    uid: int = 0
-    """Owner of the volume's root directory."""
-    mode: int = 0o755
-    disk: bool = False
-    """On the engine's disk: no bound on the sum of bytes or the number of files holds there."""
-
-
-class VolumeSet:
-    """Size- and inode-limited volumes that live as long as the block that opened them."""
-
-    def __init__(self, engine: ContainerEngine, names: Mapping[str, str], holder: str) -> None:
-        self._engine = engine
-        self._names = names
-        self._holder = holder
-        self.kept = False
-        """Set it to leave the volumes and their holder behind, for a look inside."""
-
-    @property
-    def holder(self) -> str:
-        """Name or id of the container that holds the volumes below ``/volumes``; no untrusted code ran in it."""
-        return self._holder
-
-    def mount(self, name: str, target: str, *, read_only: bool = True) -> Mount:
-        return Mount(source=self._names[name], target=target, read_only=read_only)
-
-    def put(self, name: str, staged: Iterable[StagedFile], *, uid: int = 0) -> None:
-        """Unpack ``staged`` into the volume, owned by ``uid``. Only before untrusted code has written there:
-        the engine follows links that it finds."""
-        self._engine.put(self._holder, f"/volumes/{name}", tar_stream(staged, uid=uid))
 
 
 class Sandbox:
@@ -318,7 +268,7 @@ class Sandbox:
                 check_positive(spec, "size_bytes", "inodes")
                 self.engine.create_volume(
                     names[name],
-                    options=_volume_options(spec, remapped=self.info.userns),
+                    options=volume_options(spec, remapped=self.info.userns),
                     labels=self._labels(Role.HOLDER),
                 )
             holder = self._hold(names)
@@ -397,16 +347,6 @@ def check_positive(bounds: Limits | VolumeSpec, *names: str) -> None:
             raise SandboxError(f"policy: {name} is {getattr(bounds, name)}, which would mean no limit")
 
 
-def _volume_options(spec: VolumeSpec, *, remapped: bool) -> dict[str, str]:
-    if spec.disk:
-        return {}
-    # An engine with user namespaces mounts with the host's numbers, so an owner would be nobody inside. Only this
-    # case's containers see the volume, and those that must not write have it read-only.
-    owner = "mode=0777" if remapped else f"uid={spec.uid},gid={spec.uid},mode={spec.mode:04o}"
-    options = f"size={spec.size_bytes},nr_inodes={spec.inodes},{owner},nosuid,nodev"
-    return {"type": "tmpfs", "device": "tmpfs", "o": options}
-
-
 def sweep(engine: ContainerEngine) -> int:
     """Remove what runs of dead processes of this machine left; returns how many objects. Objects of live runs,
     of other machines that share the engine, and what a user asked to keep are not touched."""
@@ -417,60 +357,6 @@ def sweep(engine: ContainerEngine) -> int:
                 engine.destroy(obj)
                 removed += 1
     return removed
-
-
-_END = b"\0" * (2 * tarfile.BLOCKSIZE)
-
-
-def tar_stream(staged: Iterable[StagedFile], *, uid: int) -> Iterator[bytes]:
-    """A tar of ``staged``, produced piece by piece, with entries for all parent directories (the engine would
-    make missing ones owned by root)."""
-    now = int(time.time())
-    made: set[str] = set()
-    for item in staged:
-        name = os.fsdecode(item.path)
-        for parent in reversed(PurePosixPath(name).parents[:-1]):
-            if str(parent) not in made:
-                made.add(str(parent))
-                yield _tar_dir(str(parent), uid, now)
-        if item.kind == "dir":
-            made.add(name)
-        info = tarfile.TarInfo(name)
-        info.uid = info.gid = uid
-        info.mode = item.mode
-        info.mtime = now
-        if item.kind == "dir":
-            info.type, info.mode = tarfile.DIRTYPE, item.mode | 0o111
-            yield info.tobuf(tarfile.GNU_FORMAT, errors="surrogateescape")
-        elif item.kind == "symlink":
-            info.type, info.linkname = tarfile.SYMTYPE, item.link
-            yield info.tobuf(tarfile.GNU_FORMAT, errors="surrogateescape")
-        elif isinstance(item.data, bytes):
-            info.size = len(item.data)
-            yield info.tobuf(tarfile.GNU_FORMAT, errors="surrogateescape")
-            yield item.data + b"\0" * (-info.size % tarfile.BLOCKSIZE)
-        else:
-            yield from _tar_file(info, item.data)
-    yield _END
-
-
-def _tar_dir(name: str, uid: int, now: int) -> bytes:
-    info = tarfile.TarInfo(name)
-    info.type, info.mode, info.uid, info.gid, info.mtime = tarfile.DIRTYPE, 0o755, uid, uid, now
-    return info.tobuf(tarfile.GNU_FORMAT, errors="surrogateescape")
-
-
-def _tar_file(info: tarfile.TarInfo, source: Path) -> Iterator[bytes]:
-    with source.open("rb") as handle:
-        info.size = left = os.fstat(handle.fileno()).st_size
-        yield info.tobuf(tarfile.GNU_FORMAT, errors="surrogateescape")
-        while left > 0:
-            chunk = handle.read(min(left, 1 << 20))
-            if not chunk:
-                raise SandboxError(f"{source} became shorter while it was read")
-            left -= len(chunk)
-            yield chunk
-    yield b"\0" * (-info.size % tarfile.BLOCKSIZE)
 
 
 def _uid_range(*, remapped: bool) -> Iterator[int]:

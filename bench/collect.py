@@ -29,7 +29,8 @@ from agentv_sandbox.files import BlobStore
 from agentv_sandbox.models.case import AgentResponse
 from agentv_sandbox.models.image import ImageConfig
 from agentv_sandbox.pipeline.images import tool_plan
-from agentv_sandbox.sandbox import Role, Sandbox, StagedFile, VolumeSpec
+from agentv_sandbox.sandbox import Role, Sandbox
+from agentv_sandbox.volumes import StagedFile, VolumeSpec
 
 MB = 1 << 20
 CHANGES = """if 1:

@@ -10,7 +10,7 @@ from agentv_sandbox.build.containers import STAGE, Builder, step_failed
 from agentv_sandbox.build.mirror import Index, Package
 from agentv_sandbox.errors import BuildError, ImageRequestError, Problem
 from agentv_sandbox.models.image import Artefact
-from agentv_sandbox.sandbox import StagedFile
+from agentv_sandbox.volumes import StagedFile
 
 _URI = re.compile(r"^'file:/mnt/(debian|debian-security)/(\S+)' ", re.M)
 _UNKNOWN = re.compile(r"^E: (?:Unable to locate package |Package '|Version '\S+' for ')([a-z0-9.+-]+)", re.M)

@@ -15,7 +15,8 @@ from agentv_sandbox.errors import BuildError
 from agentv_sandbox.logs import safe_text
 from agentv_sandbox.models.container import ExecResult, Limits, Mount
 from agentv_sandbox.models.image import Artefact, ImageConfig
-from agentv_sandbox.sandbox import POLICIES, Role, Sandbox, StagedFile
+from agentv_sandbox.sandbox import POLICIES, Role, Sandbox
+from agentv_sandbox.volumes import StagedFile
 
 STAGE = "/mnt"
 """Where builder containers find what was fetched for them, read-only."""

@@ -17,7 +17,7 @@ from agentv_sandbox.build.fetch import Cache
 from agentv_sandbox.errors import BuildError
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.image import Artefact, Resolution
-from agentv_sandbox.sandbox import StagedFile
+from agentv_sandbox.volumes import StagedFile
 
 _RECIPES = files("agentv_sandbox") / "data" / "recipes"
 

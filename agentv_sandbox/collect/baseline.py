@@ -10,7 +10,7 @@ from pathlib import Path
 
 from agentv_sandbox.files import BlobStore
 from agentv_sandbox.models.case import Blob, FileEntry
-from agentv_sandbox.sandbox import StagedFile
+from agentv_sandbox.volumes import StagedFile
 
 _CHUNK = 1 << 20
 

@@ -16,7 +16,7 @@ from agentv_sandbox.llm import LlmReply, LlmRequest
 from agentv_sandbox.models.case import Assertion, Candidate, CaseOutput, GraderResult, OutputFile, Verdict
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.suite import EvalCase, GraderSpec, Json, Suite, Target
-from agentv_sandbox.sandbox import StagedFile
+from agentv_sandbox.volumes import StagedFile
 
 PASS_SCORE = 0.8
 """A grader's own verdict; the case's threshold plays no part in it."""

@@ -19,7 +19,7 @@ from agentv_sandbox.graders.base import GradeContext
 from agentv_sandbox.llm.records import split_data_uri
 from agentv_sandbox.models.case import OutputFile, TokenUsage
 from agentv_sandbox.models.suite import Json, Message
-from agentv_sandbox.sandbox import StagedFile
+from agentv_sandbox.volumes import StagedFile
 
 SPILL_CHARS = 50_000
 """A JSON-encoded answer longer than this goes to a file, as in AgentV."""

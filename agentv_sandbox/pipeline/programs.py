@@ -13,7 +13,7 @@ from agentv_sandbox.pipeline.shared import CaseVolumes
 from agentv_sandbox.pipeline.suiterun import SuiteRun
 from agentv_sandbox.providers import PROVIDERS, Ran, Request
 from agentv_sandbox.providers.cli import health_command, unhealthy
-from agentv_sandbox.sandbox import VolumeSpec
+from agentv_sandbox.volumes import VolumeSpec
 
 _MB = 1 << 20
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from agentv_sandbox.collect import Baseline
 from agentv_sandbox.models.container import Mount
 from agentv_sandbox.pipeline.records import Case
-from agentv_sandbox.sandbox import StagedFile, VolumeSet
+from agentv_sandbox.volumes import StagedFile, VolumeSet
 
 
 @dataclass(frozen=True)

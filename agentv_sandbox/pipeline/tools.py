@@ -23,7 +23,8 @@ from agentv_sandbox.pipeline.records import Case, CaseFailed
 from agentv_sandbox.pipeline.shared import CaseVolumes
 from agentv_sandbox.pipeline.suiterun import SuiteRun, room_limits
 from agentv_sandbox.project import SUITE
-from agentv_sandbox.sandbox import POLICIES, Role, StagedFile
+from agentv_sandbox.sandbox import POLICIES, Role
+from agentv_sandbox.volumes import StagedFile
 
 _SDK = "/grading/sdk"
 _LLM = "llm"

@@ -13,7 +13,8 @@ from agentv_sandbox.models.suite import Hook, LimitOverrides, Target, Workspace
 from agentv_sandbox.pipeline.once import Once
 from agentv_sandbox.pipeline.repos import Repos
 from agentv_sandbox.pipeline.shared import CaseVolumes
-from agentv_sandbox.sandbox import Role, Sandbox, StagedFile, VolumeSpec
+from agentv_sandbox.sandbox import Role, Sandbox
+from agentv_sandbox.volumes import StagedFile, VolumeSpec
 
 _MB = 1 << 20
 _DEFAULT_BYTES = 512 * _MB

@@ -15,9 +15,10 @@ from agentv_sandbox.collect import Baseline, Collected, assemble, gather
 from agentv_sandbox.files import BlobStore
 from agentv_sandbox.models.case import AgentResponse, CaseOutput
 from agentv_sandbox.models.container import Limits, Mount
-from agentv_sandbox.sandbox import Role, Sandbox, StagedFile, VolumeSpec
+from agentv_sandbox.sandbox import Role, Sandbox
 from agentv_sandbox.selfcheck.gittraps import BASE, FILE, TRAPS, Bait, Link, Node
 from agentv_sandbox.selfcheck.report import Attempt, attempt
+from agentv_sandbox.volumes import StagedFile, VolumeSpec
 
 _MB = 1 << 20
 FILES = 5_000

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from agentv_sandbox.models.container import ExecResult, Limits
-from agentv_sandbox.sandbox import POLICIES, Role, Sandbox, VolumeSpec
+from agentv_sandbox.sandbox import POLICIES, Role, Sandbox
 from agentv_sandbox.selfcheck.report import Attempt, attempt
+from agentv_sandbox.volumes import VolumeSpec
 
 _MB = 1 << 20
 SMALL = Limits(timeout_s=20, memory_bytes=64 * _MB, pids=64, tmp_bytes=16 * _MB, tmp_inodes=1000)

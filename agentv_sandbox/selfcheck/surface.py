@@ -9,8 +9,9 @@ from typing import Any
 
 from agentv_sandbox.engines.config import NEUTRALISED
 from agentv_sandbox.models.container import Mount
-from agentv_sandbox.sandbox import ENV, POLICIES, Role, Sandbox, VolumeSpec
+from agentv_sandbox.sandbox import ENV, POLICIES, Role, Sandbox
 from agentv_sandbox.selfcheck.report import Attempt, attempt
+from agentv_sandbox.volumes import VolumeSpec
 
 ROLES = (Role.AGENT, Role.HOOK, Role.PREPROCESSOR, Role.GRADER)
 CANARY = "agentv-canary-3b9d1c7e"

@@ -24,7 +24,8 @@ from agentv_sandbox.engines.owner import Owner
 from agentv_sandbox.errors import EngineError
 from agentv_sandbox.models.container import Limits
 from agentv_sandbox.models.suite import NetworkPolicy
-from agentv_sandbox.sandbox import Role, Sandbox, VolumeSpec, sweep
+from agentv_sandbox.sandbox import Role, Sandbox, sweep
+from agentv_sandbox.volumes import VolumeSpec
 from tests.attacks.conftest import TWINS
 
 pytestmark = pytest.mark.engine
@@ -100,7 +101,8 @@ ORCHESTRATOR = """
 import os, sys, threading
 from agentv_sandbox.engines.docker import find_engine
 from agentv_sandbox.engines.watchdog import Watchdog
-from agentv_sandbox.sandbox import Role, Sandbox, VolumeSpec
+from agentv_sandbox.sandbox import Role, Sandbox
+from agentv_sandbox.volumes import VolumeSpec
 engine = find_engine(os.environ)
 box = Sandbox(engine, tool_image=sys.argv[1])
 if sys.argv[2] == 'watched':

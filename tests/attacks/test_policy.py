@@ -20,7 +20,8 @@ from agentv_sandbox.engines.owner import Owner
 from agentv_sandbox.errors import SandboxError
 from agentv_sandbox.models.container import ContainerSpec, ExecResult, Limits, Mount
 from agentv_sandbox.models.suite import LimitOverrides
-from agentv_sandbox.sandbox import POLICIES, Role, Sandbox, VolumeSpec
+from agentv_sandbox.sandbox import POLICIES, Role, Sandbox
+from agentv_sandbox.volumes import VolumeSpec
 from tools import seccomp_profiles
 
 ROOT = Path(__file__).parents[2]

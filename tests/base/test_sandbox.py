@@ -17,7 +17,8 @@ from agentv_sandbox.engines.fake import FakeEngine
 from agentv_sandbox.engines.owner import Owner
 from agentv_sandbox.errors import Cancelled, SandboxError
 from agentv_sandbox.models.container import ContainerSpec, Mount
-from agentv_sandbox.sandbox import POLICIES, Role, Sandbox, StagedFile, VolumeSpec, sweep, tar_stream
+from agentv_sandbox.sandbox import POLICIES, Role, Sandbox, sweep
+from agentv_sandbox.volumes import StagedFile, VolumeSpec, tar_stream
 
 UNTRUSTED = (Role.AGENT, Role.HOOK, Role.PREPROCESSOR, Role.GRADER)
 

@@ -9,8 +9,9 @@ import pytest
 from agentv_sandbox.engines.fake import FakeEngine
 from agentv_sandbox.errors import InputError
 from agentv_sandbox.models.suite import LimitOverrides, Position, Suite, Target
-from agentv_sandbox.sandbox import Role, Sandbox, VolumeSpec
+from agentv_sandbox.sandbox import Role, Sandbox
 from agentv_sandbox.settings import Settings, check_ceiling, load_settings
+from agentv_sandbox.volumes import VolumeSpec
 
 
 def test_no_file_means_defaults(tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ import pytest
 
 from agentv_sandbox.collect import Baseline, CollectLimits
 from agentv_sandbox.models.container import Limits
-from agentv_sandbox.sandbox import Sandbox, StagedFile
+from agentv_sandbox.sandbox import Sandbox
+from agentv_sandbox.volumes import StagedFile
 from tests.collect.helpers import agent, collected, file_block, says, workspace
 
 MB = 1 << 20

@@ -9,7 +9,8 @@ import pytest
 
 from agentv_sandbox.collect import Baseline, CollectLimits
 from agentv_sandbox.files import BlobStore
-from agentv_sandbox.sandbox import Role, Sandbox, StagedFile
+from agentv_sandbox.sandbox import Role, Sandbox
+from agentv_sandbox.volumes import StagedFile
 from tests.collect.helpers import agent, collected, file_block, says, workspace
 
 pytestmark = pytest.mark.engine

@@ -15,7 +15,7 @@ import pytest
 from agentv_sandbox.collect.baseline import Baseline
 from agentv_sandbox.collect.diff import DiffLimits, difference, quoted
 from agentv_sandbox.models.case import Changes, FileEntry
-from agentv_sandbox.sandbox import StagedFile
+from agentv_sandbox.volumes import StagedFile
 
 Tree = Mapping[str | bytes, bytes | StagedFile]
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from agentv_sandbox.collect import Baseline
-from agentv_sandbox.sandbox import Sandbox, StagedFile
+from agentv_sandbox.sandbox import Sandbox
+from agentv_sandbox.volumes import StagedFile
 from tests.collect.helpers import agent, collected, workspace
 
 PACKAGE = Path(__file__).parents[2] / "agentv_sandbox"

@@ -10,7 +10,8 @@ from agentv_sandbox.engines import LABEL_RUN
 from agentv_sandbox.engines.docker import DockerEngine, find_engine
 from agentv_sandbox.errors import EngineError, EngineLost, EngineUnavailable
 from agentv_sandbox.models.container import ContainerSpec, Limits
-from agentv_sandbox.sandbox import Role, Sandbox, StagedFile, VolumeSpec
+from agentv_sandbox.sandbox import Role, Sandbox
+from agentv_sandbox.volumes import StagedFile, VolumeSpec
 
 pytestmark = pytest.mark.engine
 

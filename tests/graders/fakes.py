@@ -15,7 +15,7 @@ from agentv_sandbox.models.case import Candidate, CaseOutput, GraderResult, Outp
 from agentv_sandbox.models.container import ExecResult, Outcome
 from agentv_sandbox.models.graders import OPTIONS
 from agentv_sandbox.models.suite import EvalCase, GraderSpec, Suite, Target
-from agentv_sandbox.sandbox import StagedFile
+from agentv_sandbox.volumes import StagedFile
 
 PROJECT = Path("/project")
 

@@ -18,7 +18,7 @@ from agentv_sandbox.errors import Cancelled
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.suite import RepoSpec, Workspace
 from agentv_sandbox.pipeline.repos import RepoError, RepoLimits, Repos
-from agentv_sandbox.sandbox import StagedFile
+from agentv_sandbox.volumes import StagedFile
 from tests.pipeline.helpers import Bench, answers, case
 
 
