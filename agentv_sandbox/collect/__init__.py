@@ -16,7 +16,7 @@ from importlib import resources
 from agentv_sandbox.collect.answer import answer_files, declared_files
 from agentv_sandbox.collect.baseline import Baseline
 from agentv_sandbox.collect.diff import AsText, DiffLimits, difference, quoted
-from agentv_sandbox.collect.frames import BrokenStreamError, FrameReader
+from agentv_sandbox.collect.frames import BrokenStreamError, FrameReader, Space
 from agentv_sandbox.errors import SandboxError
 from agentv_sandbox.files import WORKSPACE, BlobStore, answer_text, with_file_blocks
 from agentv_sandbox.logs import safe_name
@@ -33,7 +33,7 @@ from agentv_sandbox.models.container import Limits, Mount
 from agentv_sandbox.models.suite import Json
 from agentv_sandbox.sandbox import Role, Sandbox
 
-__all__ = ["Baseline", "CollectLimits", "Collected", "assemble", "collect", "gather"]
+__all__ = ["Baseline", "CollectLimits", "Collected", "Space", "assemble", "gather"]
 
 _GENERATED = frozenset(
     {"node_modules", "__pycache__", ".venv", ".tox", ".mypy_cache", ".pytest_cache", ".ruff_cache"}
@@ -65,6 +65,8 @@ class Collected:
     skipped: tuple[Skipped, ...]
     unseen: frozenset[bytes] = frozenset()
     """Known workspace paths, or folders of such, that were left out; ``b"."`` when the walk did not end."""
+    space: Mapping[str, Space] = field(default_factory=dict)
+    """By root folder; empty when the walk did not end."""
 
 
 def gather(
@@ -73,9 +75,11 @@ def gather(
     mounts: Sequence[Mount],
     known: Mapping[bytes, FileEntry],
     store: BlobStore,
+    answer: str = "",
     limits: CollectLimits = CollectLimits(),
 ) -> Collected:
-    """Walk every mount in a collector container. The content of ``known`` workspace files is not sent again.
+    """Walk every mount in a collector container, in this order, as long as the limits allow. The content of
+    ``known`` workspace files is not sent again. ``answer``: path of a file, so that a folder there is told.
 
     Raises SandboxError when the collector itself fails.
     """
@@ -87,7 +91,7 @@ def gather(
             ["/usr/bin/python3", "-I", "-S", "-X", "utf8", "-c", _script()],
             image=sandbox.tool_image,
             mounts=mounts,
-            stdin=json.dumps(_request(before, limits)).encode(),
+            stdin=json.dumps(_request(before, answer, limits)).encode(),
             limits=_container_limits(limits),
             on_output=reader.feed,
         )
@@ -101,14 +105,16 @@ def gather(
             raise SandboxError(f"the collector failed with exit code {result.exit_code}: {tail}")
         reader.skipped.add(".", f"collection stopped early: {result.outcome}")
         reader.unseen.add(b".")
-    return Collected(roots=reader.roots, skipped=reader.skipped.listed(), unseen=frozenset(reader.unseen))
+    return Collected(roots=reader.roots, skipped=reader.skipped.listed(), unseen=frozenset(reader.unseen),
+                     space=reader.space)  # fmt: skip
 
 
 def _script() -> str:
     return resources.files("agentv_sandbox").joinpath("data/collector.py").read_text("utf-8")
 
 
-def _request(before: Mapping[str, Mapping[bytes, FileEntry]], limits: CollectLimits) -> Json:
+def _request(before: Mapping[str, Mapping[bytes, FileEntry]], answer: str, limits: CollectLimits) -> Json:
+    folder, name = posixpath.split(answer)
     components = {part for known in before.values() for path in known for part in path.split(b"/")[:-1]}
     return {
         "roots": {
@@ -117,6 +123,7 @@ def _request(before: Mapping[str, Mapping[bytes, FileEntry]], limits: CollectLim
                 "known": {
                     os.fsdecode(e.path): [e.size, e.sha256] for e in known.values() if e.kind == "file"
                 },
+                "answers": [name] if root == folder else [],
             }
             for root, known in before.items()
         },
@@ -140,31 +147,6 @@ def _container_limits(limits: CollectLimits) -> Limits:
         pids=16,
         stdout_bytes=4096,
         flood_bytes=limits.total_bytes + limits.file_bytes + records,
-    )
-
-
-def collect(
-    sandbox: Sandbox,
-    *,
-    mounts: Sequence[Mount],
-    baseline: Baseline | None,
-    store: BlobStore,
-    response: AgentResponse,
-    outputs: Sequence[str] = (),
-    limits: CollectLimits = CollectLimits(),
-    as_text: AsText = lambda _entry, _data: None,
-) -> CaseOutput:
-    """``gather`` and ``assemble`` in one, for a response that is known beforehand."""
-    known = baseline.entries if baseline is not None else {}
-    found = gather(sandbox, mounts=mounts, known=known, store=store, limits=limits)
-    return assemble(
-        found,
-        baseline=baseline,
-        store=store,
-        response=response,
-        outputs=outputs,
-        limits=limits,
-        as_text=as_text,
     )
 
 

@@ -23,6 +23,17 @@ class BrokenStreamError(Exception):
     """The collector's output is not what it prints."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Space:
+    """What one of the folders may hold, and how much of it is left."""
+
+    size_bytes: int
+    free_bytes: int
+    inodes: int
+    """Files, folders and links."""
+    free_inodes: int
+
+
 @dataclass
 class SkipList:
     """What was left out, by reason: the first ones by name, the rest as a number."""
@@ -58,6 +69,8 @@ class FrameReader:
         self.unseen: set[bytes] = set()
         """Known workspace paths, or folders of such, that were left out: their state is not known."""
         self.complete = False
+        self.space: dict[str, Space] = {}
+        """By root."""
         self._store = store
         self._known_places = {
             root: {path[:end] for path in entries for end in _ends(path)} for root, entries in known.items()
@@ -113,6 +126,9 @@ class FrameReader:
             raise BrokenStreamError("a file did not end")
         if kind == b"Z":
             self.complete = True
+            for name, (size, free, inodes, free_inodes) in record["space"].items():
+                self.space[name] = Space(size_bytes=int(size), free_bytes=int(free), inodes=int(inodes),
+                                         free_inodes=int(free_inodes))  # fmt: skip
             return
         root, path = str(record["r"]), _path_bytes(record["p"])
         if kind == b"X":

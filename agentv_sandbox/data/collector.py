@@ -1,11 +1,12 @@
 """Walks the folders that an agent wrote to and prints what it finds as records. Runs inside a container.
 
-Standard input: one JSON document, {"roots": {name: {"dir": str, "known": {path: [size, sha256]}}},
-"limits": {...}, "prune": [folder name, ...]}. Paths are relative and carry odd bytes as lone surrogates.
+Standard input: one JSON document, {"roots": {name: {"dir": str, "known": {path: [size, sha256]}, "answers":
+[file name, ...]}}, "limits": {...}, "prune": [folder name, ...]}. Paths are relative and carry odd bytes as lone
+surrogates. ``answers`` are names in the root that must be files: a folder in their place is told.
 
 Standard output: records of one kind byte, a 4-byte big-endian length and that many bytes:
   F file that follows as C records (content) and ends with E   S file that is as it was known
-  L symbolic link   X something left out, and why   Z the end, with totals
+  L symbolic link   X something left out, and why   Z the end, with totals and each root's space
 All but C hold JSON. No link is followed, nothing is opened that is not a regular file or a folder, and every
 name is opened relative to its folder, so nothing outside of the given folders can be reached.
 """
@@ -46,10 +47,11 @@ class Out:
 class Walk:
     """One root folder, its files before its sub-folders, names in order."""
 
-    def __init__(self, out, root, known, request):
+    def __init__(self, out, root, what, request):
         self.out = out
         self.root = root
-        self.known = known
+        self.known = what["known"]
+        self.answers = frozenset(what["answers"])
         self.limits = request["limits"]
         self.prune = frozenset(request["prune"])
         self.used = request["used"]
@@ -83,6 +85,8 @@ class Walk:
                     except OSError as error:
                         self.skip(below, f"cannot be opened: {errno.errorcode.get(error.errno)}")
                         continue
+                    if below in self.answers:
+                        self.skip(below, "folder")
                     self.enter(stack, child, below + "/")
         finally:
             for fd, _path, _names in stack:
@@ -189,12 +193,20 @@ def main():
     request = json.load(sys.stdin)
     out = Out(open(1, "wb", buffering=CHUNK, closefd=False))  # noqa: SIM115
     request["used"] = {"files": 0, "bytes": 0}  # by all roots together
+    space = {}
     for root, what in request["roots"].items():
         try:
-            Walk(out, root, what["known"], request).run(what["dir"])
+            Walk(out, root, what, request).run(what["dir"])
+            room = os.statvfs(what["dir"])
+            space[root] = [
+                room.f_blocks * room.f_frsize,
+                room.f_bavail * room.f_frsize,
+                room.f_files,
+                room.f_favail,
+            ]
         except OSError as error:
             out.record(b"X", {"r": root, "p": ".", "why": f"cannot be read: {error.strerror}", "n": 1})
-    out.record(b"Z", request["used"])
+    out.record(b"Z", {**request["used"], "space": space})
     out.stream.flush()
 
 

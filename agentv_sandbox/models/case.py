@@ -48,6 +48,8 @@ class AgentResponse:
     attempts: int = 1
     target_used: str | None = None
     failure: CaseFailure | None = None
+    notes: tuple[str, ...] = ()
+    """What else is worth knowing about how the agent ended."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,16 +12,23 @@ from agentv_sandbox.invoke import HookPayload, Rooms, agent_env, merged, run_age
 from agentv_sandbox.models.case import Blob, CaseFailure
 from agentv_sandbox.models.container import Mount
 from agentv_sandbox.models.suite import Hook, LimitOverrides, NetworkPolicy
+from agentv_sandbox.pipeline.limits_met import limits_met
 from agentv_sandbox.pipeline.records import Case, CaseFailed
 from agentv_sandbox.pipeline.shared import CaseVolumes
 from agentv_sandbox.pipeline.suiterun import SuiteRun, room_limits
 from agentv_sandbox.pipeline.workspace import baseline_of, restaged, workspace_volume
 from agentv_sandbox.project import SUITE
 from agentv_sandbox.providers import Prepared, Ran
+from agentv_sandbox.providers.base import OUTPUT_FILE
 from agentv_sandbox.providers.response import MAX_BYTES
-from agentv_sandbox.sandbox import StagedFile, VolumeSpec
+from agentv_sandbox.volumes import StagedFile, VolumeSpec
 
 _MB = 1 << 20
+_NOT_A_FILE = {
+    "symlink": "it is a symbolic link, and no link of an agent is followed; the answer must be in the file itself",
+    **{kind: f"it is a {kind} where a file is expected" for kind in ("folder", "named pipe", "socket")},
+}
+"""What stands in the answer's place, in words that say so."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,10 +84,17 @@ class AgentSide:
                 )
                 raise CaseFailed(failure)
         stage("collecting")
-        mounts = [self.volumes.mount("workspace", "/workspace"), self.volumes.mount("output", "/output")]
-        found = gather(run.sandbox, mounts=mounts, known=baseline.entries, store=run.store)
+        # The answer first: what the workspace holds must not use up the limits that it is collected within.
+        mounts = [self.volumes.mount("output", "/output"), self.volumes.mount("workspace", "/workspace")]
+        found = gather(
+            run.sandbox, mounts=mounts, known=baseline.entries, store=run.store, answer=OUTPUT_FILE
+        )
         data, why = _output_file(found, run.store)
-        return Ran(result=result, network_log=log, output_file=data, output_missing=why), found
+        on_disk = self.job.workspace.storage == "disk"
+        met = limits_met(result, found, on_disk=on_disk) if result is not None else ()
+        return Ran(
+            result=result, network_log=log, output_file=data, output_missing=why, limits_met=met
+        ), found
 
     def _agent_mounts(self, prepared: Prepared) -> list[Mount]:
         mounts = [
@@ -158,10 +172,10 @@ def after_all(run: SuiteRun, jobs: Sequence[Case]) -> list[str]:
 def _output_file(found: Collected, store: BlobStore) -> tuple[bytes | None, str]:
     entry = found.roots.get("/output", {}).get(b"response.json")
     if entry is None:
-        reasons = [row.reason for row in found.skipped if row.path.endswith("response.json")]
-        return None, reasons[0] if reasons else ""
+        reasons = [row.reason for row in found.skipped if row.path == OUTPUT_FILE]
+        return None, next((_NOT_A_FILE.get(reason, reason) for reason in reasons), "")
     if entry.kind != "file":
-        return None, f"it is a {entry.kind}"
+        return None, _NOT_A_FILE[entry.kind]
     if entry.size > MAX_BYTES:
         return None, f"it is larger than {MAX_BYTES >> 20} MiB"
     return store.read(Blob(sha256=entry.sha256, size=entry.size)), ""

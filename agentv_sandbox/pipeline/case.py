@@ -27,7 +27,7 @@ from agentv_sandbox.pipeline.suiterun import SuiteRun
 from agentv_sandbox.pipeline.tools import grade
 from agentv_sandbox.pipeline.workspace import Start, seal, start_key, workspace_volume
 from agentv_sandbox.providers import PROVIDERS, Request
-from agentv_sandbox.sandbox import VolumeSpec
+from agentv_sandbox.volumes import VolumeSpec
 
 _MB = 1 << 20
 log = get_logger()
@@ -134,7 +134,7 @@ def _one_attempt(run: SuiteRun, job: Case, attempt: int, blank: CaseResult, at: 
             room.agent.volumes.put("files", staged_files(output.files, run.store))
         result = replace(blank, score=graded.score, status=graded.status, scores=graded.scores,
                          failure=graded.failure, output=output, response=response)  # fmt: skip
-        notes = room.agent.after("after_each")
+        notes = [*response.notes, *room.agent.after("after_each")]
         if job.workspace.storage == "disk":
             notes.append(ON_DISK)
         return keep.noted(replace(result, notes=(*result.notes, *notes)))

@@ -30,7 +30,7 @@ from agentv_sandbox.pipeline.records import CaseFailed
 from agentv_sandbox.pipeline.tools import grade
 from agentv_sandbox.pipeline.workspace import seal
 from agentv_sandbox.providers import PROVIDERS, Request
-from agentv_sandbox.sandbox import VolumeSpec
+from agentv_sandbox.volumes import VolumeSpec
 
 _AGGREGATIONS: dict[str, Callable[[Sequence[float]], float]] = {"mean": fmean, "min": min, "max": max}
 
@@ -221,6 +221,7 @@ def _together(responses: Sequence[AgentResponse], said: Sequence[Message]) -> Ag
         stderr=b"".join(r.stderr for r in responses),
         network_log="".join(r.network_log for r in responses),
         failure=None,
+        notes=tuple(dict.fromkeys(note for r in responses for note in r.notes)),
     )  # fmt: skip
 
 

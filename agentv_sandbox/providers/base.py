@@ -12,7 +12,7 @@ from agentv_sandbox.models.case import AgentResponse
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.suite import EvalCase, Suite, Target
 from agentv_sandbox.project import Project
-from agentv_sandbox.sandbox import StagedFile
+from agentv_sandbox.volumes import StagedFile
 
 OUTPUT_FILE = "/output/response.json"
 
@@ -53,6 +53,8 @@ class Ran:
     output_file: bytes | None
     output_missing: str = ""
     """Why there is no output file, when the reason is more than that it was not written."""
+    limits_met: tuple[str, ...] = ()
+    """Limits of ours that the agent ran into, each with what raises it."""
 
 
 class Provider(Protocol):

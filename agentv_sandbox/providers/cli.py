@@ -16,7 +16,7 @@ from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.suite import Json, Target
 from agentv_sandbox.providers.base import OUTPUT_FILE, Prepared, Ran, Request, setting_problem
 from agentv_sandbox.providers.response import parse_response
-from agentv_sandbox.sandbox import StagedFile
+from agentv_sandbox.volumes import StagedFile
 
 _PROMPT_FILE = "/input/prompt.md"
 _PLACEHOLDER = re.compile(r"\{([A-Z][A-Z0-9_]*)\}")
@@ -80,6 +80,7 @@ class CliProvider:
             duration_ms=answer.duration_ms, start_time=answer.start_time, end_time=answer.end_time,
             stdout=result.stdout, stderr=result.stderr, network_log=ran.network_log, attempts=request.attempt,
             target_used=request.target.name, failure=failure,
+            notes=() if failure is not None else ran.limits_met,
         )  # fmt: skip
 
 
@@ -151,7 +152,12 @@ def _filled(command: str, values: Mapping[str, str], request: Request) -> str:
 
 def _failure(request: Request, ran: Ran, result: ExecResult) -> CaseFailure | None:
     message = _problem(request, ran, result)
-    return None if message is None else CaseFailure(stage="agent", code="provider_error", message=message)
+    if message is None:
+        return None
+    if ran.limits_met:
+        # First, since what the agent said may be long and is its own view of the same.
+        message = f"{'; '.join(ran.limits_met)}. {message}"
+    return CaseFailure(stage="agent", code="provider_error", message=message)
 
 
 def _problem(request: Request, ran: Ran, result: ExecResult) -> str | None:

@@ -7,12 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentv_sandbox.collect import Baseline, CollectLimits, collect
+from agentv_sandbox.collect import Baseline, CollectLimits, assemble, gather
 from agentv_sandbox.files import BlobStore
 from agentv_sandbox.models.case import AgentResponse, CaseOutput
 from agentv_sandbox.models.container import ExecResult, Limits, Mount
 from agentv_sandbox.models.suite import Json, Message
-from agentv_sandbox.sandbox import Role, Sandbox, StagedFile, VolumeSet, VolumeSpec
+from agentv_sandbox.sandbox import Role, Sandbox
+from agentv_sandbox.volumes import StagedFile, VolumeSet, VolumeSpec
 
 
 def says(*blocks: Json) -> tuple[Message, ...]:
@@ -80,11 +81,13 @@ def collected(
     outputs: Sequence[str] = (),
     limits: CollectLimits = CollectLimits(),  # noqa: B008 - frozen
 ) -> CaseOutput:
-    return collect(
-        sandbox,
-        mounts=place.mounts(),
+    store = BlobStore(folder)
+    known = baseline.entries if baseline is not None else {}
+    found = gather(sandbox, mounts=place.mounts(), known=known, store=store, limits=limits)
+    return assemble(
+        found,
         baseline=baseline,
-        store=BlobStore(folder),
+        store=store,
         response=AgentResponse(messages=tuple(messages)),
         outputs=outputs,
         limits=limits,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agentv_sandbox.collect.frames import BrokenStreamError, FrameReader
+from agentv_sandbox.collect.frames import BrokenStreamError, FrameReader, Space
 from agentv_sandbox.files import BlobStore
 from agentv_sandbox.models.case import Blob, FileEntry
 
@@ -26,7 +26,7 @@ def start(path: str = "a") -> bytes:
 
 
 END = record("E", {"why": ""})
-DONE = record("Z", {"files": 1, "bytes": 1})
+DONE = record("Z", {"files": 1, "bytes": 1, "space": {ROOT: [4096, 0, 10, 3]}})
 
 
 def reader(folder: Path) -> FrameReader:
@@ -55,6 +55,7 @@ def test_any_cut_gives_the_same(tmp_path: Path) -> None:
             rest = rest[n:]
         got.close()
         assert got.complete
+        assert got.space == {ROOT: Space(size_bytes=4096, free_bytes=0, inodes=10, free_inodes=3)}
         found = got.roots[ROOT]
         assert set(found) == {b"odd\xff\n", b"same", b"l"}
         odd = found[b"odd\xff\n"]
