@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 from agentv_sandbox import logs
-from agentv_sandbox.errors import BuildError, ImageRequestError, InputError, Problem, SandboxError
+from agentv_sandbox.errors import BuildError, Cancelled, ImageRequestError, InputError, Problem, SandboxError
 from agentv_sandbox.load import LoadResult, load_suites
 from agentv_sandbox.logs import safe_text
 
@@ -85,6 +85,9 @@ def show_error(error: SandboxError) -> None:
         show_problems(error.problems)
         count = len(error.problems)
         err.print(f"{count} problem{'s' if count != 1 else ''}; nothing was run.", markup=False)
+        return
+    if isinstance(error, Cancelled):
+        err.print(error.message, markup=False)
         return
     err.print("[red]error[/red] ", end="")
     err.print(safe_text(error.message, limit=8000), markup=False)

@@ -224,6 +224,8 @@ class CaseResult:
     failure: CaseFailure | None = None
     trial: int = 0
     """1-based; 0 when there is only one."""
+    trial_scores: tuple[float | None, ...] = ()
+    """Of all trials that this result stands for, in their order; None for an execution error."""
     duration_ms: float = 0.0
     timestamp: str = ""
     image_id: str = ""

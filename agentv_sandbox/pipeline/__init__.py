@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from agentv_sandbox.build import LOCK_NAME, ensure_image
 from agentv_sandbox.errors import ImageRequestError, Problem
@@ -48,6 +49,7 @@ __all__ = [
 ]
 
 DEFAULT_WORKERS = 3
+_TOOLS = "the tool image, in which files of agents are collected"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,25 +96,47 @@ def planned_images(
     suites: Sequence[Suite], sandbox: Sandbox, options: RunOptions, on_event: OnEvent
 ) -> list[tuple[ImagePlan, Image]]:
     """As ``build_images``: the tool image's plan and image first, then those of each suite."""
-    plans: list[tuple[ImagePlan, Path | None]] = [(tool_plan(options.image), None)]
+    plans: list[tuple[ImagePlan, Path | None, str]] = [(tool_plan(options.image), None, _TOOLS)]
     problems: dict[Problem, None] = {}
     for suite in suites:
         try:
             targets = [*select_targets(suite, options.targets), *_named(suite, options.case.grader_target)]
             plan = suite_plan(suite, targets, options.image)
-            plans.append((plan, suite.path.parent / LOCK_NAME))
+            plans.append((plan, suite.path.parent / LOCK_NAME, f"the image of {suite.name}"))
         except ImageRequestError as error:
             problems |= dict.fromkeys(error.problems)
     if problems:
         raise ImageRequestError(list(problems))
     build = _Builder(sandbox, options, on_event)
-    made = [(plan, build.image(plan, lock_path)) for plan, lock_path in plans]
+    made = [(plan, build.image(plan, lock_path, what)) for plan, lock_path, what in plans]
     sandbox.tool_image = made[0][1].id
     return made
 
 
 def _named(suite: Suite, name: str | None) -> list[Target]:
     return [suite.targets[name]] if name is not None and name in suite.targets else []
+
+
+class _Labelled:
+    """Says what an image is for before the first step that makes it, and once that it is there already; of the tool
+    image, which users need not know, not even that."""
+
+    def __init__(self, on_event: OnEvent, what: str, told: set[object]) -> None:
+        self._on_event = on_event
+        self._what = what
+        self._told = told
+        """Tags that were told to be there."""
+
+    def __call__(self, event: str, keys: Mapping[str, Any]) -> None:
+        if event == "image.reused":
+            if keys["tag"] not in self._told and self._what != _TOOLS:
+                self._told.add(keys["tag"])
+                self._on_event(event, **keys)
+            return
+        if self._what:
+            self._on_event("note", message=f"making {self._what}")
+            self._what = ""
+        self._on_event(event, **keys)
 
 
 class _Builder:
@@ -123,15 +147,16 @@ class _Builder:
         self._options = options
         self._on_event = on_event
         self._done: dict[tuple[str, Path | None], Image] = {}
+        self._told: set[object] = set()
 
-    def image(self, plan: ImagePlan, lock_path: Path | None) -> Image:
+    def image(self, plan: ImagePlan, lock_path: Path | None, what: str) -> Image:
         key = (plan.key, lock_path)
         if key not in self._done:
             self._done[key] = ensure_image(
                 self._sandbox.engine,
                 plan,
                 cache_dir=self._options.cache_dir,
-                on_event=lambda event, keys: self._on_event(event, **keys),
+                on_event=_Labelled(self._on_event, what, self._told),
                 cancelled=self._sandbox.cancelled,
                 lock_path=lock_path,
                 mode=self._options.lock_mode if lock_path is not None else "default",

@@ -125,12 +125,16 @@ class Schedule:
             results.append(run_case(self._run, replace(job, trial=len(results) + 1)))
         outcome = combine_trials(trials, [_graded(r) for r in results])
         shown = max(results, key=lambda r: (r.status != "execution_error", r.score))
-        scores = ", ".join("error" if r.status == "execution_error" else f"{r.score:.3f}" for r in results)
+        scores = tuple(None if r.status == "execution_error" else r.score for r in results)
+        notes = shown.notes
+        if outcome.status != "ok" or len({r.status for r in results}) > 1:
+            texts = ("error" if score is None else f"{score:.3f}" for score in scores)
+            count = "1 trial" if len(scores) == 1 else f"{len(scores)} trials"
+            notes = (*notes, f"{count} ({trials.strategy}): {', '.join(texts)}; shown is the best one")
         return replace(
             shown, trial=0, score=outcome.score, status=outcome.status,
             failure=shown.failure if outcome.status == "execution_error" else None,
-            duration_ms=sum(r.duration_ms for r in results),
-            notes=(*shown.notes, f"{len(results)} trials ({trials.strategy}): {scores}; shown is the best one"),
+            duration_ms=sum(r.duration_ms for r in results), trial_scores=scores, notes=notes,
         )  # fmt: skip
 
 

@@ -74,6 +74,7 @@ def _manifest(output: CaseOutput) -> Json:
         "files": [
             rows.defined(
                 path=file.path,
+                workspace_path=safe_name(file.workspace_path) if file.workspace_path is not None else None,
                 media_type=file.media_type,
                 sha256=file.blob.sha256 if file.blob else None,
                 size=file.blob.size if file.blob else None,

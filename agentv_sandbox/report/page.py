@@ -174,7 +174,8 @@ def _cut(text: str, limit: int) -> str:
 def _files(run: Run, manifest: Mapping[str, Json], limit: int) -> Iterator[FileView]:
     """Files of the answer first, then what the agent changed in its workspace."""
     named = manifest.get("files") or []
-    shown = {file.get("path") for file in named}
+    # An answer may name a file in any way; where it lies in the workspace is what both lists share.
+    shown = {file.get("workspace_path", file.get("path")) for file in named}
     kept = {entry.get("path"): entry for entry in manifest.get("workspace") or []}
     changed = [
         {**change, **kept.get(change.get("path"), {}), "kind": change.get("kind")}
@@ -196,6 +197,7 @@ def _file(run: Run, file: Row, limit: int) -> FileView:
     kind = file.get("media_type") or file.get("kind") or ""
     size = file.get("size", file.get("new_size", 0))
     digest = str(file.get("sha256") or "")
+    size = f"{size:,}" if isinstance(size, int) else size
     note = f"{kind}, {size} bytes" + (f", sha256 {digest[:12]}…" if digest else "")
     data = run.data(f"artifacts/sha256/{digest}", MAX_IMAGE_BYTES + 1) if digest.isalnum() else None
     if not data:

@@ -94,7 +94,8 @@ class Progress:
                 self._total = int(keys["total"])
                 self._several = bool(keys.get("several", False))
                 self._step = ("", 0.0)
-                self._line(f"running {self._total} tests, results in {keys['folder']}")
+                tests = "1 test" if self._total == 1 else f"{self._total} tests"
+                self._line(f"running {tests}, results in {keys['folder']}")
             elif event in ("case.started", "case.stage"):
                 self._case_moved(event, keys)
             elif event == "case.finished":

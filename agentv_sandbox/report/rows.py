@@ -1,7 +1,7 @@
 """Rows and gradings in AgentV's wire form, and the reader of ``index.jsonl``.
 
-Keys are AgentV's, absent when undefined. Additions of ours: ``threshold``, ``trial``, ``attempts``,
-``total_duration_ms``, ``image_id``, ``engine``, ``notes``, and the ``*_path`` keys of files that
+Keys are AgentV's, absent when undefined. Additions of ours: ``threshold``, ``trial``, ``trial_scores``,
+``attempts``, ``total_duration_ms``, ``image_id``, ``engine``, ``notes``, and the ``*_path`` keys of files that
 AgentV does not write.
 """
 
@@ -91,6 +91,7 @@ def row(
         metadata=dict(case.metadata) or None,
         threshold=result.threshold,
         trial=result.trial or None,
+        trial_scores=list(result.trial_scores) or None,
         attempts=response.attempts if response and response.attempts > 1 else None,
         total_duration_ms=round(result.duration_ms, 3),
         image_id=result.image_id or None,

@@ -36,7 +36,7 @@ def verdict_line(results: Sequence[CaseResult], planned: int | None = None) -> s
     """AgentV's last line. The mean leaves execution errors out; the verdict agrees with ``exit_code``, and a run
     that ended before its ``planned`` tests has none."""
     if planned is not None and len(results) < planned:
-        return f"RESULT: ERROR  (ended early: {len(results)} of {planned} tests were run)"
+        return f"RESULT: ERROR  (ended early: {len(results)} of {planned} tests were finished)"
     graded = [result for result in results if result.status != "execution_error"]
     if not graded:
         return (
@@ -82,7 +82,10 @@ def _grader_reasons(grader: GraderResult) -> Iterator[str]:
 
 
 def _one_line(text: str) -> str:
-    return safe_text(" ".join(text.split()), limit=MAX_REASON, keep=frozenset())
+    """``text`` as one line; of a long one start and end, where programs say what they stumbled over."""
+    line = safe_text(" ".join(text.split()), keep=frozenset())
+    start = MAX_REASON // 3
+    return line if len(line) <= MAX_REASON else f"{line[:start]} […] {line[start - MAX_REASON :]}"
 
 
 def summary(
@@ -99,10 +102,11 @@ def summary(
     ``folder``: where the results are; ``seconds``: wall time of the run.
     """
     redactor = redactor or Redactor()
-    if not results:
+    if not results and not planned:
         console.print(Text("No tests were run."))
         return
-    console.print(_table(results))
+    if results:
+        console.print(_table(results))
     several = len({(result.suite, result.target) for result in results}) > 1
     for result in results:
         lines = reasons(result, redactor)

@@ -93,6 +93,18 @@ def test_trials_become_one_row(bench: Bench, strategy: str, score: float, runs: 
     result = bench.run(bench.suite([case("t")], execution=execution))["t"]
     assert (result.score, count) == (score, runs)
     assert f"{runs} trials ({strategy}): 0.000, 1.000" in result.notes[0]
+    assert result.trial_scores == (0.0, *(1.0,) * (runs - 1))
+
+
+def test_trials_that_agree_need_no_note(bench: Bench) -> None:
+    bench.engine.commands = {"agent": answers("done")}
+    execution = Execution(target="agent", trials=Trials(count=3, strategy="mean"))
+    result = bench.run(bench.suite([case("t")], execution=execution))["t"]
+    assert result.notes == () and result.trial_scores == (1.0, 1.0, 1.0)
+    bench.engine.commands = {"agent": failing("t")}
+    result = bench.run(bench.suite([case("t")], execution=execution))["t"]
+    assert result.notes == ("3 trials (mean): error, error, error; shown is the best one",)
+    assert result.trial_scores == (None, None, None)
 
 
 def test_cancel_and_engine_loss_end_the_run_and_keep_what_is_done(bench: Bench) -> None:

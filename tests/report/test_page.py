@@ -153,6 +153,27 @@ def test_page_shows_input_answer_files_diff_graders_and_prompts(tmp_path: Path, 
     assert source.startswith("data:image/png;base64,")
 
 
+def test_a_file_that_the_answer_names_in_its_own_way_is_listed_once(tmp_path: Path, suite: Suite) -> None:
+    with RunFolder.create(tmp_path / "run", tmp_path) as folder:
+        blob = BlobStore(folder.artifacts).put(b"region,revenue\n" * 100)
+        output = make_output(
+            files=(
+                OutputFile(
+                    path="/workspace/./out/a.csv", media_type="csv", blob=blob, workspace_path=b"out/a.csv"
+                ),
+            ),
+            manifest={
+                b"out/a.csv": FileEntry(path=b"out/a.csv", kind="file", sha256=blob.sha256, size=blob.size)
+            },
+            changes=Changes(diff="", files=(FileChange(path="out/a.csv", kind="added"),)),
+        )
+        folder.write_case(make_result(output=output), make_case(), suite)
+        folder.finish()
+    page = Elements(render(Run.open(folder.path)))
+    assert page.text.count("a.csv") == 1
+    assert "1,500 bytes" in page.text
+
+
 def test_rows_of_a_foreign_folder_cannot_name_files_outside(tmp_path: Path, suite: Suite) -> None:
     (tmp_path / "secret.txt").write_text("top secret")
     with RunFolder.create(tmp_path / "run", tmp_path) as folder:

@@ -14,10 +14,16 @@ from tests.report.made_results import make_error, make_grader, make_result
 PASS, FAIL, ERROR = make_result("good"), make_result("bad", 0.25), make_error("broken")
 
 
-def printed(results: Sequence[CaseResult], *, width: int = 100, secrets: tuple[str, ...] = ()) -> str:
+def printed(
+    results: Sequence[CaseResult],
+    *,
+    width: int = 100,
+    secrets: tuple[str, ...] = (),
+    planned: int | None = None,
+) -> str:
     stream = io.StringIO()
     console = Console(file=stream, width=width, force_terminal=False)
-    summary(results, console, redactor=Redactor(secrets), folder="/runs/1", seconds=3.2)
+    summary(results, console, redactor=Redactor(secrets), folder="/runs/1", seconds=3.2, planned=planned)
     return stream.getvalue()
 
 
@@ -43,13 +49,26 @@ def test_exit_code_and_last_line_agree(results: list[CaseResult], code: int, lin
 
 
 def test_a_run_that_ended_early_has_no_verdict() -> None:
-    assert verdict_line([PASS], planned=3) == "RESULT: ERROR  (ended early: 1 of 3 tests were run)"
+    assert verdict_line([PASS], planned=3) == "RESULT: ERROR  (ended early: 1 of 3 tests were finished)"
     assert verdict_line([PASS], planned=1).startswith("RESULT: PASS")
 
 
 def test_no_results_is_not_a_failure_of_the_summary() -> None:
     assert exit_code([]) == 0
     assert printed([]) == "No tests were run.\n"
+
+
+def test_a_run_that_ended_before_its_first_result_says_so() -> None:
+    text = printed([], planned=2)
+    assert text.rstrip().split("\n")[-1] == "RESULT: ERROR  (ended early: 0 of 2 tests were finished)"
+    assert "No tests were run" not in text and "Results: /runs/1" in text
+
+
+def test_a_long_reason_keeps_its_start_and_its_end() -> None:
+    message = "the agent failed " + "middle " * 400 + "OSError: the last line says it"
+    (reason,) = reasons(make_error("e", message), Redactor())
+    assert reason.startswith("agent: the agent failed") and "the last line says it (provider_error)" in reason
+    assert len(reason) < 420 and " […] " in reason
 
 
 def test_table_shows_every_test_and_the_reason_of_every_failure() -> None:
