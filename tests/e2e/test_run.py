@@ -143,7 +143,7 @@ def test_an_interrupted_run_leaves_finished_rows_and_nothing_else(
     assert [json.loads(line)["test_id"] for line in index.read_text().splitlines()] == ["good"]
     if number != signal.SIGKILL:
         assert process.returncode == 130
-        assert "ended early: 1 of 7 tests were run" in text
+        assert "ended early: 1 of 7 tests were finished" in text
 
 
 def test_bad_input_is_told_all_at_once_with_its_places_before_anything_is_built(project: Project) -> None:
