@@ -140,9 +140,9 @@ def addresses(endpoint: Endpoint, allow: Iterable[Endpoint], resolve: Resolver) 
 
 
 def is_public(address: Address) -> bool:
-    """Reachable from anywhere, looking into addresses that carry another one (mapped, NAT64, 6to4, Teredo)."""
+    """Reachable from anywhere, looking into addresses that carry another one (mapped, NAT64, 6to4)."""
     if isinstance(address, ipaddress.IPv6Address):
-        carried = address.ipv4_mapped or address.sixtofour or (address.teredo or (None, None))[1]
+        carried = address.ipv4_mapped or address.sixtofour
         if address in _NAT64:
             carried = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
         if carried is not None:

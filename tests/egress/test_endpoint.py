@@ -120,6 +120,8 @@ PUBLIC = {
     "64:ff9b:1::1": False,
     "2002:7f00:1::": False,
     "2001:0:1::1": False,
+    "2001:0:4136:e378:8000:63bf:a247:2729": False,  # Teredo, for a public address
+    "2002:5db8:d822::1": True,
     "fc00::1": False,
     "fe80::1": False,
     "fec0::1": False,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import socket
 import subprocess
 import sys
@@ -246,9 +247,16 @@ def test_folders_of_killed_processes_are_removed_and_live_ones_kept(model_server
             (dead / "shared").mkdir()
             listener.bind(str(dead / "shared" / "proxy.sock"))
         starting = Path(tempfile.mkdtemp(prefix="agentv-egress-"))
+        with socket.socket(socket.AF_UNIX) as listener:
+            open_to_all = Path(tempfile.mkdtemp(prefix="agentv-egress-"))
+            (open_to_all / "shared").mkdir()
+            listener.bind(str(open_to_all / "shared" / "proxy.sock"))
+            open_to_all.chmod(0o755)  # none that we made
         assert egress.sweep() >= 1
         assert not dead.exists()
         assert starting.exists()
+        assert open_to_all.exists()
+        shutil.rmtree(open_to_all)
         assert Path(live.mounts[0].source).exists()
         starting.rmdir()
 
