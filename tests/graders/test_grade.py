@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -13,8 +16,10 @@ from agentv_sandbox.grade import (
     effective_threshold,
     enough_trials,
     lower_bound,
+    negated,
 )
 from agentv_sandbox.graders import GRADERS
+from agentv_sandbox.models.case import Assertion, GraderResult
 from agentv_sandbox.models.graders import OPTIONS
 from agentv_sandbox.models.suite import EvalCase, Execution, GraderSpec, Suite, Trials
 from tests.graders.fakes import PROJECT, FakeTools, grade_all, ran, spec_of
@@ -75,6 +80,40 @@ def test_a_crash_loses_nothing_else() -> None:
     assert graded.status == "quality_failure"
 
 
+@pytest.mark.parametrize(
+    ("score", "verdict", "error", "opposite"),
+    [
+        (0.9, "pass", None, (0.1, "fail")),
+        (0.6, "fail", None, (0.4, "pass")),
+        (0.0, "skip", None, (0.0, "skip")),
+        (0.0, "fail", "no key", (0.0, "fail")),
+    ],
+)
+def test_only_a_judgement_has_an_opposite(
+    score: float, verdict: Any, error: str | None, opposite: tuple[float, str]
+) -> None:
+    row = Assertion(text="a", passed=verdict == "pass", evidence="seen")
+    made = GraderResult(
+        name="g", type="contains", score=score, verdict=verdict, error=error, assertions=(row,)
+    )
+    other = negated(made)
+    assert (pytest.approx(other.score), other.verdict) == opposite
+    if other is not made:
+        assert other.assertions == (replace(row, passed=not row.passed, evidence="[Negated] seen"),)
+
+
+def test_a_grader_took_as_long_as_it_took() -> None:
+    def slow(_call: Any) -> Any:
+        time.sleep(0.05)
+        return ran('{"score":1}')
+
+    [score] = grade_all(FakeTools(on_run=slow), spec_of("code-grader", weight=2)).scores
+    assert 50 <= score.duration_ms < 5000
+    started, ended = (datetime.fromisoformat(text) for text in (score.started_at, score.ended_at))
+    assert timedelta(seconds=0.04) < ended - started < timedelta(seconds=5)
+    assert score.started_at.endswith("Z") and score.ended_at.endswith("Z")
+
+
 def test_interrupt_is_not_a_score() -> None:
     with pytest.raises(Cancelled):
         grade_all(FakeTools(results=[Cancelled()]), spec_of("code-grader"))
@@ -119,6 +158,7 @@ TRIALS = [
     ("pass_at_k", [ERROR, ERROR], 0.0, "execution_error"),
     ("pass_all", [trial(1), trial(0.5)], 0.5, "quality_failure"),
     ("pass_all", [trial(1), ERROR], 1, "execution_error"),
+    ("pass_all", [trial(0.5), ERROR], 0.5, "execution_error"),
     ("pass_all", [trial(1), trial(0.9)], 0.9, "ok"),
     ("mean", [trial(1), trial(0.5)], 0.75, "ok"),
     ("mean", [trial(1), ERROR], 1, "ok"),
@@ -145,6 +185,7 @@ def test_lower_bound_of_the_mean() -> None:
     [
         ("pass_at_k", [trial(0.5)], 0, None, False),
         ("pass_at_k", [trial(0.9)], 0, None, True),
+        ("pass_at_k", [trial(0.8)], 0, None, True),
         ("mean", [trial(0.9)], 0, None, False),
         ("mean", [trial(0.9)] * 3, 0, None, True),
         ("mean", [trial(0.9)], 5, 5, True),

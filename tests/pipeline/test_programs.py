@@ -92,6 +92,7 @@ def test_a_failed_health_check_fails_every_test_and_lets_fallbacks_step_in(
         ({"healthcheck": {"url": "http://x/health"}}, "would ask from this machine"),
         ({"healthcheck": {"command": ["probe"]}}, "needs a command, as text"),
         ({"healthcheck": {"command": "probe", "timeout_seconds": 0}}, "timeout_seconds above 0"),
+        ({"healthcheck": {"command": "probe", "timeout_seconds": True}}, "timeout_seconds above 0"),
         ({"healthcheck": "probe"}, "needs a command"),
     ],
 )

@@ -13,7 +13,7 @@ from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.suite import EvalCase, Json, Position, Suite, Target, Workspace
 from agentv_sandbox.project import Project
 from agentv_sandbox.providers.base import Ran, Request
-from agentv_sandbox.providers.cli import CliProvider
+from agentv_sandbox.providers.cli import CliProvider, health_command
 
 NASTY = 'it\'s {PROMPT} {OUTPUT_FILE} $(id) `id` "x" \\ \n; rm -rf / #'
 
@@ -123,6 +123,14 @@ def test_words_that_name_project_files_become_container_paths(tmp_path: Path) ->
     prepared = CliProvider().prepare(asked)
     assert prepared.argv[-1] == "agent /suite/tools/a.sh /suite/evals/agents/a.py data.agents/a.py t"
     assert {p.name for p in prepared.suite_files} == {"a.sh", "a.py", "g.py"}
+    (tmp_path / "evals/agents/run").write_text("")
+    quoted = request(
+        tmp_path, "agent agents/run 'agents/run it.py' agents/a.py.bak a agents/a.py"
+    )
+    assert CliProvider().prepare(quoted).argv[-1] == (
+        "agent /suite/evals/agents/run '/suite/evals/agents/run it.py' agents/a.py.bak a "
+        "/suite/evals/agents/a.py"
+    )
     there = replace(asked, case=replace(asked.case, workspace=Workspace(template=tmp_path / "template")))
     mine = replace(there, target=replace(asked.target, settings={"command": "agent a.py"}))
     assert CliProvider().prepare(mine).argv[-1] == "agent a.py"
@@ -131,6 +139,21 @@ def test_words_that_name_project_files_become_container_paths(tmp_path: Path) ->
 def test_the_time_limit_is_the_targets(tmp_path: Path) -> None:
     assert CliProvider().prepare(request(tmp_path, "a", timeout_seconds=7)).timeout_s == 7.0
     assert CliProvider().prepare(request(tmp_path, "a")).timeout_s is None
+
+
+@pytest.mark.parametrize(
+    ("health", "cwd", "seconds"),
+    [
+        ({}, "agents", 30),
+        ({"cwd": "tools", "timeout_seconds": 2.5}, "tools", 2.5),
+    ],
+)
+def test_a_health_check_has_the_targets_folder_and_time_unless_it_says_so(
+    tmp_path: Path, health: dict[str, Json], cwd: str, seconds: float
+) -> None:
+    check = {"command": "probe", **health}
+    target = request(tmp_path, "a", cwd="agents", timeout_seconds=30, healthcheck=check).target
+    assert health_command(target) == {"command": "probe", "cwd": cwd, "timeout_seconds": seconds}
 
 
 def ran(**fields: Json) -> Ran:
