@@ -39,12 +39,13 @@ def _root(
     logs.configure()
 
 
+# In the order of the help: what is run daily first.
 app.command()(ending(run))
-app.command()(ending(clean))
 suites.register(app)
 images.register(app)
 doctor.register(app)
 selfcheck.register(app)
+app.command()(ending(clean))
 
 
 def main() -> None:

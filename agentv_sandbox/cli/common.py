@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, ParamSpec
+from typing import ParamSpec
 
 import typer
 from rich.console import Console
@@ -21,24 +21,6 @@ from agentv_sandbox.logs import safe_text
 P = ParamSpec("P")
 out = Console(soft_wrap=True, highlight=False, width=None if sys.stdout.isatty() else 120)
 err = Console(stderr=True, soft_wrap=True, highlight=False)
-
-Paths = Annotated[
-    list[Path], typer.Argument(metavar="PATH...", help="Eval files, folders or globs.", show_default=False)
-]
-TargetNames = Annotated[
-    list[str] | None,
-    typer.Option("--target", help="Target to evaluate; may be repeated.", show_default=False),
-]
-TargetsFile = Annotated[
-    Path | None, typer.Option("--targets", help="Targets file, instead of looking for targets.yaml.")
-]
-AllowOutside = Annotated[
-    bool, typer.Option("--allow-outside", help="Let suites refer to files outside their project.")
-]
-Frozen = Annotated[
-    bool, typer.Option("--frozen", help="Use exactly what agentv-sandbox.lock says, or refuse.")
-]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log what happens, step by step.")]
 
 
 def cache_dir() -> Path:

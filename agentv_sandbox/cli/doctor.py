@@ -44,7 +44,7 @@ def register(app: typer.Typer) -> None:
 
 def doctor(
     paths: Annotated[
-        list[Path] | None, typer.Argument(metavar="[PATH...]", help="Suites whose LLM keys are checked too.")
+        list[Path] | None, typer.Argument(metavar="PATH", help="Suites whose LLM keys are checked too.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> int:

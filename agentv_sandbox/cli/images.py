@@ -12,18 +12,8 @@ import typer
 from rich.table import Table
 
 from agentv_sandbox.build import export_image, import_image, list_images, sentence, size_text
-from agentv_sandbox.cli.common import (
-    AllowOutside,
-    Frozen,
-    Paths,
-    TargetNames,
-    TargetsFile,
-    cache_dir,
-    ending,
-    load,
-    out,
-    show_problems,
-)
+from agentv_sandbox.cli.common import cache_dir, ending, load, out, show_problems
+from agentv_sandbox.cli.options import AllowOutside, Frozen, OptionalPaths, Paths, TargetNames, TargetsFile
 from agentv_sandbox.engines.docker import find_engine
 from agentv_sandbox.models.image import ImagePlan, LockMode
 from agentv_sandbox.models.suite import Suite
@@ -33,10 +23,6 @@ from agentv_sandbox.plan import dockerfile, refusals
 from agentv_sandbox.report.progress import Progress
 from agentv_sandbox.sandbox import Sandbox
 from agentv_sandbox.settings import load_settings
-
-OptionalPaths = Annotated[
-    list[Path] | None, typer.Argument(metavar="[PATH...]", help="Eval files, folders or globs.")
-]
 
 
 def register(app: typer.Typer) -> None:
@@ -139,16 +125,27 @@ def _build(suites: Sequence[Suite], target: Sequence[str], mode: LockMode) -> in
     return 0
 
 
+_KINDS = {"env": "suite", "base": "base", "own": "your own"}
+
+
 def images() -> int:
-    """List the images that were made here: size, and when they were used last."""
+    """List the images in this machine's engine that were made or imported by agentv-sandbox."""
     stored = list_images(find_engine(os.environ), cache_dir())
+    if not stored:
+        out.print("no images yet: `agentv-sandbox run` and `agentv-sandbox build` make them")
+        return 0
     table = Table(box=None, pad_edge=False)
-    for title in ("image", "kind", "size", "last used"):
+    for title in ("image", "for", "size", "last used"):
         table.add_column(title, justify="right" if title == "size" else "left")
     for image in stored:
-        used = image.last_used.astimezone().strftime("%Y-%m-%d %H:%M") if image.last_used else "not here"
-        table.add_row(image.tag, image.kind, size_text(image.size_bytes), used)
-    out.print(table if stored else "no images yet")
+        used = image.last_used.astimezone().strftime("%Y-%m-%d %H:%M") if image.last_used else "never"
+        table.add_row(image.tag, _KINDS[image.kind], size_text(image.size_bytes), used)
+    out.print(table)
+    out.print(
+        "\nsuite: what a suite's tests run in. base: Debian and Python, on which those are made."
+        " your own: built from a Dockerfile.\nThey share most of their bytes."
+        " Last used: by you, on this machine. `agentv-sandbox clean --images` removes those unused for 30 days."
+    )
     return 0
 
 
@@ -177,7 +174,7 @@ def export_images(
 
 
 def import_images(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="What `export` wrote.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="What `export` wrote.")],
 ) -> int:
     """Take exported images into this machine's engine. An image is code: import only what you would run."""
     engine = find_engine(os.environ)

@@ -12,26 +12,11 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
-from typing import Annotated
-
-import typer
 
 from agentv_sandbox import logs
 from agentv_sandbox.build import sentence
-from agentv_sandbox.cli.common import (
-    AllowOutside,
-    Frozen,
-    Paths,
-    TargetNames,
-    TargetsFile,
-    Verbose,
-    cache_dir,
-    err,
-    load,
-    out,
-    relative,
-    start_logs,
-)
+from agentv_sandbox.cli import options as opt
+from agentv_sandbox.cli.common import cache_dir, err, load, out, relative, start_logs
 from agentv_sandbox.egress import sweep as sweep_egress
 from agentv_sandbox.engines.docker import find_engine
 from agentv_sandbox.engines.tier import LEVELS, tier
@@ -39,11 +24,11 @@ from agentv_sandbox.engines.watchdog import Watchdog
 from agentv_sandbox.errors import InputError, Problem, SandboxError
 from agentv_sandbox.files import BlobStore
 from agentv_sandbox.load import LoadResult
-from agentv_sandbox.load.suite_docs import parse_size
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.image import Image
 from agentv_sandbox.models.suite import EvalCase, LimitOverrides, Suite
 from agentv_sandbox.pipeline import CaseOptions, RunOptions, RunTools, build_images, jobs_of, run_suites
+from agentv_sandbox.pipeline.records import Case
 from agentv_sandbox.pipeline.targets import missing_judges
 from agentv_sandbox.report.junit import write_junit
 from agentv_sandbox.report.page import write_page
@@ -57,57 +42,33 @@ from agentv_sandbox.settings import check_ceiling, load_settings
 
 
 def run(
-    paths: Paths,
-    target: TargetNames = None,
-    targets: TargetsFile = None,
-    workers: Annotated[
-        int | None, typer.Option(min=1, max=50, help="Tests at a time.", show_default="the suite's, else 3")
-    ] = None,
-    threshold: Annotated[
-        float | None, typer.Option(min=0, max=1, help="Score from which a test passes.", show_default="0.8")
-    ] = None,
-    test_id: Annotated[
-        list[str] | None, typer.Option(help="Run only tests whose id matches this glob; may be repeated.")
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", help="Run folder.", show_default=".agentv/results/runs/EXPERIMENT/TIME"
-        ),
-    ] = None,
-    experiment: Annotated[str, typer.Option(help="Name that groups runs.")] = "default",
-    grader_target: Annotated[str | None, typer.Option(help="Target that all LLM graders use.")] = None,
-    max_retries: Annotated[
-        int | None, typer.Option(min=0, max=20, help="More attempts of an agent that fails.")
-    ] = None,
-    agent_timeout: Annotated[
-        float | None,
-        typer.Option(min=0.1, help="Seconds an agent may take.", show_default="the target's, else 1200"),
-    ] = None,
-    memory: Annotated[
-        int | None, typer.Option(parser=parse_size, metavar="SIZE", help="Memory of an agent, such as 2g.")
-    ] = None,
-    cpus: Annotated[float | None, typer.Option(min=0.01, help="Processors of an agent.")] = None,
-    pids: Annotated[int | None, typer.Option(min=1, help="Processes and threads of an agent.")] = None,
-    workspace_size: Annotated[
-        int | None, typer.Option(parser=parse_size, metavar="SIZE", help="Size of a workspace, such as 2g.")
-    ] = None,
-    keep_failed: Annotated[
-        bool,
-        typer.Option("--keep-failed", help="Keep workspaces of failed tests and say how to look inside."),
-    ] = False,
-    runtime: Annotated[
-        str | None,
-        typer.Option(help="OCI runtime of the engine, such as runsc.", show_default="the engine's"),
-    ] = None,
-    require_tier: Annotated[
-        str | None, typer.Option(help=f"Refuse to run below this isolation: {', '.join(LEVELS)}.")
-    ] = None,
-    frozen: Frozen = False,
-    allow_outside: AllowOutside = False,
-    verbose: Verbose = False,
+    paths: opt.Paths,
+    target: opt.TargetNames = None,
+    targets: opt.TargetsFile = None,
+    workers: opt.Workers = None,
+    threshold: opt.Threshold = None,
+    test_id: opt.TestIds = None,
+    output: opt.Output = None,
+    experiment: opt.Experiment = "default",
+    grader_target: opt.GraderTarget = None,
+    max_retries: opt.MaxRetries = None,
+    agent_timeout: opt.AgentTimeout = None,
+    memory: opt.Memory = None,
+    cpus: opt.Cpus = None,
+    pids: opt.Pids = None,
+    workspace_size: opt.WorkspaceSize = None,
+    keep_failed: opt.KeepFailed = False,
+    runtime: opt.Runtime = None,
+    require_tier: opt.RequireTier = None,
+    frozen: opt.Frozen = False,
+    allow_outside: opt.AllowOutside = False,
+    verbose: opt.Verbose = False,
 ) -> int:
-    """Run AgentV suites in containers and grade what the agents produce."""
+    """Run AgentV suites in containers and grade what the agents produce.
+
+    Exit status: 0 all tests at or above their threshold, 1 one below it,
+    2 bad input, 3 an execution error or no engine, 130 interrupted.
+    """
     start_logs(verbose)
     started = time.monotonic()
     loaded = load(paths, targets, target or (), allow_outside=allow_outside)
@@ -132,12 +93,6 @@ def run(
     )  # fmt: skip
     planned = [(suite, jobs_of(suite, options)) for suite in suites]
     _check_selection(planned, options, loaded)
-    if grader_target is None:
-        judges = [
-            p for suite, jobs in planned for p in missing_judges(suite, ((j.case, j.target) for j in jobs))
-        ]
-        if judges:
-            raise InputError(judges)
     check_ceiling(suites, options.case.limits, settings.ceiling)
     redactor = Redactor(secret_values(loaded))
     logs.hide_with(redactor.text)
@@ -148,8 +103,9 @@ def run(
 
 
 def _check_selection(
-    planned: Sequence[tuple[Suite, Sequence[object]]], options: RunOptions, loaded: LoadResult
+    planned: Sequence[tuple[Suite, Sequence[Case]]], options: RunOptions, loaded: LoadResult
 ) -> None:
+    """Raises InputError where there is nothing to run, or nobody to judge it."""
     grader = options.case.grader_target
     for suite in loaded.suites if grader else ():
         target = suite.targets.get(grader or "")
@@ -164,6 +120,11 @@ def _check_selection(
                 [Problem(path=suite.path, message=f"--grader-target {grader} needs {key}, which is not set")]
             )
     if any(jobs for _, jobs in planned):
+        judges = [] if grader else [
+            p for suite, jobs in planned for p in missing_judges(suite, ((j.case, j.target) for j in jobs))
+        ]  # fmt: skip
+        if judges:
+            raise InputError(judges)
         return
     known = [case.id for suite, _ in planned for case in suite.cases]
     if options.test_ids:

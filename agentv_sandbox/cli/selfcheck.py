@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from agentv_sandbox.build import sentence
 from agentv_sandbox.cli.common import cache_dir, ending, err, out
+from agentv_sandbox.cli.options import Runtime
 from agentv_sandbox.engines.docker import find_engine
 from agentv_sandbox.pipeline import RunOptions, build_images
 from agentv_sandbox.report.progress import Progress
@@ -23,10 +23,7 @@ def register(app: typer.Typer) -> None:
 
 
 def selfcheck(
-    runtime: Annotated[
-        str | None,
-        typer.Option(help="OCI runtime of the engine, such as runsc.", show_default="the engine's"),
-    ] = None,
+    runtime: Runtime = None,
 ) -> int:
     """Attack this machine's engine with what the project defends against, and print what came of it.
 

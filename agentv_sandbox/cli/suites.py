@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from agentv_sandbox.cli.common import AllowOutside, Paths, TargetsFile, ending, out, show_problems
+from agentv_sandbox.cli.common import ending, out, show_problems
+from agentv_sandbox.cli.options import AllowOutside, Paths, TargetsFile
 from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.load import load_suites, problems_as_json
 from agentv_sandbox.load.schema import schema as eval_schema

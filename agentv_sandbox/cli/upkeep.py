@@ -9,6 +9,7 @@ import typer
 
 from agentv_sandbox.build import clean_images, size_text
 from agentv_sandbox.cli.common import cache_dir, out
+from agentv_sandbox.cli.options import amount
 from agentv_sandbox.engines import LABEL_OWNER, LABEL_RUN
 from agentv_sandbox.engines.docker import find_engine
 from agentv_sandbox.engines.owner import Owner
@@ -22,7 +23,10 @@ def clean(
         bool, typer.Option("--images", help="Also images and fetched packages that were not used lately.")
     ] = False,
     days: Annotated[
-        float, typer.Option(min=0, help="With --images: not used for so many days; 0 removes all.")
+        float,
+        typer.Option(
+            parser=amount(0), metavar="N", help="With --images: not used for so many days; 0 removes all."
+        ),
     ] = 30,
 ) -> None:
     """Remove containers, volumes and networks that earlier runs left."""

@@ -64,6 +64,33 @@ def test_exit_codes_and_no_tracebacks(folder: Path, args: tuple[str, ...], code:
     assert done.stdout + done.stderr
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("--memory", "lots", "must be a size such as 512m or 2g, found 'lots'"),
+        ("--memory", "0", "must be more than 0"),
+        ("--workspace-size", "2x", "found '2x'"),
+        ("--workers", "51", "must be a whole number from 1 to 50, found '51'"),
+        ("--workers", "1.5", "found '1.5'"),
+        ("--max-retries", "-1", "from 0 to 20, found '-1'"),
+        ("--pids", "9" * 5000, "must be a whole number of at least 1"),
+        ("--threshold", "80", "must be a number from 0 to 1, found '80'"),
+        ("--threshold", "nan", "found 'nan'"),
+        ("--agent-timeout", "inf", "must be a number of at least 0.1, found 'inf'"),
+        ("--cpus", "many", "found 'many'"),
+    ],
+)
+def test_a_wrong_value_is_told_with_what_may_be_written(
+    folder: Path, option: str, value: str, said: str
+) -> None:
+    done = command("run", "small.eval.yaml", f"{option}={value}", cwd=folder)
+    assert done.returncode == 2
+    # The message stands in a box whose borders cut its lines.
+    text = " ".join(done.stderr.replace("│", " ").split())
+    assert option in text and said in text, done.stderr
+    assert "Input should" not in text and "Value error" not in text
+
+
 def test_plan_as_json_says_what_provides_what_also_when_some_is_refused(folder: Path) -> None:
     text = SUITE.replace("[fd, jq]", "[fd, jq, magick_nope]")
     (folder / "small.eval.yaml").write_text(text)

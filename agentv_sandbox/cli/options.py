@@ -1,0 +1,173 @@
+"""Options of the commands: names, help, and checks whose messages say what was found and what may be written."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agentv_sandbox.engines.tier import LEVELS
+from agentv_sandbox.load.suite_docs import parse_size
+
+
+def amount(least: float, most: float = math.inf) -> Callable[[object], float]:
+    """A parser of numbers within bounds."""
+    may_be = f"must be a number {_range(least, most)}"
+
+    def parse(value: object) -> float:
+        try:
+            number = float(str(value))
+        except ValueError:
+            number = math.nan
+        if not (math.isfinite(number) and least <= number <= most):
+            raise typer.BadParameter(f"{may_be}, found '{value}'")
+        return number
+
+    return parse
+
+
+def count(least: int, most: float = math.inf) -> Callable[[object], int]:
+    """A parser of whole numbers within bounds."""
+    may_be = f"must be a whole number {_range(least, most)}"
+
+    def parse(value: object) -> int:
+        text = str(value)
+        if not (text.isascii() and text.isdigit() and len(text) < 16 and least <= int(text) <= most):
+            raise typer.BadParameter(f"{may_be}, found '{value}'")
+        return int(text)
+
+    return parse
+
+
+def _range(least: float, most: float) -> str:
+    return f"of at least {least:g}" if most == math.inf else f"from {least:g} to {most:g}"
+
+
+def size(value: str) -> int:
+    """A parser of sizes."""
+    try:
+        return parse_size(value)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+Paths = Annotated[
+    list[Path], typer.Argument(metavar="PATH", help="Eval files, folders or globs.", show_default=False)
+]
+OptionalPaths = Annotated[
+    list[Path] | None, typer.Argument(metavar="PATH", help="Eval files, folders or globs.")
+]
+TargetNames = Annotated[
+    list[str] | None,
+    typer.Option("--target", metavar="NAME", help="Target to evaluate; may be repeated.", show_default=False),
+]
+TargetsFile = Annotated[
+    Path | None,
+    typer.Option("--targets", metavar="FILE", help="Targets file, instead of looking for targets.yaml."),
+]
+AllowOutside = Annotated[
+    bool, typer.Option("--allow-outside", help="Let suites refer to files outside their project.")
+]
+Frozen = Annotated[
+    bool, typer.Option("--frozen", help="Use exactly what agentv-sandbox.lock says, or refuse.")
+]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log what happens, step by step.")]
+Runtime = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help="OCI runtime of the engine, such as runsc.", show_default="the engine's"
+    ),
+]
+
+# -- of ``run`` alone ------------------------------------------------------------------------------------
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        parser=count(1, 50), metavar="N", help="Tests at a time, 1 to 50.", show_default="the suite's, else 3"
+    ),
+]
+Threshold = Annotated[
+    float | None,
+    typer.Option(
+        parser=amount(0, 1), metavar="N", help="Score, 0 to 1, from which a test passes.", show_default="0.8"
+    ),
+]
+TestIds = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--test-id",
+        metavar="GLOB",
+        help="Run only tests whose id matches; may be repeated.",
+        show_default=False,
+    ),
+]
+Output = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="FOLDER", show_default=False,
+                 help="Run folder, new or empty; else .agentv/results/runs/EXPERIMENT/TIME."),
+]  # fmt: skip
+Experiment = Annotated[str, typer.Option(metavar="NAME", help="Name that groups runs.")]
+GraderTarget = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Target that all LLM graders use.", show_default=False)
+]
+MaxRetries = Annotated[
+    int | None,
+    typer.Option(
+        parser=count(0, 20),
+        metavar="N",
+        help="More attempts of an agent that fails.",
+        show_default="the target's, else 0",
+    ),
+]
+AgentTimeout = Annotated[
+    float | None,
+    typer.Option(
+        parser=amount(0.1), metavar="SECONDS", help="Time an agent may take.",
+        show_default="the target's, else 1200",
+    ),
+]  # fmt: skip
+Memory = Annotated[
+    int | None,
+    typer.Option(
+        parser=size,
+        metavar="SIZE",
+        help="Memory of an agent, such as 2g.",
+        show_default="the suite's, else 1g",
+    ),
+]
+Cpus = Annotated[
+    float | None,
+    typer.Option(
+        parser=amount(0.01), metavar="N", help="Processors of an agent.", show_default="the suite's, else 1"
+    ),
+]
+Pids = Annotated[
+    int | None,
+    typer.Option(
+        parser=count(1),
+        metavar="N",
+        help="Processes and threads of an agent.",
+        show_default="the suite's, else 256",
+    ),
+]
+WorkspaceSize = Annotated[
+    int | None,
+    typer.Option(
+        parser=size,
+        metavar="SIZE",
+        help="Size of a workspace, such as 2g.",
+        show_default="the suite's, else its files and 512m",
+    ),
+]
+KeepFailed = Annotated[
+    bool, typer.Option("--keep-failed", help="Keep workspaces of failed tests and say how to look inside.")
+]
+RequireTier = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIER", help=f"Refuse to run below this isolation: {', '.join(LEVELS)}.", show_default=False
+    ),
+]
