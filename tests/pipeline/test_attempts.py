@@ -1,0 +1,237 @@
+"""Attempts of one case: what is tried again, what is not, and what the agent's side is given."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from agentv_sandbox import egress, pipeline
+from agentv_sandbox.build import LOCK_NAME
+from agentv_sandbox.engines.fake import FakeEngine, FakeRun, finished
+from agentv_sandbox.models.container import ContainerSpec, ExecResult
+from agentv_sandbox.models.image import Image
+from agentv_sandbox.models.suite import Execution, Hook, Json, NetworkPolicy, Target, Workspace
+from agentv_sandbox.pipeline import RunOptions, jobs_of, planned_images
+from agentv_sandbox.providers.response import MAX_BYTES
+from tests.egress.test_proxy import status, talk
+from tests.pipeline.helpers import CLI, Bench, answers, case
+
+ENGINE_FAULT = replace(finished(), outcome="engine", exit_code=137)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    made = Bench(tmp_path, {"agent": answers("done")})
+    yield made
+    made.engine.close()
+
+
+def faulty(times: int) -> tuple[Callable[[FakeRun], ExecResult], list[str]]:
+    """An agent whose container the engine ends so many times, and the commands that were started."""
+    started: list[str] = []
+
+    def agent(run: FakeRun) -> ExecResult:
+        started.append(run.spec.argv[-1])
+        return ENGINE_FAULT if len(started) <= times else answers("done")(run)
+
+    return agent, started
+
+
+def test_what_the_engine_broke_is_tried_once_more_without_being_asked(bench: Bench) -> None:
+    agent, started = faulty(1)
+    bench.engine.commands = {"agent": agent}
+    result = bench.run(bench.suite([case("t")]))["t"]
+    assert (result.status, len(started)) == ("ok", 2)
+    assert result.response is not None
+    assert result.response.attempts == 2
+
+
+def test_an_engine_that_breaks_everything_is_not_tried_for_ever(bench: Bench) -> None:
+    agent, started = faulty(99)
+    bench.engine.commands = {"agent": agent}
+    result = bench.run(bench.suite([case("t")]))["t"]
+    assert len(started) == 2
+    assert result.failure is not None
+    assert (result.failure.stage, result.failure.code) == ("agent", "engine_restarted")
+    assert bench.left() == []
+
+
+def test_more_attempts_are_the_targets_wish_unless_the_command_line_says_a_number(bench: Bench) -> None:
+    bench.engine.commands = {"agent": lambda _run: finished(exit_code=1)}
+    target = replace(CLI, settings={**CLI.settings, "max_retries": 2})
+    suite = bench.suite([case("t")], targets={"agent": target})
+    for wanted, attempts in ((None, 3), (0, 1), (1, 2)):
+        bench.engine.runs.clear()
+        assert bench.run(suite, max_retries=wanted)["t"].status == "execution_error"
+        assert len(bench.engine_runs("agent")) == attempts
+
+
+def test_a_setup_that_failed_is_not_tried_again(bench: Bench) -> None:
+    bench.engine.commands = {"agent": answers("done"), "hook": lambda _run: finished(exit_code=1)}
+    hooks = {"before_each": Hook(command=("x",), timeout_s=5, cwd=bench.folder)}
+    target = replace(CLI, fallback_targets=("spare",))
+    suite = bench.suite(
+        [case("t", workspace=Workspace(hooks=hooks))],
+        targets={"agent": target, "spare": replace(CLI, name="spare")},
+    )
+    failure = bench.run(suite, max_retries=3)["t"].failure
+    assert failure is not None
+    assert failure.stage == "setup"
+    assert len(bench.engine_runs("hook")) == 1
+
+
+def test_hooks_of_suite_and_target_stand_around_each_other(bench: Bench) -> None:
+    calls: list[str] = []
+
+    def hook(run: FakeRun) -> ExecResult:
+        calls.append(run.spec.argv[0])
+        (run.path("/workspace") / calls[-1]).write_text("")
+        return finished()
+
+    def hooks(name: str) -> dict[str, Hook]:
+        return {
+            when: Hook(command=(f"{name}-{when}",), timeout_s=5, cwd=bench.folder)
+            for when in ("before_all", "before_each", "after_each")
+        }
+
+    bench.engine.commands = {"agent": answers("done", {"mine": b""}), "hook": hook}
+    suite = bench.suite(
+        [case("t", workspace=Workspace(hooks=hooks("suite")))],
+        targets={"agent": replace(CLI, hooks=hooks("target"))},
+    )
+    output = bench.run(suite)["t"].output
+    assert calls == ["suite-before_all", "target-before_all", "suite-before_each", "target-before_each",
+                     "target-after_each", "suite-after_each"]  # fmt: skip
+    assert output is not None
+    assert set(output.manifest) == {b"mine", *(name.encode() for name in calls[:4])}
+
+
+def test_only_failed_tests_keep_their_workspace(bench: Bench) -> None:
+    result = bench.run(bench.suite([case("t")]), keep_failed=True)["t"]
+    assert (result.status, result.workspace_kept, bench.left()) == ("ok", None, [])
+
+
+def test_an_answer_that_is_too_large_is_none(bench: Bench) -> None:
+    def agent(run: FakeRun) -> ExecResult:
+        with run.path("/output/response.json").open("wb") as answer:
+            answer.truncate(MAX_BYTES + (run.spec.env["AGENTV_EVAL_ID"] == "large"))
+        return finished()
+
+    bench.engine.commands = {"agent": agent}
+    results = bench.run(bench.suite([case("large"), case("just")]))
+    assert results["large"].failure is not None
+    assert "larger than 32 MiB" in results["large"].failure.message
+    assert results["just"].status == "quality_failure"
+
+
+def test_suite_and_target_together_say_which_hosts_an_agent_reaches(bench: Bench) -> None:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    servers = [ThreadingHTTPServer(("127.0.0.1", 0), Handler) for _ in range(3)]
+    hosts = [f"127.0.0.1:{server.server_address[1]}" for server in servers]
+    got: list[int] = []
+
+    def agent(run: FakeRun) -> ExecResult:
+        grant = SimpleNamespace(mounts=[m for m in run.spec.mounts if m.target == egress.MOUNT])
+        for host in hosts:
+            got.append(status(talk(grant, f"GET http://{host}/ HTTP/1.1\r\nHost: x\r\n\r\n".encode())))  # type: ignore[arg-type]
+        return answers("done")(run)
+
+    for server in servers:
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+
+    def create(spec: ContainerSpec) -> str:
+        """The fake engine knows volumes; the folder of the proxy is one of this machine."""
+        return FakeEngine.create(
+            bench.engine, replace(spec, mounts=[m for m in spec.mounts if m.kind != "bind"])
+        )
+
+    bench.engine.create = create  # type: ignore[method-assign]
+    bench.engine.commands = {"agent": agent}
+    target = replace(CLI, network=NetworkPolicy(allow=(hosts[1],)))
+    suite = bench.suite([case("t")], targets={"agent": target}, network=NetworkPolicy(allow=(hosts[0],)))
+    try:
+        response = bench.run(suite)["t"].response
+    finally:
+        for server in servers:
+            server.shutdown()
+            server.server_close()
+    assert got == [200, 200, 403]
+    assert response is not None
+    log = [json.loads(line) for line in response.network_log.splitlines()]
+    assert [(row["endpoint"], row["decision"]) for row in log] == [
+        (hosts[0], "allowed"), (hosts[1], "allowed"), (hosts[2], "refused")
+    ]  # fmt: skip
+
+
+def test_two_targets_see_the_files_of_their_own_commands(bench: Bench) -> None:
+    seen: dict[str, list[str]] = {}
+
+    def agent(run: FakeRun) -> ExecResult:
+        root = run.mounts["/suite"]
+        seen[run.spec.argv[-1].split()[-1]] = sorted(p.name for p in root.rglob("*.py"))
+        return answers("done")(run)
+
+    for name in ("a.py", "b.py", "c.py"):
+        (bench.folder / name).write_text("")
+
+    def target(name: str, more: str) -> Target:
+        command = f"python3 a.py {more} {name}"
+        return replace(CLI, name=name, settings={"command": command}, base_dir=bench.folder)
+
+    bench.engine.commands = {"agent": agent}
+    targets = {"one": target("one", "b.py"), "two": target("two", "c.py")}
+    bench.run(bench.suite([case("t")], targets=targets, execution=Execution(targets=("one", "two"))))
+    assert seen == {"one": ["a.py", "b.py"], "two": ["a.py", "c.py"]}
+
+
+def test_the_command_lines_workers_win_over_the_suites(bench: Bench) -> None:
+    together = threading.Barrier(2)
+
+    def agent(run: FakeRun) -> ExecResult:
+        together.wait(10)
+        return answers("done")(run)
+
+    bench.engine.commands = {"agent": agent}
+    suite = bench.suite([case("a"), case("b")], execution=Execution(target="agent", workers=1))
+    results = bench.run(suite, workers=2)
+    assert [r.status for r in results.values()] == ["ok", "ok"]
+
+
+def test_one_target_after_the_other(bench: Bench) -> None:
+    targets = {name: replace(CLI, name=name) for name in ("one", "two")}
+    jobs = jobs_of(bench.suite([case("a"), case("b")], targets=targets), RunOptions(targets=("two", "one")))
+    assert [(job.target.name, job.case.id) for job in jobs] == [
+        ("two", "a"), ("two", "b"), ("one", "a"), ("one", "b")
+    ]  # fmt: skip
+
+
+def test_only_a_suites_own_image_is_held_to_its_lock_file(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tool image has no lock file, so ``--frozen`` has nothing to say about it."""
+    asked: list[tuple[Json, str]] = []
+
+    def ensure_image(_engine: object, plan: Json, *, lock_path: Path | None, mode: str, **_: object) -> Image:
+        asked.append((lock_path, mode))
+        return Image(id=plan.key, tag="t", key=plan.key)
+
+    monkeypatch.setattr(pipeline, "ensure_image", ensure_image)
+    planned_images(
+        [bench.suite([case("t")])], bench.sandbox, RunOptions(lock_mode="frozen"), lambda *_a, **_k: None
+    )
+    assert asked == [(None, "default"), (bench.folder / LOCK_NAME, "frozen")]
