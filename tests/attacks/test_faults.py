@@ -124,6 +124,7 @@ def orchestrator(tool_image: str, kind: str) -> Iterator[tuple[subprocess.Popen[
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
+        start_new_session=True,
     )
     assert process.stdout is not None
     try:
@@ -136,10 +137,13 @@ def orchestrator(tool_image: str, kind: str) -> Iterator[tuple[subprocess.Popen[
                 stream.close()
 
 
-def test_a_killed_orchestrator_leaves_nothing(engine: DockerEngine, tool_image: str) -> None:
+@pytest.mark.parametrize("kill", [os.kill, os.killpg], ids=["alone", "with its process group"])
+def test_a_killed_orchestrator_leaves_nothing(
+    kill: Callable[[int, int], None], engine: DockerEngine, tool_image: str
+) -> None:
     with orchestrator(tool_image, "watched") as (process, run_id):
         assert len(engine.owned({LABEL_RUN: run_id})) >= 3
-        process.send_signal(signal.SIGKILL)
+        kill(process.pid, signal.SIGKILL)
         process.wait()
         wait_for(lambda: not engine.owned({LABEL_RUN: run_id}), seconds=15)
 

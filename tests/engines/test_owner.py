@@ -1,0 +1,67 @@
+"""Who started a container, and whether that process still lives: only what is certain counts."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agentv_sandbox.engines import owner as module
+from agentv_sandbox.engines.owner import Owner
+
+NEITHER = (False, False)
+
+
+def fate(owner: Owner) -> tuple[bool, bool]:
+    return owner.alive(), owner.dead()
+
+
+def test_this_process_lives_and_its_label_says_who_it_is() -> None:
+    me = Owner.current()
+    assert fate(me) == (True, False)
+    assert Owner.parse(str(me)) == me
+    namespace = Path("/proc/self/ns/pid").stat().st_ino
+    assert me.boot.endswith(f"/{namespace}")
+    assert me.boot.startswith(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
+
+
+def test_a_process_of_the_same_number_that_started_later_is_another() -> None:
+    me = Owner.current()
+    assert fate(replace(me, started=me.started - 1)) == (False, True)
+
+
+@pytest.mark.parametrize("name", ["plain", "a) S 1 2", "((", "))"])
+def test_a_process_lives_until_it_ends_whatever_it_calls_itself(name: str, tmp_path: Path) -> None:
+    program = tmp_path / name
+    shutil.copy(shutil.which("sleep") or "/bin/sleep", program)
+    me = Owner.current()
+    with subprocess.Popen([program, "60"]) as child:
+        other = Owner(me.boot, child.pid, module._start_time(child.pid))
+        assert me.started <= other.started < me.started + 100 * 3600
+        assert fate(other) == (True, False)
+        child.kill()
+        child.wait()
+        assert fate(other) == (False, True)
+
+
+@pytest.mark.parametrize("label", ["", "x", "a:b", "boot:one:2", "boot:1:2:3", "boot:1:two"])
+def test_a_label_that_is_none_says_nothing(label: str) -> None:
+    assert fate(Owner.parse(label)) == NEITHER
+
+
+def test_other_machines_and_namespaces_say_nothing() -> None:
+    me = Owner.current()
+    for boot in ("", "another", me.boot.split("/")[0], f"{me.boot}0"):
+        assert fate(replace(me, boot=boot)) == NEITHER
+        assert fate(Owner(boot, 2**22 + 1, 1)) == NEITHER
+
+
+def test_a_machine_that_cannot_tell_takes_nobody_for_dead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is no /proc, every label lacks its first part."""
+    monkeypatch.setattr(module, "_boot_id", lambda: "")
+    monkeypatch.setattr(module, "_start_time", lambda _pid: -1)
+    for owner in (Owner.current(), Owner("", 2**22 + 1, 1), Owner.parse("")):
+        assert fate(owner) == NEITHER

@@ -1,0 +1,110 @@
+"""The process that cleans up after an orchestrator that could not: on the real engine."""
+
+from __future__ import annotations
+
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from agentv_sandbox.engines import LABEL_RUN
+from agentv_sandbox.engines.docker import DockerEngine
+from agentv_sandbox.engines.watchdog import Watchdog
+
+pytestmark = pytest.mark.engine
+
+
+@pytest.fixture
+def run_id(engine: DockerEngine) -> Iterator[str]:
+    made = secrets.token_hex(8)
+    yield made
+    for obj in engine.owned({LABEL_RUN: made}):
+        engine.destroy(obj)
+
+
+def make(engine: DockerEngine, run_id: str, name: str = "a") -> None:
+    engine.create_volume(f"agentv-{run_id}-{name}", options={}, labels={LABEL_RUN: run_id})
+
+
+def wait_for(condition: Callable[[], bool], seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+@pytest.fixture
+def reaper() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(run_id: str, address: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "agentv_sandbox.engines.reaper", run_id, address]
+        started.append(subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def hang_up(process: subprocess.Popen[bytes]) -> None:
+    """As the end of its parent does."""
+    assert process.stdin is not None
+    process.stdin.close()
+
+
+def test_a_run_that_ended_well_keeps_what_it_meant_to_keep(engine: DockerEngine, run_id: str) -> None:
+    dog = Watchdog(run_id, engine.address)
+    make(engine, run_id)
+    dog.stop()
+    assert dog._process.returncode == 0
+    time.sleep(1)
+    assert len(engine.owned({LABEL_RUN: run_id})) == 1
+
+
+def test_what_appears_a_moment_after_the_end_goes_too(
+    engine: DockerEngine, run_id: str, reaper: Callable[..., subprocess.Popen[bytes]]
+) -> None:
+    """The engine was still making it when the orchestrator died."""
+    make(engine, run_id, "first")
+    hang_up(reaper(run_id, engine.address))
+    wait_for(lambda: not engine.owned({LABEL_RUN: run_id}), seconds=15)
+    make(engine, run_id, "late")
+    wait_for(lambda: not engine.owned({LABEL_RUN: run_id}), seconds=15)
+
+
+def test_an_engine_that_does_not_answer_is_asked_again(
+    engine: DockerEngine, run_id: str, reaper: Callable[..., subprocess.Popen[bytes]], tmp_path: Path
+) -> None:
+    socket = Path(engine.address.removeprefix("unix://"))
+    if not socket.is_socket():
+        pytest.fail(f"this test needs an engine behind a socket, not {engine.address}")
+    make(engine, run_id)
+    later = tmp_path / "later.sock"
+    process = reaper(run_id, f"unix://{later}")
+    time.sleep(1.5)  # until it listens
+    hang_up(process)
+    time.sleep(0.7)
+    later.symlink_to(socket)
+    wait_for(lambda: not engine.owned({LABEL_RUN: run_id}), seconds=15)
+
+
+def test_signals_that_end_a_terminals_programs_do_not_end_it(
+    engine: DockerEngine, run_id: str, reaper: Callable[..., subprocess.Popen[bytes]]
+) -> None:
+    make(engine, run_id)
+    process = reaper(run_id, engine.address)
+    time.sleep(1.5)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        process.send_signal(number)
+    time.sleep(0.2)
+    assert process.poll() is None
+    assert len(engine.owned({LABEL_RUN: run_id})) == 1
+    hang_up(process)
+    wait_for(lambda: not engine.owned({LABEL_RUN: run_id}), seconds=15)
