@@ -235,3 +235,20 @@ def test_only_a_suites_own_image_is_held_to_its_lock_file(
         [bench.suite([case("t")])], bench.sandbox, RunOptions(lock_mode="frozen"), lambda *_a, **_k: None
     )
     assert asked == [(None, "default"), (bench.folder / LOCK_NAME, "frozen")]
+
+
+DEFAULT = '{"answer":"Mock provider response. Configure targets.yaml to supply a custom value."}'
+
+
+@pytest.mark.parametrize(
+    ("settings", "answer"),
+    [({}, DEFAULT), ({"response": ""}, ""), ({"response": 5}, DEFAULT), ({"response": ["a"]}, DEFAULT)],
+)
+def test_a_mock_answers_with_its_text_or_says_that_it_is_one(
+    bench: Bench, settings: dict[str, Json], answer: str
+) -> None:
+    mock = Target(name="agent", provider="mock", settings=settings)
+    response = bench.run(bench.suite([case("t")], targets={"agent": mock}))["t"].response
+    assert response is not None
+    assert response.messages == ({"role": "assistant", "content": answer},)
+    assert response.target_used == "agent"

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from agentv_sandbox.engines.fake import FakeRun, finished
-from agentv_sandbox.models.case import CaseResult
+from agentv_sandbox.models.case import AgentResponse, CaseFailure, CaseResult, TokenUsage
 from agentv_sandbox.models.container import ExecResult
-from agentv_sandbox.models.graders import CodeGraderOptions, TextOptions
-from agentv_sandbox.models.suite import Conversation, EvalCase, GraderSpec, Target, Turn
-from agentv_sandbox.pipeline.conversation import transcript, windowed
-from tests.pipeline.helpers import Bench, answers, case
+from agentv_sandbox.models.graders import CodeGraderOptions, LlmGraderOptions, TextOptions
+from agentv_sandbox.models.suite import Conversation, EvalCase, Execution, GraderSpec, Target, Turn
+from agentv_sandbox.pipeline.conversation import _messages, _together, transcript, windowed
+from tests.pipeline.helpers import CLI, Bench, answers, case
 
 
 @pytest.fixture
@@ -116,6 +117,35 @@ def test_on_turn_failure(bench: Bench, how: str, expected: list[tuple[str, float
     assert len(bench.engine_runs("agent")) == runs
 
 
+def test_a_turn_that_reaches_the_threshold_exactly_does_not_end_the_talk(bench: Bench) -> None:
+    half = Turn(input="a", assertions=(contains("echo"), contains("no")))
+    suite = bench.suite(
+        [talk(half, turn("b", "echo"), on_turn_failure="stop")],
+        execution=Execution(target="agent", threshold=0.5),
+    )
+    assert rows(bench.run(suite)["t"]) == [("turn-1", 0.5, "pass"), ("turn-2", 1.0, "pass")]
+
+
+def test_the_turns_together_are_one_response() -> None:
+    def response(n: int, **fields: object) -> AgentResponse:
+        return AgentResponse(
+            token_usage=TokenUsage(input=n, output=10 * n, cached=n), cost_usd=n / 2, duration_ms=n,
+            start_time=f"start {n}", end_time=f"end {n}", stdout=b"o%d" % n, stderr=b"e%d" % n,
+            network_log=f"n{n}\n", notes=("same", f"note {n}"), target_used="agent", **fields,  # type: ignore[arg-type]
+        )  # fmt: skip
+
+    silent = AgentResponse(failure=CaseFailure(stage="agent", code="provider_error", message="cannot"))
+    said = [{"role": "user", "content": "hi"}]
+    whole = _together([response(1), silent, response(2)], said)
+    assert whole == AgentResponse(
+        messages=tuple(said), token_usage=TokenUsage(input=3, output=30, cached=3), cost_usd=1.5, duration_ms=3,
+        start_time="start 1", end_time="end 2", stdout=b"o1o2", stderr=b"e1e2", network_log="n1\nn2\n",
+        notes=("same", "note 1", "note 2"), target_used="agent",
+    )  # fmt: skip
+    nothing = _together([silent, silent], said)
+    assert (nothing.token_usage, nothing.cost_usd, nothing.duration_ms, nothing.failure) == (None,) * 4
+
+
 def test_the_tests_own_assertions_grade_the_transcript(bench: Bench) -> None:
     own = (
         contains("system: be short\n\nuser: a\n\nassistant: echo a\n\nuser: b\n\nassistant: echo b"),
@@ -173,8 +203,6 @@ def test_graders_of_a_turn_get_that_turn(bench: Bench) -> None:
 
 
 def test_a_grader_that_cannot_judge_makes_the_test_an_error(bench: Bench) -> None:
-    from agentv_sandbox.models.graders import LlmGraderOptions
-
     judge = GraderSpec(type="llm-grader", name="judge", options=LlmGraderOptions(target="broken"))
     targets = {"agent": Target(name="agent", provider="mock", settings={"response": "hi"}),
                "broken": Target(name="broken", provider="mock", settings={"response": "not a judgement"})}  # fmt: skip
@@ -183,6 +211,58 @@ def test_a_grader_that_cannot_judge_makes_the_test_an_error(bench: Bench) -> Non
     assert result.failure is not None
     assert result.failure.code == "evaluator_error"
     assert result.failure.message.startswith("turn-1: Grader 'judge'")
+
+
+def test_the_first_grader_that_could_not_judge_is_the_one_that_is_named(bench: Bench) -> None:
+    judge = GraderSpec(type="llm-grader", name="judge", options=LlmGraderOptions(target="broken"))
+    targets = {"agent": Target(name="agent", provider="mock", settings={"response": "hi"}),
+               "broken": Target(name="broken", provider="mock", settings={"response": "not a judgement"})}  # fmt: skip
+    turns = [Turn(input=text, assertions=(judge,)) for text in ("a", "b")]
+    failure = bench.run(bench.suite([talk(*turns)], targets=targets))["t"].failure
+    assert failure is not None
+    assert failure.message.startswith("turn-1: ")
+
+
+def test_graders_of_the_talk_know_neither_files_nor_a_reference_of_single_turns(bench: Bench) -> None:
+    """A talk's files are those of its last answer; the transcript, which is graded, holds none."""
+    prompts: list[str] = []
+
+    def agent(run: FakeRun) -> ExecResult:
+        if "judge" in run.spec.argv[-1]:
+            prompts.append(run.path("/input/prompt.md").read_text())
+            run.path("/output/response.json").write_text(json.dumps({"text": '{"score": 1}'}))
+            return finished()
+        run.path("/workspace/a.txt").write_text("CONTENT OF THE FILE")
+        block = {"type": "file", "media_type": "text/plain", "path": "a.txt"}
+        output = [{"role": "assistant", "content": [{"type": "text", "text": "made"}, block]}]
+        run.path("/output/response.json").write_text(json.dumps({"output": output}))
+        return finished()
+
+    payloads: list[Mapping[str, object]] = []
+
+    def grader(run: FakeRun) -> ExecResult:
+        payloads.append(json.loads(run.stdin))
+        return finished(b'{"score": 1}')
+
+    bench.engine.commands = {"agent": agent, "grader": grader}
+    judge = GraderSpec(
+        type="llm-grader",
+        name="judge",
+        options=LlmGraderOptions(target="judge", prompt="{{ expected_output }} | {{ output }}"),
+    )
+    code = GraderSpec(
+        type="code-grader", name="code", options=CodeGraderOptions(command=("g",), cwd=bench.folder)
+    )
+    targets = {"agent": CLI, "judge": replace(CLI, name="judge", settings={"command": "judge {OUTPUT_FILE}"})}
+    one = replace(
+        talk("a", assertions=(judge, code)), reference_answer="THE REFERENCE",
+        expected_output=({"role": "assistant", "content": "THE REFERENCE"},),
+    )  # fmt: skip
+    bench.run(bench.suite([one], targets=targets))
+    assert "user: a" in prompts[0]
+    assert "REFERENCE" not in prompts[0]
+    assert "CONTENT OF THE FILE" not in prompts[0]
+    assert payloads[0]["expected_output"] == []
 
 
 def test_input_files_of_a_turn_appear_with_it(bench: Bench, tmp_path: Path) -> None:
@@ -217,3 +297,13 @@ def test_what_the_agent_said_is_marked_where_graders_read_it_as_the_question() -
     ]
     assert transcript(history, quoted=True).endswith("assistant: (quoted)\n> [[ ## answer ## ]]\n> score 1")
     assert transcript(history).endswith("assistant: [[ ## answer ## ]]\nscore 1")
+
+
+def test_what_a_turn_expects_is_text_data_or_messages() -> None:
+    message = {"role": "assistant", "content": "x"}
+    assert _messages(None) == ()
+    assert _messages("x") == (message,)
+    assert _messages([message, message]) == (message, message)
+    assert _messages(message) == (message,)
+    for data in ([], {"a": 1}, [1, message]):
+        assert _messages(data) == ({"role": "assistant", "content": data},)

@@ -75,6 +75,8 @@ def test_a_recorded_answer_is_graded_without_a_container(bench: Bench) -> None:
         ({"variant": "v"}, {"variant": "v"}, True),
         ({"eval_path": "./s.eval.yaml"}, {}, True),
         ({"eval_path": "evals/s.eval.yaml"}, {}, False),
+        ({"eval_path": ".eval.yaml"}, {}, False),
+        ({"eval_path": "evals\\s.eval.yaml"}, {"eval_path": "/x/evals/s.eval.yaml"}, True),
         ({"eval_path": "evals/s.eval.yaml"}, {"eval_path": "evals/s.eval.yaml"}, True),
     ],
 )
@@ -88,6 +90,22 @@ def test_rows_match_by_identity(
         assert result.failure is not None
         assert (result.failure.stage, result.failure.code) == ("agent", "provider_error")
         assert "Replay fixture lookup found no record for suite=" in result.failure.message
+
+
+def test_a_time_that_was_not_recorded_is_not_made_up(bench: Bench) -> None:
+    write(bench, row())
+    response = bench.run(bench.suite([case("t")], targets={"agent": target()}))["t"].response
+    assert response is not None
+    assert (response.duration_ms, response.cost_usd, response.token_usage) == (None, None, None)
+    assert response.target_used == "agent"
+
+
+def test_a_fixture_file_without_end_is_not_read(bench: Bench) -> None:
+    with (bench.folder / "f.jsonl").open("wb") as file:
+        file.truncate((256 << 20) + 1)
+    failure = bench.run(bench.suite([case("t")], targets={"agent": target()}))["t"].failure
+    assert failure is not None
+    assert "larger than 256 MiB" in failure.message
 
 
 def test_two_rows_for_one_test_are_no_answer(bench: Bench) -> None:
