@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
 
 from agentv_sandbox.errors import InputError, Problem
+from agentv_sandbox.load.docs import explain
 from agentv_sandbox.load.suite_docs import parse_size
 from agentv_sandbox.models.image import ImageConfig
 from agentv_sandbox.models.suite import LimitOverrides, Suite
@@ -59,23 +62,51 @@ class Settings(BaseModel):
     ceiling: Ceiling = Ceiling()
 
 
+_TABLES: Mapping[str, Iterable[str]] = {
+    "": Settings.model_fields,
+    "ceiling": Ceiling.model_fields,
+    "image": ImageConfig.__dataclass_fields__,
+}
+"""Known keys of each table."""
+
+
 def load_settings(project_root: Path) -> Settings:
     """The file in ``project_root``; defaults where there is none. Raises InputError."""
     path = project_root / NAME
     if not path.is_file():
         return Settings()
     try:
-        data: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError([Problem(path=path, message=f"not valid TOML: {error}")]) from error
+        text = path.read_text("utf-8")
+        data: dict[str, Any] = tomllib.loads(text)
+    except UnicodeDecodeError as error:
+        raise InputError([Problem(path=path, message="is not UTF-8 text")]) from error
+    except tomllib.TOMLDecodeError as error:
+        raise InputError([Problem(path=path, message=f"is not valid TOML: {error}")]) from error
     try:
         return TypeAdapter(Settings).validate_python(data)
     except ValidationError as error:
-        problems = [
-            Problem(path=path, field=".".join(map(str, row["loc"])), message=row["msg"])
-            for row in error.errors()
-        ]
-        raise InputError(problems) from error
+        raise InputError([_problem(path, text, row) for row in error.errors()]) from error
+
+
+def _problem(path: Path, text: str, row: ErrorDetails) -> Problem:
+    message, hint = explain([row], row["input"])
+    loc = [str(part) for part in row["loc"]]
+    if row["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+        hint = f"known here: {', '.join(_TABLES.get(loc[0] if loc[1:] else '', ()))}"
+    return Problem(path=path, line=_line(text, loc), field=".".join(loc), message=message, hint=hint)
+
+
+def _line(text: str, loc: Sequence[str]) -> int | None:
+    """Where the key at ``loc`` is written, as far as it is written in the usual way; the parser does not say."""
+    table: list[str] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := re.match(r"\s*\[([^\[\]]+)\]", line):
+            table = [part.strip(" '\"") for part in header[1].split(".")]
+        elif key := re.match(r"\s*([\w.'\" -]+?)\s*=", line):
+            place = [*table, *(part.strip(" '\"") for part in key[1].split("."))]
+            if place == list(loc[: len(place)]):
+                return number
+    return None
 
 
 def check_ceiling(suites: Sequence[Suite], asked: LimitOverrides, ceiling: Ceiling) -> None:

@@ -121,12 +121,12 @@ def _report(errors: list[ErrorDetails], root: Node, problems: Problems) -> set[P
         value = _value(node, key)
         if key is not None and isinstance(value, Map | Seq) and id(value) in inner:
             continue
-        message, hint = _explain(found, value)
+        message, hint = explain(found, value)
         problems.error(node, key, message, hint=hint)
     return set(places)
 
 
-def _explain(errors: list[ErrorDetails], value: Any) -> tuple[str, str]:
+def explain(errors: list[ErrorDetails], value: Any) -> tuple[str, str]:
     """Message and hint. A broken bound says more than another kind that was also possible."""
     kinds = list(dict.fromkeys(_KINDS[error["type"]] for error in errors if error["type"] in _KINDS))
     others = [error for error in errors if error["type"] not in _KINDS]
@@ -136,6 +136,8 @@ def _explain(errors: list[ErrorDetails], value: Any) -> tuple[str, str]:
     hint = ""
     if "text" in kinds and isinstance(value, int | float) and not isinstance(value, bool):
         hint = f'write it in quotes: "{show(value)}"'
+    elif _NUMBERS & set(kinds) and isinstance(value, str) and re.fullmatch(r"[0-9]+(\.[0-9]+)?", value):
+        hint = f"write it without quotes: {value}"
     return f"must be {' or '.join(kinds)}, found {show(value)}", hint
 
 
@@ -189,11 +191,15 @@ def _written(node: Map, name: str) -> str | None:
     return next((alias for alias in _all_aliases().get(name, ()) if alias in node), None)
 
 
+_NUMBERS = {"a whole number", "a number"}
 _KINDS = {
     "string_type": "text",
     "int_type": "a whole number",
     "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
     "float_type": "a number",
+    "float_parsing": "a number",
+    "finite_number": "a finite number",
     "bool_type": "true or false",
     "list_type": "a list",
     "tuple_type": "a list",
@@ -224,7 +230,7 @@ def _message(error: ErrorDetails) -> str:
         return f"must have at most {context['max_length']} items"
     if kind == "literal_error":
         return f"must be {context['expected']}, found {show(error['input'])}"
-    if kind == "extra_forbidden":
+    if kind in ("extra_forbidden", "unexpected_keyword_argument"):
         return "is not a known key here"
     return error["msg"].removeprefix("Value error, ")
 

@@ -7,9 +7,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, InstanceOf, WithJsonSchema
 
-from agentv_sandbox.egress.endpoint import Refused, parse_allow
 from agentv_sandbox.load.assertion_docs import Assertions, PreprocessorDoc, RubricDoc
 from agentv_sandbox.load.docs import Doc
+from agentv_sandbox.load.hosts import allowed_host
 from agentv_sandbox.load.tree import Seq
 from agentv_sandbox.models.graders import Text, Unit
 
@@ -26,13 +26,6 @@ def parse_size(value: str | int) -> int:
     if size <= 0:
         raise ValueError("must be more than 0; 0 would mean no limit")
     return size
-
-
-def _host(value: str) -> str:
-    try:
-        return str(parse_allow(value))
-    except Refused as error:
-        raise ValueError(str(error)) from None
 
 
 def _one_or_many(value: Any) -> Any:
@@ -62,7 +55,7 @@ _HOST_SCHEMA = {"type": "string", "pattern": "^[^/\\s*]+:[0-9]{1,5}$"}
 _GLOB_SCHEMA = {"type": "string", "minLength": 1, "pattern": "^(?!/)(?!.*(^|/)\\.\\.(/|$))"}
 
 Size = Annotated[Annotated[int, Field(gt=0)] | Text, AfterValidator(parse_size), WithJsonSchema(_SIZE_SCHEMA)]
-Host = Annotated[Text, AfterValidator(_host), WithJsonSchema(_HOST_SCHEMA)]
+Host = Annotated[Text, AfterValidator(allowed_host), WithJsonSchema(_HOST_SCHEMA)]
 Glob = Annotated[Text, AfterValidator(_relative_glob), WithJsonSchema(_GLOB_SCHEMA)]
 Input = Annotated[Any, WithJsonSchema({"x-ref": "Input"})]
 Expected = Annotated[Any, WithJsonSchema({"x-ref": "Expected"})]

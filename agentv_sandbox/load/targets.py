@@ -6,134 +6,20 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
-
-from pydantic import Field
+from typing import Any
 
 from agentv_sandbox.egress import parse_secrets
 from agentv_sandbox.errors import InputError, Problem
-from agentv_sandbox.load.docs import Doc, known_keys, read
+from agentv_sandbox.load.docs import read
 from agentv_sandbox.load.interpolate import env_reference
 from agentv_sandbox.load.references import Project
-from agentv_sandbox.load.suite_docs import HooksDoc, LimitsDoc, NetworkDoc
-from agentv_sandbox.load.tree import Map, Node, Problems, Seq, nearest, plain, position, show
+from agentv_sandbox.load.target_docs import PROVIDERS, TargetDoc
+from agentv_sandbox.load.tree import Map, Node, Problems, Seq, nearest, position, show
 from agentv_sandbox.load.workspaces import WorkspaceReader, limits
-from agentv_sandbox.models.graders import Text
 from agentv_sandbox.models.suite import NetworkPolicy, Target
 
 FILE_NAMES = ("targets.yaml", "targets.yml", ".agentv/targets.yaml", ".agentv/targets.yml")
 MAX_DELEGATIONS = 10
-PROVIDERS: Mapping[str, str] = {
-    **{
-        name: name
-        for name in (
-            "agentv",
-            "anthropic",
-            "azure",
-            "claude-cli",
-            "claude-sdk",
-            "cli",
-            "codex",
-            "copilot-cli",
-            "copilot-log",
-            "copilot-sdk",
-            "gemini",
-            "mock",
-            "openai",
-            "openrouter",
-            "pi-cli",
-            "pi-coding-agent",
-            "replay",
-            "vscode",
-            "vscode-insiders",
-        )
-    },
-    "azure-openai": "azure",
-    "google": "gemini",
-    "google-gemini": "gemini",
-    "codex-cli": "codex",
-    "copilot_sdk": "copilot-sdk",
-    "copilot": "copilot-cli",
-    "pi": "pi-coding-agent",
-    "cc-mirror": "claude-cli",
-    "claude": "claude-cli",
-    "claude-code": "claude-cli",
-}
-"""Provider names as written, with the kind that each means."""
-
-SETTINGS = frozenset(
-    {
-        "api_format",
-        "api_key",
-        "api_version",
-        "args",
-        "arguments",
-        "attachments_format",
-        "base_url",
-        "binary",
-        "budget_usd",
-        "bypass_permissions",
-        "cli_path",
-        "cli_url",
-        "command",
-        "cwd",
-        "delay_ms",
-        "deployment",
-        "endpoint",
-        "executable",
-        "files_format",
-        "eval_path",
-        "execution_traces",
-        "fixture",
-        "fixtures",
-        "github_token",
-        "healthcheck",
-        "input_cost_per_million",
-        "keep_temp_files",
-        "log_dir",
-        "log_directory",
-        "log_format",
-        "max_budget_usd",
-        "max_concurrency",
-        "max_output_tokens",
-        "max_retries",
-        "max_turns",
-        "model",
-        "model_reasoning_effort",
-        "output_cost_per_million",
-        "path",
-        "provider_batching",
-        "replay_path",
-        "requests_per_minute",
-        "resource",
-        "response",
-        "retry_backoff_factor",
-        "retry_initial_delay_ms",
-        "retry_max_delay_ms",
-        "retry_status_codes",
-        "skip_permissions",
-        "source_target",
-        "stream",
-        "stream_log",
-        "structured_output",
-        "subagent_mode_allowed",
-        "suite",
-        "system_prompt",
-        "temperature",
-        "test_id",
-        "thinking",
-        "thinking_budget",
-        "timeout_seconds",
-        "tools",
-        "variant",
-        "verbose",
-        "version",
-        "wait",
-        "workspace_template",
-    }
-)
-"""Known settings of some provider; others are passed on with a warning."""
-
 _UNSET = "is not set"
 _SECRET = re.compile(r"(?:^|_)(?:api_key|token|secret|password)\Z")
 _PLACEHOLDERS = ("PROMPT", "PROMPT_FILE", "EVAL_ID", "ATTEMPT", "FILES", "OUTPUT_FILE")
@@ -143,45 +29,16 @@ _SCRIPT_SUFFIXES = (".ts", ".js", ".mts", ".mjs")
 _RENAMED = {"attachments_format": "files_format"}
 
 
-class TargetDoc(Doc):
-    """One entry of targets.yaml. Keys that are not listed are settings of its provider."""
-
-    OPEN: ClassVar = True
-    ALIASES: ClassVar = {"judge_target": "grader_target"}
-
-    name: Text
-    provider: Text | None = None
-    use_target: Text | None = None
-    grader_target: Text | None = None
-    fallback_targets: list[Text] = Field(default_factory=list)
-    workers: Annotated[int, Field(ge=1, le=50)] | None = None
-    env: list[Text] = Field(default_factory=list)
-    secrets: dict[str, Any] = Field(default_factory=dict)
-    files: list[Text] = Field(default_factory=list)
-    network: NetworkDoc | None = None
-    limits: LimitsDoc | None = None
-    hooks: HooksDoc | None = None
-
-    @classmethod
-    def _unknown(cls, key: str, node: Map, extras: dict[str, Any], problems: Problems) -> None:
-        snake = re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", key).lower()
-        known = SETTINGS | known_keys(cls).keys()
-        if key in SETTINGS:
-            extras[key] = node[key]
-        elif snake != key and snake in known:
-            problems.error(node, key, f"'{key}' is not a known key", hint=f"write {snake}")
-        else:
-            extras[key] = node[key]
-            problems.unknown_key(node, key, known)
-
-
-def _check_secrets(node: Map, secrets: Mapping[str, Any], problems: Problems) -> None:
-    """Report what the egress proxy would refuse when the agent starts."""
-    try:
-        parse_secrets(secrets)
-    except InputError as error:
-        for problem in error.problems:
-            problems.error(node, "secrets", f"{problem.field}: {problem.message}", hint=problem.hint)
+def _secrets(doc: TargetDoc, problems: Problems) -> dict[str, Any]:
+    """The credentials; what the egress proxy would refuse when the agent starts is told now."""
+    secrets = {name: secret.written() for name, secret in doc.secrets.items()}
+    for name, secret in secrets.items():
+        try:
+            parse_secrets({name: secret})
+        except InputError as error:
+            for problem in error.problems:
+                problems.error(doc.src["secrets"], name, problem.message)
+    return secrets
 
 
 @dataclass
@@ -302,7 +159,6 @@ class TargetReader:
         for i, name in enumerate(doc.env):
             if not _ENV_NAME.match(name):
                 problems.error(node["env"], i, f"{show(name)} is not the name of an environment variable")
-        _check_secrets(node, plain(doc.secrets), problems)
         own_hooks = named.hooks or doc.hooks
         hooks = self.workspaces.hooks(own_hooks, node.path.parent, {}) if own_hooks else {}
         return Target(
@@ -313,7 +169,7 @@ class TargetReader:
             fallback_targets=tuple(named.fallback_targets or doc.fallback_targets),
             workers=named.workers or doc.workers,
             env=tuple(doc.env),
-            secrets=plain(doc.secrets),
+            secrets=_secrets(doc, problems),
             files=tuple(doc.files),
             network=NetworkPolicy(allow=tuple(doc.network.allow)) if doc.network else NetworkPolicy(),
             limits=limits(doc.limits),

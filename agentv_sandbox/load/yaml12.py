@@ -80,22 +80,31 @@ def parse(text: str, path: Path, problems: Problems) -> Any:
         open_ended = error.context_mark and "end of stream" in str(error.problem)
         at = error.context_mark if open_ended else error.problem_mark or error.context_mark
         line, column = (at.line + 1, at.column + 1) if at else (1, 1)
-        context = f" {error.context}" if error.context else ""
+        said = " ".join(filter(None, [error.problem, error.context]))
         if error.context_mark and error.context_mark.line + 1 != line:
-            context += f" that starts in line {error.context_mark.line + 1}"
-        problems.add(
-            Problem(
-                message=f"is not valid YAML: {safe_text(error.problem or '', limit=200)}{context}",
-                path=path,
-                line=line,
-                column=column,
-            )
-        )
+            said += f" that starts in line {error.context_mark.line + 1}"
+        message = f"is not valid YAML: {_meaning(text, (line, column), said)}"
+        problems.add(Problem(message=message, path=path, line=line, column=column))
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         message = "holds a control character that YAML does not allow"
         problems.add(Problem(message=message, path=path, line=line, column=1))
     return None
+
+
+def _meaning(text: str, mark: Mark, problem: str) -> str:
+    """The commonest mistakes in words that say what to write; libyaml's own speak of its parser."""
+    line, column = mark
+    char = next(iter(text.split("\n")[line - 1 : line]), "")[column - 1 : column]
+    if char == "\t":
+        return "a tab stands here; indent with spaces"
+    if "cannot start any token" in problem and char in "@`%":
+        return f"text that starts with {char} must be in quotes"
+    if "mapping values are not allowed" in problem:
+        return "no ': ' is possible here; put text that holds it in quotes, or check the indentation around this line"
+    if "quoted scalar" in problem:
+        return "the quote that opens here is never closed"
+    return safe_text(problem, limit=200)
 
 
 def parse_json(text: str, path: Path, problems: Problems) -> Any:

@@ -40,13 +40,21 @@ timeout_seconds = 600
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("runtime = ", "not valid TOML"),
-        ("runtimes = 'x'", "runtimes: Extra inputs"),
-        ("[ceiling]\nmemory = '0'", "more than 0"),
-        ("[ceiling]\ncpus = -1", "greater than 0"),
-        ("[ceiling]\ncpus = inf", "finite"),
-        ("[ceiling]\npids = 0", "greater than 0"),
+        ("runtime = ", "agentv-sandbox.toml: is not valid TOML"),
+        ("runtimes = 'x'", "agentv-sandbox.toml:1: runtimes: is not a known key here"),
+        ("\n[image]\n\nnope = 'x'", "agentv-sandbox.toml:4: image.nope: is not a known key here"),
+        ("[ceiling]\nmemory = '0'", "agentv-sandbox.toml:2: ceiling.memory: must be more than 0"),
+        ("ceiling.memory = 'lots'", "agentv-sandbox.toml:1: ceiling.memory: must be a size such as"),
+        ("ceiling = {memory = 'lots'}", "agentv-sandbox.toml:1: ceiling.memory: must be a size such as"),
+        ("[ceiling]\ncpus = -1", "must be more than 0, found -1"),
+        ("[ceiling]\ncpus = inf", "must be a finite number, found inf"),
+        ("[ceiling]\npids = 0", "must be more than 0, found 0"),
+        ("[ceiling]\npids = 'x'", "must be a whole number, found 'x'"),
         ("[ceiling]\nmemory = true", "must be a size"),
+        (
+            "[image.packages.apt]\nfd = 3",
+            "agentv-sandbox.toml:2: image.packages.apt.fd: must be text, found 3",
+        ),
     ],
 )
 def test_bad_files_are_told_with_their_field(tmp_path: Path, text: str, said: str) -> None:

@@ -24,12 +24,36 @@ targets:
 """
 
 WRONG = [
-    ("    network:\n      allow: ['example.com:https']\n", "no port number"),
-    ("    network:\n      allow: ['*.example.com:443']\n", "no host name"),
-    ("    secrets:\n      MODEL_KEY: {header: X-Key}\n", "secrets.MODEL_KEY.host: Field required"),
+    (
+        "    network:\n      allow: ['example.com:https']\n",
+        "must be host:port, such as pypi.org:443, found 'example.com:https'",
+    ),
+    ("    network:\n      allow: ['*.example.com:443']\n", "there are no wildcards"),
+    ("    network:\n      allow: ['https://u:p@example.com/x']\n", "not a URL; write example.com:443, found"),
+    ("    network:\n      allow: ['http://example.com']\n", "not a URL; write example.com:80, found"),
+    ("    network:\n      allow: ['http://example.com:8080/']\n", "not a URL; write example.com:8080, found"),
+    ("    network:\n      allow: [example.com]\n", "names no port; write host:port, such as example.com:443"),
+    ("    secrets:\n      MODEL_KEY: {header: X-Key}\n", "is required"),
+    (
+        "    secrets:\n      MODEL_KEY: {host: 'https://api.example.com/v1'}\n",
+        "not a URL; write api.example.com, found",
+    ),
+    (
+        "    secrets:\n      MODEL_KEY: {host: 'http://local:80/v1'}\n",
+        "write local:80 and scheme: http, found",
+    ),
+    ("    secrets:\n      MODEL_KEY: {host: '*.example.com'}\n", "without wildcards"),
+    (
+        "    secrets:\n      MODEL_KEY: {host: 'a b'}\n",
+        "must be a host, such as api.example.com, found 'a b'",
+    ),
+    ("    secrets:\n      MODEL_KEY: {host: h, scheme: ftp}\n", "must be 'https' or 'http', found 'ftp'"),
+    ("    secrets:\n      MODEL_KEY: nope\n", "must be a mapping, found 'nope'"),
+    ("    secrets:\n      MODEL KEY: {host: h}\n", "is no name of an environment variable"),
+    ("    secrets:\n      MODEL_KEY: {host: h, header: 'a b'}\n", "is no name of a header"),
     (
         "    secrets:\n      MODEL_KEY: {host: api.example.com, heder: X}\n",
-        "secrets.MODEL_KEY.heder: Extra inputs",
+        "unknown key 'heder'",
     ),
 ]
 

@@ -169,7 +169,7 @@ BAD = [
     ("{name: default, provider: mock, limits: {memory: 0m}}", "must be more than 0"),
     ("{name: default, provider: mock, limits: {pids: -1}}", "must be more than 0"),
     ("{name: default, provider: mock, limits: {memory: lots}}", "must be a size such as 512m"),
-    ("{name: default, provider: mock, network: {allow: ['http://x/']}}", "no port number"),
+    ("{name: default, provider: mock, network: {allow: ['http://x/']}}", "not a URL; write x:80"),
     (
         "{name: default, provider: mock, network: {allow: [example.com]}}",
         "write host:port, such as example.com:443",
