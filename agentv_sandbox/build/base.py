@@ -27,7 +27,12 @@ BASE_RECIPE = 5
 _PULL_TIMEOUT_S = 1800.0
 _REGISTRY_PATIENCE_S = 5.0
 _SURVEY = files("agentv_sandbox") / "data" / "recipes" / "survey.sh"
-_KNOWN = {"trixie": ((3, 13), (2, 41)), "bookworm": ((3, 11), (2, 36))}
+_DIGEST = re.compile(r"[a-z0-9][a-z0-9._:/-]*@sha256:[0-9a-f]{64}")
+DEBIAN_VERSIONS: Mapping[str, tuple[tuple[int, int], tuple[int, int]]] = {
+    "trixie": ((3, 13), (2, 41)),
+    "bookworm": ((3, 11), (2, 36)),
+}
+"""By Debian release: versions of Python and of the C library."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,28 +64,29 @@ def existing_base(builder: Builder, plan: ImagePlan, *, on_event: OnEvent) -> Ba
     """The user's base, or Debian's if the engine has it or a registry gives it; None when one has to be made."""
     engine = builder.engine
     if plan.dockerfile is not None:
-        info = build_dockerfile(engine, plan.dockerfile, on_event=on_event)
+        info = build_dockerfile(engine, plan.dockerfile, on_event=on_event, cancelled=builder.cancelled)
         return _described("dockerfile", plan.dockerfile.name, info, "built", builder, on_event)
     wanted = plan.base or f"debian:{plan.suite}-slim"
     local = engine.image(wanted)
     if local is not None:
         on_event("base.local", {"ref": wanted})
         return _described("image", wanted, local, "found in the engine", builder, on_event)
-    reason = "pulling is switched off"
+    reason, hint = "pulling is switched off", "Pull or load it yourself, or set `pull = true`."
     if plan.config.pull:
         on_event("base.pull", {"ref": wanted})
+        patience = _PULL_TIMEOUT_S if plan.base else _REGISTRY_PATIENCE_S
         try:
-            pulled = engine.pull(wanted, timeout_s=_PULL_TIMEOUT_S if plan.base else _REGISTRY_PATIENCE_S)
-            on_event("base.pulled", {"ref": wanted, "digest": (*pulled.digests, pulled.id)[0]})
+            pulled = engine.pull(wanted, timeout_s=patience, cancelled=builder.cancelled)
+            on_event("base.pulled", {"ref": wanted, "digest": _digest_of(pulled, wanted) or pulled.id})
             return _described("image", wanted, pulled, "pulled", builder, on_event)
         except (EngineLost, EngineUnavailable):
             raise
         except EngineError as error:
-            reason = error.message.splitlines()[0][:200]
+            reason = _reason(error, wanted)
+            hint = error.hint or "Is the name right? Images that you built yourself must be in this engine."
     if plan.base:
         raise BuildError(
-            f"the base image {wanted} is not in the engine and cannot be pulled: {reason}",
-            hint="Is the name right? Images that you built yourself must be in this engine.",
+            f"the base image {wanted} is not in the engine and cannot be pulled: {reason}", hint=hint
         )
     on_event("base.no_registry", {"ref": wanted, "reason": reason})
     return None
@@ -99,16 +105,44 @@ def locked_base(
         if base.facts["id"] != facts["id"]:
             raise _gone("the base image that the lock file names is made differently by this version")
         return base
-    info = builder.engine.image(facts["id"])
-    if info is None and (digest := facts.get("digest")):
-        on_event("base.pull", {"ref": digest})
-        info = builder.engine.pull(digest, timeout_s=_PULL_TIMEOUT_S)
+    engine = builder.engine
+    info = engine.image(facts["id"])
+    if info is None and plan.dockerfile is not None:
+        raise BuildError(
+            f"the image of {facts['ref']} that the lock file names is not in this engine; built anew it would be "
+            "another one, since builds of a Dockerfile are not repeatable to the byte",
+            hint="Bring it here with `agentv-sandbox export` and `import`, or push it to a registry and name it in "
+            "workspace.docker.image. `agentv-sandbox lock --update` takes a new build.",
+        )
+    if info is None and (digest := facts.get("digest")) and plan.config.pull:
+        info = _by_digest(builder, digest, on_event)
     if info is None:
-        found = existing_base(builder, plan, on_event=on_event)
-        if found is not None and found.facts["id"] == facts["id"]:
-            return found
-        raise _gone(f"the base image {facts['ref']} is no longer the one that the lock file names")
-    return Base(ref=neutralised(builder.engine, info, on_event=on_event).id, facts=facts)
+        raise _gone(
+            f"the base image {facts['ref']} ({facts['id']}) that the lock file names is not in the engine"
+        )
+    return Base(ref=neutralised(engine, info, on_event=on_event).id, facts=facts)
+
+
+def _by_digest(builder: Builder, digest: str, on_event: OnEvent) -> ImageInfo:
+    """The image of a lock file from its registry. Raises BuildError."""
+    if not _DIGEST.fullmatch(digest):
+        raise _gone(f"the lock file names the base image as {digest!r}, which fixes no content")
+    on_event("base.pull", {"ref": digest})
+    try:
+        info = builder.engine.pull(digest, timeout_s=_PULL_TIMEOUT_S, cancelled=builder.cancelled)
+    except (EngineLost, EngineUnavailable):
+        raise
+    except EngineError as error:
+        reason = _reason(error, digest)
+        gone = _gone(f"the base image that the lock file names, {digest}, cannot be pulled: {reason}")
+        gone.hint = f"{error.hint} {gone.hint}".strip()
+        raise gone from error
+    on_event("base.pulled", {"ref": digest, "digest": digest})
+    return info
+
+
+def _reason(error: EngineError, ref: str) -> str:
+    return error.message.removeprefix(f"cannot pull {ref}: ").partition("\n")[0][:300]
 
 
 def _gone(message: str) -> BuildError:
@@ -148,7 +182,7 @@ def bootstrapped_base(
 def survey(builder: Builder, base: Base, checks: tuple[Check, ...]) -> Survey:
     """Look into a base; one of our own making is known without looking."""
     if base.facts["kind"] == "bootstrap":
-        python, glibc = _KNOWN[base.facts["suite"]]
+        python, glibc = DEBIAN_VERSIONS[base.facts["suite"]]
         has = frozenset({("command", "python3"), ("command", "python")})
         return Survey(suite=base.facts["suite"], name="Debian", python=python, glibc=glibc, has=has)
     names = "".join(f"{check.kind} {check.name}\n" for check in checks)
@@ -165,7 +199,7 @@ def survey(builder: Builder, base: Base, checks: tuple[Check, ...]) -> Survey:
             f"the base image {base.facts['ref']} has no shell; nothing can be installed or checked"
         )
     passed = [value.partition(" ") for key, value in lines if key == "has"]
-    debian = facts.get("id") == "debian" and "apt-get" in tools and facts.get("codename") in _KNOWN
+    debian = facts.get("id") == "debian" and "apt-get" in tools and facts.get("codename") in DEBIAN_VERSIONS
     return Survey(
         suite=facts["codename"] if debian else "",
         name=facts.get("name", "unknown"),
@@ -187,6 +221,15 @@ def _described(
 ) -> Base:
     clean = neutralised(builder.engine, info, on_event=on_event)
     facts = {"kind": kind, "ref": wanted, "id": info.id, "why": why}
-    if info.digests:
-        facts["digest"] = info.digests[0]
+    if digest := _digest_of(info, wanted):
+        facts["digest"] = digest
     return Base(ref=clean.id, facts=facts)
+
+
+def _digest_of(info: ImageInfo, wanted: str) -> str:
+    """``name@sha256:…`` of the repository that was asked for: another one may not be reachable tomorrow."""
+    name = wanted.partition("@")[0]
+    if ":" in name.rpartition("/")[2]:
+        name = name.rpartition(":")[0]
+    same = [digest for digest in info.digests if digest.partition("@")[0] == name]
+    return (*same, *info.digests, "")[0]

@@ -10,13 +10,16 @@ from pathlib import Path
 
 from agentv_sandbox.build.archive import write_archive
 from agentv_sandbox.build.fetch import Cache
-from agentv_sandbox.engines import ContainerEngine
+from agentv_sandbox.engines import ContainerEngine, OnOutput
 from agentv_sandbox.errors import BuildError
 from agentv_sandbox.logs import safe_text
 from agentv_sandbox.models.container import ExecResult, Limits, Mount
 from agentv_sandbox.models.image import Artefact, ImageConfig
 from agentv_sandbox.sandbox import POLICIES, Role, Sandbox
 from agentv_sandbox.volumes import StagedFile
+
+_SCRATCH_BYTES = 3 << 30
+_SCRATCH_INODES = 500_000
 
 STAGE = "/mnt"
 """Where builder containers find what was fetched for them, read-only."""
@@ -41,6 +44,7 @@ class Builder:
     ) -> None:
         self.engine = engine
         self._sandbox = CancellableSandbox(engine, cancelled)
+        self.cancelled = self._sandbox.cancelled
         self.architecture = self._sandbox.info.architecture
         base = POLICIES[Role.BUILDER].limits
         self._limits: Limits = replace(
@@ -71,6 +75,15 @@ class Builder:
             Role.BUILDER, argv, image=image, mounts=mounts, stdin=stdin, limits=self._limits, keep=keep
         )
 
+    def run_sealed(self, image: str, argv: Sequence[str], *, volume: str, on_output: OnOutput) -> ExecResult:
+        """A stranger's code that builds something: without privileges, its root read-only, room in /tmp alone.
+        All that it prints goes to ``on_output``."""
+        limits = replace(self._limits, tmp_bytes=_SCRATCH_BYTES, tmp_inodes=_SCRATCH_INODES)
+        return self._sandbox.run(
+            Role.GRADER, argv, image=image, mounts=[Mount(source=volume, target=STAGE)], limits=limits,
+            on_output=on_output,
+        )  # fmt: skip
+
     def make(
         self, image: str, argv: Sequence[str], *, volume: str, tag: str, what: str,
         labels: Callable[[ExecResult], Mapping[str, str]],
@@ -96,8 +109,9 @@ class Builder:
         return image_id
 
 
-def step_failed(what: str, result: ExecResult) -> BuildError:
-    """The error for a builder container that did not succeed, with the tail of what it printed."""
+def step_failed(what: str, result: ExecResult, *, hint: str = "") -> BuildError:
+    """The error for a builder container that did not succeed, with the tail of what it printed. ``hint`` is for
+    a command that failed by itself."""
     log = safe_text((result.stdout + b"\n" + result.stderr).decode("utf-8", "replace"))[-4000:]
     if result.outcome == "timeout":
         return BuildError(f"building {what} took longer than allowed", log=log, hint="Raise timeout_s.")
@@ -109,7 +123,9 @@ def step_failed(what: str, result: ExecResult) -> BuildError:
         return BuildError(f"building {what}: the engine's disk is full", log=log,
                           hint="`agentv-sandbox clean --images` removes images that are not used.")  # fmt: skip
     last = next((line for line in reversed(log.splitlines()) if line.strip()), "no output")
-    return BuildError(f"building {what} failed (exit code {result.exit_code}): {last[:300]}", log=log)
+    return BuildError(
+        f"building {what} failed (exit code {result.exit_code}): {last[:300]}", log=log, hint=hint
+    )
 
 
 def blob_files(cache: Cache, artefacts: Iterable[Artefact], *, folder: str) -> Iterator[StagedFile]:

@@ -12,26 +12,25 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-from agentv_sandbox.build.base import BASE_RECIPE, RECIPE, Base, locked_base
+from agentv_sandbox.build.base import BASE_RECIPE, RECIPE, Base, locked_base, survey
 from agentv_sandbox.build.containers import Builder
 from agentv_sandbox.build.credentials import Credentials
 from agentv_sandbox.build.events import CancelCheck, OnEvent, stop_if
 from agentv_sandbox.build.fetch import Cache
-from agentv_sandbox.build.install import install
+from agentv_sandbox.build.install import LABEL_TREE, install
 from agentv_sandbox.build.layering import LABEL_DEPTH, best_start
 from agentv_sandbox.build.lock import LOCK_NAME, read_lock, write_lock
 from agentv_sandbox.build.mirror import apt_proxies, sources
 from agentv_sandbox.build.npm import npm_tokens
 from agentv_sandbox.build.own import build_dockerfile
 from agentv_sandbox.build.pipconf import read_pip_settings
-from agentv_sandbox.build.resolving import resolve
+from agentv_sandbox.build.resolving import container_platform, resolve
 from agentv_sandbox.build.sbom import write_sbom
+from agentv_sandbox.build.sources import SourceBuilder
 from agentv_sandbox.build.store import note_use
 from agentv_sandbox.engines import LABEL_ENV_KEY, ContainerEngine
 from agentv_sandbox.errors import BuildError, InputError, Problem
-from agentv_sandbox.models.image import Image, ImagePlan, LockMode, Resolution
-
-LABEL_TREE = "agentv-sandbox.tree"
+from agentv_sandbox.models.image import Artefact, Image, ImagePlan, LockMode, Resolution, image_tag
 
 
 def ensure_image(
@@ -85,6 +84,7 @@ class _Work:
         self._mode = mode
         # Without packages there is nothing that a project would want to pin.
         self._lock_path = lock_path if not plan.empty or plan.base or plan.dockerfile else None
+        self._tools = cache_dir / "tools"
         self._memory = cache_dir / "resolutions" / f"{plan.key[:32]}.json"
 
     def existing(self) -> Image | None:
@@ -93,13 +93,13 @@ class _Work:
         if resolution is None or not self._base_is_current(resolution):
             return None
         key = resolution.key(RECIPE)
-        info = self._engine.image(_tag(key))
+        info = self._engine.image(image_tag(key))
         if info is None or info.labels.get(LABEL_ENV_KEY) != key:
             return None
         tree = info.labels.get(LABEL_TREE, "")
         if self._mode == "frozen" and resolution.tree_sha256 and tree and tree != resolution.tree_sha256:
             return None
-        self._event("image.reused", {"tag": _tag(key)})
+        self._event("image.reused", {"tag": image_tag(key)})
         if self._mode == "default":
             self._write_lock(resolution)  # which may be missing: what is known may come from another suite
         return self._image(info.id, resolution, reused=True)
@@ -128,8 +128,9 @@ class _Work:
                 if self._mode == "frozen":
                     raise self._not_locked()
                 base, resolution = resolve(
-                    builder, cache, self._plan, settings, on_event=self._event, cancelled=self._cancelled
-                )
+                    builder, cache, self._plan, settings, tools=self._tools, on_event=self._event,
+                    cancelled=self._cancelled,
+                )  # fmt: skip
             else:
                 resolution = recorded
                 base = locked_base(builder, cache, self._plan, resolution.base, resolution.base_debs,
@@ -138,7 +139,7 @@ class _Work:
         info = self._engine.image(image_id)
         self._event(
             "image.ready",
-            {"tag": _tag(resolution.key(RECIPE)), "bytes": info.size_bytes if info else 0,
+            {"tag": image_tag(resolution.key(RECIPE)), "bytes": info.size_bytes if info else 0,
              "seconds": round(time.monotonic() - started, 1)},
         )  # fmt: skip
         self._record(resolution)
@@ -149,7 +150,7 @@ class _Work:
     ) -> tuple[str, Resolution]:
         """Install, unless another plan has led to the same content; check the tree against the lock."""
         key = resolution.key(RECIPE)
-        info = self._engine.image(_tag(key))
+        info = self._engine.image(image_tag(key))
         if info is not None and info.labels.get(LABEL_ENV_KEY) == key and self._mode != "frozen":
             tree = info.labels.get(LABEL_TREE, "")
             return info.id, replace(resolution, tree_sha256=resolution.tree_sha256 or tree)
@@ -159,16 +160,16 @@ class _Work:
         start = best_start(self._engine, cache, self._memory.parent, resolution, recipe=RECIPE)
         if start is not None:
             self._event("image.start", {"apt": len(start.rest.apt), "wheels": len(start.rest.wheels)})
+        rest = start.rest if start else resolution
         labels = {LABEL_ENV_KEY: key, LABEL_DEPTH: str(start.depth if start else 0)}
         result = install(
-            builder, cache, start.image if start else base.ref, start.rest if start else resolution,
-            tag=_tag(key), labels=labels, tree_label=LABEL_TREE, tools=self._cache_dir / "tools",
-            on_event=self._event,
+            builder, cache, start.image if start else base.ref, rest, tag=image_tag(key), labels=labels,
+            tools=self._tools, on_event=self._event, built=self._built(builder, cache, base, rest),
         )  # fmt: skip
         if resolution.tree_sha256 and resolution.tree_sha256 != result.tree_sha256:
             values = {"expected": resolution.tree_sha256, "got": result.tree_sha256}
             if self._mode == "frozen":
-                self._engine.remove_image(_tag(key))
+                self._engine.remove_image(image_tag(key))
                 raise BuildError(
                     f"the image differs from the one that was locked: tree hash {result.tree_sha256[:16]}…, "
                     f"expected {resolution.tree_sha256[:16]}…",
@@ -177,6 +178,18 @@ class _Work:
                 )
             self._event("image.differs", values)
         return result.image_id, replace(resolution, tree_sha256=result.tree_sha256, files=result.files)
+
+    def _built(self, builder: Builder, cache: Cache, base: Base, resolution: Resolution) -> list[Artefact]:
+        """Wheels of the sources, made now unless they are known."""
+        if not resolution.sources:
+            return []
+        seen = survey(builder, base, ())
+        platform = container_platform(builder, seen)
+        made = SourceBuilder(
+            builder, cache, base=base, platform=platform, uv=resolution.tools[0], tools=self._tools,
+            compilers=resolution.compilers, on_event=self._event,
+        )  # fmt: skip
+        return [made.locked(source) for source in resolution.sources]
 
     @cached_property
     def _platform(self) -> str:
@@ -220,11 +233,12 @@ class _Work:
         if facts["kind"] == "bootstrap":
             return facts.get("recipe") == str(BASE_RECIPE)
         if self._plan.dockerfile is not None:
-            return (
-                build_dockerfile(self._engine, self._plan.dockerfile, on_event=self._event).id == facts["id"]
+            info = build_dockerfile(
+                self._engine, self._plan.dockerfile, on_event=self._event, cancelled=self._cancelled
             )
-        info = self._engine.image(facts["ref"])
-        return info is None or info.id == facts["id"]
+            return info.id == facts["id"]
+        local = self._engine.image(facts["ref"])
+        return local is None or local.id == facts["id"]
 
     def _not_locked(self) -> InputError:
         where = self._lock_path or Path(LOCK_NAME)
@@ -245,16 +259,12 @@ class _Work:
         if self._memory.exists():
             self._memory.touch()  # cleaning goes by age
         return Image(
-            id=image_id, tag=_tag(key), key=key, provides=self._plan.provides, base=resolution.base,
+            id=image_id, tag=image_tag(key), key=key, provides=self._plan.provides, base=resolution.base,
             resolution=resolution, lock_path=self._lock_path, tree_sha256=resolution.tree_sha256, reused=reused,
         )  # fmt: skip
 
 
 _WORDS = {"apt": "Debian packages", "wheels": "wheels", "npm": "npm packages", "tools": "build tools"}
-
-
-def _tag(key: str) -> str:
-    return f"agentv-env:{key[:16]}"
 
 
 @contextmanager

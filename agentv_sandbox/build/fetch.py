@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import os
 import shutil
 import ssl
@@ -37,6 +38,10 @@ class _Transient(Exception):
     """A failure that may pass: connection, timeout, 5xx, 429."""
 
 
+class NotThere(BuildError):
+    """The server has no such file (404, 410)."""
+
+
 class Cache:
     """Files by SHA-256 below ``root``.
 
@@ -50,6 +55,7 @@ class Cache:
     ) -> None:  # fmt: skip
         self._blobs = root / "blobs"
         self._notes = root / "npm-integrity"
+        self._built = root / "built"
         for folder in (self._blobs, self._notes):
             folder.mkdir(parents=True, exist_ok=True)
         self._credentials = credentials
@@ -69,6 +75,11 @@ class Cache:
 
     def __exit__(self, *_: object) -> None:
         self._client.close()
+
+    @property
+    def folder(self) -> Path:
+        """For files on their way into the cache: on the same disk."""
+        return self._blobs
 
     def path(self, sha256: str) -> Path:
         return self._blobs / sha256[:2] / sha256
@@ -97,13 +108,16 @@ class Cache:
         done = {"what": what, "files": len(missing), "bytes": total, "seconds": seconds}
         self._event("fetch.done", done)
 
-    def get(self, url: str, *, sha256: str = "", limit: int = MAX_INDEX_BYTES) -> bytes:
-        """The bytes at ``url``; from the cache when ``sha256`` is given and known."""
+    def get(self, url: str, *, sha256: str = "", limit: int = MAX_INDEX_BYTES, accept: str = "") -> bytes:
+        """The bytes at ``url``; from the cache when ``sha256`` is given and known. ``accept`` are media types.
+
+        Raises NotThere, BuildError.
+        """
         if sha256:
             path = self.path(sha256)
             if path.exists() and _digest(path) == sha256:
                 return path.read_bytes()
-        data = self._download(url, limit=limit)
+        data = self._download(url, limit=limit, accept=accept)
         if sha256:
             if hashlib.sha256(data).hexdigest() != sha256:
                 raise BuildError(
@@ -129,6 +143,31 @@ class Cache:
         self._store(data, sha256)
         note.write_text(sha256)
         return sha256, len(data)
+
+    def take(self, url: str, sha256: str) -> tuple[str, int]:
+        """Fetch a file whose hash the index may not know (then it is what came); its SHA-256 and size in bytes."""
+        data = self.get(url, sha256=sha256, limit=MAX_INDEX_BYTES * 4)
+        if not sha256:
+            sha256 = hashlib.sha256(data).hexdigest()
+            self._store(data, sha256)
+        return sha256, len(data)
+
+    def keep_built(self, key: str, file: Path, filename: str) -> tuple[str, int]:
+        """Copy a file that was built from ``key`` into the cache; its SHA-256 and size in bytes."""
+        sha256, size = _digest(file), file.stat().st_size
+        self._store(file.read_bytes(), sha256)
+        self._built.mkdir(exist_ok=True)
+        (self._built / key).write_text(json.dumps([filename, sha256, size]), encoding="utf-8")
+        return sha256, size
+
+    def built(self, key: str) -> tuple[str, str, int] | None:
+        """(file name, SHA-256, size) of what was built from ``key`` and is still what it was."""
+        try:
+            filename, sha256, size = json.loads((self._built / key).read_text(encoding="utf-8"))
+        except (OSError, ValueError, TypeError):
+            return None
+        artefact = Artefact(name=filename, version="", url=f"/{filename}", size=size, sha256=sha256)
+        return (filename, sha256, size) if self._intact(artefact) else None
 
     def _intact(self, artefact: Artefact) -> bool:
         path = self.path(artefact.sha256)
@@ -180,17 +219,21 @@ class Cache:
             raise
         return path
 
-    def _download(self, url: str, *, limit: int) -> bytes:
+    def _download(self, url: str, *, limit: int, accept: str = "") -> bytes:
         if url.startswith("file:"):
             try:
                 return Path(unquote(urlsplit(url).path)).read_bytes()
+            except FileNotFoundError as error:
+                raise NotThere(f"{url}: there is no such file") from error
             except OSError as error:
                 raise BuildError(f"{url}: {error.strerror or error}") from error
         data = bytearray()
-        self._stream(url, data.extend, lambda _size: data.clear(), lambda _pos: None, limit=limit)
+        self._stream(
+            url, data.extend, lambda _size: data.clear(), lambda _pos: None, limit=limit, accept=accept
+        )
         return bytes(data)
 
-    def _stream(self, url: str, write, truncate, seek, *, limit: int) -> None:  # type: ignore[no-untyped-def]
+    def _stream(self, url: str, write, truncate, seek, *, limit: int, accept: str = "") -> None:  # type: ignore[no-untyped-def]
         @retry(
             retry=retry_if_exception_type(_Transient),
             stop=stop_after_attempt(3),
@@ -200,20 +243,24 @@ class Cache:
         def attempt() -> None:
             seek(0)
             truncate(0)
-            self._stream_once(url, write, limit=limit)
+            self._stream_once(url, write, limit=limit, accept=accept)
 
         try:
             attempt()
         except _Transient as error:
             raise BuildError(f"{without_credentials(url)}: {error}") from error
 
-    def _stream_once(self, url: str, write, *, limit: int) -> None:  # type: ignore[no-untyped-def]
+    def _stream_once(self, url: str, write, *, limit: int, accept: str) -> None:  # type: ignore[no-untyped-def]
         headers = self._credentials.headers(url)
+        if accept:
+            headers |= {"Accept": accept, "Accept-Encoding": "identity"}
         plain = without_credentials(url)
         try:
             with self._client.stream("GET", plain, headers=headers) as response:
                 if response.status_code == 429 or response.status_code >= 500:
                     raise _Transient(f"the server answered {response.status_code}")
+                if response.status_code in (404, 410):
+                    raise NotThere(f"{plain}: the server answered {response.status_code}")
                 if response.status_code != 200:
                     raise BuildError(f"{plain}: the server answered {response.status_code}")
                 received = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -19,6 +19,8 @@ from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.image import Artefact, Resolution
 from agentv_sandbox.volumes import StagedFile
 
+LABEL_TREE = "agentv-sandbox.tree"
+
 _RECIPES = files("agentv_sandbox") / "data" / "recipes"
 
 
@@ -31,19 +33,21 @@ class Installed:
 
 def install(
     builder: Builder, cache: Cache, start: str, resolution: Resolution, *, tag: str, labels: Mapping[str, str],
-    tree_label: str, tools: Path, on_event: OnEvent,
+    tools: Path, on_event: OnEvent, built: Sequence[Artefact] = (),
 ) -> Installed:  # fmt: skip
-    """Install everything of ``resolution`` on the image ``start`` and tag the result. Raises BuildError."""
+    """Install everything of ``resolution`` on the image ``start`` and tag the result. ``built`` are the wheels
+    that were made of its sources. Raises BuildError."""
     started = time.monotonic()
-    counts = {"apt": len(resolution.apt), "wheels": len(resolution.wheels), "npm": len(resolution.npm)}
+    wheels = (*resolution.wheels, *built)
+    counts = {"apt": len(resolution.apt), "wheels": len(wheels), "npm": len(resolution.npm)}
     on_event("install.start", counts)
-    with builder.volume(start, _staged(cache, resolution, tools)) as volume:
+    with builder.volume(start, _staged(cache, resolution, wheels, tools)) as volume:
         image_id, result = builder.make(
             start,
             ["/bin/sh", "/mnt/install.sh"],
             volume=volume,
             tag=tag,
-            labels=lambda result: {**labels, tree_label: _tree(result)["tree_sha256"]},
+            labels=lambda result: {**labels, LABEL_TREE: _tree(result)["tree_sha256"]},
             what="the image",
         )
     tree = _tree(result)
@@ -60,7 +64,9 @@ def _tree(result: ExecResult) -> dict[str, Any]:
         raise step_failed("the image", result) from error
 
 
-def _staged(cache: Cache, resolution: Resolution, tools: Path) -> Iterator[StagedFile]:
+def _staged(
+    cache: Cache, resolution: Resolution, wheels: Sequence[Artefact], tools: Path
+) -> Iterator[StagedFile]:
     yield from blob_files(cache, resolution.apt, folder="debs")
     for name in ("install.sh", "finish.py", "tree.py"):
         yield StagedFile(path=name, data=(_RECIPES / name).read_bytes())
@@ -75,15 +81,15 @@ def _staged(cache: Cache, resolution: Resolution, tools: Path) -> Iterator[Stage
     yield StagedFile(path="finish.json", data=json.dumps(finish).encode())
     for artefact in resolution.npm:
         yield StagedFile(path=f"npm/{artefact.sha256}.tgz", data=cache.path(artefact.sha256))
-    if resolution.wheels:
-        yield from blob_files(cache, resolution.wheels, folder="wheels")
-        names = "\n".join(f"{wheel.name}=={wheel.version}" for wheel in resolution.wheels)
+    if wheels:
+        yield from blob_files(cache, wheels, folder="wheels")
+        names = "\n".join(f"{wheel.name}=={wheel.version}" for wheel in wheels)
         yield StagedFile(path="wheels.txt", data=f"{names}\n".encode())
         (uv,) = (tool for tool in resolution.tools if tool.name == "uv")
-        yield StagedFile(path="uv", data=_unpacked_uv(cache, uv, tools), mode=0o755)
+        yield StagedFile(path="uv", data=unpacked_uv(cache, uv, tools), mode=0o755)
 
 
-def _unpacked_uv(cache: Cache, uv: Artefact, tools: Path) -> Path:
+def unpacked_uv(cache: Cache, uv: Artefact, tools: Path) -> Path:
     """uv's program for the container's platform, taken out of its wheel."""
     target = tools / f"uv-{uv.sha256[:16]}"
     if not target.exists():

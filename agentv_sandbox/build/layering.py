@@ -17,7 +17,7 @@ from agentv_sandbox.build.fetch import Cache
 from agentv_sandbox.build.lock import all_entries
 from agentv_sandbox.engines import LABEL_ENV_KEY, ContainerEngine
 from agentv_sandbox.errors import InputError
-from agentv_sandbox.models.image import Artefact, Resolution
+from agentv_sandbox.models.image import Artefact, Resolution, image_tag
 
 LABEL_DEPTH = "agentv-sandbox.depth"
 _MAX_DEPTH = 8
@@ -43,7 +43,7 @@ def best_start(
         if rest is None or (best is not None and _count(rest) >= _count(best.rest)):
             continue
         key = known.key(recipe)
-        info = engine.image(f"agentv-env:{key[:16]}")
+        info = engine.image(image_tag(key))
         if info is None or info.labels.get(LABEL_ENV_KEY) != key:
             continue
         depth = int(info.labels.get(LABEL_DEPTH, "0")) + 1
@@ -62,9 +62,11 @@ def _remembered(memory: Path) -> Iterable[Resolution]:
 
 def _difference(wanted: Resolution, known: Resolution) -> Resolution | None:
     """What ``known`` lacks; None when it holds something else or nothing that would save work."""
-    if known.base.get("id") != wanted.base.get("id") or not (known.apt or known.wheels or known.npm):
+    if known.base.get("id") != wanted.base.get("id") or not _count(known):
         return None
     if not set(known.links) <= set(wanted.links) or (known.npm and _ids(known.npm) != _ids(wanted.npm)):
+        return None
+    if known.sources and known.sources != wanted.sources:
         return None
     for kind in ("apt", "wheels"):
         if not _ids(getattr(known, kind)) <= _ids(getattr(wanted, kind)):
@@ -73,6 +75,7 @@ def _difference(wanted: Resolution, known: Resolution) -> Resolution | None:
         wanted,
         apt=_without(wanted.apt, known.apt),
         wheels=_without(wanted.wheels, known.wheels),
+        sources=() if known.sources else wanted.sources,
         npm=() if known.npm else wanted.npm,
         npm_roots=() if known.npm else wanted.npm_roots,
     )
@@ -88,7 +91,7 @@ def _without(wanted: tuple[Artefact, ...], known: tuple[Artefact, ...]) -> tuple
 
 
 def _count(rest: Resolution) -> int:
-    return len(rest.apt) + len(rest.wheels) + len(rest.npm)
+    return len(rest.apt) + len(rest.wheels) + len(rest.sources) + len(rest.npm)
 
 
 def _has_scripts(deb: Path) -> bool:

@@ -110,8 +110,13 @@ def _broken(path: Path, why: str) -> InputError:
 
 def _unsafe(resolution: Resolution) -> Iterator[str]:
     """Names that would reach a shell, a path or an option of a program and are not plain."""
-    for kind in ("base_debs", "apt", "wheels", "npm", "tools"):
-        for artefact in getattr(resolution, kind):
+    groups = {
+        kind: getattr(resolution, kind)
+        for kind in ("base_debs", "apt", "wheels", "compilers", "npm", "tools")
+    }
+    groups["sources"] = tuple(a for source in resolution.sources for a in (source.sdist, *source.requires))
+    for kind, artefacts in groups.items():
+        for artefact in artefacts:
             if bad := _unsafe_artefact(kind, artefact):
                 yield f"{kind}: {bad!r} is not plain"
     for name, target in resolution.links:

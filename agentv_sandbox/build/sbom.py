@@ -41,6 +41,7 @@ def write_sbom(lock_path: Path) -> Path:
 def _components(resolution: Resolution) -> list[Component]:
     debian = [_component(deb, "deb", "debian") for deb in (*resolution.base_debs, *resolution.apt)]
     wheels = [_component(wheel, "pypi", None) for wheel in resolution.wheels]
+    wheels += [_component(source.sdist, "pypi", None) for source in resolution.sources]
     npm = []
     for package in resolution.npm:
         scope, slash, name = package.name.rpartition("/")

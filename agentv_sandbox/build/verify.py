@@ -56,7 +56,10 @@ def preflight_message(problems: list[Problem]) -> str:
 def _probe(
     engine: ContainerEngine, image_id: str, checks: list[Check], cancelled: Callable[[], bool]
 ) -> Mapping[tuple[str, str], dict[str, Any]]:
-    asked = [{"kind": c.kind, "name": c.name, "run": list(c.run), "dist": c.distribution} for c in checks]
+    asked = [
+        {"kind": c.kind, "name": c.name, "run": list(c.run), "dist": c.distribution, "version": c.version}
+        for c in checks
+    ]
     program = PROBE.read_text(encoding="utf-8")
     with CancellableSandbox(engine, cancelled) as sandbox:
         result = sandbox.run(
@@ -80,6 +83,8 @@ def _problem(check: Check, result: Mapping[str, Any], plan: ImagePlan, env: Work
         detail = ""
     elif owner := result.get("owner"):
         detail = f" (imported, but from {safe_text(str(owner))} and not from {check.distribution})"
+    elif version := result.get("version"):
+        return _wrong_version(check, safe_text(str(version), limit=40), plan, env)
     else:
         detail = f" (present, but does not work: {safe_text(str(result.get('error', '')), limit=400)})"
     pin = "apt" if check.kind == "command" else "pip"
@@ -92,4 +97,20 @@ def _problem(check: Check, result: Mapping[str, Any], plan: ImagePlan, env: Work
         column=position.column if position else None,
         field=f"workspace.env.{field}",
         hint=f"{tried}Pin another package: workspace.env.packages: {{{pin}: {{{safe_name(check.name)}: PACKAGE}}}}",
+    )
+
+
+def _wrong_version(check: Check, found: str, plan: ImagePlan, env: WorkspaceEnv) -> Problem:
+    runtime = "python" if check.name == "python3" else check.name
+    position = env.positions.get(f"versions.{runtime}")
+    own = plan.base or (plan.dockerfile.name if plan.dockerfile else "")
+    return Problem(
+        message=f"command: {check.name} (is {found}, not {check.version})",
+        path=position.path if position else None,
+        line=position.line if position else None,
+        column=position.column if position else None,
+        field=f"workspace.env.versions.{runtime}",
+        hint=f"{own} decides it; bring an image with {check.version}, or leave the image to agentv-sandbox."
+        if own
+        else "",
     )

@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from packaging.tags import Tag, compatible_tags, cpython_tags
-from packaging.utils import parse_wheel_filename
+from packaging.utils import canonicalize_name, parse_wheel_filename
 from uv import find_uv_bin
 
 from agentv_sandbox.build.credentials import without_credentials
@@ -62,9 +63,11 @@ class Platform:
 
 
 def resolve_wheels(
-    wanted: Sequence[str], platform: Platform, config: ImageConfig, settings: PipSettings
-) -> tuple[Artefact, ...]:
-    """The wheels of ``wanted`` and of all that they need. Raises ImageRequestError when there are none."""
+    wanted: Sequence[str], platform: Platform, config: ImageConfig, settings: PipSettings,
+    *, built: Mapping[str, Path] | None = None,
+) -> tuple[Artefact, ...]:  # fmt: skip
+    """The wheels of ``wanted`` and of all that they need. ``built`` are wheels by file name that are there
+    already; they are used, and are not among the answer. Raises ImageRequestError when there are none."""
     if not wanted:
         return ()
     with tempfile.TemporaryDirectory(prefix="agentv-uv-") as folder:
@@ -81,6 +84,11 @@ def resolve_wheels(
             "--python-version",
             ".".join(map(str, platform.python)),
         ]
+        for name, path in (built or {}).items():
+            (Path(folder) / "built").mkdir(exist_ok=True)
+            shutil.copyfile(path, Path(folder) / "built" / name)
+        if built:
+            argv += ["--find-links", str(Path(folder) / "built")]
         if config.exclude_newer:
             argv += ["--exclude-newer", config.exclude_newer]
         done = subprocess.run(
@@ -90,12 +98,14 @@ def resolve_wheels(
         if done.returncode != 0:
             raise _explained(redacted(done.stderr.decode("utf-8", "replace")), wanted)
         lock = tomllib.loads(out.read_text(encoding="utf-8"))
-        return tuple(_artefacts(lock, platform, Path(folder)))
+        have = {parse_wheel_filename(name)[0] for name in built or ()}
+        packages = [row for row in lock.get("packages", ()) if canonicalize_name(row["name"]) not in have]
+        return tuple(_artefacts(packages, platform, Path(folder)))
 
 
-def _artefacts(lock: dict[str, Any], platform: Platform, folder: Path) -> Iterator[Artefact]:
+def _artefacts(packages: list[dict[str, Any]], platform: Platform, folder: Path) -> Iterator[Artefact]:
     order = {tag: place for place, tag in enumerate(platform.tags())}
-    for package in lock.get("packages", ()):
+    for package in packages:
         best: tuple[int, dict[str, Any]] | None = None
         for wheel in package.get("wheels", ()):
             places = [order[tag] for tag in parse_wheel_filename(_filename(wheel))[3] if tag in order]
@@ -137,8 +147,9 @@ def _explained(text: str, wanted: Sequence[str]) -> ImageRequestError | BuildErr
             Problem(
                 message=f"no set of wheels satisfies {', '.join(wanted)}:\n{text[-1500:]}",
                 field="workspace.env.packages.pip",
-                hint="Only wheels are installed. Pin another version or distribution, or take Debian's own "
-                "package: workspace.env.packages: {apt: {MODULE: python3-…}}.",
+                hint="Only wheels are installed. Pin another version or distribution, take Debian's own "
+                "package, workspace.env.packages: {apt: {MODULE: python3-…}}, or have the wheel built from "
+                "its sources: {sdist: {MODULE: DISTRIBUTION}}.",
             )
         ]
     )

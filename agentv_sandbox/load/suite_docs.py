@@ -127,13 +127,34 @@ class DockerDoc(Doc):
 class PackagesDoc(Doc):
     apt: dict[Text, Text] = Field(default_factory=dict)
     pip: dict[Text, Text] = Field(default_factory=dict)
+    sdist: dict[Text, Text] = Field(default_factory=dict)
     npm: dict[Text, Text] = Field(default_factory=dict)
+
+
+def _version(pattern: str, example: str) -> Any:
+    def check(value: Any) -> Any:
+        # YAML reads 3.10 as the number 3.1, so what was meant cannot be told from it any more.
+        if isinstance(value, int | float):
+            raise ValueError(f"must be text in quotes, such as '{example}'; without them it is a number")
+        if not re.fullmatch(pattern, str(value), re.ASCII):
+            raise ValueError(f"must be a version such as '{example}', found '{value}'")
+        return value
+
+    return Annotated[
+        str, BeforeValidator(check), WithJsonSchema({"type": "string", "pattern": f"^{pattern}$"})
+    ]
+
+
+class VersionsDoc(Doc):
+    python: _version(r"3\.[0-9]{1,2}", "3.12") | None = None  # type: ignore[valid-type]
+    node: _version(r"[0-9]{1,2}(\.[0-9]{1,3}){0,2}", "22") | None = None  # type: ignore[valid-type]
 
 
 class EnvDoc(Doc):
     required_commands: list[Text] = Field(default_factory=list)
     required_python_modules: list[Text] = Field(default_factory=list)
     packages: PackagesDoc | None = None
+    versions: VersionsDoc | None = None
 
 
 class WorkspaceDoc(Doc):

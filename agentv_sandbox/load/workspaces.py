@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from agentv_sandbox.load.docs import read
 from agentv_sandbox.load.references import Project
@@ -20,6 +20,7 @@ from agentv_sandbox.load.suite_docs import (
     WorkspaceDoc,
 )
 from agentv_sandbox.load.tree import Map, Node, Problems, position, show
+from agentv_sandbox.models.image import PackageKind, Runtime
 from agentv_sandbox.models.suite import (
     DockerSpec,
     Hook,
@@ -202,23 +203,28 @@ class WorkspaceReader:
         positions: dict[str, Position] = {}
         commands: dict[str, None] = {}
         modules: dict[str, None] = {}
-        packages: dict[str, dict[str, str]] = {}
+        packages: dict[PackageKind, dict[str, str]] = {}
+        versions: dict[Runtime, str] = {}
         for doc in docs:
             self._names(doc, "required_commands", COMMAND, "a command name", commands, positions)
             self._names(doc, "required_python_modules", MODULE, "an import name", modules, positions)
-            if doc.packages is None:
-                continue
-            for kind in ("apt", "pip", "npm"):
+            for kind in get_args(PackageKind) if doc.packages is not None else ():
                 for name, package in getattr(doc.packages, kind).items():
-                    node: Map = doc.packages.src[kind]
+                    node: Map = doc.packages.src[kind]  # type: ignore[union-attr]
                     positions.setdefault(name, position(node, name))
                     if not PACKAGE.match(package):
                         self.problems.error(node, name, f"{show(package)} is not a package name")
                     packages.setdefault(kind, {})[name] = package
+            if doc.versions is not None:
+                for runtime in get_args(Runtime):
+                    if version := getattr(doc.versions, runtime):
+                        versions[runtime] = version
+                        positions[f"versions.{runtime}"] = position(doc.versions.src, runtime)
         return WorkspaceEnv(
             required_commands=tuple(commands),
             required_python_modules=tuple(modules),
             packages=packages,
+            versions=versions,
             positions=positions,
         )
 
@@ -235,7 +241,6 @@ class WorkspaceReader:
             node: Node = doc.src[key]
             if not pattern.match(name):
                 self.problems.error(node, i, f"{show(name)} is not {what}")
-                continue
             names[name] = None
             positions.setdefault(name, position(node, i))
 

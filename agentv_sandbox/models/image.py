@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
 LockMode = Literal["default", "frozen", "update"]
 """``default`` resolves and writes what the lock file lacks, ``frozen`` refuses to, ``update`` resolves anew."""
+
+
+PackageKind = Literal["apt", "pip", "sdist", "npm"]
+"""Where a package comes from; ``sdist`` is a distribution of PyPI that is built from its sources."""
+
+Runtime = Literal["python", "node"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,8 +36,10 @@ class ImageConfig:
     security_mirror: str = ""
     keyring: Path | None = None
     """OpenPGP certificates that may sign the archive. ``None``: the shipped ones of Debian."""
-    packages: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    packages: Mapping[PackageKind, Mapping[str, str]] = field(default_factory=dict)
     """Pins like ``workspace.env.packages``, for every suite; a suite's own pin wins."""
+    versions: Mapping[Runtime, str] = field(default_factory=dict)
+    """Like ``workspace.env.versions``, for every suite; a suite's own wins."""
     pull: bool = True
     """Ask a registry for the base when the engine does not hold it."""
     exclude_newer: str = ""
@@ -49,6 +60,8 @@ class Check:
     """Arguments with which the command must exit 0; empty: being found is enough."""
     distribution: str = ""
     """The PyPI distribution that must own the module."""
+    version: str = ""
+    """What the command's first line of output must show: ``3.12`` of ``Python 3.12.4``."""
     packages: tuple[str, ...] = ()
     """What is installed for it, such as ``apt:jq``; not needed where the base has it already."""
 
@@ -61,12 +74,17 @@ class ImagePlan:
     """As ``ImageConfig.base``, or the suite's ``workspace.docker.image``."""
     dockerfile: Path | None = None
     """The suite's own Dockerfile, which makes the base."""
-    suite: str = "trixie"
+    suite: Literal["trixie", "bookworm"] = "trixie"
     apt: tuple[str, ...] = ()
     pip: tuple[str, ...] = ()
     """Requirements: ``pillow``, ``psycopg[binary]``, ``setuptools<81``."""
     npm: tuple[str, ...] = ()
     """``bun``, ``typescript@5.9.2``."""
+    sdist: tuple[str, ...] = ()
+    """Requirements like ``pip``, for which a wheel is built from the sources."""
+    libraries: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Debian packages that wheels load and do not carry, by normalised name of the distribution. They go in
+    where the base is Debian; elsewhere the base must have them."""
     links: tuple[tuple[str, str], ...] = ()
     """(command name, what it is a symbolic link to), made in /usr/local/bin."""
     checks: tuple[Check, ...] = ()
@@ -81,7 +99,21 @@ class ImagePlan:
     @property
     def empty(self) -> bool:
         """Nothing beyond the base."""
-        return not (self.apt or self.pip or self.npm or self.links)
+        return not (self.apt or self.pip or self.sdist or self.npm or self.links)
+
+    @property
+    def distributions(self) -> tuple[str, ...]:
+        """Normalised names of ``pip`` and ``sdist``."""
+        return tuple(canonicalize_name(Requirement(name).name) for name in (*self.pip, *self.sdist))
+
+    @property
+    def debian(self) -> tuple[str, ...]:
+        """``apt`` and the libraries that the asked for distributions load."""
+        return tuple(sorted({*self.apt, *self.libraries_of(self.distributions)}))
+
+    def libraries_of(self, distributions: Iterable[str]) -> set[str]:
+        """Debian packages for normalised names of distributions."""
+        return {package for name in distributions for package in self.libraries.get(name, ())}
 
     @property
     def request(self) -> dict[str, object]:
@@ -90,8 +122,9 @@ class ImagePlan:
             "base": self.base,
             "dockerfile": self.dockerfile.name if self.dockerfile else "",
             "suite": self.suite,
-            "apt": sorted(self.apt),
+            "apt": list(self.debian),
             "pip": sorted(self.pip),
+            "sdist": sorted(self.sdist),
             "npm": sorted(self.npm),
             "links": sorted([name, target] for name, target in self.links),
             "exclude_newer": self.config.exclude_newer,
@@ -125,6 +158,15 @@ class Artefact:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SourceBuild:
+    """A source distribution and the wheels that building it takes. The wheel that comes out is no record of
+    its own: sources, compilers and the tree of the finished image say what it must be."""
+
+    sdist: Artefact
+    requires: tuple[Artefact, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Resolution:
     """An environment down to the last byte: what the lock file holds for one platform."""
 
@@ -134,6 +176,10 @@ class Resolution:
     """What a bootstrapped base is made of."""
     apt: tuple[Artefact, ...] = ()
     wheels: tuple[Artefact, ...] = ()
+    sources: tuple[SourceBuild, ...] = ()
+    """Distributions for which a wheel is built."""
+    compilers: tuple[Artefact, ...] = ()
+    """Debian packages of the image in which they are; not in the finished one."""
     npm: tuple[Artefact, ...] = ()
     tools: tuple[Artefact, ...] = ()
     """Needed while building, not left in the image."""
@@ -153,8 +199,12 @@ class Resolution:
         """
         content: dict[str, object] = {
             kind: sorted((a.name, a.version, a.sha256, a.path) for a in getattr(self, kind))
-            for kind in ("apt", "wheels", "npm", "tools")
+            for kind in ("apt", "wheels", "compilers", "npm", "tools")
         }
+        content["sources"] = sorted(
+            [source.sdist.sha256, sorted(wheel.sha256 for wheel in source.requires)]
+            for source in self.sources
+        )
         content |= {"base": self.base["id"], "npm_roots": self.npm_roots, "links": sorted(self.links)}
         return content_key({**content, "recipe": recipe})
 
@@ -177,6 +227,11 @@ class Image:
     """The lock file that holds it; None when there is none."""
     tree_sha256: str = ""
     reused: bool = False
+
+
+def image_tag(key: str) -> str:
+    """The name in the engine of the environment with this content key."""
+    return f"agentv-env:{key[:16]}"
 
 
 def content_key(value: object) -> str:

@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
+from agentv_sandbox.models.image import PackageKind, Runtime
+
 Json = Any
 """A JSON value: dict, list, str, int, float, bool or None."""
 
@@ -65,10 +67,12 @@ class WorkspaceEnv:
 
     required_commands: tuple[str, ...] = ()
     required_python_modules: tuple[str, ...] = ()
-    packages: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Pins by kind: ``{"apt": {"fd": "fd-find"}, "pip": {"docx": "python-docx"}, "npm": {...}}``."""
+    packages: Mapping[PackageKind, Mapping[str, str]] = field(default_factory=dict)
+    """Pins by kind: ``{"apt": {"fd": "fd-find"}, "pip": {"docx": "python-docx"}, "sdist": {...}, "npm": {...}}``."""
+    versions: Mapping[Runtime, str] = field(default_factory=dict)
+    """``{"python": "3.12", "node": "22"}``."""
     positions: Mapping[str, Position] = field(default_factory=dict)
-    """Where each required name stands, by name."""
+    """Where each required name stands, by name; a version's by ``versions.NAME``."""
 
 
 @dataclass(frozen=True, kw_only=True)

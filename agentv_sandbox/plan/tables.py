@@ -17,7 +17,7 @@ Suite = Literal["trixie", "bookworm"]
 
 
 class Entry(BaseModel):
-    """What provides one command or module. Exactly one of the kinds is given, or a module's pip and apt."""
+    """What provides one command or module. Exactly one of the kinds is given."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -60,6 +60,13 @@ def debian_commands(suite: Suite) -> Mapping[str, tuple[str, ...]]:
 def debian_modules(suite: Suite) -> Mapping[str, tuple[str, ...]]:
     """Every top-level module that Debian ships for its own Python: packages, best first."""
     return _index(f"python-{suite}.xz")
+
+
+@cache
+def libraries(suite: Suite) -> Mapping[str, tuple[str, ...]]:
+    """Debian packages that wheels load and do not carry, by normalised name of the distribution."""
+    sections = tomllib.loads((_TABLES / "distributions.toml").read_text(encoding="utf-8"))
+    return {name: tuple(packages) for name, packages in (sections["any"] | sections.get(suite, {})).items()}
 
 
 @cache

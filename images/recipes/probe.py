@@ -1,6 +1,7 @@
 """Runs inside the finished image, unprivileged: reads checks as JSON, prints results as JSON.
 
-A result is {} when all is well, else {"missing": true}, {"error": text} or {"owner": distributions}.
+A result is {} when all is well, else {"missing": true}, {"error": text}, {"version": the one found} or
+{"owner": distributions}.
 Standard library only.
 """
 
@@ -44,7 +45,15 @@ def command(check: Check) -> dict[str, object]:
         return {"missing": True}
     if check["run"]:
         code, text = execute([path, *check["run"]])
-        return {} if code == 0 else {"error": f"exit code {code}: {text}"}
+        if code:
+            return {"error": f"exit code {code}: {text}"}
+        found = re.search(r"\d+(\.\d+)*", text)
+        version = found[0] if found else "none"
+        return (
+            {}
+            if f"{version}.".startswith(f"{check['version']}.") or not check["version"]
+            else {"version": version}
+        )
     code, text = execute([path, "--version"])
     broken = code in CANNOT_RUN or code in (-4, -6, -7, -11) or "error while loading shared libraries" in text
     return {"error": f"exit code {code}: {text}"} if broken else {}
