@@ -27,6 +27,7 @@ from agentv_sandbox.models.graders import (
 from agentv_sandbox.models.suite import EvalCase, GraderSpec, Json, Message, Suite
 
 NO_SKILL = "_no-skill"
+_LOST = "evals.json has no counterpart for"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,7 +174,7 @@ def _prompt(case: EvalCase, warnings: dict[str, None]) -> str:
     if len(texts) > 1 or any(message.get("role") != "user" for message in case.input):
         warnings[f"test '{case.id}': only the last user message became the prompt"] = None
     if any(_has_image(message) for message in case.input):
-        warnings[f"test '{case.id}': images have no counterpart"] = None
+        warnings[f"test '{case.id}': {_LOST} images"] = None
     if case.conversation is not None:
         warnings[f"test '{case.id}': a conversation became one query"] = None
     return texts[-1] if texts else ""
@@ -346,7 +347,7 @@ def _warn_about(spec: GraderSpec, case_id: str, warnings: dict[str, None]) -> No
         if present
     ]
     if lost:
-        warnings[f"test '{case_id}': {', '.join(lost)} of '{spec.name}' have no counterpart"] = None
+        warnings[f"test '{case_id}': {_LOST} {_and(lost)} of '{spec.name}'"] = None
 
 
 def _warn_about_suite(suite: Suite, warnings: dict[str, None]) -> None:
@@ -362,4 +363,8 @@ def _warn_about_suite(suite: Suite, warnings: dict[str, None]) -> None:
     }
     names = [name for name, present in lost.items() if present]
     if names:
-        warnings[f"the suite's {', '.join(names)} have no counterpart in evals.json"] = None
+        warnings[f"{_LOST} the suite's {_and(names)}"] = None
+
+
+def _and(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))

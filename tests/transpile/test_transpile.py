@@ -267,7 +267,7 @@ def test_expectations_for_skill_creators_own_schema(tmp_path: Path) -> None:
 LOST = [
     (
         "input: x\n    assert: [{type: contains, value: x, weight: 3, required: true}]",
-        "weight, required of 'contains-x'",
+        "no counterpart for weight and required of 'contains-x'",
     ),
     ("input: x\n    assert: [{type: my-own}]", "the custom assertion 'my-own' has no translation"),
     ("input: x\n    assert: [{type: llm-grader, prompt: {command: [bun, p.ts]}}]", "comes from a program"),
@@ -277,9 +277,15 @@ LOST = [
         "only the last user message",
     ),
     ("input: x\n    criteria: y\n    turns: [{input: a}]", "a conversation became one query"),
-    ("input: x\n    criteria: y\n    workspace: {isolation: shared}", "workspace have no counterpart"),
-    ("input: x\n    criteria: y\n    outputs: [a]", "outputs have no counterpart"),
-    ("input: x\n    criteria: y\n    execution: {threshold: 0.5}", "threshold have no counterpart"),
+    (
+        "input: x\n    criteria: y\n    workspace: {isolation: shared}",
+        "no counterpart for the suite's workspace",
+    ),
+    ("input: x\n    criteria: y\n    outputs: [a]", "no counterpart for the suite's outputs"),
+    (
+        "input: x\n    criteria: y\n    execution: {threshold: 0.5}",
+        "no counterpart for the suite's threshold",
+    ),
 ]
 
 
