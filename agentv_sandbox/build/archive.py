@@ -83,14 +83,15 @@ def flatten(saved: IO[bytes], out: Path, *, mtime: int, leave_out: Callable[[str
     return config
 
 
-def reconfigured(saved: IO[bytes], out: IO[bytes], *, tag: str, drop_env: frozenset[str]) -> None:
+def reconfigured(
+    saved: IO[bytes], out: IO[bytes], *, tag: str, drop_env: frozenset[str], labels: Mapping[str, str]
+) -> None:
     """The same layers under a configuration without volumes, entry point, health check and triggers."""
     with tarfile.open(fileobj=saved) as archive, tarfile.open(fileobj=out, mode="w") as tar:
         manifest = json.loads(_read(archive, "manifest.json"))[0]
         config: dict[str, Any] = json.loads(_read(archive, manifest["Config"]))
         env = [e for e in config.get("config", {}).get("Env") or () if e.partition("=")[0] not in drop_env]
-        labels = config.get("config", {}).get("Labels") or {}
-        config["config"] = {"Env": env, "Cmd": ["/bin/sh"], "WorkingDir": "/", "Labels": labels}
+        config["config"] = {"Env": env, "Cmd": ["/bin/sh"], "WorkingDir": "/", "Labels": dict(labels)}
         config.pop("container_config", None)
         raw = json.dumps(config, sort_keys=True).encode()
         name = f"{hashlib.sha256(raw).hexdigest()}.json"

@@ -11,6 +11,7 @@ from typing import IO, Protocol
 
 from agentv_sandbox.models.container import ContainerSpec, EngineInfo, ExecResult, ImageInfo, OwnedObject
 
+LABEL_PREFIX = "agentv-sandbox."
 LABEL_RUN = "agentv-sandbox.run"
 LABEL_ROLE = "agentv-sandbox.role"
 LABEL_OWNER = "agentv-sandbox.owner"
@@ -23,7 +24,7 @@ OnOutput = Callable[[bytes], None]
 
 
 class ContainerEngine(Protocol):
-    """All verbs raise ``EngineUnavailable``, ``EngineLost`` or ``EngineError`` and nothing else."""
+    """All verbs raise ``EngineUnavailable``, ``EngineLost`` or ``EngineError``, and what they say themselves."""
 
     def info(self) -> EngineInfo: ...
 
@@ -81,7 +82,9 @@ class ContainerEngine(Protocol):
 
     def images(self, label: str) -> list[ImageInfo]: ...
 
-    def pull(self, ref: str, *, timeout_s: float) -> ImageInfo: ...
+    def pull(self, ref: str, *, timeout_s: float, cancelled: Callable[[], bool] = lambda: False) -> ImageInfo:
+        """The image from its registry, with the user's own credentials. Raises Cancelled."""
+        ...
 
     def load_image(self, archive: IO[bytes]) -> None:
         """Load a docker-archive (``docker save`` layout)."""
@@ -91,8 +94,15 @@ class ContainerEngine(Protocol):
 
     def tag(self, image: str, tag: str) -> None: ...
 
-    def build(self, context: bytes, *, tag: str, labels: Mapping[str, str], on_output: OnOutput) -> str:
-        """Build a Dockerfile from a tar ``context``. Raises BuildError with the readable log."""
+    def build(
+        self, context: IO[bytes], *, dockerfile: str, tag: str, labels: Mapping[str, str],
+        on_output: OnOutput, cancelled: Callable[[], bool] = lambda: False,
+    ) -> str:  # fmt: skip
+        """Build ``dockerfile``, a name in the tar ``context`` (a real file); the image's id.
+
+        ``on_output`` gets the log by lines; the first says which builder is used. Raises BuildError with the
+        readable log, Cancelled.
+        """
         ...
 
     def remove_image(self, ref: str) -> None: ...

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import io
-import os
 import secrets
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import IO, Any
 
 import docker
 import requests
-from docker.utils import kwargs_from_env
 
 from agentv_sandbox.engines import LABEL_OWNER, LABEL_ROLE, LABEL_RUN, OnOutput
+from agentv_sandbox.engines.buildkit import Build
+from agentv_sandbox.engines.client import API_TIMEOUT_S, candidate_addresses, connected
 from agentv_sandbox.engines.config import container_config, differences
-from agentv_sandbox.engines.failure import HINT, NotFound, classify, mapped
+from agentv_sandbox.engines.failure import HINT, NotFound, classify, mapped, timed_out
+from agentv_sandbox.engines.images import build, image_info, pull
 from agentv_sandbox.engines.stream import BoundedCapture, Ended, drain, pump
 from agentv_sandbox.errors import BuildError, EngineError, EngineUnavailable, SandboxError
 from agentv_sandbox.models.container import (
@@ -31,26 +30,9 @@ from agentv_sandbox.models.container import (
     OwnedObject,
 )
 
-_API_TIMEOUT_S = 120
 _REMOVE_GRACE_S = 10.0
 _CANCEL_POLL_S = 2.0
 _IMAGE_CHUNK = 1 << 20
-
-
-def candidate_addresses(environ: Mapping[str, str]) -> list[str]:
-    """Where an engine may listen, in the order in which they are tried."""
-    if host := environ.get("DOCKER_HOST"):
-        return [host]
-    runtime_dir = environ.get("XDG_RUNTIME_DIR", f"/run/user/{os.getuid()}")
-    home = environ.get("HOME", "/root")
-    sockets = [
-        "/var/run/docker.sock",
-        f"{runtime_dir}/docker.sock",
-        f"{home}/.docker/run/docker.sock",
-        "/run/podman/podman.sock",
-        f"{runtime_dir}/podman/podman.sock",
-    ]
-    return [f"unix://{path}" for path in sockets if Path(path).is_socket()]
 
 
 def find_engine(environ: Mapping[str, str]) -> DockerEngine:
@@ -80,10 +62,7 @@ class DockerEngine:
         client = getattr(self._local, "client", None)
         if client is None:
             with mapped("connecting"):
-                options: dict[str, Any] = {"base_url": self.address}
-                if os.environ.get("DOCKER_HOST"):
-                    options = {**kwargs_from_env(), **options}  # TLS settings
-                client = docker.APIClient(version="auto", timeout=_API_TIMEOUT_S, **options)
+                client = connected(docker.APIClient, self.address, API_TIMEOUT_S)
             self._local.client = client
         return client
 
@@ -233,7 +212,7 @@ class DockerEngine:
             with suppress(docker.errors.APIError):
                 self._api.kill(container)
             reader.join()
-            self._api.wait(container, timeout=_API_TIMEOUT_S)
+            self._api.wait(container, timeout=API_TIMEOUT_S)
         state = self._api.inspect_container(container)["State"]
         code = int(state.get("ExitCode", -1))
         if ended == "eof" or ended == "lost":  # noqa: PLR1714 - this form narrows the type
@@ -243,9 +222,8 @@ class DockerEngine:
     def _has_ended(self, container: str, *, within_s: float) -> bool:
         try:
             self._api.wait(container, timeout=within_s)
-        except (requests.exceptions.ReadTimeout, requests.exceptions.ConnectionError) as error:
-            # urllib3 reports a read timeout inside ConnectionError on some transports.
-            if "timed out" not in str(error).lower():
+        except requests.exceptions.RequestException as error:
+            if not timed_out(error):
                 raise
             return False
         return True
@@ -291,7 +269,7 @@ class DockerEngine:
     def image(self, ref: str) -> ImageInfo | None:
         try:
             with mapped(f"looking for the image {ref}"):
-                return _image_info(self._api.inspect_image(ref))
+                return image_info(self._api.inspect_image(ref))
         except EngineError as error:
             if isinstance(error.__cause__, NotFound):
                 return None
@@ -302,18 +280,9 @@ class DockerEngine:
             ids = [row["Id"] for row in self._api.images(filters={"label": label})]
         return [info for info in map(self.image, ids) if info is not None]
 
-    def pull(self, ref: str, *, timeout_s: float) -> ImageInfo:
-        deadline = time.monotonic() + timeout_s
+    def pull(self, ref: str, *, timeout_s: float, cancelled: Callable[[], bool] = lambda: False) -> ImageInfo:
         with mapped(f"pulling {ref}"):
-            client = docker.APIClient(base_url=self.address, version="auto", timeout=int(timeout_s) + 1)
-            try:
-                for step in client.pull(ref, stream=True, decode=True):
-                    if "error" in step:
-                        raise EngineError(f"cannot pull {ref}: {step['error']}")
-                    if time.monotonic() > deadline:
-                        raise EngineError(f"cannot pull {ref}: not done after {timeout_s:.0f} s")
-            finally:
-                client.close()
+            pull(self.address, ref, timeout_s=timeout_s, cancelled=cancelled)
         info = self.image(ref)
         if info is None:
             raise EngineError(f"the engine pulled {ref} and does not have it")
@@ -334,24 +303,18 @@ class DockerEngine:
         with mapped(f"tagging {tag}"):
             self._api.tag(image, repository, version or "latest")
 
-    def build(self, context: bytes, *, tag: str, labels: Mapping[str, str], on_output: OnOutput) -> str:
-        log = []
+    def build(
+        self, context: IO[bytes], *, dockerfile: str, tag: str, labels: Mapping[str, str],
+        on_output: OnOutput, cancelled: Callable[[], bool] = lambda: False,
+    ) -> str:  # fmt: skip
+        wanted = Build(
+            dockerfile=dockerfile, tag=tag, labels=labels, on_output=on_output, cancelled=cancelled
+        )
         with mapped(f"building {tag}"):
-            steps = self._api.build(
-                fileobj=io.BytesIO(context), custom_context=True, tag=tag, labels=dict(labels),
-                rm=True, forcerm=True, decode=True, use_config_proxy=False,
-            )  # fmt: skip
-            for step in steps:
-                text = step.get("stream") or step.get("status") or ""
-                log.append(text)
-                on_output(text.encode())
-                if "error" in step:
-                    raise BuildError(
-                        f"the Dockerfile does not build: {step['error']}", log="".join(log)[-4000:]
-                    )
+            log = build(self.address, context, wanted, buildkit=self.info().kind == "docker")
         info = self.image(tag)
         if info is None:
-            raise BuildError(f"the engine built {tag} and does not have it", log="".join(log)[-4000:])
+            raise BuildError(f"the engine built {tag} and does not have it", log=str(log))
         return info.id
 
     def remove_image(self, ref: str) -> None:
@@ -393,27 +356,6 @@ class DockerEngine:
         else:
             with mapped(f"removing the network {obj.name}"):
                 self._api.remove_network(obj.id)
-
-
-def _image_info(raw: Mapping[str, Any]) -> ImageInfo:
-    config = raw.get("Config") or {}
-    return ImageInfo(
-        id=raw["Id"],
-        tags=tuple(raw.get("RepoTags") or ()),
-        digests=tuple(raw.get("RepoDigests") or ()),
-        size_bytes=raw.get("Size", 0),
-        created=raw.get("Created", ""),
-        os=raw.get("Os", "linux"),
-        architecture=raw.get("Architecture", "amd64"),
-        labels=config.get("Labels") or {},
-        env=tuple(config.get("Env") or ()),
-        volumes=tuple(config.get("Volumes") or ()),
-        entrypoint=tuple(config.get("Entrypoint") or ()),
-        healthcheck=(config.get("Healthcheck") or {}).get("Test", ["NONE"]) != ["NONE"],
-        onbuild=tuple(config.get("OnBuild") or ()),
-        workdir=config.get("WorkingDir", ""),
-        user=config.get("User", ""),
-    )
 
 
 __all__ = ["DockerEngine", "candidate_addresses", "classify", "find_engine"]

@@ -23,11 +23,30 @@ def classify(error: BaseException, doing: str) -> SandboxError:
     if isinstance(error, docker_errors.APIError):
         detail = error.explanation or str(error)
         return EngineError(f"the container engine failed while {doing}: {detail}")
+    if isinstance(error, docker_errors.DockerException) and "Credentials store" in str(error):
+        return EngineError(
+            f"the credentials for registries cannot be read while {doing} ({_short(error)})",
+            hint="`credsStore` or `credHelpers` of your docker configuration (~/.docker/config.json) name a program "
+            "that is missing or fails; install it or take the line out.",
+        )
     if isinstance(error, docker_errors.DockerException):
         return EngineUnavailable(f"no container engine answers ({_short(error)})", hint=HINT)
     if isinstance(error, (requests.exceptions.RequestException, urllib3.exceptions.HTTPError, OSError)):
         return EngineLost(f"the container engine went away while {doing} ({_short(error)})", hint=HINT)
     return EngineError(f"unexpected failure while {doing}: {type(error).__name__}: {error}")
+
+
+def explanation(error: BaseException) -> str | None:
+    """What the engine itself says is wrong; None when it is something else."""
+    if isinstance(error, docker_errors.APIError):
+        return str(error.explanation or error)
+    return None
+
+
+def timed_out(error: BaseException) -> bool:
+    """Whether the engine has said nothing for as long as was waited; the transports report it differently."""
+    kinds = (requests.exceptions.RequestException, urllib3.exceptions.HTTPError, TimeoutError)
+    return isinstance(error, kinds) and "timed out" in str(error).lower()
 
 
 @contextmanager

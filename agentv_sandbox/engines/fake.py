@@ -171,7 +171,7 @@ class FakeEngine:
     def images(self, label: str) -> list[ImageInfo]:
         return [image for image in self._images.values() if label in image.labels]
 
-    def pull(self, ref: str, *, timeout_s: float) -> ImageInfo:
+    def pull(self, ref: str, *, timeout_s: float, cancelled: Callable[[], bool] = lambda: False) -> ImageInfo:
         raise EngineError(f"no registry has {ref}")
 
     def load_image(self, archive: IO[bytes]) -> None:
@@ -183,7 +183,10 @@ class FakeEngine:
     def tag(self, image: str, tag: str) -> None:
         self._images[tag] = ImageInfo(id=image, tags=(tag,))
 
-    def build(self, context: bytes, *, tag: str, labels: Mapping[str, str], on_output: OnOutput) -> str:
+    def build(
+        self, context: IO[bytes], *, dockerfile: str, tag: str, labels: Mapping[str, str],
+        on_output: OnOutput, cancelled: Callable[[], bool] = lambda: False,
+    ) -> str:  # fmt: skip
         raise EngineError("this engine builds nothing")
 
     def remove_image(self, ref: str) -> None:

@@ -14,6 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from agentv_sandbox.logs import safe_text
+
+_LOG_CHARS = 4000
 _HEADER = struct.Struct(">BxxxL")
 _CHUNK = 1 << 18
 _POLL_S = 0.2
@@ -150,3 +153,16 @@ def drain(sock: socket.socket, *, seconds: float) -> None:
                 return
     except OSError:
         return
+
+
+class Tail:
+    """The end of a build's log, for its error."""
+
+    def __init__(self) -> None:
+        self._text = ""
+
+    def add(self, text: str) -> None:
+        self._text = (self._text + text)[-2 * _LOG_CHARS :]
+
+    def __str__(self) -> str:
+        return safe_text(self._text)[-_LOG_CHARS:]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import tarfile
 from dataclasses import replace
 from pathlib import Path
@@ -17,12 +16,11 @@ from agentv_sandbox.build.containers import step_failed
 from agentv_sandbox.build.events import sentence
 from agentv_sandbox.build.lock import read_lock, write_lock
 from agentv_sandbox.build.npm import npm_tokens, split_version
-from agentv_sandbox.build.own import _context, findings
 from agentv_sandbox.build.pipconf import PipSettings, read_pip_settings, redacted
 from agentv_sandbox.build.sbom import sbom_path, write_sbom
 from agentv_sandbox.build.wheels import Platform
 from agentv_sandbox.errors import InputError
-from agentv_sandbox.models.container import ExecResult, ImageInfo
+from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.image import Artefact, ImageConfig, ImagePlan, Resolution
 
 DEB = Artefact(name="jq", version="1.7-1", url="http://m.example.org/debian/pool/jq_1.7-1_amd64.deb", size=3,
@@ -204,57 +202,18 @@ def test_an_images_own_configuration_is_taken_off() -> None:
                "Env": ["PATH=/usr/bin", "LD_PRELOAD=/evil.so"], "User": "1000", "WorkingDir": "/data"}  # fmt: skip
     out = io.BytesIO()
     reconfigured(
-        saved(layer(("a", b"1")), config=hostile), out, tag="t:1", drop_env=frozenset({"LD_PRELOAD"})
+        saved(layer(("a", b"1")), config=hostile),
+        out,
+        tag="t:1",
+        drop_env=frozenset({"LD_PRELOAD"}),
+        labels={"a": "b"},
     )
     out.seek(0)
     with tarfile.open(fileobj=out) as tar:
         manifest = json.loads(tar.extractfile("manifest.json").read())[0]  # type: ignore[union-attr]
         config = json.loads(tar.extractfile(manifest["Config"]).read())["config"]  # type: ignore[union-attr]
     assert manifest["RepoTags"] == ["t:1"]
-    assert config == {"Env": ["PATH=/usr/bin"], "Cmd": ["/bin/sh"], "WorkingDir": "/", "Labels": {}}
-
-
-def test_findings_name_everything_that_acts_by_itself() -> None:
-    info = ImageInfo(id="x", volumes=("/data",), entrypoint=("/e",), healthcheck=True, onbuild=("RUN x",), user="9",
-                     workdir="/w", env=("PATH=/bin", "LD_PRELOAD=/x.so"))  # fmt: skip
-    words = [finding.split(" ")[0].rstrip(":") for finding in findings(info)]
-    assert words == ["VOLUME", "ENTRYPOINT", "HEALTHCHECK", "ONBUILD", "WORKDIR", "USER", "ENV"]
-    assert findings(ImageInfo(id="x", env=("PATH=/bin",), workdir="/", user="root")) == []
-
-
-# -- Dockerfile contexts --------------------------------------------------------------------------------
-def test_a_context_follows_dockerignore_and_no_link(tmp_path: Path) -> None:
-    for name in (
-        "Dockerfile",
-        "keep.txt",
-        "secret.env",
-        "logs/a.log",
-        "logs/keep.log",
-        "src/m.pyc",
-        ".git/config",
-    ):
-        path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(name)
-    (tmp_path / ".dockerignore").write_text("# comment\n*.env\nlogs\n!logs/keep.log\n**/*.pyc\n")
-    (tmp_path / "link").symlink_to("/etc/passwd")
-    (tmp_path / "dirlink").symlink_to("/etc")
-    with tarfile.open(fileobj=io.BytesIO(_context(tmp_path / "Dockerfile"))) as tar:
-        names = {m.name: m for m in tar}
-    assert set(names) == {"Dockerfile", ".dockerignore", "keep.txt", "logs/keep.log", "link", "dirlink"}
-    assert names["link"].issym() and names["dirlink"].issym()
-
-
-def test_a_context_has_no_times_and_owners(tmp_path: Path) -> None:
-    (tmp_path / "my.Dockerfile").write_text("FROM x\n")
-    (tmp_path / "a").write_text("a")
-    first = _context(tmp_path / "my.Dockerfile")
-    os.utime(tmp_path / "a", (1, 1))
-    assert _context(tmp_path / "my.Dockerfile") == first
-    (tmp_path / "a").write_text("b")
-    assert _context(tmp_path / "my.Dockerfile") != first
-    with tarfile.open(fileobj=io.BytesIO(first)) as tar:
-        assert "Dockerfile" in tar.getnames()
+    assert config == {"Env": ["PATH=/usr/bin"], "Cmd": ["/bin/sh"], "WorkingDir": "/", "Labels": {"a": "b"}}
 
 
 # -- settings of the host -------------------------------------------------------------------------------
