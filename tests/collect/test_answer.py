@@ -42,6 +42,7 @@ OUTSIDE = "not collected: outside of the workspace"
         ("~/secret", "ENOENT: no such file or directory, open '/workspace/~/secret'"),
         ("a\0b", "ENOENT: no such file or directory, open '/workspace/a\0b'"),
         ("bad\ud800", "ENOENT: no such file or directory, open '/workspace/bad?'"),
+        ("ou", "ENOENT: no such file or directory, open '/workspace/ou'"),
         ("out", "EISDIR: illegal operation on a directory, read"),
         ("link", "not collected: a symbolic link"),
         ("pipe", "not collected: named pipe"),
@@ -55,6 +56,7 @@ def test_a_path_is_only_a_key(path: str, refused: str) -> None:
     assert file.refused == refused
     assert (file.blob is None) == bool(refused)
     assert file.path == path
+    assert (file.workspace_path is None) == (bool(refused) or path.startswith("/output"))
 
 
 def test_only_the_last_answer_counts_and_unknown_blocks_void_a_message() -> None:
@@ -81,6 +83,7 @@ def test_only_the_last_answer_counts_and_unknown_blocks_void_a_message() -> None
         ("./a.csv", ["a.csv"]),
         ("out/?.csv", ["out/b.csv"]),
         ("[!b]*.csv", ["a.csv"]),
+        ("[^a]*.csv", ["a.csv"]),
         ("a.csv\n", []),
         ("[z-a]", []),
         ("A.csv", []),
@@ -92,6 +95,12 @@ def test_declared_outputs(glob: str, found: list[str]) -> None:
     assert [f.path for f in files] == found
     assert all(f.declared and f.media_type == "text/csv" for f in files)
     assert not notes
+
+
+def test_a_file_that_the_answer_names_is_not_declared_too() -> None:
+    entries = [entry(b"a.csv"), entry(b"b.csv")]
+    named = OutputFile(path="./a.csv", media_type="csv", workspace_path=b"a.csv")
+    assert [f.path for f in declared_files(["*"], entries, [named])[0]] == ["b.csv"]
 
 
 def test_declared_files_become_blocks_of_the_answer() -> None:

@@ -114,3 +114,16 @@ def test_many_links_are_not_all_listed(tmp_path: Path) -> None:
     output = made(tmp_path, Collected(roots={"/workspace": links}, skipped=()), [])
     assert [row.path for row in output.skipped] == [f"{n:03}" for n in range(100)]
     assert len(output.manifest) == 150
+
+
+def test_a_repository_that_is_never_collected_is_not_said_to_be_missing(tmp_path: Path) -> None:
+    found = Collected(roots={"/workspace": {}}, skipped=(), unseen=frozenset({b".git", b"sub/.git"}))
+    changes = made(tmp_path, found, []).changes
+    assert changes is not None
+    assert (changes.diff, changes.truncated) == ("", False)
+
+
+def test_only_the_owners_right_to_run_a_file_counts() -> None:
+    files = [StagedFile(path=f"{mode:o}", mode=mode) for mode in (0o644, 0o645, 0o744, 0o700, 0o777, 0o600)]
+    modes = {path.decode(): entry.mode for path, entry in Baseline.staged(files).entries.items()}
+    assert modes == {"644": 0o644, "645": 0o644, "744": 0o755, "700": 0o755, "777": 0o755, "600": 0o644}

@@ -1,0 +1,122 @@
+"""What the image of a suite must hold: its declared needs, and the programs of its own commands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from agentv_sandbox.models.graders import (
+    CodeAggregator,
+    CodeGraderOptions,
+    CompositeOptions,
+    LlmGraderOptions,
+    TextOptions,
+)
+from agentv_sandbox.models.image import ImageConfig
+from agentv_sandbox.models.suite import (
+    Conversation,
+    EvalCase,
+    GraderSpec,
+    Hook,
+    Position,
+    PreprocessorSpec,
+    Suite,
+    Turn,
+    Workspace,
+    WorkspaceEnv,
+)
+from agentv_sandbox.pipeline.images import argv_commands, suite_env, tool_plan
+
+HERE = Path("/project")
+
+
+def suite_of(*cases: EvalCase, **fields: object) -> Suite:
+    return Suite(
+        path=HERE / "s.eval.yaml", project_root=HERE, search_roots=(HERE,), name="s", cases=cases, **fields  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def case(**fields: object) -> EvalCase:
+    return EvalCase(id="t", suite="s", category="c", **fields)  # type: ignore[arg-type]
+
+
+def programs(suite: Suite) -> set[str]:
+    return {name for name, _ in argv_commands(suite, [])}
+
+
+@pytest.mark.parametrize(
+    ("argv", "found"),
+    [
+        ((), set()),
+        (("python3", "x.py"), {"python3"}),
+        (("./run.sh", "a"), set()),
+        (("builtin:xlsx",), set()),
+        (("bash", "-c", "jq . x"), {"bash", "jq"}),
+        (("/bin/sh", "-c", "jq . x"), {"jq"}),
+        (("bash", "-ec", "A=1 B=2 jq . x"), {"bash", "jq"}),
+        (("bash", "-c"), {"bash"}),
+        (("bash", "-c", ""), {"bash"}),
+        (("bash", "-c", "# only a word"), {"bash"}),
+        (("bash", "-c", "'unfinished"), {"bash"}),
+        (("bash", "-c", "$(date) x"), {"bash"}),
+        (("bash", "script.sh", "x"), {"bash"}),
+        (("bash", "-x", "jq"), {"bash"}),
+    ],
+)
+def test_the_programs_of_a_command_line(argv: Sequence[str], found: set[str]) -> None:
+    hooks = {"before_each": Hook(command=tuple(argv), timeout_s=5, cwd=HERE)}
+    assert programs(suite_of(case(workspace=Workspace(hooks=hooks)))) == found
+
+
+def code(name: str) -> GraderSpec:
+    return GraderSpec(type="code-grader", name=name, options=CodeGraderOptions(command=(name,), cwd=HERE))
+
+
+def test_every_place_that_names_a_program_counts() -> None:
+    inner = CompositeOptions(
+        members=(code("member"),), aggregator=CodeAggregator(command=("aggregate",), cwd=HERE)
+    )
+    composite = GraderSpec(type="composite", name="all", options=CompositeOptions(
+        members=(GraderSpec(type="composite", name="inner", options=inner),),
+        aggregator=CodeAggregator(command=("outer",), cwd=HERE),
+    ))  # fmt: skip
+    prompt = GraderSpec(type="llm-grader", name="judge", options=LlmGraderOptions(prompt_command=("prompt",)))
+    text = GraderSpec(
+        type="contains", name="text", options=TextOptions(value="x"),
+        preprocessors=(PreprocessorSpec(media_type="text/x", command=("own",)),),
+    )  # fmt: skip
+    turns = (Turn(input="a", assertions=(code("turn"),)),)
+    suite = suite_of(
+        case(assertions=(composite, prompt, text)),
+        case(conversation=Conversation(turns=turns)),
+        preprocessors=(PreprocessorSpec(media_type="text/y", command=("suites",)),),
+    )
+    assert programs(suite) == {"member", "aggregate", "outer", "prompt", "own", "turn", "suites"}
+
+
+def test_needs_of_suite_and_tests_are_joined_and_the_first_place_is_named() -> None:
+    def env(line: int, *commands: str, **packages: dict[str, str]) -> Workspace:
+        at = Position(path=HERE / "s.eval.yaml", line=line)
+        return Workspace(
+            env=WorkspaceEnv(
+                required_commands=commands, packages=packages, positions=dict.fromkeys(commands, at)
+            )
+        )
+
+    joined = suite_env(
+        suite_of(
+            case(workspace=env(5, "jq", "git", pip={"rich": "13"})),
+            case(workspace=env(9, "git", apt={"jq": "1.6"})),
+            workspace=env(1, "jq", pip={"numpy": "2"}),
+        )
+    )
+    assert joined.required_commands == ("jq", "git")
+    assert {name: at.line for name, at in joined.positions.items()} == {"jq": 1, "git": 5}
+    assert joined.packages == {"pip": {"numpy": "2", "rich": "13"}, "apt": {"jq": "1.6"}}
+
+
+def test_nothing_of_the_operator_gets_into_the_tool_image() -> None:
+    plain = tool_plan(ImageConfig())
+    assert tool_plan(ImageConfig(packages={"pip": {"numpy": "2"}})) == plain

@@ -1,0 +1,72 @@
+"""One test's folder: what stands in which file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from agentv_sandbox.models.case import Assertion, FileEntry
+from agentv_sandbox.models.suite import Suite
+from agentv_sandbox.report.junit import junit
+from agentv_sandbox.report.rows import read_rows
+from agentv_sandbox.report.runfolder import RunFolder
+from tests.report.made_results import make_case, make_grader, make_output, make_result
+
+
+def test_the_answer_is_what_the_agent_said_last_and_the_response_all_that_it_said(
+    tmp_path: Path, suite: Suite
+) -> None:
+    messages = (
+        {"role": "assistant", "content": "first\r\nline"},
+        {"role": "tool", "content": "TOOL"},
+        {"role": "user", "content": "USER"},
+        {"role": "assistant", "content": ""},
+        {"role": "assistant", "content": "last"},
+    )
+    with RunFolder.create(tmp_path / "out", tmp_path) as folder:
+        result = make_result(output=make_output(messages=messages, answer="last\r\nline"))
+        place = folder.write_case(result, make_case(), suite)
+    assert (place / "outputs/answer.md").read_bytes() == b"last\nline"
+    assert (place / "outputs/response.md").read_bytes() == b"first\nline\n\nlast"
+
+
+def test_a_request_without_a_reply_is_kept_as_well_as_a_reply_without_a_request(
+    tmp_path: Path, suite: Suite
+) -> None:
+    graders = (
+        make_grader("asked", input={"user_prompt": "p"}),
+        make_grader("told", raw_reply="r"),
+        make_grader("neither"),
+    )
+    with RunFolder.create(tmp_path / "out", tmp_path) as folder:
+        place = folder.write_case(make_result(scores=graders), make_case(), suite)
+    prompts = {path.stem: json.loads(path.read_text()) for path in (place / "prompts").iterdir()}
+    assert set(prompts) == {"asked", "told"}
+    assert prompts["asked"]["request"] == {"user_prompt": "p"}
+    assert prompts["told"]["reply"] == "r"
+
+
+def test_the_manifest_names_links_and_modes(tmp_path: Path, suite: Suite) -> None:
+    entries = {
+        b"l\n": FileEntry(path=b"l\n", kind="symlink", mode=0o777, link=b"/etc/\xffx"),
+        b"run": FileEntry(path=b"run", kind="file", mode=0o755, sha256="ef" * 32, size=0),
+    }
+    with RunFolder.create(tmp_path / "out", tmp_path) as folder:
+        place = folder.write_case(make_result(output=make_output(manifest=entries)), make_case(), suite)
+    manifest = json.loads((place / "manifest.json").read_text())
+    link, run = manifest["workspace"]
+    assert (link["kind"], link["mode"], "size" in link) == ("symlink", "0777", False)
+    assert link["link"].startswith("/etc/") and link["link"].endswith("x")
+    assert link["path"].isprintable() and link["link"].isprintable()
+    assert run == {"path": "run", "kind": "file", "mode": "0755", "sha256": "ef" * 32, "size": 0}
+
+
+def test_junit_tells_what_failed_and_not_what_passed(tmp_path: Path, suite: Suite) -> None:
+    rows = (Assertion(text="GOOD", passed=True), Assertion(text="BAD", passed=False))
+    with RunFolder.create(tmp_path / "out", tmp_path) as folder:
+        folder.write_case(
+            make_result(score=0.5, scores=(make_grader(score=0.5, assertions=rows),)), make_case(), suite
+        )
+    text = junit(read_rows(folder.path).rows).decode()
+    assert "totals: BAD" in text
+    assert "GOOD" not in text

@@ -1,0 +1,47 @@
+"""Files of a run folder are whole or not there, and no link leads them elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agentv_sandbox.report.files import append_line, replace_file, write_file
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_file_that_cannot_be_put_in_place_leaves_no_part(tmp_path: Path) -> None:
+    (tmp_path / "place").mkdir()
+    for write in (write_file, replace_file):
+        with pytest.raises(OSError):
+            write(tmp_path / "place", b"x")
+        assert names(tmp_path) == ["place"]
+
+
+def test_a_link_in_the_way_is_never_written_through(tmp_path: Path) -> None:
+    precious, link = tmp_path / "precious", tmp_path / ".a.tmp"
+    precious.write_bytes(b"precious")
+    link.symlink_to(precious)
+    with pytest.raises(FileExistsError):
+        write_file(tmp_path / "a", b"x")
+    assert link.is_symlink()
+    replace_file(tmp_path / "a", b"x")
+    assert names(tmp_path) == ["a", "precious"]
+    (tmp_path / "b").symlink_to(precious)
+    replace_file(tmp_path / "b", b"y")
+    (tmp_path / "index").symlink_to(precious)
+    with pytest.raises(OSError):
+        append_line(tmp_path / "index", b"row\n")
+    assert precious.read_bytes() == b"precious"
+    assert ((tmp_path / "a").read_bytes(), (tmp_path / "b").read_bytes()) == (b"x", b"y")
+
+
+def test_what_a_crash_left_half_written_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / ".a.tmp").write_bytes(b"half")
+    (tmp_path / "a").write_bytes(b"before")
+    replace_file(tmp_path / "a", b"whole")
+    assert names(tmp_path) == ["a"]
+    assert (tmp_path / "a").read_bytes() == b"whole"
