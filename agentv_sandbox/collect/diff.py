@@ -218,7 +218,7 @@ def _unified(names: tuple[str, str], texts: tuple[str, str], budget: Budget) -> 
                 continue
             result += [_line("-", line) for line in old[i1:i2]]
             result += [_line("+", line) for line in new[j1:j2]]
-    tab = ["\t" if " " in name and not name.startswith('"') else "" for name in names]
+    tab = ["\t" if " " in name else "" for name in names]
     return [f"--- {names[0]}{tab[0]}\n", f"+++ {names[1]}{tab[1]}\n", *result] if result else []
 
 

@@ -72,6 +72,10 @@ def test_git_applies_what_we_print(seed: int, tmp_path: Path) -> None:
 def test_headers_are_those_of_git(tmp_path: Path) -> None:
     old = {"kept": b"same\n", "a.txt": b"one\ntwo\n", "gone.txt": b"x\n", "old-name": b"moved\n"}
     new = {"kept": b"same\n", "a.txt": b"one\n2\n", "new.txt": b"y", "new-name": b"moved\n"}
+    old |= {"tab\tand space": b"1\n", "a space": b"1\n"}
+    new |= {"tab\tand space": b"2\n", "a space": b"2\n"}
+    old |= {"twin-1": b"twins\n", "twin-2": b"twins\n", "b.txt": b"".join(b"%d\n" % n for n in range(30))}
+    new |= {"zwin-1": b"twins\n", "zwin-2": b"twins\n", "b.txt": old["b.txt"].replace(b"15\n", b"x\n")}
     for name, tree in (("a", old), ("b", new)):
         (tmp_path / name).mkdir()
         for path, data in tree.items():
@@ -84,6 +88,13 @@ def test_headers_are_those_of_git(tmp_path: Path) -> None:
     subprocess.run([*git, "--work-tree", tree, "add", "-A"], check=True)
     expected = subprocess.run([*git, "diff", "--cached", "-M100%"], capture_output=True, check=True).stdout
     assert changes(old, new).diff == expected.decode()
+
+
+def test_empty_files_have_nothing_that_could_have_moved() -> None:
+    found = changes({"a": b"", "b": b"x\n"}, {"c": b"", "d": b"x\n"})
+    assert [(c.path, c.kind, c.old_path) for c in found.files] == [
+        ("a", "deleted", None), ("c", "added", None), ("d", "renamed", "b")
+    ]  # fmt: skip
 
 
 def test_binary_mode_and_type() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -292,7 +293,10 @@ def test_a_fetch_that_hangs_or_grows_is_ended(origin: Origin, repos: Repos) -> N
                 RepoSpec(path="x", repo=f"{url}/x", commit=origin.first)
             )
         # git leaves the talking to a program of its own, which waits as well.
-        assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if url in command_line(path)]
+        end = time.monotonic() + 5
+        while any(url in command_line(path) for path in Path("/proc").glob("[0-9]*/cmdline")):
+            assert time.monotonic() < end
+            time.sleep(0.05)
     with pytest.raises(Cancelled), served(hang=True) as url:
         replace(repos, cancelled=lambda: True).files(RepoSpec(path="x", repo=f"{url}/x", commit=origin.first))
 

@@ -3,10 +3,12 @@ from __future__ import annotations
 import io
 import os
 import pty
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
 
+from agentv_sandbox.report import progress as module
 from agentv_sandbox.report.progress import Progress
 from agentv_sandbox.report.redact import Redactor
 from tests.report.made_results import make_error, make_result
@@ -60,6 +62,26 @@ def test_live_display_shows_what_is_running() -> None:
         assert part in shown
     assert "c · t" not in shown
     assert "c" in stream.getvalue()
+
+
+def test_a_running_test_is_timed_from_its_start_and_comes_before_building(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now))
+    console = Console(file=io.StringIO(), force_terminal=True, color_system=None, width=80, height=20)
+    with Progress(console, live=True, sentence=lambda event, _keys: event) as progress:
+        progress.on_event("run.started", total=1, folder="/runs/1")
+        progress.on_event("case.started", case_id="a", suite="s", target="t", trial=0)
+        now = 5.0
+        progress.on_event("case.stage", case_id="a", suite="s", target="t", trial=0, stage="agent")
+        progress.on_event("install.start")
+        now = 72.0
+        with console.capture() as capture:
+            console.print(progress._render())
+    assert "a · t  agent  72 s" in capture.get()
+    assert "1:12" in capture.get()
+    assert "install.start" not in capture.get()
 
 
 @pytest.mark.parametrize("label", ["\x1b]0;owned\x07", "\u202eevil", "\x9b31m", "a\nb\rc"])
