@@ -99,6 +99,15 @@ def test_a_stream_that_stops_within_a_file_keeps_nothing_of_it(tmp_path: Path) -
     assert got.unseen == {b"same"}
 
 
+def test_what_is_not_known_any_more_is_remembered(tmp_path: Path) -> None:
+    got = FrameReader(BlobStore(tmp_path), {ROOT: {
+        path: FileEntry(path=path, kind="file", sha256="b" * 64, size=9) for path in (b"a/b/c", b"d")
+    }})  # fmt: skip
+    for path in (".", "a/b", "a/b/c", "a/b/c/d", "a/", "e", "d"):
+        got.feed(record("X", {"r": ROOT, "p": path, "why": "too large", "n": 1}))
+    assert got.unseen == {b".", b"a/b", b"a/b/c", b"d"}
+
+
 def test_many_left_out_paths_are_counted(tmp_path: Path) -> None:
     got = reader(tmp_path)
     for n in range(5000):
@@ -106,6 +115,8 @@ def test_many_left_out_paths_are_counted(tmp_path: Path) -> None:
     rows = got.skipped.listed()
     assert len(rows) == 101
     assert rows[-1].path == "… 4900 more"
+    got.feed(record("X", {"r": ROOT, "p": "deep", "why": "deeper than 128", "n": 2}))
+    assert got.skipped.listed()[100].reason == "2 files left out: deeper than 128"
 
 
 def test_stored_files_carry_nothing_of_the_agent(tmp_path: Path) -> None:

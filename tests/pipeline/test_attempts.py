@@ -220,6 +220,17 @@ def test_one_target_after_the_other(bench: Bench) -> None:
     ]  # fmt: skip
 
 
+def test_whoever_works_in_a_room_owns_it(bench: Bench) -> None:
+    target = replace(CLI, settings={**CLI.settings, "healthcheck": {"command": "probe"}})
+    bench.run(bench.suite([case("t")], targets={"agent": target}))
+    runs = [run.spec for run in bench.engine_runs("agent")]
+    assert len(runs) == 2
+    for spec in runs:
+        for mount in (m for m in spec.mounts if m.target in ("/workspace", "/output")):
+            options = bench.engine.volume_options[mount.source]["o"].split(",")
+            assert f"uid={spec.user.partition(':')[0]}" in options
+
+
 def test_only_a_suites_own_image_is_held_to_its_lock_file(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

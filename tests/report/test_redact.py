@@ -39,6 +39,15 @@ def test_base64_of_a_longer_text_is_masked_at_every_alignment(before: bytes, aft
     assert MASK.encode() in Redactor([SECRET]).data(encoded)
 
 
+@pytest.mark.parametrize("before", [b"", b"u", b"us", b"user"])
+def test_both_alphabets_of_base64_are_masked(before: bytes) -> None:
+    secret = "???>>>~~~???>>>"
+    standard = base64.b64encode(before + secret.encode())
+    assert {b"+", b"/"} & {bytes([byte]) for byte in standard}
+    for encoded in (standard, base64.urlsafe_b64encode(before + secret.encode())):
+        assert MASK.encode() in Redactor([secret]).data(encoded)
+
+
 @given(st.text(max_size=60))
 def test_text_without_the_secret_is_unchanged(text: str) -> None:
     assert Redactor([SECRET]).text(text) == text

@@ -1,0 +1,93 @@
+"""Figures and spans of one row."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentv_sandbox.models.case import AgentResponse, CaseFailure, CaseResult, Changes, FileChange
+from agentv_sandbox.models.suite import Suite
+from agentv_sandbox.report.rows import MAX_INPUT, grading, read_rows
+from agentv_sandbox.report.runfolder import RunFolder
+from tests.report.made_results import make_case, make_error, make_grader, make_output, make_result
+
+
+def written(tmp_path: Path, suite: Suite, result: CaseResult) -> tuple[dict[str, Any], Path]:
+    with RunFolder.create(tmp_path / f"out-{result.trial}", tmp_path) as folder:
+        place = folder.write_case(result, make_case(), suite)
+    [row] = read_rows(folder.path).rows
+    return row, place
+
+
+def test_the_agents_time_and_the_tests(tmp_path: Path, suite: Suite) -> None:
+    row, _ = written(tmp_path, suite, make_result())
+    assert (row["duration_ms"], row["total_duration_ms"]) == (1500, 2000)
+    row, _ = written(tmp_path, suite, replace(make_error(), trial=1))
+    assert (row["duration_ms"], row["total_duration_ms"]) == (2000, 2000)
+
+
+@pytest.mark.parametrize(("attempts", "shown"), [(1, None), (2, 2)])
+def test_more_attempts_than_one_are_told(
+    attempts: int, shown: int | None, tmp_path: Path, suite: Suite
+) -> None:
+    row, _ = written(tmp_path, suite, make_result(response=AgentResponse(attempts=attempts)))
+    assert row.get("attempts") == shown
+
+
+def test_a_long_request_stands_in_its_own_file_alone(tmp_path: Path, suite: Suite) -> None:
+    room = MAX_INPUT - len(json.dumps({"p": ""}))
+    graders = [make_grader(f"g{n}", input={"p": "x" * (room + n)}, raw_reply="r") for n in (0, 1)]
+    row, place = written(tmp_path, suite, make_result(scores=tuple(graders)))
+    assert ["input" in score for score in row["scores"]] == [True, False]
+    assert json.loads((place / "prompts/g1.json").read_text())["request"] == graders[1].input
+
+
+def test_changes_are_counted_by_what_is_new() -> None:
+    kinds = ("added", "added", "deleted", "renamed", "mode", "modified")
+    files = tuple(FileChange(path=str(n), kind=kind) for n, kind in enumerate(kinds))  # type: ignore[arg-type]
+    document = grading(make_result(output=make_output(changes=Changes(diff="d", files=files))))
+    assert document["workspace_changes"] == {"files_modified": 4, "files_created": 2, "diff_summary": "d"}
+
+
+def test_a_failure_does_not_replace_what_graders_had_said() -> None:
+    failure = CaseFailure(stage="evaluator", code="evaluator_error", message="no verdict")
+    judged = grading(make_result(failure=failure, status="execution_error"))
+    assert [row["text"] for row in judged["assertions"]] == ["totals holds"]
+    alone = grading(make_error())
+    assert [row["text"] for row in alone["assertions"]] == ["Error: the agent timed out after 3 s"]
+    assert alone["summary"] == {"passed": 0, "failed": 1, "total": 1, "pass_rate": 0}
+    assert alone["execution_metrics"]["errors_encountered"] == 1
+
+
+def test_blank_lines_of_an_index_are_no_rows(tmp_path: Path) -> None:
+    (tmp_path / "index.jsonl").write_bytes(b'{"a": 1}\n\n  \r\n{"b": 2}\n')
+    read = read_rows(tmp_path)
+    assert (list(read.rows), list(read.problems)) == ([{"a": 1}, {"b": 2}], [])
+
+
+def trace(tmp_path: Path, suite: Suite, result: CaseResult) -> dict[str, Any]:
+    return json.loads((written(tmp_path, suite, result)[1] / "outputs/trace.json").read_text())  # type: ignore[no-any-return]
+
+
+def test_a_span_for_each_tool_call_says_whether_it_went_well(tmp_path: Path, suite: Suite) -> None:
+    calls = [{"tool": "A", "status": status} for status in ("ok", "error", "timeout", "cancelled")]
+    message = {"role": "assistant", "content": "x", "tool_calls": [*calls, "no call", {"input": 1}]}
+    document = trace(tmp_path, suite, make_result(output=make_output(messages=(message,))))
+    root, *spans = document["trace"]["spans"]
+    assert [span["status"]["code"] for span in spans] == ["OK", "ERROR", "ERROR", "OK", "OK"]
+    assert spans[-1]["name"] == "execute_tool unknown"
+    assert {span["parent_span_id"] for span in spans} == {root["span_id"]}
+    assert len({span["span_id"] for span in (root, *spans)}) == 6
+
+
+def test_trials_of_a_test_are_traces_of_their_own(tmp_path: Path, suite: Suite) -> None:
+    with RunFolder.create(tmp_path / "out", tmp_path) as folder:
+        places = [folder.write_case(make_result(trial=trial), make_case(), suite) for trial in (0, 1, 2)]
+    traces = [json.loads((place / "outputs/trace.json").read_text()) for place in places]
+    assert [made["eval"]["attempt"] for made in traces] == [0, 0, 1]
+    assert len({made["trace"]["trace_id"] for made in traces}) == 3
+    assert len({made["artifact_id"] for made in traces}) == 3
