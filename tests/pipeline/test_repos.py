@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -299,6 +301,25 @@ def test_a_fetch_that_hangs_or_grows_is_ended(origin: Origin, repos: Repos) -> N
             time.sleep(0.05)
     with pytest.raises(Cancelled), served(hang=True) as url:
         replace(repos, cancelled=lambda: True).files(RepoSpec(path="x", repo=f"{url}/x", commit=origin.first))
+
+
+def test_steps_back_from_one_commit_are_commits_of_their_own(origin: Origin, repos: Repos) -> None:
+    texts = [
+        contents(repos.files(spec(origin, commit=origin.third, ancestor=n)))["app/calc.py"] for n in (0, 1, 2)
+    ]
+    assert texts == ["more\n", "THE FIX\n", "bug\n"]
+
+
+def test_a_mirror_is_one_processs_at_a_time(origin: Origin, repos: Repos) -> None:
+    repos.files(spec(origin, commit=origin.first))
+    [lock] = repos.cache.glob("*.lock")
+    with lock.open("r+b") as held, ThreadPoolExecutor(1) as pool:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        waiting = pool.submit(repos.files, spec(origin, commit=origin.second))
+        with pytest.raises(TimeoutError):
+            waiting.result(0.7)
+        fcntl.flock(held, fcntl.LOCK_UN)
+        assert contents(waiting.result(30))["app/calc.py"] == "THE FIX\n"
 
 
 def command_line(path: Path) -> str:
