@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
-
 import typer
 
 from agentv_sandbox import __version__, logs
@@ -50,9 +47,4 @@ app.command()(ending(clean))
 
 def main() -> None:
     """Entry point of the ``agentv-sandbox`` command."""
-    try:
-        app()
-    except BrokenPipeError:
-        # The reader of our output went away; Python would complain once more while shutting down.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
+    app()

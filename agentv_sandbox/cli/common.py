@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import ParamSpec
+from typing import NoReturn, ParamSpec
 
 import typer
 from rich.console import Console
@@ -16,11 +16,35 @@ from agentv_sandbox import logs
 from agentv_sandbox.errors import BuildError, Cancelled, ImageRequestError, InputError, Problem, SandboxError
 from agentv_sandbox.load import LoadResult, load_suites
 from agentv_sandbox.logs import safe_text
+from agentv_sandbox.pipeline.images import suite_env, suite_plan_with_refusals
+from agentv_sandbox.plan import refusals
+from agentv_sandbox.settings import load_settings
+
+P = ParamSpec("P")
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> NoReturn:
+        _broken_pipe()
+
+
+def _broken_pipe() -> NoReturn:
+    """The reader of our output went away: end as other programs do then. 1 would mean failed tests."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    # Python would complain once more while shutting down.
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.dup2(nowhere, sys.stderr.fileno())
+    raise SystemExit(141)
+
 
 # Logs and files are read later, on a wider screen than the 80 columns that a pipe claims to have.
-P = ParamSpec("P")
-out = Console(soft_wrap=True, highlight=False, width=None if sys.stdout.isatty() else 120)
-err = Console(stderr=True, soft_wrap=True, highlight=False)
+out = _Console(soft_wrap=True, highlight=False, width=None if sys.stdout.isatty() else 120)
+err = _Console(stderr=True, soft_wrap=True, highlight=False)
+
+
+def counted(number: int, word: str) -> str:
+    """``1 test``, ``2 tests``."""
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
 def cache_dir() -> Path:
@@ -36,15 +60,31 @@ def start_logs(verbose: bool) -> None:
 def load(
     paths: Sequence[Path], targets_file: Path | None, targets: Sequence[str] = (), *, allow_outside: bool
 ) -> LoadResult:
-    """The suites of ``paths``; warnings are shown. Raises InputError with every problem of every file."""
+    """The suites of ``paths``; warnings are shown. Raises InputError with every problem of every file, what an
+    image cannot be given included."""
     result = load_suites(
         paths, targets_file=targets_file, targets=targets, cwd=Path.cwd(), environ=os.environ,
         allow_outside=allow_outside,
     )  # fmt: skip
     show_problems([p for p in result.problems if p.warning])
     if result.errors:
-        raise InputError(result.errors)
+        raise InputError([*result.errors, *requirement_problems(result, targets)])
     return result
+
+
+def requirement_problems(result: LoadResult, targets: Sequence[str] = ()) -> list[Problem]:
+    """What planning the images of the suites refuses, as far as loading has not reported the place already."""
+    known = {(p.path, p.line, p.column) for p in result.problems}
+    found: dict[Problem, None] = {}
+    for suite in result.suites:
+        try:
+            config = load_settings(suite.project_root).image
+            chosen = [suite.targets[name] for name in targets if name in suite.targets]
+            plan = suite_plan_with_refusals(suite, chosen, config)
+            found |= dict.fromkeys(refusals(suite_env(suite), plan))
+        except InputError as error:
+            found |= dict.fromkeys(error.problems)
+    return [p for p in found if p.line is None or (p.path, p.line, p.column) not in known]
 
 
 def show_problems(problems: Sequence[Problem]) -> None:
@@ -65,8 +105,7 @@ def show_error(error: SandboxError) -> None:
         err.print("Preflight checks failed — missing dependencies:", markup=False)
     if isinstance(error, InputError):
         show_problems(error.problems)
-        count = len(error.problems)
-        err.print(f"{count} problem{'s' if count != 1 else ''}; nothing was run.", markup=False)
+        err.print(f"{counted(len(error.problems), 'problem')}; nothing was run.", markup=False)
         return
     if isinstance(error, Cancelled):
         err.print(error.message, markup=False)
@@ -87,6 +126,9 @@ def ending(command: Callable[P, int | None]) -> Callable[P, None]:
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
             code = command(*args, **kwargs)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            _broken_pipe()
         except SandboxError as error:
             show_error(error)
             code = error.exit_code

@@ -12,9 +12,11 @@ import typer
 from rich.table import Table
 
 from agentv_sandbox.build import export_image, import_image, list_images, sentence, size_text
-from agentv_sandbox.cli.common import cache_dir, ending, load, out, show_problems
+from agentv_sandbox.cli.common import cache_dir, ending, load, out, requirement_problems, show_problems
 from agentv_sandbox.cli.options import AllowOutside, Frozen, OptionalPaths, Paths, TargetNames, TargetsFile
 from agentv_sandbox.engines.docker import find_engine
+from agentv_sandbox.errors import InputError
+from agentv_sandbox.load import load_suites
 from agentv_sandbox.models.image import ImagePlan, LockMode
 from agentv_sandbox.models.suite import Suite
 from agentv_sandbox.pipeline import RunOptions, build_images, planned_images, select_targets
@@ -45,7 +47,16 @@ def plan(
     allow_outside: AllowOutside = False,
 ) -> int:
     """Show what the image of each suite would hold, and why. Builds and fetches nothing."""
-    suites = load(paths, targets, target or (), allow_outside=allow_outside).suites
+    result = load_suites(
+        paths, targets_file=targets, targets=target or (), cwd=Path.cwd(), environ=os.environ,
+        allow_outside=allow_outside, running=False,
+    )  # fmt: skip
+    # Names that are none are refused like others, so that what is provided beside them is shown too.
+    others = [p for p in result.errors if ".env." not in f".{p.field}"]
+    if others:
+        raise InputError([*result.errors, *requirement_problems(result, target or ())])
+    show_problems([p for p in result.problems if p.warning])
+    suites = result.suites
     settings = load_settings(suites[0].project_root if suites else Path.cwd())
     plans = [
         (suite, suite_plan_with_refusals(suite, select_targets(suite, target or ()), settings.image))
@@ -68,8 +79,9 @@ def _as_json(suite: Suite, made: ImagePlan) -> dict[str, object]:
         "suite": str(suite.path),
         "key": made.key,
         "base": made.base or f"debian:{made.suite}-slim",
-        "apt": list(made.apt),
+        "apt": list(made.debian),
         "pip": list(made.pip),
+        "sdist": list(made.sdist),
         "npm": list(made.npm),
         "links": dict(made.links),
         "provides": dict(made.provides),

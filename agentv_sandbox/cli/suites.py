@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from agentv_sandbox.cli.common import ending, out, show_problems
+from agentv_sandbox.cli.common import counted, ending, out, requirement_problems, show_problems
 from agentv_sandbox.cli.options import AllowOutside, Paths, TargetsFile
 from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.load import load_suites, problems_as_json
@@ -37,15 +37,17 @@ def validate(
         paths, targets_file=targets, cwd=Path.cwd(), environ=os.environ, allow_outside=allow_outside,
         running=False,
     )  # fmt: skip
-    errors = sum(not p.warning for p in result.problems)
-    warnings = len(result.problems) - errors
+    problems = [*result.problems, *requirement_problems(result)]
+    errors = sum(not p.warning for p in problems)
+    warnings = len(problems) - errors
     if as_json:
-        typer.echo(json.dumps(problems_as_json(result.problems), indent=2))
+        typer.echo(json.dumps(problems_as_json(problems), indent=2))
     else:
-        show_problems(result.problems)
+        show_problems(problems)
         tests = sum(len(suite.cases) for suite in result.suites)
         out.print(
-            f"{len(result.suites)} suite(s) with {tests} test(s): {errors} error(s), {warnings} warning(s)",
+            f"{counted(len(result.suites), 'suite')} with {counted(tests, 'test')}:"
+            f" {counted(errors, 'error')}, {counted(warnings, 'warning')}",
             markup=False,
         )
     if errors:

@@ -211,6 +211,8 @@ class WorkspaceReader:
             for kind in get_args(PackageKind) if doc.packages is not None else ():
                 for name, package in getattr(doc.packages, kind).items():
                     node: Map = doc.packages.src[kind]  # type: ignore[union-attr]
+                    if packages.get(kind, {}).get(name, package) != package:
+                        positions[name] = position(node, name)  # where it is changed
                     positions.setdefault(name, position(node, name))
                     if not PACKAGE.match(package):
                         self.problems.error(node, name, f"{show(package)} is not a package name")

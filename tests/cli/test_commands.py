@@ -91,6 +91,21 @@ def test_a_wrong_value_is_told_with_what_may_be_written(
     assert "Input should" not in text and "Value error" not in text
 
 
+@pytest.mark.parametrize("args", [("validate", "."), ("plan", "."), ("schema",)])
+def test_a_reader_that_went_away_is_no_failed_test(folder: Path, args: tuple[str, ...]) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run([*COMMAND, *args], cwd=folder, stdout=write, stderr=subprocess.PIPE, check=False)
+    os.close(write)
+    assert done.returncode == 141, done.stderr
+    assert b"Traceback" not in done.stderr and b"BrokenPipe" not in done.stderr
+
+
+def test_validate_counts_in_plain_english(folder: Path) -> None:
+    done = command("validate", "small.eval.yaml", cwd=folder)
+    assert done.stdout == "1 suite with 1 test: 0 errors, 0 warnings\n"
+
+
 def test_plan_as_json_says_what_provides_what_also_when_some_is_refused(folder: Path) -> None:
     text = SUITE.replace("[fd, jq]", "[fd, jq, magick_nope]")
     (folder / "small.eval.yaml").write_text(text)
@@ -100,6 +115,63 @@ def test_plan_as_json_says_what_provides_what_also_when_some_is_refused(folder: 
     assert plan["provides"].items() >= {"fd": "apt:fd-find", "jq": "apt:jq", "PIL": "pip:pillow"}.items()
     assert list(plan["refused"]) == ["magick_nope"]
     assert plan["links"] == {"fd": "fdfind"}
+
+
+HOSTILE = [
+    "foo; rm -rf /", "$(id)", "`id`", "a|b", "a&b", "a>b", "a\nb", "jq\n", "-rf", "--help", "../jq", "/bin/sh",
+    "jq\x07", "jq\u202e", "\uff4aq", "jq\u200b", "\u0430", " ", "jq ", "x" * 200, "a'b", 'a"b', "a\\b", "%s",
+    "${HOME}", "*", "jq\r", "A=b",
+]  # fmt: skip
+
+
+def test_hostile_names_are_refused_with_their_place_and_nothing_else_is_lost(folder: Path) -> None:
+    names = "".join(f"      - {json.dumps(name)}\n" for name in HOSTILE)
+    (folder / "small.eval.yaml").write_text(
+        "execution: {target: t}\nworkspace:\n  env:\n    required_commands:\n"
+        + names
+        + "      - jq\n      - terraform\ntests:\n  - {id: a, input: hi, assert: [{type: contains, value: x}]}\n"
+    )
+    planned = command("plan", "--json", "small.eval.yaml", cwd=folder)
+    assert planned.returncode == 2
+    (plan,) = json.loads(planned.stdout)
+    assert plan["provides"] == {"jq": "apt:jq", "sh": "base:dash"}
+    assert list(plan["refused"]) == [*HOSTILE, "terraform"]
+    for args in (("validate",), ("run",), ("plan",)):
+        done = command(*args, "small.eval.yaml", cwd=folder)
+        assert done.returncode == 2
+        for line in range(5, 5 + len(HOSTILE)):
+            assert done.stderr.count(f"small.eval.yaml:{line}:9: ") == 1, (args, line, done.stderr)
+        assert f"small.eval.yaml:{6 + len(HOSTILE)}:9: " in done.stderr  # terraform
+        assert "\u202e" not in done.stderr and "\x07" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("versions", "said"),
+    [
+        ("{python: 3.10}", "must be text in quotes, such as '3.12'"),
+        ("{python: '3.12.4'}", "must be a version such as '3.12', found '3.12.4'"),
+        ("{node: v22}", "must be a version such as '22', found 'v22'"),
+        ("{ruby: '3'}", "ruby"),
+    ],
+)
+def test_a_version_that_is_none_is_told_at_its_place(folder: Path, versions: str, said: str) -> None:
+    text = SUITE.replace("required_commands:", f"versions: {versions}, required_commands:")
+    (folder / "small.eval.yaml").write_text(text)
+    done = command("validate", "small.eval.yaml", cwd=folder)
+    assert done.returncode in (1, 2)
+    assert "small.eval.yaml:3:" in done.stderr
+    assert said in done.stderr
+
+
+def test_tests_of_a_suite_that_want_different_packages_for_one_name_are_an_error(folder: Path) -> None:
+    own = "workspace: {env: {versions: {node: '20'}, packages: {pip: {docx: docx-ng}}}}, "
+    text = SUITE.replace("[PIL]", "[PIL], versions: {node: '22'}, packages: {pip: {docx: python-docx}}")
+    (folder / "small.eval.yaml").write_text(text.replace("{id: a, ", "{id: a, " + own))
+    done = command("plan", "small.eval.yaml", cwd=folder)
+    assert done.returncode == 2
+    assert "docx is docx-ng here and python-docx elsewhere in the suite" in done.stderr
+    assert "node is 20 here and 22 elsewhere in the suite" in done.stderr
+    assert done.stderr.count("small.eval.yaml:5:") == 2
 
 
 def test_a_model_grader_without_a_model_is_told_before_anything_runs(folder: Path) -> None:
