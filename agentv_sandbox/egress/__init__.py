@@ -10,6 +10,7 @@ The container has no network at all. It gets a UNIX socket in a read-only mount 
 
 from __future__ import annotations
 
+import os
 import secrets as random
 import shutil
 import socket
@@ -107,7 +108,7 @@ class EgressProxy:
             resolve=self._resolve,
         )
         # The parent is ours alone; the container sees the inner directory, where it may connect and read.
-        private = Path(tempfile.mkdtemp(prefix=SHARED_PREFIX))
+        private = Path(tempfile.mkdtemp(prefix=f"{SHARED_PREFIX}{os.getpid()}-"))
         try:
             shared = private / SHARED
             shared.mkdir(mode=0o755)
@@ -196,9 +197,12 @@ def _environment(allow: frozenset[Endpoint], secrets: Sequence[Secret]) -> dict[
 @contextmanager
 def _listening(path: Path, rules: Rules, ledger: Ledger, connections: int) -> Iterator[None]:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-        listener.bind(str(path))
-        path.chmod(0o666)  # the container's user is nobody that this machine knows
+        # A socket under its name that does not listen yet would be one that ``sweep`` takes for dead.
+        starting = path.with_suffix(".new")
+        listener.bind(str(starting))
+        starting.chmod(0o666)  # the container's user is nobody that this machine knows
         listener.listen(128)
+        starting.replace(path)
         gate = threading.Semaphore(connections)
         accepting = threading.Thread(target=_accept, args=(listener, rules, ledger, gate), daemon=True)
         accepting.start()

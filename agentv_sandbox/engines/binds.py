@@ -15,7 +15,8 @@ from agentv_sandbox.errors import SandboxError
 from agentv_sandbox.models.container import Mount
 
 SHARED_PREFIX = "agentv-egress-"
-"""Of a folder in the system's temporary folder; its subfolder ``shared`` may be mounted."""
+"""Of a folder in the system's temporary folder; its subfolder ``shared`` may be mounted. The number of the process
+that made it follows."""
 SHARED = "shared"
 
 

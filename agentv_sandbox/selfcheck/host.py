@@ -31,16 +31,17 @@ class Snapshot:
     mounts: frozenset[str]
     """Mount points of this run's volumes."""
     folders: frozenset[str]
-    """Private folders for egress."""
+    """Private folders for egress that this process made; other runs have theirs."""
     owned: frozenset[str]
     """Containers, volumes and networks that carry this run's label."""
 
 
 def snapshot(sandbox: Sandbox, guarded: Sequence[str] = GUARDED) -> Snapshot:
+    mine = f"{SHARED_PREFIX}{os.getpid()}-*"
     return Snapshot(
         files=dict(_files(guarded)),
         mounts=frozenset(_mounts(sandbox.run_id)),
-        folders=frozenset(str(p) for p in Path(tempfile.gettempdir()).glob(f"{SHARED_PREFIX}*")),
+        folders=frozenset(str(p) for p in Path(tempfile.gettempdir()).glob(mine)),
         owned=frozenset(obj.name for obj in sandbox.engine.owned({LABEL_RUN: sandbox.run_id})),
     )
 

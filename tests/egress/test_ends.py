@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from agentv_sandbox import egress
 from agentv_sandbox.egress.endpoint import Refused
 from agentv_sandbox.egress.ledger import Budget, Ledger, Visit
 from tests.egress.test_proxy import connect, policy, post, proxy, rows, status, talk
@@ -57,6 +58,20 @@ def test_what_a_client_sends_right_behind_its_connect_arrives_and_its_end_too() 
         thread.join(10)
     assert answer.endswith(b"heard early")
     assert rows(grant)[0]["bytes_up"] == 5
+
+
+def test_a_proxy_that_is_just_starting_is_not_swept_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another run that starts at the same time looks for sockets at which nobody listens."""
+    chmod = Path.chmod
+
+    def beside_a_sweep(path: Path, mode: int) -> None:
+        egress.sweep()
+        chmod(path, mode)
+        egress.sweep()
+
+    monkeypatch.setattr(Path, "chmod", beside_a_sweep)
+    with proxy().grant(policy("a.example:443"), {}) as grant:
+        assert status(talk(grant, b"GET /x HTTP/1.1\r\nHost: x\r\n\r\n")) == 403
 
 
 def test_nothing_is_opened_any_more_when_the_container_is_gone() -> None:

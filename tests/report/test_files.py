@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from agentv_sandbox.report import runfolder
 from agentv_sandbox.report.files import append_line, replace_file, write_file
+from agentv_sandbox.report.runfolder import RunFolder
 
 
 def names(folder: Path) -> list[str]:
@@ -45,3 +49,16 @@ def test_what_a_crash_left_half_written_is_replaced(tmp_path: Path) -> None:
     replace_file(tmp_path / "a", b"whole")
     assert names(tmp_path) == ["a"]
     assert (tmp_path / "a").read_bytes() == b"whole"
+
+
+def test_two_runs_of_one_millisecond_get_folders_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moment = datetime(2026, 5, 4, 10, 0, 0, 999_999, tzinfo=UTC)
+    monkeypatch.setattr(runfolder, "datetime", SimpleNamespace(now=lambda _zone: moment))
+    made = [RunFolder.create(None, tmp_path, "e") for _ in range(3)]
+    for folder in made:
+        folder.close()
+    assert [folder.path.name for folder in made] == [
+        "2026-05-04T10-00-00-999Z", "2026-05-04T10-00-01-000Z", "2026-05-04T10-00-01-001Z"
+    ]  # fmt: skip

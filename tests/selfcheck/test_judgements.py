@@ -16,11 +16,13 @@ from typing import Any
 import pytest
 
 from agentv_sandbox.collect import Collected
+from agentv_sandbox.egress import EgressProxy
 from agentv_sandbox.engines.binds import SHARED_PREFIX
 from agentv_sandbox.engines.fake import FakeEngine, FakeRun, finished
 from agentv_sandbox.files import BlobStore
 from agentv_sandbox.models.case import FileEntry
 from agentv_sandbox.models.container import ExecResult
+from agentv_sandbox.models.suite import NetworkPolicy
 from agentv_sandbox.sandbox import POLICIES, Role, Sandbox
 from agentv_sandbox.selfcheck import artifacts, gittraps, host, network, resources, surface
 from agentv_sandbox.selfcheck.report import Attempt, Report
@@ -158,14 +160,20 @@ def test_changes_of_the_host_are_seen(sandbox: Sandbox, tmp_path: Path) -> None:
 
 def test_what_is_left_behind_is_seen(sandbox: Sandbox) -> None:
     before = host.snapshot(sandbox, [])
-    folder = Path(tempfile.mkdtemp(prefix=SHARED_PREFIX))
-    try:
-        with sandbox.volumes(workspace=VolumeSpec()):
-            after = replace(host.snapshot(sandbox, []), mounts=frozenset({"/mnt"}))
-    finally:
-        folder.rmdir()
+    policy = NetworkPolicy(allow=("a.example:443",))
+    with EgressProxy({}).grant(policy, {}), sandbox.volumes(workspace=VolumeSpec()):
+        after = replace(host.snapshot(sandbox, []), mounts=frozenset({"/mnt"}))
     assert outcomes(host.compared(before, after)) == [("A0", "ok"), *[("O14", "got through")] * 3]
     assert outcomes(host.compared(after, before))[1:] == [("O14", "ok")] * 3
+
+
+def test_a_run_that_goes_on_beside_the_check_is_none_of_its_business(sandbox: Sandbox) -> None:
+    before = host.snapshot(sandbox, [])
+    folder = Path(tempfile.mkdtemp(prefix=f"{SHARED_PREFIX}1-"))
+    try:
+        assert host.snapshot(sandbox, []) == before
+    finally:
+        folder.rmdir()
 
 
 def test_mounts_of_this_run_are_found_by_its_number() -> None:
