@@ -298,3 +298,19 @@ def test_a_base_may_be_named_by_its_digest(
         assert image.base["ref"] == image.base["digest"] == ref
     finally:
         forget(engine, hub, image.tag)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        ("hub:5000/team/base:1", "hub:5000/team/base@b"),
+        ("base", "base@a"),
+        ("base@a", "base@a"),
+        ("other:1", "base@a"),
+    ],
+)
+def test_the_digest_that_is_locked_is_of_the_repository_that_was_asked_for(
+    wanted: str, expected: str
+) -> None:
+    info = ImageInfo(id="x", digests=("base@a", "hub:5000/team/base@b"))
+    assert base._digest_of(info, wanted) == expected
