@@ -69,6 +69,16 @@ def test_git_applies_what_we_print(seed: int, tmp_path: Path) -> None:
     assert applied(changes(old, new).diff, old, tmp_path) == new
 
 
+@pytest.mark.parametrize(
+    ("old", "new"), [("aa", "aaa"), ("aaa", "aa"), ("aba", "ababa"), ("ab", "abab"), ("", "aa")]
+)
+def test_a_start_that_is_also_the_end_is_counted_once(old: str, new: str, tmp_path: Path) -> None:
+    before, after = ({"x": "".join(f"{c}\n" for c in text).encode()} for text in (old, new))
+    found = changes(before, after).diff
+    assert applied(found, before, tmp_path) == after
+    assert sum(line[:1] in "+-" for line in found.split("\n")[4:] if line) == abs(len(old) - len(new))
+
+
 def test_headers_are_those_of_git(tmp_path: Path) -> None:
     old = {"kept": b"same\n", "a.txt": b"one\ntwo\n", "gone.txt": b"x\n", "old-name": b"moved\n"}
     new = {"kept": b"same\n", "a.txt": b"one\n2\n", "new.txt": b"y", "new-name": b"moved\n"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Iterator
@@ -13,7 +14,8 @@ import pytest
 from agentv_sandbox.engines.fake import FakeRun, finished
 from agentv_sandbox.errors import Cancelled, EngineLost, InputError
 from agentv_sandbox.models.container import ExecResult
-from agentv_sandbox.models.suite import Execution, Target, Trials
+from agentv_sandbox.models.graders import LlmGraderOptions
+from agentv_sandbox.models.suite import Execution, GraderSpec, Target, Trials
 from agentv_sandbox.pipeline import RunOptions, jobs_of, select_targets
 from tests.pipeline.helpers import CLI, Bench, answers, case
 
@@ -146,3 +148,58 @@ def test_selection_of_tests_and_targets(bench: Bench) -> None:
     llm = Target(name="llm", provider="openai")
     with pytest.raises(InputError, match="cannot be evaluated here"):
         select_targets(replace(suite, targets={"llm": llm}), ["llm"])
+
+
+def test_the_trial_that_is_shown_is_one_that_was_judged(bench: Bench) -> None:
+    runs: list[float] = []
+
+    def agent(run: FakeRun) -> ExecResult:
+        time.sleep(0.05)
+        runs.append(time.monotonic())
+        return finished(exit_code=1) if len(runs) == 1 else answers("no")(run)
+
+    bench.engine.commands = {"agent": agent}
+    execution = Execution(target="agent", trials=Trials(count=2, strategy="mean"))
+    result = bench.run(bench.suite([case("t")], execution=execution))["t"]
+    assert (result.status, result.failure) == ("quality_failure", None)
+    assert result.output is not None
+    assert result.output.answer == "no"
+    assert 100 <= result.duration_ms < 60_000
+
+
+def test_what_graders_cost_counts_for_the_budget(bench: Bench) -> None:
+    def agent(run: FakeRun) -> ExecResult:
+        if "judge" not in run.spec.argv[-1]:
+            return answers("done")(run)
+        reply = {"text": json.dumps({"score": 1}), "cost_usd": 0.5}
+        run.path("/output/response.json").write_text(json.dumps(reply))
+        return finished()
+
+    bench.engine.commands = {"agent": agent}
+    judge = GraderSpec(type="llm-grader", name="judge", options=LlmGraderOptions(target="judge"))
+    targets = {"agent": CLI, "judge": replace(CLI, name="judge", settings={"command": "judge {OUTPUT_FILE}"})}
+    cases = [case(name, assertions=(judge,)) for name in ("a", "b")]
+    suite = bench.suite(cases, targets=targets, execution=Execution(target="agent", budget_usd=0.5))
+    results = bench.run(suite)
+    assert results["a"].status == "ok"
+    assert results["b"].failure is not None
+    assert results["b"].failure.code == "budget_exceeded"
+
+
+def test_the_first_thing_that_went_wrong_is_the_one_that_is_told(bench: Bench) -> None:
+    together = threading.Barrier(2)
+
+    def agent(run: FakeRun) -> ExecResult:
+        together.wait(10)
+        if run.spec.env["AGENTV_EVAL_ID"] == "a":
+            raise EngineLost("gone")
+        end = time.monotonic() + 10
+        while not bench.sandbox.cancelled():
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        raise Cancelled
+
+    bench.engine.commands = {"agent": agent}
+    with pytest.raises(EngineLost, match="gone"):
+        bench.run(bench.suite([case("a"), case("b")]), workers=2)
+    assert bench.left() == []
