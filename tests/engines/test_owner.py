@@ -39,12 +39,14 @@ def test_a_process_lives_until_it_ends_whatever_it_calls_itself(name: str, tmp_p
     shutil.copy(shutil.which("sleep") or "/bin/sleep", program)
     me = Owner.current()
     with subprocess.Popen([program, "60"]) as child:
-        other = Owner(me.boot, child.pid, module._start_time(child.pid))
-        assert me.started <= other.started < me.started + 100 * 3600
-        assert fate(other) == (True, False)
-        child.kill()
-        child.wait()
-        assert fate(other) == (False, True)
+        try:
+            other = Owner(me.boot, child.pid, module._start_time(child.pid))
+            alive = fate(other)
+        finally:
+            child.kill()
+            child.wait()
+    assert me.started <= other.started < me.started + 100 * 3600
+    assert (alive, fate(other)) == ((True, False), (False, True))
 
 
 @pytest.mark.parametrize("label", ["", "x", "a:b", "boot:one:2", "boot:1:2:3", "boot:1:two"])

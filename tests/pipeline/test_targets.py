@@ -1,0 +1,59 @@
+"""Model graders for which nothing names the model are found before an agent runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agentv_sandbox.models.graders import (
+    CodeGraderOptions,
+    CompositeOptions,
+    LlmAggregator,
+    LlmGraderOptions,
+    TargetAccess,
+    TextOptions,
+    WeightedAverage,
+)
+from agentv_sandbox.models.suite import Conversation, EvalCase, GraderSpec, Position, Suite, Target, Turn
+from agentv_sandbox.pipeline.targets import missing_judges
+
+HERE = Path("/project/s.eval.yaml")
+SUITE = Suite(path=HERE, project_root=HERE.parent, search_roots=(), name="s")
+AGENT = Target(name="agent", provider="cli")
+
+
+def spec(options: object) -> GraderSpec:
+    return GraderSpec(type="x", name="g", options=options, position=Position(path=HERE, line=7))  # type: ignore[arg-type]
+
+
+def composite(*members: GraderSpec, **aggregator: str) -> GraderSpec:
+    made = LlmAggregator(**aggregator) if aggregator or not members else WeightedAverage()
+    return spec(CompositeOptions(members=members, aggregator=made))
+
+
+ASKS = spec(LlmGraderOptions(prompt="p"))
+CODE = CodeGraderOptions(command=("g",), cwd=HERE.parent)
+CASES = {
+    "a model grader": (ASKS, True),
+    "one that names its model": (spec(LlmGraderOptions(prompt="p", target="judge")), False),
+    "text": (spec(TextOptions(value="x")), False),
+    "a program": (spec(CODE), False),
+    "a program that may ask": (spec(CODE.model_copy(update={"target": TargetAccess()})), True),
+    "a member": (composite(ASKS), True),
+    "an aggregator": (composite(), True),
+    "an aggregator that names its model": (composite(target="judge"), False),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_whatever_asks_needs_a_model(name: str) -> None:
+    grader, needs = CASES[name]
+    alone = EvalCase(id="t", suite="s", category="c", assertions=(grader,))
+    talk = Conversation(turns=(Turn(input="a"), Turn(input="b", assertions=(grader,))))
+    for case in (alone, replace(alone, assertions=(), conversation=talk)):
+        problems = missing_judges(SUITE, [(case, AGENT), (case, AGENT)])
+        assert [(p.path, p.line) for p in problems] == ([(HERE, 7)] if needs else [])
+        assert not missing_judges(SUITE, [(case, replace(AGENT, grader_target="judge"))])
+        assert not missing_judges(SUITE, [(case, replace(AGENT, provider="mock"))])
