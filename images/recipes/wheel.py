@@ -90,7 +90,16 @@ def build() -> "dict[str, object] | Path":
     source = unpack(next((STAGE / "sdist").iterdir()))
     system = build_system(source)
     needed = list(system.pop("requires"))
-    argv = [str(STAGE / "uv"), "venv", "--quiet", "--no-config", "--offline", "--python", sys.executable, str(ENV)]
+    argv = [
+        str(STAGE / "uv"),
+        "venv",
+        "--quiet",
+        "--no-config",
+        "--offline",
+        "--python",
+        sys.executable,
+        str(ENV),
+    ]
     subprocess.run(argv, stdout=sys.stderr, check=True)
     if not install(needed):
         return {"requires": needed}
