@@ -30,6 +30,13 @@ _NAME = re.compile(r"(?:@[A-Za-z0-9._-]+/)?[A-Za-z0-9][A-Za-z0-9+._-]{0,200}")
 _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+:~!-]{0,100}")
 _NPM_PATH = re.compile(r"node_modules/(?:@[A-Za-z0-9._-]+/)?[A-Za-z0-9_-][A-Za-z0-9._-]*"
                        r"(?:/node_modules/(?:@[A-Za-z0-9._-]+/)?[A-Za-z0-9_-][A-Za-z0-9._-]*)*")  # fmt: skip
+_BASE = {
+    "kind": re.compile(r"image|dockerfile|bootstrap"),
+    "ref": re.compile(r"[^\x00-\x1f\x7f]{1,300}"),  # of an image, or a Dockerfile's name
+    "id": re.compile(r"sha256:[0-9a-f]{64}"),
+    "suite": re.compile(r"trixie|bookworm"),
+    "epoch": re.compile(r"[0-9]{1,12}"),
+}
 _URL = re.compile(r"(?:https?|file)://[^\s\x00-\x1f]*")
 
 
@@ -110,6 +117,11 @@ def _broken(path: Path, why: str) -> InputError:
 
 def _unsafe(resolution: Resolution) -> Iterator[str]:
     """Names that would reach a shell, a path or an option of a program and are not plain."""
+    base = resolution.base
+    wanted = {"kind", "ref", "id", *(("suite", "epoch") if base.get("kind") == "bootstrap" else ())}
+    for name in sorted(wanted | (base.keys() & _BASE.keys())):
+        if not _BASE[name].fullmatch(base.get(name, "")):
+            yield f"base.{name}: {base.get(name, '')!r} is not plain"
     groups = {
         kind: getattr(resolution, kind)
         for kind in ("base_debs", "apt", "wheels", "compilers", "npm", "tools")

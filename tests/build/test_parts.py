@@ -30,7 +30,7 @@ WHEEL = Artefact(name="pillow", version="13.0.0", url="https://i.example.org/pil
 NPM = Artefact(name="@oven/bun-linux-x64", version="1.4.5", url="https://r.example.org/bun-1.4.5.tgz", size=5,
                sha256="c" * 64, path="node_modules/@oven/bun-linux-x64")  # fmt: skip
 RESOLUTION = Resolution(
-    base={"kind": "bootstrap", "id": "sha256:1", "suite": "trixie", "epoch": "1000", "ref": "agentv-base:x"},
+    base={"kind": "bootstrap", "id": f"sha256:{1:064x}", "suite": "trixie", "epoch": "1000", "ref": "agentv-base:x"},
     base_debs=(replace(DEB, name="bash", sha256="d" * 64),),
     apt=(DEB,), wheels=(WHEEL,), npm=(NPM,), npm_roots=("bun",), links=(("fd", "fdfind"),),
     tree_sha256="e" * 64, files=7,
@@ -43,7 +43,9 @@ def test_a_lock_holds_several_suites_and_platforms_and_reads_back_the_same(tmp_p
     path = tmp_path / "agentv-sandbox.lock"
     other = ImagePlan(apt=("tree",))
     write_lock(path, PLAN, "linux/amd64", RESOLUTION)
-    write_lock(path, other, "linux/amd64", Resolution(base={"id": "sha256:2", "kind": "image"}))
+    write_lock(
+        path, other, "linux/amd64", Resolution(base={"id": f"sha256:{2:064x}", "kind": "image", "ref": "a:b"})
+    )
     write_lock(path, PLAN, "linux/arm64", replace(RESOLUTION, files=8))
     assert read_lock(path, PLAN, "linux/amd64") == RESOLUTION
     assert read_lock(path, PLAN, "linux/arm64") == replace(RESOLUTION, files=8)
@@ -69,6 +71,22 @@ def test_a_hostile_lock_is_refused(tmp_path: Path, kind: str, field: str, value:
     write_lock(path, PLAN, "linux/amd64", replace(RESOLUTION, **{kind: (bad,)}))
     with pytest.raises(InputError, match="not plain"):
         read_lock(path, PLAN, "linux/amd64")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("kind", "volume"), ("kind", ""), ("id", "somebody/image:latest"), ("id", "sha256:" + "A" * 64), ("epoch", "-1"),
+     ("epoch", "1e9"), ("suite", "../etc"), ("ref", "a\nb"), ("ref", "")],
+)  # fmt: skip
+def test_a_hostile_base_in_a_lock_is_refused(tmp_path: Path, name: str, value: str) -> None:
+    path = tmp_path / "agentv-sandbox.lock"
+    for base in (
+        {**RESOLUTION.base, name: value},
+        {key: text for key, text in RESOLUTION.base.items() if key != name},
+    ):
+        write_lock(path, PLAN, "linux/amd64", replace(RESOLUTION, base=base))
+        with pytest.raises(InputError, match=f"base.{name}"):
+            read_lock(path, PLAN, "linux/amd64")
 
 
 @pytest.mark.parametrize(
