@@ -124,9 +124,7 @@ def test_words_that_name_project_files_become_container_paths(tmp_path: Path) ->
     assert prepared.argv[-1] == "agent /suite/tools/a.sh /suite/evals/agents/a.py data.agents/a.py t"
     assert {p.name for p in prepared.suite_files} == {"a.sh", "a.py", "g.py"}
     (tmp_path / "evals/agents/run").write_text("")
-    quoted = request(
-        tmp_path, "agent agents/run 'agents/run it.py' agents/a.py.bak a agents/a.py"
-    )
+    quoted = request(tmp_path, "agent agents/run 'agents/run it.py' agents/a.py.bak a agents/a.py")
     assert CliProvider().prepare(quoted).argv[-1] == (
         "agent /suite/evals/agents/run '/suite/evals/agents/run it.py' agents/a.py.bak a "
         "/suite/evals/agents/a.py"
