@@ -31,7 +31,7 @@ _SENTENCES = {
     "fetch.done": "fetched {files} files of {what}, {size}, in {seconds} s",
     "cache.corrupt": "cached file {name} has changed and is not used; fetching it again",
     "resolve.done": "resolved: {apt} Debian packages, {wheels} wheels, {npm} npm packages, in {seconds} s",
-    "source.build": "building a wheel of {name} from its sources, without network",
+    "source.build": "building {name} from its sources, without network, with {requires} wheels that it asked for",
     "source.built": "built {name} from its sources, {size}, in {seconds} s",
     "install.start": "installing without network: {apt} Debian packages, {wheels} wheels, {npm} npm packages",
     "install.done": "installed in {seconds} s",

@@ -218,7 +218,7 @@ class SourceBuilder:
         what = f"{source.sdist.name} {source.sdist.version}"
         self._cache.ensure([source.sdist, *source.requires], what=f"the sources of {what}")
         image = self._compiler_image
-        self._event("source.build", {"name": what})
+        self._event("source.build", {"name": what, "requires": len(source.requires)})
         with (
             self._builder.volume(image, self._staged(source)) as volume,
             _Answer(self._cache.folder) as answer,
