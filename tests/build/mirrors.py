@@ -46,7 +46,10 @@ def serving() -> Iterator[FileServer]:
                 self.send_header("Content-Type", "text/html")
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()
-            self.wfile.write(data)
+            if self.command != "HEAD":
+                self.wfile.write(data)
+
+        do_HEAD = do_GET
 
         def log_message(self, *_: object) -> None:
             pass

@@ -313,3 +313,39 @@ def test_a_wheel_of_any_size_is_not_taken(build: Any, monkeypatch: pytest.Monkey
     monkeypatch.setattr("agentv_sandbox.build.sources.MAX_WHEEL_BYTES", 1 << 20)
     with pytest.raises(BuildError, match="larger than 1 MB"):
         build(sdist("value = 'x' * (3 << 20)"))
+
+
+def test_a_changed_wheel_of_ours_is_not_used(tmp_path: Path) -> None:
+    wheel = tmp_path / "w"
+    wheel.write_bytes(b"a wheel")
+    with Cache(tmp_path / "c", Credentials([]), on_event=lambda *_: None, cancelled=lambda: False) as cache:
+        sha256, size = cache.keep_built("k" * 64, wheel, "oddly-1.0-py3-none-any.whl")
+        assert cache.built("k" * 64) == ("oddly-1.0-py3-none-any.whl", sha256, size)
+        assert cache.built("l" * 64) is None
+        cache.path(sha256).write_bytes(b"A wheel")
+        assert cache.built("k" * 64) is None
+
+
+@pytest.mark.engine
+def test_libraries_come_with_a_distribution_that_another_one_brings(
+    engine: DockerEngine, tool_image: str, index: FileServer, tmp_path: Path
+) -> None:
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as out:
+        info = "oddly-1.0.dist-info"
+        out.writestr("oddly.py", "import magic\n")
+        out.writestr(
+            f"{info}/METADATA",
+            "Metadata-Version: 2.1\nName: oddly\nVersion: 1.0\nRequires-Dist: python-magic\n",
+        )
+        out.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        out.writestr(f"{info}/RECORD", "")
+    offer(index, data.getvalue(), "oddly-1.0-py3-none-any.whl")
+    env = WorkspaceEnv(required_python_modules=("oddly",), packages={"pip": {"oddly": "oddly"}})
+    plan = plan_image(env, config=ImageConfig())
+    image, _ = ensure(engine, plan, prefilled(tmp_path, "c"))
+    try:
+        assert "libmagic1t64" in {deb.name for deb in image.resolution.apt}
+        assert verify(engine, image, plan, env, cancelled=lambda: False) == []
+    finally:
+        engine.remove_image(image.tag)
