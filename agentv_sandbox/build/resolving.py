@@ -23,10 +23,10 @@ from agentv_sandbox.build.fetch import Cache
 from agentv_sandbox.build.mirror import Index, load_index
 from agentv_sandbox.build.npm import resolve_npm, split_version
 from agentv_sandbox.build.pipconf import PipSettings
-from agentv_sandbox.build.sources import COMPILERS, SourceBuilder, find_sdist
+from agentv_sandbox.build.sources import SourceBuilder, find_sdist
 from agentv_sandbox.build.wheels import Platform, resolve_wheels
 from agentv_sandbox.errors import ImageRequestError, Problem
-from agentv_sandbox.models.image import Artefact, ImagePlan, Resolution, SourceBuild
+from agentv_sandbox.models.image import COMPILERS, Artefact, ImagePlan, Resolution, SourceBuild
 
 T = TypeVar("T")
 
@@ -61,22 +61,20 @@ def resolve(
     def wheels(names: list[str], built: Mapping[str, Path] | None = None) -> tuple[Artefact, ...]:
         return resolve_wheels(names, platform, plan.config, settings, built=built)
 
-    def sdists() -> tuple[Artefact, ...]:
-        return tuple(find_sdist(cache, name, platform, plan.config, settings) for name in needs.sdist)
-
-    def node_packages() -> tuple[Artefact, ...]:
-        return resolve_npm(needs.npm, architecture=builder.architecture, cache=cache, settings=settings)
-
     uv = [f"uv=={version('uv')}"] if needs.pip or needs.sdist else []
     # With sources to build, what they need is only known when they are built.
     early = [] if needs.sdist else needs.pip
-    calls = lambda: debian(needs.apt), lambda: wheels(early), lambda: wheels(uv), node_packages, sdists
-    apt, pip, tool, npm, found = _together(*calls)
+    apt, pip, tool, npm, found = _together(
+        lambda: debian(needs.apt),
+        lambda: wheels(early),
+        lambda: wheels(uv),
+        lambda: resolve_npm(needs.npm, architecture=builder.architecture, cache=cache, settings=settings),
+        lambda: tuple(find_sdist(cache, name, platform, plan.config, settings) for name in needs.sdist),
+    )
     sources: tuple[SourceBuild, ...] = ()
     compilers: tuple[Artefact, ...] = ()
     if found:
-        headers = ["python3-dev"] if seen.python == DEBIAN_VERSIONS.get(seen.suite, (None,))[0] else []
-        compilers = debian([*needs.apt, *COMPILERS, *headers]) if seen.suite else ()
+        compilers = debian([*needs.apt, *_compilers(seen, platform)]) if seen.suite else ()
         maker = SourceBuilder(
             builder, cache, base=base, platform=platform, uv=tool[0], compilers=compilers, tools=tools,
             on_event=on_event,
@@ -110,6 +108,12 @@ def container_platform(builder: Builder, seen: Survey) -> Platform:
     return Platform(
         architecture=builder.architecture, python=seen.python or python, glibc=seen.glibc or glibc
     )
+
+
+def _compilers(seen: Survey, platform: Platform) -> tuple[str, ...]:
+    """Debian packages to build with. Its headers are those of its own Python, which a base without one gets."""
+    own = platform.python == DEBIAN_VERSIONS[seen.suite][0]
+    return (*COMPILERS, "python3-dev") if own else COMPILERS
 
 
 def _exactly(requirement: str, sdist: Artefact) -> str:

@@ -46,9 +46,6 @@ from agentv_sandbox.logs import safe_name
 from agentv_sandbox.models.image import Artefact, ImageConfig, Resolution, SourceBuild, content_key, image_tag
 from agentv_sandbox.volumes import StagedFile
 
-COMPILERS = ("g++", "gcc", "make", "pkg-config")
-"""Debian packages in the image that wheels are built in; the finished image has none of them."""
-
 MAX_WHEEL_BYTES = 512 << 20
 _MAX_LINE = 1 << 20
 _MAX_REQUIREMENTS = 200

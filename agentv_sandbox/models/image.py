@@ -21,6 +21,9 @@ PackageKind = Literal["apt", "pip", "sdist", "npm"]
 
 Runtime = Literal["python", "node"]
 
+COMPILERS = ("g++", "gcc", "make", "pkg-config")
+"""Debian packages in the image that wheels are built in from sources; the finished image has none of them."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ImageConfig:

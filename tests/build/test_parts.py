@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 
 from agentv_sandbox.build.archive import flatten, reconfigured, write_archive
+from agentv_sandbox.build.base import Survey
 from agentv_sandbox.build.containers import step_failed
 from agentv_sandbox.build.events import sentence
 from agentv_sandbox.build.lock import read_lock, write_lock
 from agentv_sandbox.build.npm import npm_tokens, split_version
 from agentv_sandbox.build.pipconf import PipSettings, read_pip_settings, redacted
+from agentv_sandbox.build.resolving import _compilers
 from agentv_sandbox.build.sbom import sbom_path, write_sbom
 from agentv_sandbox.build.wheels import Platform
 from agentv_sandbox.errors import InputError
@@ -327,3 +329,21 @@ def test_the_plan_key_ignores_mirrors_and_tokens() -> None:
     config = ImageConfig(mirror="https://u:p@m.example.org/debian")
     assert replace(PLAN, config=config).key == PLAN.key
     assert replace(PLAN, config=ImageConfig(exclude_newer="2026-01-01")).key != PLAN.key
+
+
+@pytest.mark.parametrize(
+    ("suite", "python", "headers"),
+    [
+        ("trixie", None, True),
+        ("trixie", (3, 13), True),
+        ("bookworm", (3, 11), True),
+        ("trixie", (3, 12), False),
+    ],
+)
+def test_debians_headers_are_for_debians_python(
+    suite: str, python: tuple[int, int] | None, headers: bool
+) -> None:
+    seen = Survey(suite=suite, name="Debian", python=python, glibc=(2, 41))
+    wanted = python or (3, 13)
+    packages = _compilers(seen, Platform(architecture="amd64", python=wanted, glibc=(2, 41)))
+    assert "gcc" in packages and ("python3-dev" in packages) == headers
