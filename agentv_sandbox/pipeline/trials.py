@@ -10,6 +10,7 @@ from agentv_sandbox.models.spending import cost_of
 from agentv_sandbox.pipeline.case import run_case
 from agentv_sandbox.pipeline.records import Job
 from agentv_sandbox.pipeline.suiterun import SuiteRun
+from agentv_sandbox.report.rows import spent
 
 
 def run_job(run: SuiteRun, job: Job) -> CaseResult:
@@ -35,6 +36,10 @@ def run_job(run: SuiteRun, job: Job) -> CaseResult:
             *notes,
             f"{count} ({trials.strategy}): {', '.join(texts)}; shown is trial {outcome.shown + 1}",
         )
+    costs = [spent(result)[1] for result in results]
+    if None in costs and any(cost is not None for cost in costs):
+        known = len(costs) - costs.count(None)
+        notes = (*notes, f"the cost is that of {known} of {len(costs)} trials; of the others it is unknown")
     return replace(
         shown,
         trial=0,

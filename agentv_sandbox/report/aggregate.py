@@ -11,6 +11,7 @@ from agentv_sandbox.graders.agreement import Panels
 from agentv_sandbox.graders.base import PASS_SCORE
 from agentv_sandbox.models.case import CaseResult, TokenUsage
 from agentv_sandbox.report.rows import Row, agent_ms, spent, timing, tool_calls
+from agentv_sandbox.report.trialfigures import totals, trial_statistics
 
 
 @dataclass(kw_only=True)
@@ -20,6 +21,8 @@ class _Target:
     tokens: list[float] = field(default_factory=list)
     tool_calls: list[float] = field(default_factory=list)
     costs: list[float] = field(default_factory=list)
+    trials: list[Row | None] = field(default_factory=list)
+    """``trial_statistics`` of each test."""
 
 
 class Aggregate:
@@ -56,10 +59,12 @@ class Aggregate:
         if result.status == "execution_error":
             self._errors += 1
             return
-        scores = [grader.score for grader in result.scores] or [result.score]
-        target.pass_rates.append(sum(score >= PASS_SCORE for score in scores) / len(scores))
-        for grader in result.scores:
-            self._graders[f"{grader.name}:{grader.type}"].append(grader.score)
+        target.trials.append(trial_statistics(result.trial_scores, result.threshold, result.trial_strategy))
+        judged = [trial for trial in result.trials if trial.status != "execution_error"] or [result]
+        target.pass_rates.append(statistics.fmean(map(_share_passed, judged)))
+        for trial in judged:
+            for grader in trial.scores:
+                self._graders[f"{grader.name}:{grader.type}"].append(grader.score)
 
     def timing(self) -> Row:
         return timing(self._usage)
@@ -101,7 +106,15 @@ def _target_summary(target: _Target) -> Row:
         summary["tool_calls"] = _stats(target.tool_calls)
     if target.costs:
         summary["cost_usd"] = _stats(target.costs)
+    if trials := totals(target.trials):
+        summary["trials"] = trials
     return summary
+
+
+def _share_passed(result: CaseResult) -> float:
+    """Of the graders of one trial; of the score where there are none."""
+    scores = [grader.score for grader in result.scores] or [result.score]
+    return sum(score >= PASS_SCORE for score in scores) / len(scores)
 
 
 def _stats(values: Sequence[float]) -> Row:

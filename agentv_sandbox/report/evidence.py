@@ -15,8 +15,8 @@ GRID = 1000
 _EXACT_BITS = 2 << 20
 """Of the numbers that an exact test works with; beyond it there are so many differences that their sum is normal."""
 _NORMAL = statistics.NormalDist()
-_FEWEST = 5
-"""Differences below which no interval is stated: the expansion of Student's quantile is off by more than 1 %."""
+_EXPANDED = 60
+"""Degrees of freedom from which the expansion of Student's quantile is right to seven digits."""
 
 
 def chance_of_fall(differences: Sequence[float], *, from_: float = 0.0) -> float:
@@ -44,15 +44,12 @@ def chance_of_rise(differences: Sequence[float], *, from_: float = 0.0) -> float
 
 
 def mean_interval(values: Sequence[float], confidence: float = 0.95) -> tuple[float, float] | None:
-    """Student's interval of the mean; None for fewer than five values."""
-    if len(values) < _FEWEST:
+    """Student's interval of the mean; None for fewer than two values."""
+    if len(values) < 2:
         return None
     mean = statistics.fmean(values)
-    half = (
-        _student(1 - (1 - confidence) / 2, len(values) - 1)
-        * statistics.stdev(values)
-        / math.sqrt(len(values))
-    )
+    quantile = student_quantile(1 - (1 - confidence) / 2, len(values) - 1)
+    half = quantile * statistics.stdev(values) / math.sqrt(len(values))
     return mean - half, mean + half
 
 
@@ -80,8 +77,38 @@ def _share_of_sums(sizes: Sequence[int], limit: int, width: int) -> float:
     return small / (1 << len(sizes))
 
 
-def _student(share: float, freedom: int) -> float:
-    """Quantile of Student's distribution (Abramowitz and Stegun 26.7.5)."""
+def student_quantile(share: float, freedom: int) -> float:
+    """Quantile of Student's distribution (``share`` above 0.5); right to six digits for shares up to 0.995."""
+    if freedom >= _EXPANDED:
+        return _expanded_quantile(share, freedom)
+    low, high = 0.0, 1.0
+    while _share_within(high, freedom) < 2 * share - 1:
+        high *= 2
+    for _ in range(80):
+        middle = (low + high) / 2
+        if _share_within(middle, freedom) < 2 * share - 1:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
+
+
+def _share_within(t: float, freedom: int) -> float:
+    """Probability of a value between -t and t (Abramowitz and Stegun 26.7.3 and 26.7.4)."""
+    angle = math.atan(t / math.sqrt(freedom))
+    cosine = math.cos(angle)
+    odd = freedom % 2
+    term, terms = (cosine if odd else 1.0), 0.0
+    for step in range(1 + odd, freedom, 2):
+        terms += term
+        term *= cosine * cosine * step / (step + 1)
+    if odd:
+        return 2 / math.pi * (angle + math.sin(angle) * terms)
+    return math.sin(angle) * terms
+
+
+def _expanded_quantile(share: float, freedom: int) -> float:
+    """Abramowitz and Stegun 26.7.5."""
     z = _NORMAL.inv_cdf(share)
     return (
         z

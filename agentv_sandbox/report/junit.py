@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 from agentv_sandbox.logs import safe_name, safe_text
 from agentv_sandbox.report.files import replace_file
 from agentv_sandbox.report.rows import Row, below_threshold, cause, seconds
+from agentv_sandbox.report.trialfigures import whole_words
 
 MAX_TEXT = 8000
 MAX_HEADLINE = 200
@@ -64,6 +65,9 @@ def _case(row: Row) -> ElementTree.Element:
     for key in ("score", "threshold", "target", "artifact_dir"):
         if key in row:
             ElementTree.SubElement(properties, "property", name=key, value=safe_name(str(row[key])))
+    if words := whole_words(row):
+        for key, value in (("trial_strategy", row["trial_strategy"]), ("trials", words)):
+            ElementTree.SubElement(properties, "property", name=key, value=safe_name(str(value)))
     tag = STATUS_TAG.get(str(row.get("execution_status")))
     if tag is not None:
         lines = list(_reasons(row))

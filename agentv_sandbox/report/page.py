@@ -25,6 +25,7 @@ from agentv_sandbox.report.files import replace_file
 from agentv_sandbox.report.rows import Row, cause, seconds
 from agentv_sandbox.report.runreader import Run
 from agentv_sandbox.report.targets import COLUMNS, side_by_side
+from agentv_sandbox.report.trialfigures import short_words, totals_words, whole_words
 
 PAGE = "report.html"
 """Its name in the run folder."""
@@ -35,6 +36,7 @@ SECTIONS_PER_TEST = 6
 DETAILS_CHARS = 8 << 10
 MAX_FILES = 40
 MAX_NESTING = 8
+MAX_TRIALS = 100
 PAGE_S = 60.0
 """Processor time for the page of a run. Ordinary ones take a part of a second."""
 PAGE_GRACE_S = 0.5
@@ -100,6 +102,10 @@ def render(run: Run) -> Iterator[str]:
         :DETAILS_CHARS
     ]
     environment.filters["cause"] = cause
+    environment.filters["verdict"] = _verdict
+    environment.filters["seconds"] = seconds
+    environment.filters["trials"] = whole_words
+    environment.filters["short_trials"] = short_words
     environment.filters["line"] = lambda value: safe_name(str(value))
     style = resources.files("agentv_sandbox.report").joinpath("page.css").read_text("utf-8")
     limit = max(
@@ -119,6 +125,8 @@ def render(run: Run) -> Iterator[str]:
         style_hash=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
         many_suites=len({row.get("suite") for row in run.rows}) > 1,
         many_targets=len({row.get("target") for row in run.rows}) > 1,
+        trials=totals_words(run.rows),
+        max_trials=MAX_TRIALS,
         target_columns=COLUMNS,
         targets=side_by_side(run.rows),
     )

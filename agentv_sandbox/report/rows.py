@@ -1,8 +1,8 @@
 """Rows and gradings in AgentV's wire form, and the reader of ``index.jsonl``.
 
-Keys are AgentV's, absent when undefined. Additions of ours: ``threshold``, ``trial``, ``trial_scores``, ``fault``,
-``attempts``, ``total_duration_ms``, ``spent_usd``, ``input_hashes``, ``image_id``, ``agent``, ``model_calls``,
-``claimed``, ``engine``, ``notes``, and the ``*_path`` keys of files that AgentV does not write.
+Keys are AgentV's, absent when undefined. Additions of ours: ``threshold``, ``trial``, ``trials``, ``trial_*``,
+``fault``, ``attempts``, ``total_duration_ms``, ``spent_usd``, ``input_hashes``, ``image_id``, ``agent``,
+``model_calls``, ``claimed``, ``engine``, ``notes``, and the ``*_path`` keys of files that AgentV does not write.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from agentv_sandbox.models.case import CaseResult, GraderResult, TokenUsage, tot
 from agentv_sandbox.models.foreign_json import ForeignJsonError, read_json
 from agentv_sandbox.models.suite import EvalCase, Json
 from agentv_sandbox.report.rowtypes import drop_wrong_types
+from agentv_sandbox.report.trialfigures import STRATEGY_WORDS, trial_statistics
 
 MAX_INPUT = 64 << 10
 """Characters of a grader's request that a row repeats; ``prompts/`` always has it whole."""
@@ -103,6 +104,7 @@ def row(
         trial=result.trial or None,
         trial_scores=list(result.trial_scores) or None,
         trial_strategy=result.trial_strategy or None,
+        trial_statistics=trial_statistics(result.trial_scores, result.threshold, result.trial_strategy),
         trials=[_trial(trial, paths["artifact_dir"]) for trial in result.trials] or None,
         attempts=response.attempts if response and response.attempts > 1 else None,
         total_duration_ms=round(result.duration_ms, 3),
@@ -130,8 +132,23 @@ def _trial(trial: CaseResult, folder: str) -> Row:
         fault=trial.failure.fault if trial.failure else None,
         token_usage=token_usage(usage),
         cost_usd=cost_usd,
+        spent_usd=spending.cost_of(trial) or None,
         duration_ms=round(agent_ms(trial), 3),
+        scores=[_trial_score(grader) for grader in trial.scores] or None,
         artifact_dir=f"{folder}/{trial_folder(trial)}",
+    )
+
+
+def _trial_score(grader: GraderResult) -> Row:
+    """What one grader said of one trial; the whole is in the trial's folder."""
+    return defined(
+        name=grader.name,
+        type=grader.type,
+        score=grader.score,
+        weight=grader.weight,
+        verdict=grader.verdict,
+        error=grader.error,
+        cost_usd=grader.cost_usd,
     )
 
 
@@ -144,14 +161,6 @@ def spent(result: CaseResult) -> tuple[TokenUsage | None, float | None]:
     return total_usage(usage for usage, _ in pairs), total_cost(cost for _, cost in pairs)
 
 
-_STRATEGY_WORDS = {
-    "pass_at_k": "best",
-    "pass_all": "worst",
-    "mean": "mean",
-    "confidence_interval": "lower bound",
-}
-
-
 def cause(row: Row) -> str:
     """What went wrong in one word: the fault, or AgentV's code in a row of its own; empty where nothing did."""
     return str(row.get("fault") or row.get("failure_reason_code") or "")
@@ -161,7 +170,7 @@ def below_threshold(score: float, threshold: float, strategy: str, trials: int) 
     """Why a score is not a pass; names the strategy where there were several trials."""
     if trials < 2:
         return f"score {score:.2f} is below the threshold {threshold:.2f}"
-    word = _STRATEGY_WORDS.get(strategy, strategy)
+    word = STRATEGY_WORDS.get(strategy, strategy)
     return f"the {word} of {trials} trials, {score:.2f}, is below the threshold {threshold:.2f}"
 
 

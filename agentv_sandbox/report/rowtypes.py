@@ -74,7 +74,7 @@ def _fits(key: str, value: object) -> bool:
         return isinstance(value, list) and all(isinstance(item, _LISTS[key]) for item in value)
     if key in _TEXTS or key.endswith("_path"):
         return isinstance(value, str)
-    if key in ("token_usage", "agent", "model_calls", "claimed"):
+    if key in ("token_usage", "agent", "model_calls", "claimed", "trial_statistics"):
         return isinstance(value, dict)
     if key == "input_hashes":
         return isinstance(value, dict) and all(isinstance(item, str) for item in value.values())

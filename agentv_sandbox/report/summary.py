@@ -16,6 +16,7 @@ from agentv_sandbox.report.redact import Redactor
 from agentv_sandbox.report.rows import Row, below_threshold, cause
 from agentv_sandbox.report.rows import seconds as row_seconds
 from agentv_sandbox.report.targets import COLUMNS, TargetFigures, side_by_side
+from agentv_sandbox.report.trialfigures import STRATEGY_WORDS, short_words, totals_words
 
 MAX_REASON = 400
 MAX_REASONS = 3
@@ -48,9 +49,20 @@ def verdict_line(rows: Sequence[Row], planned: int | None = None) -> str:
     word = {EXIT_OK: "PASS", EXIT_FAILED: "FAIL", EXIT_ERROR: "ERROR"}[exit_code(rows)]
     passed = sum(1 for row in rows if row["execution_status"] == "ok")
     mean = statistics.fmean(row["score"] for row in graded)
+    return f"RESULT: {word}  ({passed}/{len(rows)} {_goal(rows)}: {_percent(mean)})"
+
+
+def _goal(rows: Sequence[Row]) -> str:
+    """What makes a test of ``rows`` a pass, and what the mean at the end of the line is of."""
     thresholds = {row["threshold"] for row in rows}
     goal = f">= {_percent(thresholds.pop())}" if len(thresholds) == 1 else "at or above their thresholds"
-    return f"RESULT: {word}  ({passed}/{len(rows)} scored {goal}, mean: {_percent(mean)})"
+    strategies = {str(row.get("trial_strategy") or "") for row in rows}
+    if strategies == {""}:
+        return f"scored {goal}, mean"
+    if len(strategies) > 1:
+        return f"{goal} by the strategy of their trials, mean over tests"
+    strategy = strategies.pop()
+    return f"with the {STRATEGY_WORDS.get(strategy, strategy)} of their trials {goal}, mean over tests"
 
 
 def reasons(row: Row, redactor: Redactor) -> list[str]:
@@ -149,6 +161,8 @@ def summary(
         if lines:
             console.print(_reason_block(row, lines, long=several))
     console.print(Text(_totals(rows, seconds)))
+    if trials := totals_words(rows):
+        console.print(Text(trials))
     if folder:
         console.print(Text(f"Results: {safe_name(folder)}"), soft_wrap=True)
     if page:
@@ -168,6 +182,7 @@ def case_label(row: Row, *, long: bool = False) -> str:
 def _table(rows: Sequence[Row]) -> Table:
     many_suites = len({row["suite"] for row in rows}) > 1
     many_targets = len({row["target"] for row in rows}) > 1
+    many_trials = any(row.get("trial_strategy") for row in rows)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=None)
     if many_suites:
         table.add_column("suite", overflow="fold")
@@ -176,6 +191,8 @@ def _table(rows: Sequence[Row]) -> Table:
         table.add_column("target", overflow="fold")
     table.add_column("score", justify="right")
     table.add_column("verdict")
+    if many_trials:
+        table.add_column("trials", overflow="fold")
     table.add_column("seconds", justify="right")
     table.add_column("graders", overflow="fold")
     for row in rows:
@@ -186,6 +203,7 @@ def _table(rows: Sequence[Row]) -> Table:
         cells += [
             Text("-" if row["execution_status"] == "execution_error" else f"{row['score']:.2f}"),
             Text(WORD[row["execution_status"]], style=STYLE[row["execution_status"]]),
+            *([Text(short_words(row))] if many_trials else []),
             Text(f"{row_seconds(row):.1f}"),
             _grader_marks(row),
         ]

@@ -126,6 +126,13 @@ echo "{\\"text\\": \\"$text\\", \\"cost_usd\\": 0.5}" > $2
     answers = [project.output / t["artifact_dir"] / "outputs" / "answer.md" for t in row["trials"]]
     assert [path.read_text().strip() for path in answers] == ["no", "all done"]
     assert 'failures="1"' in (project.output / "junit.xml").read_text()
+    assert [(t["execution_status"], t["cost_usd"]) for t in row["trials"]] == [
+        ("quality_failure", 0.5),
+        ("ok", 0.5),
+    ]
+    assert (row["trial_statistics"]["passed"], row["trial_statistics"]["pass_hat_k"]) == (1, [0.5, 0.0])
+    assert "(0/1 with the mean of their trials >= 95%, mean over tests: 50%)" in done.stdout
+    assert "1 of 2 graded trials passed" in (project.output / "report.html").read_text()
 
 
 def test_an_agents_script_may_lie_beside_the_template(project: Project) -> None:

@@ -239,7 +239,8 @@ def test_the_budget_counts_all_trials(bench: Bench) -> None:
 def test_the_trial_that_decides_is_shown(bench: Bench) -> None:
     result = trials_of(bench, "pass_all", ["done", "", "done"])
     assert (result.status, result.trial_scores) == ("execution_error", (1.0, None, 1.0))
-    assert result.failure is not None and "shown is trial 2" in result.notes[-1]
+    assert result.failure is not None and "shown is trial 2" in result.notes[-2]
+    assert result.notes[-1] == "the cost is that of 2 of 3 trials; of the others it is unknown"
     result = trials_of(bench, "mean", ["done", "no", "done"])
     assert result.scores[0].score == 0 and "shown is trial 2" in result.notes[-1]
 

@@ -11,7 +11,13 @@ from pathlib import Path
 import pytest
 
 from agentv_sandbox.report.comparison import Comparison, compare_runs
-from agentv_sandbox.report.evidence import chance_of_fall, chance_of_rise, mean_interval, share_interval
+from agentv_sandbox.report.evidence import (
+    chance_of_fall,
+    chance_of_rise,
+    mean_interval,
+    share_interval,
+    student_quantile,
+)
 from agentv_sandbox.report.rows import Row
 from agentv_sandbox.report.runreader import Run
 
@@ -69,7 +75,28 @@ def test_intervals_are_those_of_the_textbooks() -> None:
     interval = mean_interval([float(n) for n in range(10)])
     assert interval is not None
     assert interval == pytest.approx((4.5 - 2.2622 * 0.95743, 4.5 + 2.2622 * 0.95743), abs=1e-3)
-    assert mean_interval([1.0] * 4) is None
+    assert mean_interval([1.0]) is None
+
+
+STUDENT = {
+    (0.9, 1): 3.0776835371752544,
+    (0.975, 1): 12.706204736174694,
+    (0.995, 1): 63.656741162871526,
+    (0.975, 2): 4.302652729749462,
+    (0.975, 4): 2.7764451051977934,
+    (0.995, 9): 3.249835541592126,
+    (0.975, 29): 2.045229642132703,
+    (0.9, 59): 1.2960657251220526,
+    (0.975, 60): 2.0002978220142604,
+    (0.995, 60): 2.6602830288550368,
+    (0.975, 1999): 1.9611514201705613,
+}
+"""``scipy.stats.t.ppf`` of SciPy 1.17, by share and degrees of freedom."""
+
+
+@pytest.mark.parametrize(("share", "freedom"), STUDENT)
+def test_students_quantiles_are_scipys(share: float, freedom: int) -> None:
+    assert student_quantile(share, freedom) == pytest.approx(STUDENT[share, freedom], rel=1e-6)
 
 
 def simulated(chances: Sequence[float], numbers: random.Random) -> list[float]:
