@@ -61,7 +61,7 @@ class SandboxError(Exception):
 
     exit_code = 3
     fault = "error"
-    """What ended a run early, as ``run.json`` names it."""
+    """What ended a run early, or kept it from starting, as ``run.json`` and the last line of the error name it."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
@@ -119,6 +119,8 @@ class EngineLost(EngineError):
 
 class BuildError(SandboxError):
     """An image could not be built. ``log`` holds the tail of the failing step's output."""
+
+    fault = "build_failed"
 
     def __init__(self, message: str, *, log: str = "", hint: str = "") -> None:
         super().__init__(message, hint=hint)

@@ -92,6 +92,8 @@ def show_error(error: SandboxError) -> None:
         err.print(safe_text(error.log[-4000:]), markup=False, style="dim")
     if error.hint:
         err.print(error.hint, markup=False)
+    if error.fault != SandboxError.fault:
+        err.print(f"fault: {error.fault}", markup=False)
 
 
 def with_exit_codes(command: Callable[P, int | None]) -> Callable[P, None]:

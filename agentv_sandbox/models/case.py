@@ -74,7 +74,6 @@ Fault = Literal[
     "agent_exit",
     "no_answer",
     "engine_restarted",
-    "build_failed",
     "target_unreachable",
     "target_error",
     "budget_exceeded",

@@ -19,7 +19,7 @@ from agentv_sandbox.invoke import (
     run_hook,
 )
 from agentv_sandbox.logs import safe_name
-from agentv_sandbox.models.case import CaseFailure
+from agentv_sandbox.models.case import AgentResponse, CaseFailure
 from agentv_sandbox.models.container import MB, Mount
 from agentv_sandbox.models.content import Blob
 from agentv_sandbox.models.paths import HOME, INPUT, OUTPUT, SUITE, WORKSPACE
@@ -129,7 +129,7 @@ class AgentSide:
                 fault="engine_restarted",
                 message="the container engine ended the agent's container, or was away while it ran",
             )
-            raise CaseFailed(failure)
+            raise CaseFailed(failure, AgentResponse(attempts=self.attempt, target_used=target.name))
         self.on_stage("collecting")
         # The answer first: what the workspace holds must not use up the limits that it is collected within.
         mounts = [self.volumes.mount("output", OUTPUT), self.volumes.mount("workspace", WORKSPACE)]

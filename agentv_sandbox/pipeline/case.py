@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from agentv_sandbox.collect import Baseline
-from agentv_sandbox.errors import BuildError, Cancelled, EngineLost, EngineUnavailable, SandboxError
+from agentv_sandbox.errors import Cancelled, EngineLost, EngineUnavailable, SandboxError
 from agentv_sandbox.gateway import Bounds, Meter, asked_by
 from agentv_sandbox.grade import Graded, effective_threshold
 from agentv_sandbox.logs import get_logger
@@ -27,6 +27,7 @@ from agentv_sandbox.providers import PROVIDERS
 
 log = get_logger()
 ON_DISK = "the workspace was on disk: single files were bounded, their number and sum were not"
+_NOTE_CHARS = 300
 _STAGES: dict[str, tuple[Stage, str]] = {
     "workspace": ("setup", "setup_error"),
     "agent": ("agent", "provider_error"),
@@ -43,6 +44,8 @@ class _Progress:
     job: Job
     stage: Stage = "setup"
     code: str = "setup_error"
+    failed: list[CaseFailed] = field(default_factory=list)
+    """How each attempt ended that another one followed."""
 
     def event(self, name: str, **keys: object) -> None:
         job = self.job
@@ -100,10 +103,12 @@ def run_case(run: SuiteRun, job: Job) -> CaseResult:
         result = replace(
             result,
             failure=CaseFailure(
-                stage=at.stage, code=at.code, message=_message(error), fault=_fault(error, at.stage)
+                stage=at.stage, code=at.code, message=_message(error), fault=_fault(at.stage)
             ),
         )
     run.meter.spend(cost_beside_gateway(result))
+    retries = [_attempt_note(number, failed) for number, failed in enumerate(at.failed, 1)]
+    result = replace(result, notes=(*retries, *result.notes))
     return replace(result, duration_ms=round((time.monotonic() - started) * 1000, 1))
 
 
@@ -113,7 +118,6 @@ def _attempts(run: SuiteRun, job: Job, blank: CaseResult, at: _Progress) -> Case
     names = [job.target, *(run.suite.targets[name] for name in job.target.fallback_targets)]
     attempt = 0
     engine_faults = 0
-    last: CaseFailed | None = None
     for target in names:
         retries = run.options.max_retries
         if retries is None:
@@ -128,12 +132,11 @@ def _attempts(run: SuiteRun, job: Job, blank: CaseResult, at: _Progress) -> Case
             except CaseFailed as failed:
                 if failed.failure.stage != "agent":
                     raise
-                last = failed
+                at.failed.append(failed)
                 if failed.failure.code == "engine_restarted" and engine_faults == 0:
                     engine_faults += 1
                     left += 1
-    assert last is not None
-    raise last
+    raise at.failed.pop()
 
 
 def _bounds(target: Target) -> Bounds:
@@ -187,13 +190,14 @@ def _graded_answer(workspace: CaseWorkspace, baseline: Baseline) -> tuple[Graded
     return judge(side, case, output, answer.collected), output, response
 
 
-def _fault(error: Exception, stage: Stage) -> Fault:
-    if isinstance(error, BuildError):
-        return "build_failed"
+def _fault(stage: Stage) -> Fault:
     return "grader_failed" if stage == "evaluator" else "setup_failed"
 
 
+def _attempt_note(number: int, failed: CaseFailed) -> str:
+    message = " ".join(failed.failure.message.split())[:_NOTE_CHARS]
+    return f"attempt {number} failed and was followed by another one: {failed.failure.fault}: {message}"
+
+
 def _message(error: Exception) -> str:
-    if isinstance(error, BuildError) and error.log:
-        return f"{error.message}\n{error.log[-2000:]}"
     return error.message if isinstance(error, SandboxError) else f"{type(error).__name__}: {error}"

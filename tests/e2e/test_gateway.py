@@ -50,9 +50,11 @@ targets:
 CALL_USD = (INPUT + OUTPUT) / 1e6
 
 
-def run(folder: Path, *, bound: str, budget: str = "") -> tuple[dict[str, Any], ModelServer, str]:
+def run(
+    folder: Path, *, bound: str, budget: str = "", agent: str = AGENT
+) -> tuple[dict[str, Any], ModelServer, str]:
     (folder / "template").mkdir()
-    (folder / "template/agent.py").write_text(AGENT)
+    (folder / "template/agent.py").write_text(agent)
     (folder / "s.eval.yaml").write_text(SUITE.replace("BUDGET", budget))
     with ModelServer({}, key=KEY) as server:
         targets = TARGETS.replace("HOST", f"127.0.0.1:{server.port}").replace("BOUND", bound)
@@ -96,3 +98,19 @@ def test_the_suites_budget_stops_a_test_that_is_under_way(tmp_path: Path) -> Non
     row, server, output = run(tmp_path, bound="max_calls: 9", budget=f"budget_usd: {1.5 * CALL_USD}")
     assert len(server.seen) == 2, output
     assert "the budget of this suite is spent" in " ".join(row["notes"])
+
+
+GIVES_UP = AGENT.replace(
+    "        return error.code\n", "        sys.exit(f'the server refused: {error.code}')\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("bound", "budget"), [("max_calls: 1", ""), ("max_calls: 9", f"budget_usd: {0.5 * CALL_USD}")]
+)
+def test_an_agent_that_its_budget_stops_has_that_fault(tmp_path: Path, bound: str, budget: str) -> None:
+    """Its exit status is the same as that of one that broke."""
+    asks_on = GIVES_UP.replace('ask(chat, model="dear"), ask("/v1/files"), ', "")
+    row, server, output = run(tmp_path, bound=bound, budget=budget, agent=asks_on)
+    assert (row["fault"], row["execution_status"]) == ("budget_exceeded", "execution_error"), output
+    assert len(server.seen) == 1 and "is spent" in row["error"]

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-import socket
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -18,75 +15,9 @@ from agentv_sandbox.errors import EngineError
 from agentv_sandbox.models.container import ContainerSpec
 from agentv_sandbox.sandbox import Role, Sandbox
 from agentv_sandbox.volumes import StagedFile, VolumeSpec
+from tests.relay import Relay
 
 pytestmark = pytest.mark.engine
-
-
-class Relay:
-    """A UNIX socket before the engine's. ``forget`` takes part of a request whose answer is lost once."""
-
-    def __init__(self, path: Path, engine: str) -> None:
-        self.path = path
-        self.forget = b""
-        self.requests: list[bytes] = []
-        self._engine = engine
-        self._pairs: list[tuple[socket.socket, socket.socket]] = []
-        self._listener: socket.socket | None = None
-
-    @property
-    def address(self) -> str:
-        return f"unix://{self.path}"
-
-    def open(self) -> None:
-        self.path.unlink(missing_ok=True)
-        self._listener = socket.socket(socket.AF_UNIX)
-        self._listener.bind(str(self.path))
-        self._listener.listen(64)
-        threading.Thread(target=self._accept, args=(self._listener,), daemon=True).start()
-
-    def close(self) -> None:
-        """Refuse new connections and drop those that exist."""
-        assert self._listener is not None
-        self.path.unlink(missing_ok=True)
-        for sock in (self._listener, *(end for pair in self._pairs for end in pair)):
-            with suppress(OSError):
-                sock.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        self._pairs.clear()
-
-    def away(self, seconds: float) -> threading.Timer:
-        """Close, and open again later."""
-        self.close()
-        timer = threading.Timer(seconds, self.open)
-        timer.start()
-        return timer
-
-    def _accept(self, listener: socket.socket) -> None:
-        with suppress(OSError):
-            while True:
-                client, _ = listener.accept()
-                server = socket.socket(socket.AF_UNIX)
-                server.connect(self._engine)
-                self._pairs.append((client, server))
-                lost = threading.Event()
-                for source, sink in ((client, server), (server, client)):
-                    threading.Thread(target=self._carry, args=(source, sink, lost), daemon=True).start()
-
-    def _carry(self, source: socket.socket, sink: socket.socket, lost: threading.Event) -> None:
-        upwards = source.getsockname() == str(self.path)
-        with suppress(OSError):
-            while data := source.recv(1 << 16):
-                if upwards and b" HTTP/1.1\r\n" in data:
-                    self.requests.append(data.split(b"\r\n")[0])
-                    if self.forget and self.forget in data:
-                        self.forget = b""
-                        lost.set()
-                if not upwards and lost.is_set():  # the engine has done it; its answer does not arrive
-                    for sock in (source, sink):
-                        sock.shutdown(socket.SHUT_RDWR)
-                    return
-                sink.sendall(data)
-            sink.shutdown(socket.SHUT_WR)
 
 
 @pytest.fixture
