@@ -40,8 +40,12 @@ from tests.agents.model_server import ModelServer, do, say
 KINDS: Mapping[str, str] = {
     "claude": "provider: claude, model: claude-sonnet-4-5",
     "codex": "provider: codex, model: gpt-5",
+    "copilot": "provider: copilot, model: gpt-4.1, api_key: '${{ BENCH_KEY }}'",
+    "gemini-cli": "provider: gemini-cli, model: gemini-2.5-pro",
+    "opencode": "provider: opencode, model: anthropic/claude-sonnet-4-5",
+    "pi-cli": "provider: pi-cli, version: 0.87.1, subprovider: openai, model: gpt-4.1, api_key: '${{ BENCH_KEY }}'",
 }
-"""Settings of a target of each kind; its key is found by its provider."""
+"""Settings of a target of each kind; where they name no key, its provider finds it."""
 KEY = "sk-bench-00112233445566778899"
 UID = 199_777
 """Of the processes without a container, by which they are found."""
@@ -91,8 +95,11 @@ class Memory(threading.Thread):
 
 
 def environment(server: ModelServer) -> dict[str, str]:
-    keys = {kind.api.key: KEY for kind in map(provider_of, KINDS)}
-    return {**os.environ, **keys, "MODELS": server.url}
+    return {**os.environ, **keys(), "MODELS": server.url}
+
+
+def keys() -> dict[str, str]:
+    return {"BENCH_KEY": KEY} | {kind.api.key: KEY for kind in map(provider_of, KINDS)}
 
 
 def provider_of(kind: str) -> Any:
@@ -184,9 +191,9 @@ def order_of(folder: Path, root: Path, server: ModelServer) -> Mapping[str, Any]
         assert isinstance(staged.data, bytes)
         place = root / "input" / str(staged.path)
         place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(staged.data)
-    text = (root / "input/.agent/order.json").read_text()
-    order: Mapping[str, Any] = json.loads(re.sub(r"http://127\.0\.0\.1:3128/[^/\"\\]+", server.url, text))
+        proxy = rb"http://127\.0\.0\.1:3128/[^/\"\\]+"
+        place.write_bytes(re.sub(proxy, server.url.encode(), staged.data))
+    order: Mapping[str, Any] = json.loads((root / "input/.agent/order.json").read_text())
     return order
 
 
@@ -204,8 +211,7 @@ def on_host(folder: Path, root: Path, server: ModelServer) -> Session:
         shutil.copyfile(root / source.lstrip("/"), target)
     for name in ("workspace", "home/agent", "tmp"):
         subprocess.run(["chown", "-R", f"{UID}:{UID}", str(root / name)], check=True)
-    keys = {kind.api.key: KEY for kind in map(provider_of, KINDS)}
-    env = {**ENV, **keys, **order["env"]}
+    env = {**ENV, **keys(), **dict.fromkeys(order["same"], KEY), **order["env"]}
     # The mounts end with the process, so that nothing is left to remove.
     mounts = f"mount -t proc proc {root}/proc; mount --rbind /dev {root}/dev; cd /"
     command = (
@@ -227,7 +233,7 @@ def on_host(folder: Path, root: Path, server: ModelServer) -> Session:
         )
     whole = time.time() - began
     peak = memory.stop()
-    if done.returncode != 0 or "done" not in done.stdout:
+    if done.returncode != 0 or len(server.seen) < 2:  # the call of the tool, and what follows its result
         raise SystemExit(done.stdout[-3000:] + done.stderr[-3000:])
     return Session(server.seen[0].at - began, whole, peak)
 
