@@ -10,6 +10,7 @@ from pathlib import Path
 
 from agentv_sandbox.egress import Grant
 from agentv_sandbox.errors import InputError, Problem
+from agentv_sandbox.gateway import MOST_ADDED_S
 from agentv_sandbox.models.container import ExecResult, Limits, Mount
 from agentv_sandbox.models.paths import INPUT, SUITE, WORKSPACE
 from agentv_sandbox.models.suite import EvalCase, Hook, LimitOverrides
@@ -45,6 +46,9 @@ def run_agent(sandbox: Sandbox, prepared: Prepared, settings: ContainerSettings,
         env={**settings.env, **grant.env},
         limits=agent_limits(settings.limits),
         uid=settings.uid,
+        # Others may have used up the key's rate limit; that is not this agent's time.
+        added_s=(lambda: grant.waits.seconds) if grant.gateways else None,
+        spare_s=MOST_ADDED_S,
     )
 
 

@@ -123,11 +123,13 @@ class Sandbox:
         uid: int | None = None,
         on_output: OnOutput | None = None,
         keep: bool = False,
+        added_s: Callable[[], float] | None = None,
+        spare_s: float = 0.0,
     ) -> ExecResult:
         """Run ``argv`` in a fresh container of ``role`` and remove it.
 
         ``limits`` None: the role's default; ``uid`` None: one of its own; ``keep`` leaves the stopped
-        container, for ``commit``.
+        container, for ``commit``. ``added_s``: seconds by which its time limit is put off so far, at most ``spare_s``.
         """
         if self.cancelled():
             raise Cancelled
@@ -143,7 +145,16 @@ class Sandbox:
             limits=limits,
             uid=uid,
         )
-        result = self.engine.run(spec, stdin=stdin, on_output=on_output, cancelled=self.cancelled, keep=keep)
+        if added_s is not None:
+            spec = replace(spec, spare_s=spare_s)
+        result = self.engine.run(
+            spec,
+            stdin=stdin,
+            on_output=on_output,
+            cancelled=self.cancelled,
+            keep=keep,
+            added_s=added_s or (lambda: 0.0),
+        )
         if result.outcome == "cancelled":
             raise Cancelled
         if result.outcome == "exited" and result.exit_code == 137:

@@ -143,6 +143,7 @@ class FakeEngine:
         on_output: OnOutput | None = None,
         cancelled: Callable[[], bool] = lambda: False,
         keep: bool = False,
+        added_s: Callable[[], float] = lambda: 0.0,
     ) -> ExecResult:
         container = self.create(spec)
         given = stdin if isinstance(stdin, bytes) else _whole(stdin)

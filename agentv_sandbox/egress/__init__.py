@@ -39,8 +39,10 @@ from agentv_sandbox.gateway import (
     Meter,
     ModelGateway,
     ModelUse,
+    RateLimits,
     Tape,
     TapeUse,
+    WaitClock,
     current_scope,
 )
 from agentv_sandbox.models.container import Mount
@@ -68,6 +70,8 @@ class Grant:
     gateways: tuple[ModelGateway, ...] = ()
     meter: Meter = field(default_factory=lambda: Meter(Bounds()))
     calls: CallLog = field(default_factory=CallLog)
+    waits: WaitClock = field(default_factory=WaitClock)
+    """For how long calls of models waited for rate limits."""
     ledger: Ledger
 
     def wrap(self, argv: Sequence[str]) -> tuple[str, ...]:
@@ -118,8 +122,11 @@ class EgressProxy:
         budget: Budget = Budget(),  # noqa: B008 - frozen
         resolve: Resolver = system_resolver,
         tape: Tape | None = None,
+        limits: RateLimits | None = None,
     ) -> None:
-        """``tape``: where calls of models are recorded, or replayed from."""
+        """``tape``: where calls of models are recorded, or replayed from. ``limits``: rate limits of servers of models,
+        shared with others."""
+        self._limits = limits or RateLimits()
         self._tape = tape
         self._environ = environ
         self._budget = budget
@@ -135,22 +142,27 @@ class EgressProxy:
         gateway: GatewayPolicy = GatewayPolicy(),  # noqa: B008 - frozen
         meter: Meter | None = None,
         names: Mapping[str, str] | None = None,
+        most_at_once: int | None = None,
     ) -> Iterator[Grant]:
         """A proxy for as long as the block lasts. Nothing asked for: no mount, no forwarder, no network.
         ``gateway``: the rules for servers of models among ``secrets``. ``meter``: counts what is asked of them.
         ``names``: texts of this container alone with what stands for them in recordings. Calls belong to the scope
-        that this thread works for.
+        that this thread works for. ``most_at_once``: calls of a server of models with one key, of all
+        containers together.
 
         Raises InputError for entries that are not ``host:port``, malformed ``secrets`` or unset variables.
         """
         allow = parse_policy(policy)
         own_meter = Meter(Bounds(), parent=meter)
-        calls = CallLog()
+        calls, waits = CallLog(), WaitClock()
         credentials = parse_secrets(secrets)
         tape = self._tape_use(credentials, names or {})
 
-        def guard(credential: Credential) -> ModelGateway:
-            return ModelGateway(gateway, own_meter, calls, prefix=credential.path, tape=tape)
+        def guard(credential: Credential, key: bytes) -> ModelGateway:
+            limit = self._limits.of(str(credential.endpoint), key, most=most_at_once)
+            return ModelGateway(
+                gateway, own_meter, calls, prefix=credential.path, tape=tape, limit=limit, waits=waits
+            )
 
         granted = self._secrets(credentials, guard)
         ledger = Ledger(self._budget)
@@ -181,6 +193,7 @@ class EgressProxy:
                     gateways=tuple(secret.gateway for secret in granted if secret.gateway is not None),
                     meter=own_meter,
                     calls=calls,
+                    waits=waits,
                     ledger=ledger,
                 )
         finally:
@@ -193,7 +206,7 @@ class EgressProxy:
         return TapeUse(tape=self._tape, scope=replace(current_scope(), names={**servers, **names}))
 
     def _secrets(
-        self, credentials: Sequence[Credential], guard: Callable[[Credential], ModelGateway]
+        self, credentials: Sequence[Credential], guard: Callable[[Credential, bytes], ModelGateway]
     ) -> list[Secret]:
         missing = [c.env for c in credentials if not self._environ.get(c.env, "").strip()]
         if missing:
@@ -207,14 +220,15 @@ class EgressProxy:
                     for name in missing
                 ]
             )
+        values = [self._environ[c.env].strip().encode() for c in credentials]
         return [
             Secret(
                 credential=c,
-                value=self._environ[c.env].strip().encode(),
+                value=value,
                 token=b"agentv-" + random.token_urlsafe(24).encode(),
-                gateway=guard(c) if c.model_server else None,
+                gateway=guard(c, value) if c.model_server else None,
             )
-            for c in credentials
+            for c, value in zip(credentials, values, strict=True)
         ]
 
 
@@ -310,7 +324,7 @@ def _serve(client: socket.socket, rules: Rules, ledger: Ledger, gate: threading.
     try:
         with client, suppress(Refused):
             ledger.hold(client)
-            Exchange(client, rules, ledger, visit).serve()
+            Exchange(client, ledger, visit, rules=rules).serve()
     finally:
         ledger.release(client)
         visit.duration_s = time.monotonic() - started

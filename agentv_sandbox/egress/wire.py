@@ -7,6 +7,7 @@ one message in two ways. A connection serves one request: there is nothing to sm
 from __future__ import annotations
 
 import hmac
+import math
 import selectors
 import socket
 import ssl
@@ -18,6 +19,7 @@ from typing import Protocol
 
 import h11
 
+from agentv_sandbox.egress.connection import CHUNK, IDLE_TIMEOUT_S, ClientConnection
 from agentv_sandbox.egress.credentials import Credential
 from agentv_sandbox.egress.endpoint import Endpoint, Refused, Resolver, addresses, parse_endpoint
 from agentv_sandbox.egress.headers import (
@@ -29,15 +31,23 @@ from agentv_sandbox.egress.headers import (
     named_in_connection,
     split_address,
 )
-from agentv_sandbox.egress.ledger import Ledger, Visit
 from agentv_sandbox.egress.mask import Mask
-from agentv_sandbox.gateway import BODY_BYTES, Denial, ModelCall, ModelGateway, RecordedReply, refusal
+from agentv_sandbox.gateway import (
+    BODY_BYTES,
+    Denial,
+    GoneAway,
+    LimitAnswer,
+    LimitWait,
+    ModelCall,
+    ModelGateway,
+    RecordedReply,
+    may_ask_to_wait,
+    refusal,
+)
 
-_CHUNK = 1 << 16
 _CONNECT_TIMEOUT_S = 15.0
-_IDLE_TIMEOUT_S = 600.0
-"""A model may think for minutes before the first byte."""
 _HANDLER_BODY_BYTES = 8 << 20
+_LIMIT_BODY_BYTES = 1 << 20
 _MODEL_BODY_TIMEOUT_S = 60.0
 """For the whole body of a request to a model's server."""
 
@@ -75,30 +85,25 @@ class Rules:
 
 
 @dataclass
-class Exchange:
-    """A client's connection, its parser and the record of what it does."""
+class Exchange(ClientConnection):
+    """A client's request, what is decided on it, and the way to its server."""
 
-    sock: socket.socket
-    rules: Rules
-    ledger: Ledger
-    visit: Visit
-    h: h11.Connection = field(default_factory=lambda: h11.Connection(h11.SERVER))
-    _client_gone: bool = False
+    rules: Rules = field(kw_only=True)
 
     def serve(self) -> None:
         """Answer one request. Never raises for what a client or a server sends."""
-        self.sock.settimeout(_IDLE_TIMEOUT_S)
+        self.sock.settimeout(IDLE_TIMEOUT_S)
         try:
             self.ledger.admit()
-            request = self._event()
+            request = self.event()
             if isinstance(request, h11.Request):
                 self._route(request)
         except Refused as refusal:
-            self._refuse(403, str(refusal))
+            self.refuse(403, str(refusal))
         except h11.RemoteProtocolError as error:
-            self._refuse(400, f"not understood: {error}")
+            self.refuse(400, f"not understood: {error}")
         except (OSError, h11.LocalProtocolError) as error:
-            self._refuse(502, f"{type(error).__name__}: {error}")
+            self.refuse(502, f"{type(error).__name__}: {error}")
 
     # -- deciding -------------------------------------------------------------------------------------
     def _route(self, request: h11.Request) -> None:
@@ -143,29 +148,29 @@ class Exchange:
 
     # -- carrying -------------------------------------------------------------------------------------
     def _tunnel(self, endpoint: Endpoint) -> None:
-        if not isinstance(self._event(), h11.EndOfMessage):
+        if not isinstance(self.event(), h11.EndOfMessage):
             raise Refused("a CONNECT request with a body")
         with self._connected(self._allowed(endpoint)) as server:
             self.sock.sendall(self.h.send(h11.Response(status_code=200, headers=[])) or b"")
             self.visit.status = 200
             early, _ = self.h.trailing_data
             if early:
-                self._up(early)
+                self.up(early)
                 server.sendall(early)
             self._pipe(server)
 
     def _pipe(self, server: socket.socket) -> None:
         with selectors.DefaultSelector() as selector:
-            selector.register(self.sock, selectors.EVENT_READ, (server, self._up))
-            selector.register(server, selectors.EVENT_READ, (self.sock, self._down))
+            selector.register(self.sock, selectors.EVENT_READ, (server, self.up))
+            selector.register(server, selectors.EVENT_READ, (self.sock, self.down))
             while selector.get_map():
-                ready = selector.select(_IDLE_TIMEOUT_S)
+                ready = selector.select(IDLE_TIMEOUT_S)
                 if not ready:
                     raise Refused("idle for too long")
                 for key, _ in ready:
                     source, (other, count) = key.fileobj, key.data
                     assert isinstance(source, socket.socket)
-                    data = source.recv(_CHUNK)
+                    data = source.recv(CHUNK)
                     if data:
                         count(data)
                         other.sendall(data)
@@ -193,8 +198,8 @@ class Exchange:
                 go_on = h11.InformationalResponse(status_code=100, headers=[])
                 self.sock.sendall(self.h.send(go_on) or b"")
             with suppress(BrokenPipeError):  # a server may answer before it has read everything
-                while isinstance(event := self._event(), h11.Data):
-                    self._up(event.data)
+                while isinstance(event := self.event(), h11.Data):
+                    self.up(event.data)
                     server.sendall(up.send(event) or b"")
                 server.sendall(up.send(h11.EndOfMessage()) or b"")
             self._answer(server, up, Mask(secret.value if secret else b""))
@@ -205,7 +210,7 @@ class Exchange:
         asked = model_request(request, path)
         try:
             try:
-                asked = replace(asked, body=self._body(request, BODY_BYTES, _MODEL_BODY_TIMEOUT_S))
+                asked = replace(asked, body=self.body(request, BODY_BYTES, _MODEL_BODY_TIMEOUT_S))
             except Denial as denial:
                 gateway.note(denial)
                 raise
@@ -219,9 +224,33 @@ class Exchange:
             self.visit.reason, self.visit.status = denial.reason, denial.status
             # Programs would ask again what is refused for good.
             again = ("x-should-retry", "false")
-            self._reply(denial.status, refusal(denial, asked), "application/json", again)
+            if denial.retry_after_s is not None:
+                again = ("retry-after", str(math.ceil(denial.retry_after_s)))
+            self.reply(denial.status, refusal(denial, asked), "application/json", again)
 
     def _carry_call(self, call: ModelCall, secret: Secret) -> None:
+        """Ask the server, again where it asks to wait and its limit passes in time. Raises LimitWait where it was not
+        asked at all."""
+        answer: LimitAnswer | None = None
+        while True:
+            try:
+                with call.turn(self.left):
+                    answer = self._ask_server(call, secret)
+                    if answer is None:
+                        return
+                    waits = call.heard_limit(answer)
+            except LimitWait:
+                if answer is None:
+                    raise
+                waits = False
+            except GoneAway:
+                raise OSError("the client went away while the server's rate limit lasted") from None
+            if not waits:
+                self._pass_answer(call, answer.status, answer.headers, answer.body)
+                return
+
+    def _ask_server(self, call: ModelCall, secret: Secret) -> LimitAnswer | None:
+        """Ask once and pass on the answer, or return it where it may ask to wait."""
         admitted, credential = call.admitted, secret.credential
         headers = {
             "host": credential.route,
@@ -239,50 +268,81 @@ class Exchange:
                 server.sendall(up.send(head) or b"")
                 server.sendall(up.send(h11.Data(data=admitted.body)) or b"")
                 server.sendall(up.send(h11.EndOfMessage()) or b"")
-            self._answer(server, up, Mask(secret.value), call)
+            return self._answer(server, up, Mask(secret.value), call)
 
     def _play_call(self, call: ModelCall, reply: RecordedReply) -> None:
         """Answer from a recording; no server is asked."""
         self.visit.replayed, self.visit.decision, self.visit.status = True, "allowed", reply.status
-        call.start(reply.status, reply.headers)
-        headers = [*reply.headers.items(), ("connection", "close")]
-        self._pass_on(h11.Response(status_code=reply.status, headers=headers), go_on=True)
-        for at in range(0, len(reply.body), _CHUNK):
-            piece = reply.body[at : at + _CHUNK]
-            self._down(piece)
-            self._send_data(call.feed(piece), go_on=True)
-        if not reply.complete:
+        self._pass_answer(call, reply.status, reply.headers, reply.body, complete=reply.complete)
+
+    def _pass_answer(
+        self, call: ModelCall, status: int, headers: Mapping[str, str], body: bytes, *, complete: bool = True
+    ) -> None:
+        """Pass on an answer that is there as a whole."""
+        call.start(status, headers)
+        named = [(key, value) for key, value in headers.items() if key.encode() not in HOP_BY_HOP]
+        named = [(key, value) for key, value in named if key != "content-length"]
+        head = h11.Response(status_code=status, headers=[*named, ("connection", "close")])
+        self.pass_on(head, go_on=True)
+        for at in range(0, len(body), CHUNK):
+            piece = body[at : at + CHUNK]
+            self.down(piece)
+            self.send_data(call.feed(piece), go_on=True)
+        if not complete:
             raise OSError("the recorded answer ends here, as the server closed the connection")
-        self._send_data(call.end(), go_on=True)
-        self._pass_on(h11.EndOfMessage(), go_on=True)
+        self.send_data(call.end(), go_on=True)
+        self.pass_on(h11.EndOfMessage(), go_on=True)
 
     def _answer(
         self, server: socket.socket, up: h11.Connection, mask: Mask, call: ModelCall | None = None
-    ) -> None:
-        """Pass on what the server answers. Where tokens are counted, to its end, whether the client stays or not."""
+    ) -> LimitAnswer | None:
+        """Pass on what the server answers. Where tokens are counted, to its end, whether the client stays or not. An
+        answer that may ask to wait is not passed on but returned."""
         while True:
             try:
                 event = up.next_event()
             except h11.RemoteProtocolError as error:
                 raise OSError(f"the server's answer is not understood: {error}") from error
             if event is h11.NEED_DATA:
-                data = server.recv(_CHUNK)
-                self._down(data)
+                data = server.recv(CHUNK)
+                self.down(data)
                 up.receive_data(data)
             elif isinstance(event, h11.Response):
+                if call is not None and may_ask_to_wait(event.status_code, named := _named(event, mask)):
+                    return self._limit_answer(server, up, mask, event.status_code, named)
                 self._begin_answer(event, mask, call)
             elif isinstance(event, h11.Data):
                 passed = mask.feed(bytes(event.data))
-                self._send_data(call.feed(passed) if call else passed, go_on=call is not None)
+                self.send_data(call.feed(passed) if call else passed, go_on=call is not None)
             elif isinstance(event, h11.EndOfMessage):
                 passed = mask.rest()
                 if call is not None:
                     passed = call.feed(passed) + call.end()
-                self._send_data(passed, go_on=call is not None)
-                self._pass_on(h11.EndOfMessage(), go_on=call is not None)
-                return
+                self.send_data(passed, go_on=call is not None)
+                self.pass_on(h11.EndOfMessage(), go_on=call is not None)
+                return None
             elif not isinstance(event, h11.InformationalResponse):
                 raise OSError("the server closed the connection")
+
+    def _limit_answer(
+        self, server: socket.socket, up: h11.Connection, mask: Mask, status: int, headers: Mapping[str, str]
+    ) -> LimitAnswer:
+        """The whole of it. Raises OSError where it is cut off or larger than any such answer."""
+        if headers.get("content-encoding", "identity") != "identity":
+            raise OSError("the server encoded its answer although it was asked not to")
+        body = b""
+        while not isinstance(event := up.next_event(), h11.EndOfMessage):
+            if event is h11.NEED_DATA:
+                data = server.recv(CHUNK)
+                self.down(data)
+                up.receive_data(data)
+            elif isinstance(event, h11.Data):
+                body += mask.feed(bytes(event.data))
+            else:
+                raise OSError("the server closed the connection")
+            if len(body) > _LIMIT_BODY_BYTES:
+                raise OSError(f"the server's answer with status {status} is too large")
+        return LimitAnswer(status, headers, body + mask.rest())
 
     def _begin_answer(self, event: h11.Response, mask: Mask, call: ModelCall | None) -> None:
         self.visit.status = event.status_code
@@ -291,23 +351,22 @@ class Exchange:
             raise OSError("the server encoded its answer although it was asked not to")
         dropped = HOP_BY_HOP
         if call is not None:
-            named = [(key, mask.whole(value)) for key, value in reversed(list(event.headers))]
-            call.start(event.status_code, {k.decode("latin-1"): v.decode("latin-1") for k, v in named})
+            call.start(event.status_code, _named(event, mask))
             dropped |= {b"content-length"} if call.reply.drops else frozenset()
         headers = [(k, mask.whole(v)) for k, v in event.headers if k not in dropped]
         headers.append((b"connection", b"close"))
-        self._pass_on(h11.Response(status_code=event.status_code, headers=headers), go_on=call is not None)
+        self.pass_on(h11.Response(status_code=event.status_code, headers=headers), go_on=call is not None)
 
     def _handle(self, request: h11.Request, handler: Handler, path: str) -> None:
         try:
-            body = self._body(request, _HANDLER_BODY_BYTES, _IDLE_TIMEOUT_S)
+            body = self.body(request, _HANDLER_BODY_BYTES, IDLE_TIMEOUT_S)
         except Denial as denial:
             raise Refused(denial.reason) from None
         headers = {key.decode("latin-1"): value.decode("latin-1") for key, value in request.headers}
         answer = handler(request.method.decode("ascii"), path, headers, body)
         self.visit.decision, self.visit.status = "allowed", answer.status
-        self._down(answer.body)
-        self._reply(answer.status, answer.body, "application/json")
+        self.down(answer.body)
+        self.reply(answer.status, answer.body, "application/json")
 
     @contextmanager
     def _cut_noted(self, call: ModelCall) -> Iterator[None]:
@@ -328,83 +387,17 @@ class Exchange:
             if tls:
                 server = ssl.create_default_context().wrap_socket(server, server_hostname=endpoint.host)
             self.ledger.hold(server, finishes=finishes)
-            server.settimeout(_IDLE_TIMEOUT_S)
+            server.settimeout(IDLE_TIMEOUT_S)
             yield server
         finally:
             self.ledger.release(server)
             server.close()
 
-    # -- small things ---------------------------------------------------------------------------------
-    def _body(self, request: h11.Request, most: int, timeout_s: float) -> bytes:
-        """The whole body. Raises Denial when it is larger than ``most`` or takes longer to come."""
-        too_large = Denial(413, f"the body is larger than {most} bytes")
-        lengths = [value for key, value in request.headers if key == b"content-length"]
-        if lengths and int(lengths[0]) > most:
-            raise too_large
-        if self.h.they_are_waiting_for_100_continue:
-            self._send(h11.InformationalResponse(status_code=100, headers=[]))
-        body = bytearray()
-        deadline = time.monotonic() + timeout_s
-        try:
-            while isinstance(event := self._event(deadline), h11.Data):
-                self._up(event.data)
-                body += event.data
-                if len(body) > most:
-                    raise too_large
-        except TimeoutError:
-            raise Denial(408, f"the body did not come within {timeout_s:g} s") from None
-        self.sock.settimeout(_IDLE_TIMEOUT_S)
-        return bytes(body)
 
-    def _event(self, deadline: float | None = None) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
-        """The next event of the client. Raises TimeoutError after ``deadline``."""
-        while (event := self.h.next_event()) is h11.NEED_DATA:
-            if deadline is not None:
-                self.sock.settimeout(max(deadline - time.monotonic(), 0.001))
-            self.h.receive_data(self.sock.recv(_CHUNK))
-        return event
-
-    def _up(self, data: bytes | bytearray) -> None:
-        self.visit.bytes_up += len(data)
-        self.ledger.spend(len(data))
-
-    def _down(self, data: bytes) -> None:
-        self.visit.bytes_down += len(data)
-        self.ledger.spend(len(data))
-
-    def _send(self, event: h11.Event) -> None:
-        # A client that has all it waits for may be gone, which is no fault.
-        if data := self.h.send(event):
-            self.sock.sendall(data)
-
-    def _send_data(self, data: bytes, *, go_on: bool = False) -> None:
-        if data:
-            self._pass_on(h11.Data(data=data), go_on=go_on)
-
-    def _pass_on(self, event: h11.Event, *, go_on: bool) -> None:
-        """Send, or leave it when the client is gone. ``go_on``: that is no reason to stop."""
-        if self._client_gone:
-            return
-        try:
-            self._send(event)
-        except OSError:
-            if not go_on:
-                raise
-            self._client_gone = True
-
-    def _reply(self, status: int, body: bytes, media_type: str, *more: tuple[str, str]) -> None:
-        headers = [("content-type", media_type), ("content-length", str(len(body))), ("connection", "close")]
-        headers += more
-        self._send(h11.Response(status_code=status, headers=headers))
-        self._send_data(body)
-        self._send(h11.EndOfMessage())
-
-    def _refuse(self, status: int, reason: str) -> None:
-        self.visit.reason = reason
-        if self.h.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            self.visit.status = status
-            with suppress(OSError, h11.LocalProtocolError):
-                self._reply(status, f"agentv-sandbox: {reason}\n".encode(), "text/plain; charset=utf-8")
+def _named(answer: h11.Response, mask: Mask) -> dict[str, str]:
+    """The headers of an answer by their names; of several of one name the first."""
+    named = [(key, mask.whole(value)) for key, value in reversed(list(answer.headers))]
+    return {key.decode("latin-1"): value.decode("latin-1") for key, value in named}
 
 
 def _connect(found: list[str], port: int) -> socket.socket:

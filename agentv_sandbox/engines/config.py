@@ -37,7 +37,8 @@ def container_config(spec: ContainerSpec, *, stdin: bool) -> dict[str, Any]:
     argv = list(spec.argv)
     if spec.init_timer:
         # As PID 1 it cannot be stopped by what it watches.
-        argv = ["/usr/bin/timeout", "-s", "KILL", str(int(spec.limits.timeout_s) + _TIMER_GRACE_S), *argv]
+        seconds = int(spec.limits.timeout_s + spec.spare_s) + _TIMER_GRACE_S
+        argv = ["/usr/bin/timeout", "-s", "KILL", str(seconds), *argv]
     env = dict.fromkeys(LOADING_ENV, "") | dict(spec.env) if spec.role != "builder" else dict(spec.env)
     return {
         "Image": spec.image,

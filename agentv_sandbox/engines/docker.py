@@ -151,6 +151,7 @@ class DockerEngine:
         on_output: OnOutput | None = None,
         cancelled: Callable[[], bool] = lambda: False,
         keep: bool = False,
+        added_s: Callable[[], float] = lambda: 0.0,
     ) -> ExecResult:
         container = self._create(spec, stdin=bool(stdin))
         attached: AttachedStream | None = None
@@ -167,7 +168,10 @@ class DockerEngine:
                 attached = self._attach(container, stdin=bool(stdin))
                 self._start(container)
                 started = time.monotonic()
-                deadline = started + spec.limits.timeout_s
+
+                def deadline() -> float:
+                    return started + spec.limits.timeout_s + min(added_s(), spec.spare_s)
+
                 ended = pump(
                     attached.socket,
                     stdin=stdin,
@@ -204,7 +208,7 @@ class DockerEngine:
         container: str,
         sock: socket.socket,
         ended: Ended,
-        deadline: float,
+        deadline: Callable[[], float],
         cancelled: Callable[[], bool],
     ) -> tuple[Outcome, int]:
         """Wait for the end, or bring it about; read why from the engine's own state."""
@@ -212,7 +216,7 @@ class DockerEngine:
         while ended in ("eof", "lost"):  # a program may close its output and go on
             if cancelled():
                 ended = "cancelled"
-            elif (left := deadline - time.monotonic()) <= 0:
+            elif (left := deadline() - time.monotonic()) <= 0:
                 ended = "timeout"
             elif self._has_ended(container, within_s=min(left, _CANCEL_POLL_S)):
                 break

@@ -103,14 +103,14 @@ def pump(
     sock: socket.socket,
     *,
     stdin: Stdin,
-    deadline: float,
+    deadline: Callable[[], float],
     flood_bytes: int,
     sink: Callable[[int, bytes], None],
     cancelled: Callable[[], bool],
 ) -> Ended:
     """Write ``stdin``, then end-of-input; read until the stream ends or a bound is reached.
 
-    ``deadline`` is in ``time.monotonic`` seconds. ``sink`` gets (1 or 2, bytes).
+    ``deadline`` says ``time.monotonic`` seconds; it may move. ``sink`` gets (1 or 2, bytes).
     """
     sock.setblocking(False)
     frames = _Frames()
@@ -123,7 +123,7 @@ def pump(
         while True:
             if cancelled():
                 return "cancelled"
-            left = deadline - time.monotonic()
+            left = deadline() - time.monotonic()
             if left <= 0:
                 return "timeout"
             events = sum(events for _key, events in selector.select(min(left, _POLL_S)))

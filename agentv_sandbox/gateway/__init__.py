@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
+from dataclasses import replace
 from functools import lru_cache
 
 from agentv_sandbox.gateway.anthropic import Anthropic
@@ -24,18 +22,27 @@ from agentv_sandbox.gateway.chat import Chat, adds_usage_event
 from agentv_sandbox.gateway.denial import Denial, Miss
 from agentv_sandbox.gateway.dialect import Check, Dialect, Operation, names
 from agentv_sandbox.gateway.gemini import Gemini
+from agentv_sandbox.gateway.limiter import (
+    MOST_ADDED_S,
+    GoneAway,
+    KeyLimit,
+    LimitWait,
+    RateLimits,
+    Turn,
+    WaitClock,
+)
 from agentv_sandbox.gateway.meter import Bounds, Meter, ModelUse
+from agentv_sandbox.gateway.modelcall import Admitted, LimitAnswer, ModelCall
 from agentv_sandbox.gateway.modelnames import matches
 from agentv_sandbox.gateway.policy import GRANTS, GatewayPolicy, ModelRequest
 from agentv_sandbox.gateway.prices import Price, PriceList, warm_up
-from agentv_sandbox.gateway.recording import CallRecord, RecordedReply, Recorder, asked_by, current_scope
+from agentv_sandbox.gateway.recording import RecordedReply, Recorder, asked_by, current_scope
 from agentv_sandbox.gateway.replaying import Player, Tape, TapeUse
-from agentv_sandbox.gateway.replies import ReplyReader
 from agentv_sandbox.gateway.responses import Responses
 from agentv_sandbox.gateway.servers import PREFIXES, is_model_server
 from agentv_sandbox.gateway.strict import read_object, write_object
 from agentv_sandbox.gateway.trajectory import trajectory
-from agentv_sandbox.models.suite import Json
+from agentv_sandbox.gateway.waits import asked_wait, may_ask_to_wait, stated_wait
 
 BODY_BYTES = 32 << 20
 """Of a request."""
@@ -48,24 +55,6 @@ _PASSED_HEADERS = names(
 """Of a request; all others, among them those that override methods, addresses and accounts, are dropped."""
 _MOST_REASONS = 5
 _FIRST_ERROR = 400
-
-
-@dataclass(frozen=True, kw_only=True)
-class Admitted:
-    """A request as it is sent on."""
-
-    dialect: Dialect
-    operation: Operation
-    method: str
-    path: str
-    """With prefix and query."""
-    model: str
-    headers: Mapping[str, str]
-    body: bytes = field(repr=False)
-    sent: Mapping[str, Json] = field(repr=False, default_factory=dict)
-    """``body`` as JSON."""
-    adds_usage_event: bool = False
-    """Whether the answer gets an event that the agent did not ask for, and must not see."""
 
 
 def examine(request: ModelRequest, policy: GatewayPolicy, *, prefix: str = "") -> Admitted:
@@ -117,8 +106,13 @@ class ModelGateway:
         *,
         prefix: str = "",
         tape: TapeUse | None = None,
+        limit: KeyLimit | None = None,
+        waits: WaitClock | None = None,
     ) -> None:
-        """``tape``: where calls are recorded, or replayed from."""
+        """``tape``: where calls are recorded, or replayed from. ``limit``: of the server, shared with others; ``waits``
+        counts for how long the container waits for it."""
+        self._limit = limit or KeyLimit()
+        self._waits = waits or WaitClock()
         self._policy = policy
         self._tape = tape
         self._meter = meter
@@ -152,15 +146,20 @@ class ModelGateway:
             record = None
             if self._tape is not None:
                 record = self._tape.record(admitted.method, admitted.path, admitted.sent)
-            call = ModelCall(admitted, replayed=replayed, record=record)
+            call = ModelCall(admitted, limit=self._limit, waits=self._waits, replayed=replayed, record=record)
             try:
                 yield call
+            except LimitWait as wait:
+                early = Denial(429, str(wait), retry_after_s=wait.seconds)
+                self.note(early)
+                raise early from None
             finally:
                 call.end_record()
-                use = self._use(call)
-                if counted is not None:
-                    counted.use = use
-                self._log.add(call.began, admitted.sent, call.facts(use))
+                if call.asked:
+                    use = self._use(call)
+                    if counted is not None:
+                        counted.use = use
+                    self._log.add(call.began, admitted.sent, call.facts(use))
 
     def note(self, denial: Denial) -> None:
         """Count a refusal."""
@@ -212,79 +211,23 @@ class ModelGateway:
     def _use(self, call: ModelCall) -> ModelUse:
         usage, failed = call.reply.usage, call.status is None or call.status >= _FIRST_ERROR
         if usage is None:
-            return ModelUse(calls=1, failed=int(failed), without_usage=int(call.cut or not failed))
+            return ModelUse(
+                calls=1,
+                failed=int(failed),
+                rate_limited=call.limited,
+                without_usage=int(call.cut or not failed),
+            )
         names = tuple(dict.fromkeys((call.admitted.model, call.reply.model or call.admitted.model)))
         cost = self._prices.cost(names, usage)
         return ModelUse(
             calls=1,
             failed=int(failed),
+            rate_limited=call.limited,
             usage=usage,
             cost_usd=cost or 0.0,
             without_usage=int(call.cut),
             without_price=int(cost is None),
         )
-
-
-class ModelCall:
-    """One request that is sent on, and its answer."""
-
-    def __init__(
-        self, admitted: Admitted, *, replayed: RecordedReply | None = None, record: CallRecord | None = None
-    ) -> None:
-        self.admitted = admitted
-        self.replayed = replayed
-        """What answers it in place of a server."""
-        self._record = record
-        self._complete = False
-        self.reply = ReplyReader(admitted.dialect, drop_usage_event=admitted.adds_usage_event)
-        self.status: int | None = None
-        """Of the answer; None where there is none."""
-        self.cut = False
-        """Whether it was ended before its end because its container had ended."""
-        self.began = datetime.now(UTC)
-        self._started = time.monotonic()
-        self._first: float | None = None
-        """Seconds until the answer began."""
-
-    def start(self, status: int, headers: Mapping[str, str]) -> None:
-        """Note how the answer begins. ``headers``: with lower-case names."""
-        self.status = status
-        self._first = time.monotonic() - self._started
-        self.reply.start(status, headers.get("content-type", ""))
-        if self._record is not None:
-            self._record.start(status, headers)
-
-    def feed(self, data: bytes) -> bytes:
-        """What of the answer goes on to the agent."""
-        if self._record is not None:
-            self._record.feed(data)
-        return self.reply.feed(data)
-
-    def end(self) -> bytes:
-        """The rest of it, once the server has said everything."""
-        self._complete = True
-        return self.reply.end()
-
-    def end_record(self) -> None:
-        """Keep the call in the recording that is made, if one is."""
-        if self._record is not None:
-            self._record.end(complete=self._complete)
-
-    def facts(self, use: ModelUse) -> dict[str, Json]:
-        """What the log says of it beside the request. Times in seconds."""
-        admitted, usage = self.admitted, self.reply.usage
-        known = {
-            "method": admitted.method,
-            "path": admitted.path,
-            "model": admitted.model or None,
-            "model_answered": self.reply.model,
-            "status": self.status,
-            "first_byte_s": None if self._first is None else round(self._first, 3),
-            "duration_s": round(time.monotonic() - self._started, 3),
-            "usage": None if usage is None else {k: v for k, v in asdict(usage).items() if v},
-            "cost_usd": None if usage is None or use.without_price else use.cost_usd,
-        }
-        return {**{k: v for k, v in known.items() if v is not None}, **self.reply.capture.to_json()}
 
 
 def _routed(request: ModelRequest, prefix: str) -> tuple[Dialect, Operation, str]:
@@ -358,11 +301,16 @@ __all__ = [
     "BODY_BYTES",
     "DIALECTS",
     "GRANTS",
+    "MOST_ADDED_S",
     "Admitted",
     "Bounds",
     "CallLog",
     "Denial",
     "GatewayPolicy",
+    "GoneAway",
+    "KeyLimit",
+    "LimitAnswer",
+    "LimitWait",
     "Meter",
     "Miss",
     "ModelCall",
@@ -372,15 +320,21 @@ __all__ = [
     "Player",
     "Price",
     "PriceList",
+    "RateLimits",
     "RecordedReply",
     "Recorder",
     "Scope",
     "Tape",
     "TapeUse",
+    "Turn",
+    "WaitClock",
     "asked_by",
+    "asked_wait",
     "current_scope",
     "examine",
     "is_model_server",
+    "may_ask_to_wait",
     "refusal",
+    "stated_wait",
     "trajectory",
 ]

@@ -38,6 +38,8 @@ class ModelUse:
     usage: Usage = field(default_factory=Usage)
     cost_usd: float = 0.0
     """Of calls with a known price."""
+    rate_limited: int = 0
+    """Answers that asked to wait, after which the same request was sent again."""
     without_usage: int = 0
     """Answered calls of which the server did not say the tokens, or not all of them."""
     without_price: int = 0

@@ -5,18 +5,21 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from urllib.parse import urlsplit
 
 import tenacity
 
-from agentv_sandbox.errors import LlmError
-from agentv_sandbox.gateway import Tape
+from agentv_sandbox.egress.endpoint import Refused, parse_endpoint
+from agentv_sandbox.errors import Cancelled, LlmError
+from agentv_sandbox.gateway import GoneAway, KeyLimit, LimitWait, RateLimits, Tape, WaitClock
 from agentv_sandbox.llm.exchange import Exchanges
 from agentv_sandbox.llm.gate import Gate, pause
 from agentv_sandbox.llm.records import (
     ChatRequest,
     LlmReply,
     LlmRequest,
+    WireCall,
     WireFormat,
     number_setting,
     text_setting,
@@ -33,7 +36,19 @@ TIMEOUT_S = 120.0
 ANSWER_TIMEOUT_S = 600.0
 """The same of an answer to a test, which models may think about for long."""
 _STRUCTURED_REFUSED = frozenset({400, 404, 422, 501})
+_PORTS = {"http": 80, "https": 443}
 _TIME_LIMITS = "limits.timeout_seconds of the target or the suite, --agent-timeout"
+
+
+@dataclass(kw_only=True)
+class _Asking:
+    """One question to a target on its way through attempts."""
+
+    target: Target
+    limit: KeyLimit
+    policy: RetryPolicy
+    clock: WaitClock = field(default_factory=WaitClock)
+    attempts: int = 0
 
 
 class LlmClient:
@@ -46,8 +61,11 @@ class LlmClient:
         *,
         cancelled: Callable[[], bool] = lambda: False,
         tape: Tape | None = None,
+        limits: RateLimits | None = None,
     ) -> None:
-        """``tape``: where exchanges are recorded, or replayed from."""
+        """``tape``: where exchanges are recorded, or replayed from. ``limits``: rate limits of servers, shared with
+        others."""
+        self._limits = limits or RateLimits()
         self._environ = environ
         self._tape = tape
         self._cancelled = cancelled
@@ -70,7 +88,11 @@ class LlmClient:
         """Ask ``target``, whose server speaks ``wire``. Raises ``LlmError`` when no attempt gave an answer,
         ``Cancelled`` on interrupt."""
         server = self._server(target, wire)
-        return self._with_retries(target, lambda: self._judgement(server, request))
+        structured = self._may_structure(target)
+        stream = target.settings.get("stream") is True
+        call = wire.call(target, request, key=server.key, structured=structured, stream=stream)
+        limit = self._limit(server, call)
+        return self._with_retries(target, limit, lambda _waited_s: self._judgement(server, request, call))
 
     def answer(self, target: Target, request: ChatRequest, wire: WireFormat) -> LlmReply:
         """Have ``target`` answer a test, within ``request.time_limit_s``, retries included. Raises as ``complete``
@@ -82,7 +104,9 @@ class LlmClient:
         timeout_s = number_setting(target, "timeout_seconds") or ANSWER_TIMEOUT_S
         deadline = time.monotonic() + request.time_limit_s
 
-        def attempt() -> LlmReply:
+        def attempt(waited_s: float) -> LlmReply:
+            nonlocal deadline
+            deadline += waited_s
             left = deadline - time.monotonic()
             try:
                 if left > 0:
@@ -93,14 +117,19 @@ class LlmClient:
             message = f"target '{target.name}': no answer within {request.time_limit_s:g} s ({_TIME_LIMITS})"
             raise LlmError(message, fault="timeout")
 
-        return self._with_retries(target, attempt, request.time_limit_s)
+        return self._with_retries(target, self._limit(server, call), attempt, request.time_limit_s)
 
     def _with_retries(
-        self, target: Target, attempt: Callable[[], LlmReply], time_limit_s: float = float("inf")
+        self,
+        target: Target,
+        limit: KeyLimit,
+        attempt: Callable[[float], LlmReply],
+        time_limit_s: float = float("inf"),
     ) -> LlmReply:
+        """``attempt`` gets the seconds that it waited for ``limit``, which do not count in ``time_limit_s``."""
         started = time.monotonic()
         policy = RetryPolicy.of(target)
-        gate = self._gate(target)
+        asking = _Asking(target=target, limit=limit, policy=policy)
 
         def before_sleep(state: tenacity.RetryCallState) -> None:
             error = state.outcome.exception() if state.outcome else None
@@ -108,28 +137,26 @@ class LlmClient:
             log.info(
                 "llm.retry", target=target.name, attempt=state.attempt_number, delay_s=delay, error=str(error)
             )
-            if isinstance(error, PassingError) and error.retry_after_s:
-                gate.hold(error.retry_after_s)
 
         def may_pass(error: BaseException) -> bool:
             """A server that wants us to come back much later is not waited for."""
             return isinstance(error, PassingError) and error.retry_after_s <= policy.max_delay_s
 
+        def is_enough(state: tenacity.RetryCallState) -> bool:
+            passed_s = time.monotonic() - started - asking.clock.seconds
+            return state.attempt_number > policy.retries or passed_s + state.upcoming_sleep >= time_limit_s
+
         retrying = tenacity.Retrying(
             retry=tenacity.retry_if_exception(may_pass),
-            stop=tenacity.stop_after_attempt(policy.retries + 1) | tenacity.stop_before_delay(time_limit_s),
+            stop=is_enough,
             wait=policy.wait,
             sleep=lambda seconds: pause(seconds, self._cancelled),
             before_sleep=before_sleep,
             reraise=True,
         )
 
-        def in_turn() -> LlmReply:
-            with gate.slot(self._cancelled):
-                return attempt()
-
         try:
-            reply = retrying(in_turn)
+            reply = retrying(lambda: self._in_turn(asking, attempt))
         except PassingError as error:
             tries = retrying.statistics["attempt_number"]
             if tries == 1:
@@ -139,16 +166,41 @@ class LlmClient:
         elapsed_ms = (time.monotonic() - started) * 1000
         return replace(reply, attempts=retrying.statistics["attempt_number"], duration_ms=elapsed_ms)
 
-    def _judgement(self, server: Server, request: LlmRequest) -> LlmReply:
+    def _in_turn(self, asking: _Asking, attempt: Callable[[float], LlmReply]) -> LlmReply:
+        """One attempt when its turn has come. What it says of the server's rate limit is heard for everybody."""
+        clock, policy = asking.clock, asking.policy
+        before_s = clock.seconds
+        asking.attempts += 1
+        try:
+            with (
+                self._gate(asking.target).slot(self._cancelled),
+                asking.limit.turn(hold_s=policy.max_delay_s, gone=self._cancelled, clock=clock) as turn,
+            ):
+                try:
+                    reply = attempt(clock.seconds - before_s)
+                except PassingError as error:
+                    if error.limited:
+                        turn.limited(error.retry_after_s, pause_s=policy.delay_s(asking.attempts))
+                    raise
+                turn.passed()
+                return reply
+        except GoneAway:
+            raise Cancelled from None
+        except LimitWait as error:
+            raise LlmError(f"target '{asking.target.name}': {error}", status=429) from None
+
+    def _judgement(self, server: Server, request: LlmRequest, call: WireCall) -> LlmReply:
         target, wire, key = server.target, server.wire, server.key
         stream = target.settings.get("stream") is True
-        structured = self._may_structure(target)
         timeout_s = number_setting(target, "timeout_seconds") or TIMEOUT_S
-        call = wire.call(target, request, key=key, structured=structured, stream=stream)
         try:
             return server.exchange(call, timeout_s)
         except LlmError as error:
-            refused = structured and request.schema is not None and error.status in _STRUCTURED_REFUSED
+            refused = (
+                self._may_structure(target)
+                and request.schema is not None
+                and error.status in _STRUCTURED_REFUSED
+            )
             if not refused:
                 raise
         reply = server.exchange(
@@ -161,6 +213,17 @@ class LlmClient:
         return Server(
             target=target, wire=wire, key=self._key(target), exchanges=self._exchanges, tape=self._tape
         )
+
+    def _limit(self, server: Server, call: WireCall) -> KeyLimit:
+        """The rate limit of the server for the key, as agents meet it too."""
+        try:
+            address = urlsplit(call.url)
+            host = parse_endpoint(
+                address.netloc.rpartition("@")[2], default_port=_PORTS.get(address.scheme, 443)
+            )
+        except (Refused, ValueError):
+            return KeyLimit()  # the exchange says what is wrong with the address
+        return self._limits.of(str(host), (server.key or "").encode())
 
     def _key(self, target: Target) -> str | None:
         name = text_setting(target, "api_key_env")

@@ -1,4 +1,4 @@
-"""Bounds on how a target is called: requests in flight, a minute, and pauses that its server asks for."""
+"""Bounds on how a target is called: requests in flight and a minute."""
 
 from __future__ import annotations
 
@@ -30,11 +30,6 @@ class Gate:
         self._interval_s = 60 / per_minute if per_minute else 0.0
         self._lock = threading.Lock()
         self._next = 0.0
-
-    def hold(self, seconds: float) -> None:
-        """Let no request start for ``seconds``: the server said so to one of us."""
-        with self._lock:
-            self._next = max(self._next, time.monotonic() + seconds)
 
     @contextmanager
     def slot(self, cancelled: Callable[[], bool]) -> Iterator[None]:

@@ -12,7 +12,8 @@ from agentv_sandbox.models.suite import Target
 
 
 class PassingError(LlmError):
-    """A failure that may pass. ``retry_after_s`` is what the server asked for, 0 when it did not."""
+    """A failure that may pass. ``retry_after_s`` is what the server asked for, 0 when it did not; ``limited``: its rate
+    limit was met, which everybody with the same key waits for."""
 
     def __init__(
         self,
@@ -20,11 +21,13 @@ class PassingError(LlmError):
         *,
         status: int | None = None,
         retry_after_s: float = 0.0,
+        limited: bool = False,
         hint: str = "",
         fault: LlmFault = "target_error",
     ) -> None:
         super().__init__(message, status=status, hint=hint, fault=fault)
         self.retry_after_s = retry_after_s
+        self.limited = limited
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +57,13 @@ class RetryPolicy:
             statuses=frozenset(statuses) if isinstance(statuses, list | tuple) else default.statuses,
         )
 
+    def delay_s(self, attempt: int) -> float:
+        """Before the attempt after ``attempt``, which is counted from 1."""
+        return min(self.max_delay_s, self.first_delay_s * self.factor ** (attempt - 1))
+
     def wait(self, state: tenacity.RetryCallState) -> float:
-        delay = min(self.max_delay_s, self.first_delay_s * self.factor ** (state.attempt_number - 1))
         error = state.outcome.exception() if state.outcome else None
+        if isinstance(error, PassingError) and error.limited:
+            return 0.0  # the next attempt waits for its turn
+        delay = self.delay_s(state.attempt_number)
         return max(delay, error.retry_after_s) if isinstance(error, PassingError) else delay

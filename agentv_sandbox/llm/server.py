@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 
 import httpx
 
 from agentv_sandbox.errors import LlmError
-from agentv_sandbox.gateway import Tape
+from agentv_sandbox.gateway import Tape, asked_wait, stated_wait
 from agentv_sandbox.llm.exchange import Exchanges
 from agentv_sandbox.llm.records import (
     LlmReply,
@@ -29,6 +27,7 @@ from agentv_sandbox.models.suite import Json, Target
 MAX_EVENTS = 400_000
 """Of one stream: a model writes fewer tokens at a time."""
 _NEVER_AGAIN = frozenset({401, 403})
+_LIMITED = 429
 _NOBODY_THERE = "is the address right, and does a server listen there?"
 _MALFORMED = (MalformedReply, KeyError, TypeError, AttributeError, IndexError, ValueError, RecursionError)
 
@@ -78,8 +77,11 @@ class Server:
         text = data.decode("utf-8", "replace")
         if status != 200:
             message = f"target '{name}': HTTP {status}: {self._without_key(text)[:500].strip()}"
-            if status in RetryPolicy.of(self.target).statuses - _NEVER_AGAIN:
-                raise PassingError(message, status=status, retry_after_s=_retry_after(headers))
+            wait_s = asked_wait(status, headers, data)
+            for_good = status == _LIMITED and wait_s is None
+            if status in RetryPolicy.of(self.target).statuses - _NEVER_AGAIN and not for_good:
+                asked_s = wait_s or stated_wait(headers) or 0.0
+                raise PassingError(message, status=status, retry_after_s=asked_s, limited=wait_s is not None)
             raise LlmError(message, status=status, hint=_hint(self.target, status))
         try:
             if "text/event-stream" in headers.get("content-type", ""):
@@ -107,20 +109,6 @@ def _events(text: str) -> list[Json]:
         if data and data != "[DONE]":
             events.append(read_json(data))
     return events
-
-
-def _retry_after(headers: httpx.Headers) -> float:
-    """Seconds that the server asks to wait; 0 when it does not say."""
-    value = headers.get("retry-after", "")
-    try:
-        return max(0.0, float(value))
-    except ValueError:
-        pass
-    try:
-        when = parsedate_to_datetime(value)
-    except (ValueError, TypeError):
-        return 0.0
-    return max(0.0, (when.replace(tzinfo=when.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
 
 
 def _cost(target: Target, answer: WireReply) -> float | None:

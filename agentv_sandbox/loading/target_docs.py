@@ -73,6 +73,7 @@ class GatewayDoc(ExactDoc):
     allow: list[Grant] = Field(default_factory=list)
     fields: list[Text] = Field(default_factory=list)
     prices: dict[str, PriceDoc] = Field(default_factory=dict)
+    max_concurrency: Annotated[int, Field(ge=1)] | None = None
     max_calls: Annotated[int, Field(ge=1)] | None = None
     max_tokens: Annotated[int, Field(ge=1)] | None = None
     max_cost_usd: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None

@@ -66,6 +66,7 @@ def _gateway(doc: TargetDoc) -> GatewaySpec:
         allow=tuple(gateway.allow),
         fields=tuple(gateway.fields),
         prices=prices,
+        max_concurrency=gateway.max_concurrency,
         max_calls=gateway.max_calls,
         max_tokens=gateway.max_tokens,
         max_cost_usd=gateway.max_cost_usd,

@@ -122,6 +122,10 @@ class ModelCalls:
     token_usage: TokenUsage | None = None
     cost_usd: float | None = None
     """None unless all of it is known."""
+    rate_limited: int = 0
+    """Answers that asked to wait, after which the gateway sent the same request again."""
+    rate_limit_wait_ms: float = 0.0
+    """For how long at least one call waited for the server's rate limit."""
     without_usage: int = 0
     """Answered calls of which the server did not say the tokens."""
     without_price: int = 0
@@ -134,6 +138,8 @@ class ModelCalls:
             failed=self.failed + other.failed,
             token_usage=total_usage((self.token_usage, other.token_usage)),
             cost_usd=total_cost((self.cost_usd, other.cost_usd)) if whole else None,
+            rate_limited=self.rate_limited + other.rate_limited,
+            rate_limit_wait_ms=self.rate_limit_wait_ms + other.rate_limit_wait_ms,
             without_usage=self.without_usage + other.without_usage,
             without_price=self.without_price + other.without_price,
         )

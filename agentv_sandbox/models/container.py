@@ -60,6 +60,8 @@ class ContainerSpec:
     seccomp: str | None = None
     """The profile as JSON text; ``None`` keeps the engine's default, which no role of the policy asks for."""
     no_new_privileges: bool = True
+    spare_s: float = 0.0
+    """By how much its time limit may be put off while it runs."""
     init_timer: bool = False
     """Make ``timeout`` PID 1, as a second timer that survives the orchestrator."""
     runtime: str | None = None

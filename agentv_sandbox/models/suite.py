@@ -167,6 +167,8 @@ class GatewaySpec:
     """More fields that the body of a request may have."""
     prices: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """US dollars for a million tokens, by names of models: ``input``, ``output``, ``cached``, ``cache_write``."""
+    max_concurrency: int | None = None
+    """Calls at once of one server with one key, of all tests of the run together."""
     max_calls: int | None = None
     """Of one test, all its attempts and turns together."""
     max_tokens: int | None = None

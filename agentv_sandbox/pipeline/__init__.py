@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from contextvars import copy_context
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
 from agentv_sandbox.files import BlobStore
-from agentv_sandbox.gateway import Bounds, Meter, Tape
+from agentv_sandbox.gateway import Bounds, Meter, RateLimits, Tape
 from agentv_sandbox.invoke import with_overrides
 from agentv_sandbox.llm import LlmClient
 from agentv_sandbox.models.case import CaseResult
@@ -62,6 +62,8 @@ class RunTools:
     """Variables of each suite by its path."""
     tape: Tape | None = None
     """Where calls of models are recorded, or replayed from."""
+    limits: RateLimits = field(default_factory=RateLimits)
+    """Rate limits of servers of models, which agents and graders of all suites meet together."""
 
 
 OnResult = Callable[[Suite, CaseResult, EvalCase], CaseResult]
@@ -132,7 +134,8 @@ def _suite_run(
     project = Project(suite.project_root, cwd=options.cwd)
     volumes = ProjectVolumes(stack, sandbox, project, on_event)
     environ = tools.environments[suite.path]
-    llm = stack.enter_context(LlmClient(environ, cancelled=sandbox.cancelled, tape=tools.tape))
+    client = LlmClient(environ, cancelled=sandbox.cancelled, tape=tools.tape, limits=tools.limits)
+    llm = stack.enter_context(client)
     scratch = stack.enter_context(scratch_folder())
     repos = Repos(
         cache=options.cache_dir / "repos",
@@ -166,6 +169,7 @@ def _suite_run(
         agent_volume=volumes.part,
         meter=Meter(Bounds(cost_usd=suite.execution.budget_usd), subject="suite"),
         tape=tools.tape,
+        limits=tools.limits,
         run_env=options.run_env,
         hashes=InputHashes(suite, image, project, environ, options.case),
         on_trial=lambda *_trial: None,

@@ -118,9 +118,16 @@ class AgentSide:
         settings = self._settings(self._agent_mounts(prepared), target.env, asked)
         policy = NetworkPolicy(allow=(*run.suite.network.allow, *target.network.allow))
         rules = PROVIDERS[target.provider].gateway_policy(target)
-        proxy = EgressProxy(run.environ, tape=run.tape)
+        proxy = EgressProxy(run.environ, tape=run.tape, limits=run.limits)
         names = {str(self.uid): "<user>"}
-        with proxy.grant(policy, target.secrets, gateway=rules, meter=self.meter, names=names) as grant:
+        with proxy.grant(
+            policy,
+            target.secrets,
+            gateway=rules,
+            meter=self.meter,
+            names=names,
+            most_at_once=target.gateway.max_concurrency,
+        ) as grant:
             result = run_agent(run.sandbox, prepared, settings, grant)
         if result.outcome == "engine":
             failure = CaseFailure(
@@ -149,6 +156,7 @@ class AgentSide:
             stand_ins=grant.stand_ins,
             model_use=grant.model_use,
             model_log=grant.model_log,
+            rate_limit_wait_s=grant.waits.seconds,
             misses=grant.misses,
             budget_spent=bool(grant.model_refusals) and self.meter is not None and self.meter.spent,
             disk_full=disk_full(collected, on_disk=on_disk),

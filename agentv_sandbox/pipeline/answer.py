@@ -72,8 +72,11 @@ def _counted(response: AgentResponse, ran: AgentRun) -> AgentResponse:
     use, response = ran.model_use, _with_trajectory(replace(response, model_log=ran.model_log))
     if not use.calls:
         return response
+    waited_ms = round(ran.rate_limit_wait_s * 1000, 1)
     return replace(
         response,
+        # What a server has no room for is not time that the agent took.
+        duration_ms=response.duration_ms and max(round(response.duration_ms - waited_ms, 1), 0.0),
         token_usage=use.tokens,
         cost_usd=use.cost,
         claim=Claim(token_usage=response.token_usage, cost_usd=response.cost_usd),
@@ -82,6 +85,8 @@ def _counted(response: AgentResponse, ran: AgentRun) -> AgentResponse:
             failed=use.failed,
             token_usage=use.tokens,
             cost_usd=use.cost,
+            rate_limited=use.rate_limited,
+            rate_limit_wait_ms=waited_ms,
             without_usage=use.without_usage,
             without_price=use.without_price,
         ),

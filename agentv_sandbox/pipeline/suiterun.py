@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agentv_sandbox.files import BlobStore
-from agentv_sandbox.gateway import Bounds, Meter, Tape
+from agentv_sandbox.gateway import Bounds, Meter, RateLimits, Tape
 from agentv_sandbox.llm import LlmClient
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.container import Mount
@@ -51,6 +51,8 @@ class SuiteRun:
     """Counts what all tests ask of models, and stops them at the suite's budget."""
     tape: Tape | None = None
     """Where calls of models are recorded, or replayed from."""
+    limits: RateLimits = field(default_factory=RateLimits)
+    """Rate limits of servers of models, shared by all tests of the run."""
     run_env: Mapping[str, str] = field(default_factory=dict)
     """``AGENTV_*`` names that every container gets."""
     hashes: InputHashes

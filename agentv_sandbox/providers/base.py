@@ -92,6 +92,8 @@ class AgentRun:
     """What the model gateway counted."""
     model_log: str = ""
     """What models were asked and answered, one JSON object a call."""
+    rate_limit_wait_s: float = 0.0
+    """For how long its calls of models waited for the server's rate limit."""
     misses: int = 0
     """Requests that the recording which is replayed has no answer to."""
     limits_met: tuple[str, ...] = ()

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.agents.model_server import INPUT, OUTPUT, ModelServer
+from tests.gateway.test_rate_limits import Busy, serving
 
 pytestmark = pytest.mark.engine
 
@@ -114,3 +115,42 @@ def test_an_agent_that_its_budget_stops_has_that_fault(tmp_path: Path, bound: st
     row, server, output = run(tmp_path, bound=bound, budget=budget, agent=asks_on)
     assert (row["fault"], row["execution_status"]) == ("budget_exceeded", "execution_error"), output
     assert len(server.seen) == 1 and "is spent" in row["error"]
+
+
+SLOW_SUITE = """
+execution: {targets: [agent]}
+workspace: {template: template, env: {required_commands: [python3]}}
+tests:
+  - {id: one, input: go, assertions: [{type: contains, value: "200"}]}
+  - {id: two, input: go, assertions: [{type: contains, value: "200"}]}
+"""
+SLOW_AGENT = AGENT.replace(", ask(chat, model=", ", 0]\nx = [ask(chat, model=")
+SLOW_AGENT = SLOW_AGENT[: SLOW_AGENT.index("x = ")] + SLOW_AGENT[SLOW_AGENT.index("answer = ") :]
+
+
+def test_a_wait_for_a_rate_limit_is_not_the_agents_time(tmp_path: Path) -> None:
+    """Agents with 5 s have them although the server makes both wait for 8 s; it says so to one of them alone."""
+    (tmp_path / "template").mkdir()
+    (tmp_path / "template/agent.py").write_text(SLOW_AGENT)
+    (tmp_path / "s.eval.yaml").write_text(SLOW_SUITE)
+    first_only = Busy(lambda number: (429, {"Retry-After": "8"}) if number == 0 else (200, {}))
+    with serving(first_only) as busy:
+        targets = TARGETS.replace("HOST", f"127.0.0.1:{busy.port}").replace(", BOUND", "")
+        (tmp_path / "targets.yaml").write_text(f"{targets}    limits: {{timeout_seconds: 5}}\n")
+        done = subprocess.run(
+            [sys.executable, "-m", "agentv_sandbox", "run", "s.eval.yaml", "-o", "out", "--workers", "2"],
+            cwd=tmp_path,
+            env={**os.environ, "MY_KEY": KEY},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = [json.loads(line) for line in (tmp_path / "out/index.jsonl").read_text().splitlines()]
+    assert busy.statuses() == [429, 200, 200]
+    assert busy.answers[1][0] - busy.answers[0][0] >= 7.9
+    calls = [row["model_calls"] for row in rows]
+    assert sorted(call["rate_limited"] for call in calls) == [0, 1]
+    assert max(call["rate_limit_wait_ms"] for call in calls) >= 7900
+    assert all(row["duration_ms"] < 5000 < row["total_duration_ms"] for row in rows)

@@ -51,6 +51,7 @@ def test_frames_survive_any_cut(seed: int) -> None:
     sender = threading.Thread(target=engine_end, args=(left, b"".join(frame(*p) for p in parts), cuts))
     sender.start()
     got = {1: b"", 2: b""}
+    far = time.monotonic() + 20
 
     def sink(stream: int, data: bytes) -> None:
         got[stream] += data
@@ -58,7 +59,7 @@ def test_frames_survive_any_cut(seed: int) -> None:
     ended = pump(
         right,
         stdin=b"",
-        deadline=time.monotonic() + 20,
+        deadline=lambda: far,
         flood_bytes=1 << 30,
         sink=sink,
         cancelled=lambda: False,
@@ -92,10 +93,11 @@ def test_large_input_and_output_at_once_do_not_block_each_other() -> None:
     thread.start()
     payload = bytes(range(256)) * 40_000  # 10 MB: far more than socket buffers take
     echoed = bytearray()
+    far = time.monotonic() + 60
     ended = pump(
         right,
         stdin=payload,
-        deadline=time.monotonic() + 60,
+        deadline=lambda: far,
         flood_bytes=1 << 30,
         sink=lambda _stream, data: echoed.extend(data),
         cancelled=lambda: False,
@@ -109,9 +111,10 @@ def test_flood_timeout_and_cancel_end_the_reading() -> None:
     options = {"stdin": b"", "sink": lambda _s, _d: None}
     left.sendall(frame(1, b"x" * 1000))
     far = time.monotonic() + 60
-    assert pump(right, deadline=far, flood_bytes=500, cancelled=lambda: False, **options) == "flood"
+    assert pump(right, deadline=lambda: far, flood_bytes=500, cancelled=lambda: False, **options) == "flood"
     assert (
-        pump(right, deadline=time.monotonic(), flood_bytes=500, cancelled=lambda: False, **options)
-        == "timeout"
+        pump(right, deadline=time.monotonic, flood_bytes=500, cancelled=lambda: False, **options) == "timeout"
     )
-    assert pump(right, deadline=far, flood_bytes=500, cancelled=lambda: True, **options) == "cancelled"
+    assert (
+        pump(right, deadline=lambda: far, flood_bytes=500, cancelled=lambda: True, **options) == "cancelled"
+    )

@@ -293,12 +293,12 @@ def _partly(client: Client) -> bytes:
 
 
 def test_errors_of_servers_are_replayed(tmp_path: Path) -> None:
-    busy = b"HTTP/1.1 429 Busy\r\nRetry-After: 3\r\nContent-Length: 2\r\nSet-Cookie: a=b\r\n\r\n{}"
+    busy = b"HTTP/1.1 429 Busy\r\nRetry-After: 300\r\nContent-Length: 2\r\nSet-Cookie: a=b\r\n\r\n{}"
     with raw_server(lambda _: busy) as port:
         record(tmp_path, port, lambda client: client.ask(PATHS["chat"], CHAT))
     again, _ = replay(tmp_path, lambda client: client.ask(PATHS["chat"], CHAT))
     assert isinstance(again, Reply)
-    assert (again.status, again.headers["retry-after"], again.body) == (429, "3", b"{}")
+    assert (again.status, again.headers["retry-after"], again.body) == (429, "300", b"{}")
     assert "set-cookie" not in again.headers
 
 

@@ -86,6 +86,7 @@ def test_what_is_written_is_what_the_gateway_gets(tmp_path: Path) -> None:
       allow: [urls]
       fields: [new]
       prices: {other: {input: 1, output: 2.5, cached: 0.1, cache_write: 1.2}}
+      max_concurrency: 3
       max_calls: 5
       max_tokens: 1000
       max_cost_usd: 0.5
@@ -98,6 +99,7 @@ def test_what_is_written_is_what_the_gateway_gets(tmp_path: Path) -> None:
         allow=("urls",),
         fields=("new",),
         prices={"other": {"input": 1.0, "output": 2.5, "cached": 0.1, "cache_write": 1.2}},
+        max_concurrency=3,
         max_calls=5,
         max_tokens=1000,
         max_cost_usd=0.5,
