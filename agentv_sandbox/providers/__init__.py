@@ -23,6 +23,7 @@ _FILES = (
     "claude",
     "codex",
     "copilot",
+    "copilot_log",
     "gemini_cli",
     "opencode",
     "pi",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -231,6 +232,22 @@ class Provider:
             f"target '{target.name}': provider '{self.name}' is not an LLM",
             hint="`agentv-sandbox providers` says which can grade",
         )
+
+
+def project_file(request: Request, setting: str, written: str, *, what: str, most: int) -> Path:
+    """A file of the project, ``written`` relative to the eval file. Raises InputError when it is not one of at most
+    ``most`` bytes; ``what`` names it in messages."""
+    path = Path(os.path.normpath(request.suite.path.parent / written))
+    problem = None
+    if not path.is_file():
+        problem = f"{what} not found or unreadable: {path}"
+    elif not path.resolve().is_relative_to(request.project.root.resolve()):
+        problem = f"{path} lies outside the project {request.project.root}"
+    elif path.stat().st_size > most:
+        problem = f"{path} is larger than {most >> 20} MiB"
+    if problem is not None:
+        raise InputError([setting_problem(request.target, setting, problem)])
+    return path
 
 
 def setting_problem(

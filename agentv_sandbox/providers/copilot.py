@@ -203,7 +203,12 @@ def _usage(content: Json, record: SessionRecord) -> None:
         totals = object_of(read_json(text_of(content, 1 << 20).encode(), max_values=MAX_VALUES))
     except ForeignJsonError:
         return
-    for metrics in list(object_of(totals.get("modelMetrics")).values())[:100]:
+    usage_of_models(totals.get("modelMetrics"), record)
+
+
+def usage_of_models(metrics_of: Json, record: SessionRecord) -> None:
+    """Tokens of all turns of a session, by model."""
+    for metrics in list(object_of(metrics_of).values())[:100]:
         usage = object_of(object_of(metrics).get("usage"))
         record.add_usage(
             given=usage.get("inputTokens"),

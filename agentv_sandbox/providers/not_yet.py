@@ -8,14 +8,6 @@ from agentv_sandbox.providers.base import Provider
 from agentv_sandbox.providers.settings import Flag, Seconds, Settings
 
 
-class CopilotLogSettings(Settings):
-    session_dir: Text | None = None
-    session_id: Text | None = None
-    discover: Text | None = None
-    session_state_dir: Text | None = None
-    cwd: Text | None = None
-
-
 class VsCodeSettings(Settings):
     executable: Text | None = None
     wait: Flag | None = None
@@ -33,19 +25,7 @@ class NotYet(Provider):
         self.name, self.summary, self.settings, self.aliases = name, summary, settings, aliases
 
 
-class RecordedSession(NotYet):
-    """A kind that reads what another program left in the operator's own home folder."""
-
-    refusal = (
-        "Nothing of your home folder is read here. Evaluate provider copilot-cli, or give the session's answers to "
-        "provider replay as a file of fixtures."
-    )
-
-
 KINDS = (
-    RecordedSession(
-        "copilot-log", "A session of GitHub Copilot that was recorded on your machine.", CopilotLogSettings
-    ),
     NotYet("vscode", "An agent in Visual Studio Code.", VsCodeSettings),
     NotYet("vscode-insiders", "An agent in Visual Studio Code Insiders.", VsCodeSettings),
 )

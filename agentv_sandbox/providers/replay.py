@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from agentv_sandbox.models.case import AgentResponse, CaseFailure
 from agentv_sandbox.models.content import ROLES
 from agentv_sandbox.models.foreign_json import ForeignJsonError, read_json
 from agentv_sandbox.models.suite import Json, Target
-from agentv_sandbox.providers.base import AgentRun, Provider, Request, setting_problem
+from agentv_sandbox.providers.base import AgentRun, Provider, Request, project_file, setting_problem
 from agentv_sandbox.providers.response import parse_response
 from agentv_sandbox.providers.settings import Settings
 
@@ -57,7 +56,9 @@ class ReplayProvider(Provider):
         return problems
 
     def response(self, request: Request, ran: AgentRun) -> AgentResponse:
-        rows = [row for row in _rows(_fixtures(request)) if _matches(row, request)]
+        written = str(request.target.settings["fixtures"])
+        path = project_file(request, "fixtures", written, what="Replay fixture file", most=_MAX_BYTES)
+        rows = [row for row in _rows(path) if _matches(row, request)]
         if len(rows) != 1:
             count_text = "no record" if not rows else f"{len(rows)} duplicate records"
             message = f"Replay fixture lookup found {count_text} for {_key(request)}"
@@ -80,22 +81,6 @@ class ReplayProvider(Provider):
 
 def _text(value: Json) -> str | None:
     return value if isinstance(value, str) else None
-
-
-def _fixtures(request: Request) -> Path:
-    """The fixture file, relative to the eval file. Raises InputError when it is not part of the project."""
-    written = str(request.target.settings["fixtures"])
-    path = Path(os.path.normpath(request.suite.path.parent / written))
-    problem = None
-    if not path.is_file():
-        problem = f"Replay fixture file not found or unreadable: {path}"
-    elif not path.resolve().is_relative_to(request.project.root.resolve()):
-        problem = f"{path} lies outside the project {request.project.root}"
-    elif path.stat().st_size > _MAX_BYTES:
-        problem = f"{path} is larger than {_MAX_BYTES >> 20} MiB"
-    if problem is not None:
-        raise InputError([setting_problem(request.target, "fixtures", problem)])
-    return path
 
 
 def _rows(path: Path) -> Iterator[Mapping[str, Json]]:

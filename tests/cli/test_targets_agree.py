@@ -24,7 +24,7 @@ def ended(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
     ("target", "suite", "said"),
     [
         ("provider: vscode", SUITE, "cannot be evaluated"),
-        ("provider: copilot-log, discover: latest", SUITE, "Nothing of your home folder is read here"),
+        ("provider: copilot-log, discover: latest", SUITE, "nothing of your home folder is read here"),
         ("provider: copilot, model: m", SUITE, "base_url is required: only servers of one's own"),
         ("provider: copilot, base_url: 'https://x.example'", SUITE, "model is required"),
         ("provider: copilot, model: m, base_url: x", SUITE, "must be an http or https address"),

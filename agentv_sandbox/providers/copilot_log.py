@@ -1,0 +1,161 @@
+"""``provider: copilot-log``: a session of GitHub Copilot that was recorded before, in the folder that it wrote."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import ClassVar
+
+from agentv_sandbox.authoring.fields import Text
+from agentv_sandbox.errors import Problem
+from agentv_sandbox.models.case import AgentResponse, CaseFailure
+from agentv_sandbox.models.suite import Json, Target
+from agentv_sandbox.models.times import utc_text
+from agentv_sandbox.providers.base import AgentRun, Provider, Request, project_file, setting_problem
+from agentv_sandbox.providers.copilot import Copilot, CopilotSettings, usage_of_models
+from agentv_sandbox.providers.session import (
+    Event,
+    EventStream,
+    Row,
+    SessionRecord,
+    object_of,
+    rows_of,
+    text_of,
+)
+from agentv_sandbox.providers.settings import Settings
+
+_MAX_BYTES = 64 << 20
+_EVENTS = "events.jsonl"
+_AT_HOME = (
+    "nothing of your home folder is read here: copy the session's folder from ~/.copilot/session-state into the "
+    "project, and name it in session_dir"
+)
+
+
+class CopilotLogSettings(Settings):
+    IGNORED: ClassVar = {
+        **Settings.IGNORED,
+        "cwd": "it chooses among sessions for discover, which is not supported",
+    }
+
+    session_dir: Text | None = None
+    session_id: Text | None = None
+    session_state_dir: Text | None = None
+    discover: Text | None = None
+    cwd: Text | None = None
+
+
+class CopilotLog(Provider):
+    name = "copilot-log"
+    summary = "A session of GitHub Copilot that was recorded before, from a folder of the project."
+    settings = CopilotLogSettings
+
+    def check(self, target: Target) -> list[Problem]:
+        settings = target.settings
+        if settings.get("session_dir"):
+            return []
+        if settings.get("discover") and not settings.get("session_id"):
+            message = "discover is not supported: which session is the latest is not the same tomorrow"
+            return [setting_problem(target, "discover", message, hint=_AT_HOME)]
+        if not (settings.get("session_id") and settings.get("session_state_dir")):
+            message = "session_dir is required, or session_state_dir with session_id"
+            return [setting_problem(target, "session_dir", message, hint=_AT_HOME)]
+        if not re.fullmatch(r"[\w-]{1,100}", str(settings["session_id"]), re.ASCII):
+            message = "session_id must be the name of a folder: letters, digits, - and _"
+            return [setting_problem(target, "session_id", message)]
+        return []
+
+    def response(self, request: Request, ran: AgentRun) -> AgentResponse:
+        settings = request.target.settings
+        setting = "session_dir" if settings.get("session_dir") else "session_state_dir"
+        folder = Path(settings[setting])
+        if setting == "session_state_dir":
+            folder /= str(settings["session_id"])
+        path = project_file(
+            request, setting, str(folder / _EVENTS), what="Copilot's session", most=_MAX_BYTES
+        )
+        session = _Session()
+        for event in _events(path):
+            session.read(event)
+        record = session.record
+        if not record.answers:
+            message = f"{path} has no message of the model"
+            failure = CaseFailure(stage="agent", code="provider_error", message=message, fault="no_answer")
+            return AgentResponse(failure=failure, attempts=request.attempt, target_used=request.target.name)
+        facts = {
+            "program": "copilot",
+            "version": record.version,
+            "model": record.model,
+            "turns": record.turns,
+        }
+        return AgentResponse(
+            messages=record.messages,
+            token_usage=record.usage,
+            duration_ms=session.duration_ms,
+            start_time=session.first,
+            end_time=session.last,
+            agent={name: value for name, value in facts.items() if value not in ("", None)},
+            attempts=request.attempt,
+            target_used=request.target.name,
+        )
+
+
+@dataclass
+class _Session:
+    record: SessionRecord = field(default_factory=lambda: SessionRecord(Copilot.tools))
+    first: str | None = None
+    last: str | None = None
+    _skills: set[str] = field(default_factory=set)
+    """Names of the skills that the model asked for with its tool."""
+
+    @property
+    def duration_ms(self) -> float | None:
+        if self.first is None or self.last is None:
+            return None
+        took = datetime.fromisoformat(self.last) - datetime.fromisoformat(self.first)
+        return max(round(took.total_seconds() * 1000, 1), 0.0)
+
+    def read(self, event: Event) -> None:
+        self.first, self.last = self.first or event.at, event.at or self.last
+        data = object_of(event.row.get("data"))
+        match event.row.get("type"):
+            case "session.start":
+                self.record.version = text_of(data.get("copilotVersion"))
+            case "skill.invoked":
+                self._invoked(data, event)
+            case "session.shutdown":
+                usage_of_models(data.get("modelMetrics"), self.record)
+            case _:
+                for request in rows_of(data.get("toolRequests")):
+                    self._skills.add(text_of(object_of(request.get("arguments")).get("skill")))
+                _COPILOT.read_event(event, self.record)
+
+    def _invoked(self, data: Row, event: Event) -> None:
+        """A skill that the user asked for; the model's own calls of its tool stand in its messages."""
+        name = text_of(data.get("name"))
+        if name not in self._skills:
+            self.record.called(f"skill-{event.row.get('id')}", "skill", {"skill": name}, event.at)
+
+
+_COPILOT = Copilot("copilot-cli", "", CopilotSettings)
+
+
+def _events(path: Path) -> Iterator[Event]:
+    with path.open("rb") as lines:
+        data = b"".join(b'{"event":%s}\n' % line.strip() for line in lines if line.strip())
+    for event in EventStream(data):
+        yield Event(event.row, _time(event.row.get("timestamp")))
+
+
+def _time(value: Json) -> str | None:
+    try:
+        moment = datetime.fromisoformat(text_of(value))
+        return utc_text(moment) if moment.tzinfo else None
+    except (ValueError, OverflowError):
+        return None
+
+
+KINDS = (CopilotLog(),)
