@@ -25,10 +25,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from agentv_sandbox.egress.connection import PORT
 from agentv_sandbox.egress.credentials import Credential, parse_secrets, plain_http_doubt
 from agentv_sandbox.egress.endpoint import LOCAL, Endpoint, Refused, Resolver, parse_allow, system_resolver
 from agentv_sandbox.egress.ledger import Budget, Ledger, Visit
-from agentv_sandbox.egress.trouble import network_troubles
+from agentv_sandbox.egress.trouble import network_troubles, server_faults
 from agentv_sandbox.egress.wire import Answer, Exchange, Handler, Rules, Secret
 from agentv_sandbox.engines.binds import SHARED, SHARED_PREFIX, is_our_folder
 from agentv_sandbox.errors import InputError, Problem
@@ -49,7 +50,6 @@ from agentv_sandbox.models.container import Mount
 from agentv_sandbox.models.suite import NetworkPolicy
 
 MOUNT = "/run/agentv-egress"
-PORT = 3128
 _SOCKET = "proxy.sock"
 _FORWARDER = "forwarder.py"
 _DIRECT = "127.0.0.1,localhost,::1"
@@ -152,7 +152,7 @@ class EgressProxy:
 
         Raises InputError for entries that are not ``host:port``, malformed ``secrets`` or unset variables.
         """
-        allow = parse_policy(policy)
+        allow, read_only = parse_policy(policy), _endpoints("read_only", policy.read_only)
         own_meter = Meter(Bounds(), parent=meter)
         calls, waits = CallLog(), WaitClock()
         credentials = parse_secrets(secrets)
@@ -166,11 +166,13 @@ class EgressProxy:
 
         granted = self._secrets(credentials, guard)
         ledger = Ledger(self._budget)
-        if not allow and not granted and not handlers:
+        if not allow and not read_only and not granted and not handlers:
             yield Grant(ledger=ledger, meter=own_meter)
             return
         rules = Rules(
             allow=allow,
+            read_only=read_only,
+            plain=_endpoints("plain", policy.plain),
             secrets={secret.credential.route: secret for secret in granted},
             handlers=handlers or {},
             resolve=self._resolve,
@@ -187,7 +189,7 @@ class EgressProxy:
             with _listening(shared / _SOCKET, rules, ledger, self._budget.connections):
                 yield Grant(
                     mounts=(Mount(source=str(shared), target=MOUNT, kind="bind"),),
-                    env=_environment(allow, granted),
+                    env=_environment(allow | read_only, granted),
                     stand_ins=tuple(secret.token.decode() for secret in granted),
                     local_ports=tuple(sorted({e.port for e in allow if e.host == LOCAL and e.port != PORT})),
                     gateways=tuple(secret.gateway for secret in granted if secret.gateway is not None),
@@ -251,13 +253,17 @@ def sweep() -> int:
 
 def parse_policy(policy: NetworkPolicy) -> frozenset[Endpoint]:
     """The allow list in canonical form. Raises InputError with every invalid entry."""
+    return _endpoints("allow", policy.allow)
+
+
+def _endpoints(name: str, entries: Sequence[str]) -> frozenset[Endpoint]:
     found = set()
     problems = []
-    for index, entry in enumerate(policy.allow):
+    for index, entry in enumerate(entries):
         try:
             found.add(parse_allow(entry))
         except Refused as error:
-            problems.append(Problem(field=f"network.allow[{index}]", message=str(error)))
+            problems.append(Problem(field=f"network.{name}[{index}]", message=str(error)))
     if problems:
         raise InputError(problems)
     return frozenset(found)
@@ -346,5 +352,6 @@ __all__ = [
     "parse_policy",
     "parse_secrets",
     "plain_http_doubt",
+    "server_faults",
     "sweep",
 ]

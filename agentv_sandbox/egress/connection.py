@@ -14,6 +14,8 @@ from agentv_sandbox.egress.ledger import Ledger, Visit
 from agentv_sandbox.gateway import Denial
 
 CHUNK = 1 << 16
+PORT = 3128
+"""Where the container finds the proxy, on its loopback."""
 IDLE_TIMEOUT_S = 600.0
 """A model may think for minutes before the first byte."""
 

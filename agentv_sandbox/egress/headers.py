@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import h11
 
-from agentv_sandbox.egress.endpoint import Refused
+from agentv_sandbox.egress.endpoint import Endpoint, Refused
 from agentv_sandbox.gateway import ModelRequest
 
 HOP_BY_HOP = frozenset(
@@ -27,6 +27,23 @@ IDENTITY = frozenset(
 )
 """Not passed on where we add a credential: with one of its own a client would be somebody else there."""
 
+READING = frozenset(
+    {
+        b"accept",
+        b"accept-encoding",
+        b"accept-language",
+        b"cache-control",
+        b"if-match",
+        b"if-modified-since",
+        b"if-none-match",
+        b"if-range",
+        b"if-unmodified-since",
+        b"range",
+        b"user-agent",
+    }
+)
+"""What passes of the head of a request that only reads."""
+
 
 def model_request(request: h11.Request, path: str) -> ModelRequest:
     """Without the body. What stands in several headers of one name is joined, as HTTP has it."""
@@ -37,6 +54,25 @@ def model_request(request: h11.Request, path: str) -> ModelRequest:
     before, _, query = path.partition("?")
     return ModelRequest(
         method=request.method.decode("ascii"), path=before, query=query, headers=headers, body=b""
+    )
+
+
+def reading_request(request: h11.Request, endpoint: Endpoint) -> h11.Request:
+    """``request`` with what a reader needs to say. Raises Refused when it does more than read."""
+    method = request.method.decode("ascii")
+    if method not in ("GET", "HEAD"):
+        raise Refused(f"{endpoint} may only be read, with GET or HEAD, not {method[:20]}")
+    lengths = [value for key, value in request.headers if key == b"content-length"]
+    if any(int(length) for length in lengths) or any(
+        key == b"transfer-encoding" for key, _ in request.headers
+    ):
+        raise Refused(f"{endpoint} may only be read; a request with a body does more")
+    kept = [(key, value) for key, value in request.headers if key in READING]
+    return h11.Request(
+        method=request.method,
+        target=request.target,
+        headers=[(b"host", str(endpoint).encode()), *kept],
+        http_version=request.http_version,
     )
 
 

@@ -16,10 +16,20 @@ def network_troubles(log: str) -> tuple[str, ...]:
     """Sentences about the requests of ``log`` (``Grant.log``) that did not succeed, likeliest reason first: a server
     that could be asked and did not work, then what was refused, then answers of servers that were errors. Within
     each, what happened most often."""
-    found: Counter[tuple[int, str]] = Counter()
-    for line in log.splitlines():
-        if (trouble := _trouble(json.loads(line))) is not None:
-            found[trouble] += 1
+    return _sentences(_counted(log))
+
+
+def server_faults(log: str) -> tuple[str, ...]:
+    """Those about servers that may be asked and did not work: worth knowing of a test that passed, too."""
+    return _sentences({trouble: count for trouble, count in _counted(log).items() if trouble[0] == 0})
+
+
+def _counted(log: str) -> Mapping[tuple[int, str], int]:
+    """How often each trouble happened: its class and its sentence."""
+    return Counter(filter(None, (_trouble(json.loads(line)) for line in log.splitlines())))
+
+
+def _sentences(found: Mapping[tuple[int, str], int]) -> tuple[str, ...]:
     ordered = sorted(found.items(), key=lambda item: (item[0][0], -item[1]))
     sentences = [f"{text} ({count} times)" if count > 1 else text for (_, text), count in ordered[:_MOST]]
     if len(ordered) > _MOST:
@@ -34,6 +44,8 @@ def _trouble(row: Mapping[str, Any]) -> tuple[int, str] | None:
     if row["decision"] == "refused":
         if "gateway" in row:
             return None  # ``Grant.model_refusals`` says it
+        if "does not resolve" in reason:
+            return 0, f"{where} could not be used: {reason}"
         more = "; network.allow lists what may be reached" if "not on the allow list" in reason else ""
         return 1, f"refused: {reason}{more}"
     if reason:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hmac
 import math
-import selectors
 import socket
 import ssl
 import time
@@ -19,7 +18,7 @@ from typing import Protocol
 
 import h11
 
-from agentv_sandbox.egress.connection import CHUNK, IDLE_TIMEOUT_S, ClientConnection
+from agentv_sandbox.egress.connection import CHUNK, IDLE_TIMEOUT_S, PORT, ClientConnection
 from agentv_sandbox.egress.credentials import Credential
 from agentv_sandbox.egress.endpoint import Endpoint, Refused, Resolver, addresses, parse_endpoint
 from agentv_sandbox.egress.headers import (
@@ -29,9 +28,12 @@ from agentv_sandbox.egress.headers import (
     is_encoded,
     model_request,
     named_in_connection,
+    reading_request,
     split_address,
 )
+from agentv_sandbox.egress.hello import HelloGuard
 from agentv_sandbox.egress.mask import Mask
+from agentv_sandbox.egress.tunnel import Tunnel
 from agentv_sandbox.gateway import (
     BODY_BYTES,
     Denial,
@@ -45,6 +47,7 @@ from agentv_sandbox.gateway import (
     refusal,
 )
 
+_HTTP_PORT, _HTTPS_PORT = 80, 443
 _CONNECT_TIMEOUT_S = 15.0
 _HANDLER_BODY_BYTES = 8 << 20
 _LIMIT_BODY_BYTES = 1 << 20
@@ -78,6 +81,10 @@ class Rules:
     """What one container may reach."""
 
     allow: frozenset[Endpoint]
+    read_only: frozenset[Endpoint] = frozenset()
+    """Only asked with GET and HEAD, so never through an encrypted connection of the client's own."""
+    plain: frozenset[Endpoint] = frozenset()
+    """Of both: those that do not speak TLS, whatever their port says."""
     secrets: Mapping[str, Secret]
     """By the route's first part."""
     handlers: Mapping[str, Handler]
@@ -115,15 +122,25 @@ class Exchange(ClientConnection):
             self._reverse(request, target)
         elif target[:7].lower() == "http://":
             authority, path = split_address(target[7:])
-            self._forward(request, self._allowed(parse_endpoint(authority, default_port=80)), path)
+            endpoint = parse_endpoint(authority, default_port=80)
+            if endpoint in self.rules.read_only and endpoint not in self.rules.allow:
+                self._read(request, endpoint, path, tls=False)
+            else:
+                self._forward(request, self._allowed(endpoint), path)
         else:
             raise Refused("only CONNECT, http:// addresses and known routes are served")
 
     def _allowed(self, endpoint: Endpoint) -> Endpoint:
         self.visit.endpoint = endpoint
-        if endpoint not in self.rules.allow:
-            raise Refused(f"{endpoint} is not on the allow list")
-        return endpoint
+        if endpoint in self.rules.allow:
+            return endpoint
+        if endpoint in self.rules.read_only:
+            route = endpoint.authority(_HTTPS_PORT)
+            raise Refused(
+                f"{endpoint} may only be read: ask http://127.0.0.1:{PORT}/{route}/ with GET or HEAD; nobody can "
+                "see what an encrypted connection carries"
+            )
+        raise Refused(f"{endpoint} is not on the allow list")
 
     def _reverse(self, request: h11.Request, target: str) -> None:
         """``/name/path``: a handler of ours, or a server for which we hold the credential."""
@@ -135,7 +152,12 @@ class Exchange(ClientConnection):
             return
         secret = self.rules.secrets.get(name)
         if secret is None:
-            raise Refused("no such route")
+            if (endpoint := self._read_only_route(name)) is None:
+                raise Refused("no such route")
+            self.visit.route = name
+            plain = endpoint.port == _HTTP_PORT or endpoint in self.rules.plain
+            self._read(request, endpoint, path, tls=not plain)
+            return
         self.visit.endpoint, self.visit.route = secret.credential.endpoint, name
         sent = [value for key, value in request.headers if key == secret.credential.header.lower().encode()]
         expected = secret.credential.prefix.encode() + secret.token
@@ -150,37 +172,34 @@ class Exchange(ClientConnection):
     def _tunnel(self, endpoint: Endpoint) -> None:
         if not isinstance(self.event(), h11.EndOfMessage):
             raise Refused("a CONNECT request with a body")
-        with self._connected(self._allowed(endpoint)) as server:
+        allowed = self._allowed(endpoint)
+        with self._connected(allowed) as server:
             self.sock.sendall(self.h.send(h11.Response(status_code=200, headers=[])) or b"")
             self.visit.status = 200
+            needs_tls = endpoint.port == _HTTPS_PORT and endpoint not in self.rules.plain
             early, _ = self.h.trailing_data
-            if early:
-                self.up(early)
-                server.sendall(early)
-            self._pipe(server)
+            Tunnel(self, server, HelloGuard(endpoint, needs_tls=needs_tls)).carry(early)
 
-    def _pipe(self, server: socket.socket) -> None:
-        with selectors.DefaultSelector() as selector:
-            selector.register(self.sock, selectors.EVENT_READ, (server, self.up))
-            selector.register(server, selectors.EVENT_READ, (self.sock, self.down))
-            while selector.get_map():
-                ready = selector.select(IDLE_TIMEOUT_S)
-                if not ready:
-                    raise Refused("idle for too long")
-                for key, _ in ready:
-                    source, (other, count) = key.fileobj, key.data
-                    assert isinstance(source, socket.socket)
-                    data = source.recv(CHUNK)
-                    if data:
-                        count(data)
-                        other.sendall(data)
-                    else:
-                        selector.unregister(source)
-                        other.shutdown(socket.SHUT_WR)
+    def _read_only_route(self, name: str) -> Endpoint | None:
+        return next((each for each in self.rules.read_only if each.authority(_HTTPS_PORT) == name), None)
 
-    def _forward(self, request: h11.Request, to: Endpoint, path: str, secret: Secret | None = None) -> None:
+    def _read(self, request: h11.Request, endpoint: Endpoint, path: str, *, tls: bool) -> None:
+        """Pass on a request that only reads."""
+        self.visit.endpoint = endpoint
+        self._forward(reading_request(request, endpoint), endpoint, path, tls=tls)
+
+    def _forward(
+        self,
+        request: h11.Request,
+        to: Endpoint,
+        path: str,
+        secret: Secret | None = None,
+        *,
+        tls: bool = False,
+    ) -> None:
         drop = HOP_BY_HOP | named_in_connection(request)
-        headers = [(b"host", (secret.credential.route if secret else to.authority(80)).encode())]
+        tls = secret.credential.scheme == "https" if secret is not None else tls
+        headers = [(b"host", to.authority(_HTTPS_PORT if tls else _HTTP_PORT).encode())]
         if secret is not None:
             drop |= IDENTITY | {secret.credential.header.lower().encode()}
             given = secret.credential.prefix.encode() + secret.value
@@ -190,7 +209,6 @@ class Exchange(ClientConnection):
         if any(key == b"transfer-encoding" for key, _ in request.headers):
             headers.append((b"transfer-encoding", b"chunked"))
         headers.append((b"connection", b"close"))
-        tls = secret is not None and secret.credential.scheme == "https"
         with self._connected(to, tls=tls) as server:
             up = h11.Connection(h11.CLIENT)
             server.sendall(up.send(h11.Request(method=request.method, target=path, headers=headers)) or b"")
@@ -381,7 +399,10 @@ class Exchange(ClientConnection):
     def _connected(
         self, endpoint: Endpoint, *, tls: bool = False, finishes: bool = False
     ) -> Iterator[socket.socket]:
-        server = _connect(addresses(endpoint, self.rules.allow, self.rules.resolve), endpoint.port)
+        rules = self.rules
+        reads = endpoint in rules.read_only - rules.allow
+        listed = rules.allow | rules.read_only if reads else rules.allow
+        server = _connect(addresses(endpoint, listed, rules.resolve), endpoint.port)
         self.visit.decision = "allowed"
         try:
             if tls:

@@ -16,6 +16,7 @@ from agentv_sandbox.graders.kind import Assertions, PreprocessorDoc
 from agentv_sandbox.graders.rubric_items import RubricDoc
 from agentv_sandbox.loading.hosts import allowed_host
 from agentv_sandbox.logs import safe_name
+from agentv_sandbox.models.suite import NetworkPolicy
 
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)i?b?\Z", re.IGNORECASE)
 _SCALE = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
@@ -86,6 +87,14 @@ Seconds = Annotated[float, Field(gt=0)]
 
 class NetworkDoc(Doc):
     allow: list[Host] = Field(default_factory=list)
+    read_only: list[Host] = Field(default_factory=list)
+    plain: list[Host] = Field(default_factory=list)
+
+    def policy(self) -> NetworkPolicy:
+        """What was written, as the proxy takes it."""
+        return NetworkPolicy(
+            allow=tuple(self.allow), read_only=tuple(self.read_only), plain=tuple(self.plain)
+        )
 
 
 class LimitsDoc(Doc):

@@ -151,7 +151,7 @@ def _suite(session: Session, doc: SuiteDoc, targets_file: Path | None, chosen: S
         execution=execution,
         targets=targets,
         targets_path=path,
-        network=NetworkPolicy(allow=tuple(doc.network.allow)) if doc.network else NetworkPolicy(),
+        network=doc.network.policy() if doc.network else NetworkPolicy(),
         limits=limits(doc.limits),
     )
 

@@ -221,7 +221,7 @@ class TargetReader:
                 for name in dict.fromkeys((*own, *secrets))
             },
             files=tuple(doc.files),
-            network=NetworkPolicy(allow=tuple(doc.network.allow)) if doc.network else NetworkPolicy(),
+            network=doc.network.policy() if doc.network else NetworkPolicy(),
             gateway=_gateway(doc),
             limits=limits(doc.limits),
             hooks=hooks,

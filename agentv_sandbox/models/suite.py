@@ -153,6 +153,17 @@ class NetworkPolicy:
 
     allow: tuple[str, ...] = ()
     """``host:port`` each."""
+    read_only: tuple[str, ...] = ()
+    """The same, of servers that may be asked with GET and HEAD alone."""
+    plain: tuple[str, ...] = ()
+    """Of both, those at port 443 that do not speak TLS."""
+
+    def __add__(self, other: NetworkPolicy) -> NetworkPolicy:
+        return NetworkPolicy(
+            allow=(*self.allow, *other.allow),
+            read_only=(*self.read_only, *other.read_only),
+            plain=(*self.plain, *other.plain),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,7 +23,7 @@ from agentv_sandbox.models.case import AgentResponse, CaseFailure
 from agentv_sandbox.models.container import MB, Mount
 from agentv_sandbox.models.content import Blob
 from agentv_sandbox.models.paths import HOME, INPUT, OUTPUT, SUITE, WORKSPACE
-from agentv_sandbox.models.suite import Hook, LimitOverrides, NetworkPolicy
+from agentv_sandbox.models.suite import Hook, LimitOverrides
 from agentv_sandbox.pipeline.limits import JobLimits, job_limits
 from agentv_sandbox.pipeline.limits_met import disk_full, limits_met
 from agentv_sandbox.pipeline.records import CaseFailed, Job
@@ -116,7 +116,7 @@ class AgentSide:
         run, target = self.run, self.job.target
         asked = self._limits.agent(prepared.timeout_s)
         settings = self._settings(self._agent_mounts(prepared), target.env, asked)
-        policy = NetworkPolicy(allow=(*run.suite.network.allow, *target.network.allow))
+        policy = run.suite.network + target.network
         rules = PROVIDERS[target.provider].gateway_policy(target)
         proxy = EgressProxy(run.environ, tape=run.tape, limits=run.limits)
         names = {str(self.uid): "<user>"}

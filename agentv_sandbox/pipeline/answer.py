@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from agentv_sandbox.collect import Baseline, Collected, assemble, untouched
+from agentv_sandbox.egress import server_faults
 from agentv_sandbox.files import staged_files
 from agentv_sandbox.gateway import trajectory
 from agentv_sandbox.grade import Graded
@@ -64,6 +65,8 @@ def ask(
     side.on_stage("agent")
     agent_run, collected = side.invoke(prepared, baseline)
     response = _counted(provider.response(request, agent_run), agent_run)
+    if response.failure is None and (faults := server_faults(agent_run.network_log)):
+        response = replace(response, notes=(*response.notes, *(f"on the network: {said}" for said in faults)))
     return Answer(response=response, collected=collected)
 
 

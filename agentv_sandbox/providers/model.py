@@ -14,7 +14,7 @@ from agentv_sandbox.llm import LlmClient, LlmReply, LlmRequest
 from agentv_sandbox.llm.records import ChatRequest, WireFormat, text_setting
 from agentv_sandbox.models.case import AgentResponse, CaseFailure
 from agentv_sandbox.models.content import AnswerMessage
-from agentv_sandbox.models.suite import GatewaySpec, Message, Target
+from agentv_sandbox.models.suite import GatewaySpec, Message, NetworkPolicy, Target
 from agentv_sandbox.models.times import utc_text
 from agentv_sandbox.providers.base import AgentRun, Provider, Request, setting_problem
 from agentv_sandbox.providers.chat import chat_of_conversation, chat_of_test, unsent_files, unsent_images
@@ -150,7 +150,7 @@ def _without_effect(target: Target) -> Iterator[Problem]:
         "env": target.env,
         "secrets": target.secrets,
         "files": target.files,
-        "network": target.network.allow,
+        "network": target.network != NetworkPolicy(),
         "gateway": target.gateway != GatewaySpec(),
     }
     for key, value in written.items():

@@ -47,7 +47,7 @@ SMUGGLING = (
 
 # Runs in the container. Prints {"model": status, "direct": …, "statuses": […], "found": […]}.
 _CLIENT = """
-import json, os, socket, sys
+import json, os, socket, ssl, sys
 asked = json.load(sys.stdin)
 def say(text):
     with socket.create_connection(('127.0.0.1', 3128), 10) as sock:
@@ -87,7 +87,32 @@ for place in places:
         pass
 half = asked['half']
 found = [place for place, text in texts.items() if half in text.replace(json.dumps(asked), '')]
-print(json.dumps({'model': int(good.split(b' ')[1]), 'stolen': int(bad.split(b' ')[1]), 'direct': direct,
+def hello(name):
+    out, context = ssl.MemoryBIO(), ssl.create_default_context()
+    context.check_hostname = False
+    try:
+        context.wrap_bio(ssl.MemoryBIO(), out, server_hostname=name).do_handshake()
+    except ssl.SSLWantReadError:
+        return out.read()
+def tunnel(data):
+    # The server behind it answers whatever comes; an alert of the proxy, or nothing, is no answer.
+    with socket.create_connection(('127.0.0.1', 3128), 10) as sock:
+        sock.sendall(f"CONNECT {asked['front']} HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n".encode())
+        head = b''
+        while not head.endswith(b'\\r\\n\\r\\n'):
+            head += sock.recv(1)
+        sock.sendall(data + b'\\r\\n\\r\\n')
+        try:
+            answer = sock.recv(1000)
+        except OSError:
+            answer = b''
+        return bool(answer) and answer[:1] != b'\\x15'
+named = [tunnel(hello('front.example')), tunnel(hello('hidden.example')), tunnel(hello(None))]
+reading = asked['reading']
+written = [say(f'{line} /{reading}/ HTTP/1.1\\r\\nHost: x\\r\\nContent-Length: 0\\r\\n\\r\\n')[9:12].decode()
+           for line in ('GET', 'POST', 'PUT', 'DELETE')]
+print(json.dumps({'named': named, 'written': written,
+                  'model': int(good.split(b' ')[1]), 'stolen': int(bad.split(b' ')[1]), 'direct': direct,
                   'statuses': [int(s[0]) if s else 0 for s in statuses], 'found': found, 'read': len(texts)}))
 """
 
@@ -125,11 +150,18 @@ def model_server() -> Iterator[tuple[int, list[str]]]:
 def egress(sandbox: Sandbox, image: str) -> Iterator[Attempt]:
     key = secrets.token_hex(24)
     credential = {"header": "X-Api-Key", "scheme": "http", "base_url_env": "MODEL_URL"}
-    with model_server() as (port, keys):
+    with model_server() as (port, keys), model_server() as (front, _), model_server() as (mirror, _):
         proxy = EgressProxy({"MODEL_KEY": key}, resolve=lambda _: ["127.0.0.1"])
         wanted = {"MODEL_KEY": {"host": f"127.0.0.1:{port}", **credential}}
-        with proxy.grant(NetworkPolicy(allow=("good.example:443",)), wanted) as grant:
+        policy = NetworkPolicy(
+            allow=("good.example:443", f"front.example:{front}", f"127.0.0.1:{front}"),
+            read_only=(f"127.0.0.1:{mirror}",),
+            plain=(f"127.0.0.1:{mirror}",),
+        )
+        with proxy.grant(policy, wanted) as grant:
             request = {
+                "front": f"front.example:{front}",
+                "reading": f"127.0.0.1:{mirror}",
                 "lines": [line.format(port=port) for line in SMUGGLING],
                 "addresses": [["127.0.0.1", port], ["172.17.0.1", port], ["192.0.2.1", 80]],
                 "half": key[:24],
@@ -164,4 +196,14 @@ def egress(sandbox: Sandbox, image: str) -> Iterator[Attempt]:
     yield attempt("S4", "a request without this run's token", answers["stolen"] == 403, answers["stolen"])
     for line, status in zip(SMUGGLING, answers["statuses"], strict=True):
         yield attempt("N8", line, status in (400, 403), status)
+    own, *others = answers["named"]
+    yield Attempt(
+        id="N11",
+        name="a tunnel to the host that is named",
+        detail="carried" if own else "refused",
+        outcome="contained" if own else "broken",
+    )
+    yield attempt("N11", "a tunnel with the name of another server, and with none", not any(others), others)
+    read, *writes = answers["written"]
+    yield attempt("N12", "writing where reading is allowed", read == "200" and set(writes) == {"403"}, writes)
     yield attempt("S6", "the key in the proxy's log", key not in grant.log, f"{len(grant.log)} bytes")
