@@ -17,6 +17,7 @@ from agentv_sandbox.cli.numbers import number_between
 from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.logs import safe_name, safe_text
 from agentv_sandbox.report.comparison import Comparison, Figures, TestChange, Totals, compare_runs
+from agentv_sandbox.report.comparisonpage import write_comparison_page
 from agentv_sandbox.report.runreader import Run
 from agentv_sandbox.report.summary import EXIT_FAILED, EXIT_OK, WORD
 
@@ -56,6 +57,15 @@ def compare(
             help="Of the statements worse and better or equal.",
         ),
     ] = 0.99,
+    page: Annotated[
+        Path | None,
+        typer.Option(
+            "--page",
+            metavar="FILE",
+            help="Also write all of it as an HTML page, which needs no network and no script.",
+            show_default=False,
+        ),
+    ] = None,
     everything: Annotated[
         bool, typer.Option("--all", help="Also tests that did not change, and no limit.")
     ] = False,
@@ -66,6 +76,8 @@ def compare(
     """
     first, *others = _opened([base, *runs])
     comparisons = [compare_runs(first, run, margin=margin, confidence=confidence) for run in others]
+    if page is not None:
+        _write_page(page, comparisons)
     if as_json:
         typer.echo(json.dumps([_as_json(comparison) for comparison in comparisons], indent=2))
     else:
@@ -73,6 +85,15 @@ def compare(
             _show(comparison, everything=everything)
     worse = any(comparison.outcome == "worse" for comparison in comparisons)
     return EXIT_FAILED if worse and fail_on_regression else EXIT_OK
+
+
+def _write_page(path: Path, comparisons: Sequence[Comparison]) -> None:
+    """Raises InputError."""
+    try:
+        write_comparison_page(path, comparisons, [_evidence(comparison) for comparison in comparisons])
+    except OSError as error:
+        message = f"cannot write the page: {error.strerror or error}"
+        raise InputError([Problem(message=message, path=path, field="--page")]) from error
 
 
 def _opened(paths: Sequence[Path]) -> list[Run]:
@@ -97,7 +118,7 @@ def _opened(paths: Sequence[Path]) -> list[Run]:
 
 def _show(comparison: Comparison, *, everything: bool) -> None:
     out.print(_totals_table(comparison))
-    tests = [test for test in comparison.tests if everything or test.change != "same" or _is_flaky(test)]
+    tests = [test for test in comparison.tests if everything or test.change != "same" or test.flaky]
     shown = tests if everything else tests[:SHOWN]
     if shown:
         out.print(_tests_table(shown))
@@ -106,11 +127,8 @@ def _show(comparison: Comparison, *, everything: bool) -> None:
     out.print(_counts(comparison), markup=False)
     if comparison.outcome == "not enough evidence":
         out.print("More tests or more trials would say more; a larger --margin asks for less.", markup=False)
-    out.print(Text(f"RESULT: {_sentence(comparison)}", style=_STYLE[comparison.outcome]), soft_wrap=True)
-
-
-def _is_flaky(test: TestChange) -> bool:
-    return any(figures is not None and figures.flaky for figures in (test.before, test.after))
+    verdict = f"RESULT: {comparison.outcome.upper()}  ({_evidence(comparison)})"
+    out.print(Text(verdict, style=_STYLE[comparison.outcome]), soft_wrap=True)
 
 
 def _totals_table(comparison: Comparison) -> Table:
@@ -173,7 +191,11 @@ def _test_cells(test: TestChange) -> Iterator[Text | str]:
     yield "-" if before is None or after is None else f"{after.seconds - before.seconds:+.1f}"
     costs = [None if figures is None else figures.cost_usd for figures in (before, after)]
     yield "-" if costs[0] is None or costs[1] is None else f"{costs[1] - costs[0]:+.4f}"
-    yield Text(f"{test.change}, flaky" if _is_flaky(test) else test.change, style=_change_style(test))
+    words = [test.change, *(["flaky"] if test.flaky else [])]
+    words += [
+        safe_name(figures.fault) for figures in (before, after) if figures is not None and figures.fault
+    ]
+    yield Text(", ".join(dict.fromkeys(words)), style=_change_style(test))
 
 
 def _change_style(test: TestChange) -> str:
@@ -206,15 +228,14 @@ def _counts(comparison: Comparison) -> str:
     return f"{counted(len(comparison.tests), 'test')}: {', '.join(parts)}"
 
 
-def _sentence(comparison: Comparison) -> str:
-    word = comparison.outcome.upper()
+def _evidence(comparison: Comparison) -> str:
     if comparison.mean_difference is None:
-        return f"{word}  (no test was graded in both runs)"
+        return "no test was graded in both runs"
     interval = comparison.interval
     range_ = f", 95 % interval {interval[0]:+.3f} to {interval[1]:+.3f}" if interval else ""
     return (
-        f"{word}  (mean change {comparison.mean_difference:+.3f} over {counted(comparison.paired, 'test')}{range_}; "
-        f"chance of such a fall if nothing changed: {_chance(comparison.chance_of_fall)})"
+        f"mean change {comparison.mean_difference:+.3f} over {counted(comparison.paired, 'test')}{range_}; "
+        f"chance of such a fall if nothing changed: {_chance(comparison.chance_of_fall)}"
     )
 
 

@@ -252,6 +252,13 @@ def after_all(run: SuiteRun, jobs: Sequence[Job]) -> list[str]:
                 volumes=volumes_by_role.over(input=volumes),
             )
             notes += agent.after("after_all")
+    done = run.start.done
+    sharing = [job for job in jobs if job.workspace.isolation == "shared" and job.hooks("after_all")]
+    if sharing and not run.shared.open() and all((job.target.name, job.case.id) in done for job in sharing):
+        notes.append(
+            "after_all was not run by this part of the run: the tests that share a workspace were done before, and "
+            "their workspace went with that part"
+        )
     lost = {job.target.name for job in jobs if job.workspace.isolation != "shared" and job.hooks("after_all")}
     if lost:
         notes.append(

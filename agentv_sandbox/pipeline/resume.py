@@ -17,9 +17,9 @@ from agentv_sandbox.pipeline.records import Job, RunOptions, SuiteStart
 from agentv_sandbox.pipeline.targets import jobs_of
 from agentv_sandbox.pipeline.workspace import template_key
 from agentv_sandbox.project import Project
-from agentv_sandbox.report.earlier import EarlierRun, EarlierTrial, copy_run, earlier_run, folder_of
+from agentv_sandbox.report.earlier import TRIAL, EarlierRun, EarlierTrial, copy_run, earlier_run, folder_of
 from agentv_sandbox.report.restoring import result_of
-from agentv_sandbox.report.rows import Row
+from agentv_sandbox.report.rows import Row, is_as_written
 from agentv_sandbox.report.runfolder import RunFolder, Takeover
 
 Key = tuple[str, str, str]
@@ -108,7 +108,7 @@ class _Sorting:
         """Empty: it stands."""
         before = row.get("input_hashes") or {}
         changed = [part for part, value in wanted.items() if before.get(part) != value]
-        if result is None or folder_of(self._earlier.path, row) is None:
+        if result is None or not is_as_written(row) or folder_of(self._earlier.path, row) is None:
             return "their rows or files are no longer as they were written"
         if result.status == "execution_error":
             return "they ended in an execution error"
@@ -131,10 +131,13 @@ class _Sorting:
             for number, each in enumerate(begun, 1)
             if each.result.trial == number
             and each.result.input_hashes == wanted
+            and is_as_written(each.row)
             and each.folder == begun[0].folder
             and (each.folder / "trials" / str(number) / "grading.json").is_file()
         ]
-        if suite.execution.trials.count < 2 or len(standing) < len(begun) or _shares(job):
+        # One that cannot be read counts, too: a new one is not written over it.
+        kept = sum(1 for _ in begun[0].folder.glob(f"trials/*/{TRIAL}")) if begun else 0
+        if suite.execution.trials.count < 2 or len(standing) < kept or _shares(job):
             standing = []
         if standing:
             self._folders[_key(standing[0].row)] = standing[0].folder
@@ -171,7 +174,7 @@ class _Sorting:
                 continue
             if suite in names and (suite, test) not in known:
                 self._drop(row, "no longer in their suite, so left out")
-            elif result is None or folder_of(self._earlier.path, row) is None:
+            elif result is None or not is_as_written(row) or folder_of(self._earlier.path, row) is None:
                 self._drop(row, "their rows or files are no longer as they were written, so left out")
             else:
                 self._others.append((row, result))

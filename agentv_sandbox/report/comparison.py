@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from agentv_sandbox.report.evidence import chance_of_fall, chance_of_rise, mean_interval, share_interval
-from agentv_sandbox.report.rows import Row, cost_of, seconds, tokens_of
+from agentv_sandbox.report.rows import Row, cause, cost_of, seconds, tokens_of
 from agentv_sandbox.report.runreader import Run
 
 Outcome = Literal["better or equal", "worse", "not enough evidence"]
@@ -42,6 +43,8 @@ class Figures:
     seconds: float
     cost_usd: float | None
     tokens: int | None
+    fault: str
+    """Why it could not be graded; empty where it was."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +69,11 @@ class TestChange:
             return None
         return self.after.score - self.before.score
 
+    @property
+    def flaky(self) -> bool:
+        """In one of the runs, or both."""
+        return any(figures is not None and figures.flaky for figures in (self.before, self.after))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Totals:
@@ -77,11 +85,15 @@ class Totals:
     pass_rate: tuple[float, float] | None
     """Wilson's 95 % interval of the share passed, of those that were graded."""
     mean: float | None
+    mean_interval: tuple[float, float] | None
+    """Student's 95 % interval, cut to 0 to 1; None where all tests have the same score."""
     seconds: float
     cost_usd: float | None
     """Of the tests that say; None when none does."""
     tokens: int | None
     flaky: int
+    faults: Mapping[str, int]
+    """Numbers of tests by what went wrong."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +110,7 @@ class Comparison:
     """Tests that were graded in both."""
     mean_difference: float | None
     interval: tuple[float, float] | None
-    """Student's 95 % interval of the mean difference; None for fewer than five tests."""
+    """Student's 95 % interval of the mean difference; None for fewer than two tests."""
     chance_of_fall: float
     """Probability of a mean this low if nothing changed."""
     outcome: Outcome
@@ -167,6 +179,7 @@ def _test_figures(rows: Sequence[Row]) -> Figures:
         seconds=sum(map(seconds, rows)),
         cost_usd=cost_of(rows),
         tokens=tokens_of(rows),
+        fault=next((cause(row) for row in rows if row["execution_status"] == "execution_error"), ""),
     )
 
 
@@ -213,8 +226,15 @@ def _totals(figures: Iterable[Figures]) -> Totals:
         errors=len(tests) - len(scores),
         pass_rate=share_interval(passed, len(scores)) if scores else None,
         mean=statistics.fmean(scores) if scores else None,
+        mean_interval=_mean_interval(scores),
         seconds=sum(test.seconds for test in tests),
         cost_usd=sum(costs) if costs else None,
         tokens=sum(tokens) if tokens else None,
         flaky=sum(1 for test in tests if test.flaky),
+        faults=dict(Counter(test.fault for test in tests if test.fault).most_common()),
     )
+
+
+def _mean_interval(scores: Sequence[float]) -> tuple[float, float] | None:
+    interval = mean_interval(scores) if scores and min(scores) < max(scores) else None
+    return None if interval is None else (max(interval[0], 0.0), min(interval[1], 1.0))

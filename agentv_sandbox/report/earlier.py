@@ -78,6 +78,8 @@ def find_earlier(
             "--retry-errors writes a new run folder, and --resume goes on in an old one: use one of them"
         )
         raise InputError([Problem(message=message)])
+    if output is not None:
+        _refuse_live(cwd / output)  # before images are built, which may take minutes
     if retry_errors is not None:
         path = cwd / retry_errors
         earlier = earlier_run(path.parent if path.name == INDEX else path, alter=False)

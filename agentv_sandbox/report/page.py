@@ -41,7 +41,7 @@ PAGE_S = 60.0
 """Processor time for the page of a run. Ordinary ones take a part of a second."""
 PAGE_GRACE_S = 0.5
 """What an interrupted run may still take for reading what its tests left; the page itself comes on top."""
-_BUFFERED = 500
+BUFFERED = 500
 """Pieces of the template that are written at once."""
 _NO_TIME = "Not read, since time ran out. The folder of the test has it whole."
 MAX_IMAGE_BYTES = 1 << 20
@@ -90,24 +90,7 @@ def write_page(run_folder: Path) -> Path:
 
 def render(run: Run) -> Iterator[str]:
     """The page as HTML text, in pieces."""
-    environment = Environment(
-        loader=PackageLoader("agentv_sandbox", "report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["show"] = lambda value: safe_text(str(value))
-    environment.filters["pretty"] = lambda value: json.dumps(value, indent=2, ensure_ascii=False)[
-        :DETAILS_CHARS
-    ]
-    environment.filters["cause"] = cause
-    environment.filters["verdict"] = _verdict
-    environment.filters["seconds"] = seconds
-    environment.filters["trials"] = whole_words
-    environment.filters["short_trials"] = short_words
-    environment.filters["line"] = lambda value: safe_name(str(value))
-    style = resources.files("agentv_sandbox.report").joinpath("page.css").read_text("utf-8")
+    environment = page_environment()
     limit = max(
         SECTION_CHARS[0], min(SECTION_CHARS[1], PAGE_CHARS // (SECTIONS_PER_TEST * len(run.rows) + 1))
     )
@@ -121,8 +104,6 @@ def render(run: Run) -> Iterator[str]:
         cases=cases,
         counts={word: sum(1 for case in cases if case.verdict == word) for word in WORDS.values()},
         mean=_mean(run.rows),
-        style=Markup(style),  # noqa: S704 - a file of this package; its hash in the policy covers these very bytes
-        style_hash=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
         many_suites=len({row.get("suite") for row in run.rows}) > 1,
         many_targets=len({row.get("target") for row in run.rows}) > 1,
         trials=totals_words(run.rows),
@@ -130,8 +111,33 @@ def render(run: Run) -> Iterator[str]:
         target_columns=COLUMNS,
         targets=side_by_side(run.rows),
     )
-    page.enable_buffering(_BUFFERED)
+    page.enable_buffering(BUFFERED)
     yield from page
+
+
+def page_environment() -> Environment:
+    """Where templates of pages are rendered: everything is escaped, ``style`` and its hash for the policy are there."""
+    environment = Environment(
+        loader=PackageLoader("agentv_sandbox", "report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    style = resources.files("agentv_sandbox.report").joinpath("page.css").read_text("utf-8")
+    environment.globals["style"] = Markup(style)  # noqa: S704 - a file of this package; its hash covers these very bytes
+    environment.globals["style_hash"] = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    environment.filters["show"] = lambda value: safe_text(str(value))
+    environment.filters["pretty"] = lambda value: json.dumps(value, indent=2, ensure_ascii=False)[
+        :DETAILS_CHARS
+    ]
+    environment.filters["line"] = lambda value: safe_name(str(value))
+    environment.filters["cause"] = cause
+    environment.filters["verdict"] = _verdict
+    environment.filters["seconds"] = seconds
+    environment.filters["trials"] = whole_words
+    environment.filters["short_trials"] = short_words
+    return environment
 
 
 def _bare_case(row: Row, number: int) -> CaseView:

@@ -2,11 +2,13 @@
 
 Keys are AgentV's, absent when undefined. Additions of ours: ``threshold``, ``trial``, ``trials``, ``trial_*``,
 ``fault``, ``attempts``, ``total_duration_ms``, ``spent_usd``, ``input_hashes``, ``image_id``, ``agent``,
-``model_calls``, ``claimed``, ``engine``, ``notes``, and the ``*_path`` keys of files that AgentV does not write.
+``model_calls``, ``claimed``, ``engine``, ``notes``, ``row_sha256`` and the ``*_path`` keys of files that AgentV does
+not write.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +27,7 @@ MAX_INPUT = 64 << 10
 MAX_VALUES = 2_000_000
 """Of a row or a file that is read back: what several graders reported is together in one."""
 
+ROW_HASH = "row_sha256"
 Row = dict[str, Json]
 
 
@@ -159,6 +162,23 @@ def spent(result: CaseResult) -> tuple[TokenUsage | None, float | None]:
         return (source.token_usage, source.cost_usd) if source else (None, None)
     pairs = [spent(trial) for trial in result.trials]
     return total_usage(usage for usage, _ in pairs), total_cost(cost for _, cost in pairs)
+
+
+def with_hash(row: Row) -> Row:
+    """``row`` with ``row_sha256``, the hash of all else that it says. It shows an edit by hand, not one that is meant
+    to be hidden: for that there are packed runs."""
+    content = {key: value for key, value in row.items() if key != ROW_HASH}
+    return {**content, ROW_HASH: _content_hash(content)}
+
+
+def is_as_written(row: Row) -> bool:
+    """Whether a row that was read says what it said when it was written."""
+    return ROW_HASH in row and with_hash(row)[ROW_HASH] == row[ROW_HASH]
+
+
+def _content_hash(content: Row) -> str:
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
 def cause(row: Row) -> str:

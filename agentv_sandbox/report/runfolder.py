@@ -192,7 +192,7 @@ class RunFolder:
             self._count(result, eval_file, tool_calls=self._tool_calls(row))
 
     def _line(self, row: Row) -> bytes:
-        return self.redactor.dumps(row).encode("ascii") + b"\n"
+        return self.redactor.dumps(rows.with_hash(self.redactor.tree(row))).encode("ascii") + b"\n"
 
     def _tool_calls(self, row: Row) -> int:
         grading = Run(path=self.path, rows=(), problems=()).json(f"{row['artifact_dir']}/grading.json")

@@ -78,6 +78,12 @@ def test_runs_are_compared_test_by_test_and_a_fall_ends_with_status_1(project: P
     )  # six falls: 1/64
     assert "More tests or more trials would say more" in done.stdout
 
+    assert compare(project, str(base), str(worse), "--page", "page.html").code == 0
+    page = (project.folder / "page.html").read_text()
+    assert "mean change -0.500 over 12 tests" in page and page.count('class="changed fell"') == 6
+    done = compare(project, str(base), str(worse), "--page", "no/such/folder.html")
+    assert (done.code, "cannot write the page" in done.stderr) == (2, True), done.stderr
+
     (read,) = json.loads(compare(project, str(base), str(worse), "--json").stdout)
     assert (read["outcome"], read["paired_tests"], read["mean_difference"]) == (
         "not enough evidence",

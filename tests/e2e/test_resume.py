@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import shlex
+import shutil
 import signal
 import subprocess
 import time
@@ -176,6 +177,8 @@ def test_trials_go_on_in_the_middle(project: Project) -> None:
     code, text = end_when(project, signal.SIGKILL, second.is_file)
     assert (code, lines(project.output)) == (-signal.SIGKILL, []), text
     before = [(trials / n / "trial.json").read_bytes() for n in ("1", "2")]
+    kept = project.folder / "kept"
+    shutil.copytree(project.output, kept)
     done = resume(project)
     assert done.code == 0, done.stdout + done.stderr
     assert [(trials / n / "trial.json").read_bytes() for n in ("1", "2")] == before
@@ -185,6 +188,13 @@ def test_trials_go_on_in_the_middle(project: Project) -> None:
     assert (project.output / row["answer_path"]).read_text().strip() == "all done"
     assert not done.stdout.count("start t (trial 2)")
     assert done.stdout.count("start t (trial 3)") == 1
+    edited = kept / "s" / "t" / "trials" / "2" / "trial.json"
+    edited.write_text(edited.read_text().replace('"score":1.0', '"score":0.9', 1))
+    shutil.rmtree(project.output)
+    kept.rename(project.output)
+    done = resume(project)
+    assert done.rows["t"]["trial_scores"] == [1, 1, 1, 1]
+    assert done.stdout.count("start t (trial 1)") == 1
 
 
 def test_a_budget_counts_what_was_spent_before(project: Project) -> None:

@@ -57,6 +57,7 @@ OUR_KEYS = {
     "total_duration_ms",
     "image_id",
     "engine",
+    "row_sha256",
     "trace_path",
     "manifest_path",
     "diff_path",
