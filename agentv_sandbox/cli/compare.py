@@ -124,6 +124,8 @@ def _show(comparison: Comparison, *, everything: bool) -> None:
         out.print(_tests_table(shown))
     if len(shown) < len(tests):
         out.print(f"{len(tests) - len(shown)} more; --all shows them", markup=False)
+    if faults := _faults(comparison):
+        out.print(faults, markup=False)
     out.print(_counts(comparison), markup=False)
     if comparison.outcome == "not enough evidence":
         out.print("More tests or more trials would say more; a larger --margin asks for less.", markup=False)
@@ -155,7 +157,8 @@ def _totals_cells(totals: Totals) -> Iterator[str]:
     yield str(totals.tests)
     yield str(totals.passed)
     yield "-" if totals.pass_rate is None else f"{totals.pass_rate[0]:.0%} to {totals.pass_rate[1]:.0%}"
-    yield _number(totals.mean, ".3f")
+    spread = totals.mean_interval
+    yield _number(totals.mean, ".3f") + (f" ({spread[0]:.2f} to {spread[1]:.2f})" if spread else "")
     yield str(totals.flaky)
     yield str(totals.errors)
     yield f"{totals.seconds:.1f}"
@@ -212,6 +215,15 @@ def _score(figures: Figures | None) -> str:
     if figures is None:
         return "-"
     return WORD.get(figures.status, "?") if figures.score is None else f"{figures.score:.2f}"
+
+
+def _faults(comparison: Comparison) -> str:
+    """``Faults, before and after: timeout 3 and 1``; empty where there were none."""
+    before, after = comparison.before.faults, comparison.after.faults
+    parts = [
+        f"{safe_name(name)} {before.get(name, 0)} and {after.get(name, 0)}" for name in {**before, **after}
+    ]
+    return f"Faults, before and after: {', '.join(parts)}" if parts else ""
 
 
 def _counts(comparison: Comparison) -> str:

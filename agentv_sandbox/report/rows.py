@@ -177,8 +177,17 @@ def is_as_written(row: Row) -> bool:
 
 
 def _content_hash(content: Row) -> str:
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    text = json.dumps(_plain_numbers(content), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def _plain_numbers(value: Json) -> Json:
+    """1.0 as 1: AgentV writes rows that it keeps in that way."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, Mapping):
+        return {key: _plain_numbers(inner) for key, inner in value.items()}
+    return [_plain_numbers(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def cause(row: Row) -> str:

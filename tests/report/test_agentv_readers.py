@@ -6,9 +6,13 @@ import json
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from agentv_sandbox.models.suite import Suite
-from agentv_sandbox.report.rows import read_rows
+from agentv_sandbox.report.comparison import compare_runs
+from agentv_sandbox.report.rows import is_as_written, read_rows
 from agentv_sandbox.report.runfolder import RunFolder
+from agentv_sandbox.report.runreader import Run
 from tests.agentv import agentv_command
 from tests.report.made_results import make_case, make_error, make_result, write_case
 
@@ -72,3 +76,42 @@ def test_agentv_opens_our_run_folder(tmp_path: Path) -> None:
     assert first in compared
     agentv("results", "export", folder, "--out", folder.parent / f"{folder.name}-export")
     agentv("results", "report", folder, "--out", folder.parent / f"{folder.name}.html")
+
+
+AGENT = """
+echo "$1" >> ran.txt
+echo all done > $2
+"""
+TARGETS = "targets:\n  - {name: agent, provider: cli, command: 'sh agent.sh {EVAL_ID} {OUTPUT_FILE}'}\n"
+TEST = "  - {id: %s, criteria: c, input: go, assertions: [{type: contains, value: all done}]}\n"
+
+
+def test_agentv_sees_the_trend_of_our_runs_and_runs_what_failed_again(tmp_path: Path) -> None:
+    """It takes execution errors for scores of 0, which we leave out, and puts its rows in the place of ours."""
+    (tmp_path / ".agentv").mkdir()
+    (tmp_path / ".agentv/targets.yaml").write_text(TARGETS)
+    (tmp_path / "agent.sh").write_text(AGENT)
+    eval_file = tmp_path / "reports.eval.yaml"
+    head = "name: reports\nexecution: {target: agent}\ntests:\n"
+    eval_file.write_text(head + "".join(TEST % name for name in ("q1", "q2", "q9")))
+    suite = Suite(path=eval_file, project_root=tmp_path, search_roots=(tmp_path,), name="reports")
+    folders = []
+    for score in (0.5, 0.25):
+        with RunFolder.create(tmp_path / f"run-{score}", tmp_path) as folder:
+            for result in (make_result("q1"), make_result("q2", score), make_error("q9")):
+                write_case(folder, result, make_case(result.case_id), suite)
+            folder.finish()
+        folders.append(folder.path)
+    agentv = AgentV(tmp_path)
+    trend = json.loads(agentv("trend", *folders, "--json"))
+    assert [run["mean_score"] for run in trend["runs"]] == [0.5, pytest.approx(1.25 / 3, abs=1e-5)]
+    compared = compare_runs(*map(Run.open, folders))
+    assert (compared.before.mean, compared.after.mean) == (0.75, 0.625)
+    ours = read_rows(folders[1]).rows[0]
+    agentv("eval", "run", eval_file, "--output", folders[1], "--rerun-failed")
+    assert sorted((tmp_path / "ran.txt").read_text().split()) == ["q2", "q9"]
+    read = read_rows(folders[1])
+    assert not read.problems and read.rows[0] == ours and is_as_written(ours) and is_as_written(read.rows[0])
+    replaced = read.rows[1:]
+    assert {(row["test_id"], row["score"]) for row in replaced} == {("q2", 1), ("q9", 1)}
+    assert not any(map(is_as_written, replaced))
