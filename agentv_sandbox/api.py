@@ -14,11 +14,11 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from agentv_sandbox import logs
 from agentv_sandbox.egress import sweep as sweep_egress
@@ -50,13 +50,14 @@ from agentv_sandbox.plan import refusals
 from agentv_sandbox.report.earlier import earlier_facts, find_earlier
 from agentv_sandbox.report.facts import run_facts
 from agentv_sandbox.report.redact import Redactor
-from agentv_sandbox.report.rows import Row, read_rows
+from agentv_sandbox.report.rows import Row, read_all_rows
 from agentv_sandbox.report.runfolder import RunFolder
 from agentv_sandbox.report.summary import exit_code
 from agentv_sandbox.sandbox import Sandbox, sweep
 from agentv_sandbox.settings import Settings, check_ceiling, load_settings
 
 Paths = str | Path | Sequence[str | Path]
+SandboxContext = AbstractContextManager[Sandbox]
 OnEvent = Callable[..., None]
 """Called as ``on_event(name, **keys)``, from several threads: ``note``, ``image.*``, ``run.started``,
 ``case.started``, ``case.stage``, ``case.finished``."""
@@ -64,6 +65,15 @@ OnEvent = Callable[..., None]
 
 def ignore(_event: str, **_keys: Any) -> None:
     """The ``on_event`` of callers who do not listen."""
+
+
+class FolderOptions(TypedDict):
+    """What ``RunFolder`` is told of a run beside its place."""
+
+    redactor: Redactor
+    matrix: bool
+    engine: str
+    private: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,13 +85,17 @@ class RunReport:
     """The lines of ``index.jsonl``, one a test, in the order in which tests ended; see docs/reference/results.md."""
     planned: int
     """Number of tests that were to run."""
+    graded: bool = True
+    """Whether verdicts were asked for, and not left to ``regrading.grade``."""
     failure: SandboxError | None = None
     """What ended the run early, or went wrong at its end; rows until then are complete."""
 
     @property
     def exit_code(self) -> int:
         """0 all tests at or above their threshold, 1 one below it, 3 an execution error, else the failure's."""
-        return self.failure.exit_code if self.failure is not None else exit_code(self.rows)
+        return (
+            self.failure.exit_code if self.failure is not None else exit_code(self.rows, grading=self.graded)
+        )
 
 
 def load(
@@ -162,7 +176,7 @@ def build(
         suites if isinstance(suites, LoadResult) else load(suites, targets=targets, cwd=cwd, environ=environ)
     )
     variables = os.environ if environ is None else environ
-    settings = _settings(loaded, cwd)
+    settings = settings_of(loaded, cwd)
     options = RunOptions(
         targets=tuple(targets),
         image=settings.image,
@@ -185,6 +199,7 @@ def run(
     max_retries: int | None = None,
     limits: LimitOverrides = LimitOverrides(),  # noqa: B008 - frozen
     keep_failed: bool = False,
+    no_grade: bool = False,
     output: Path | None = None,
     resume: bool = False,
     rerun_failed: bool = False,
@@ -208,6 +223,7 @@ def run(
     ``rerun_failed``: with those below their threshold, too; ``retry_errors``: as ``resume`` from that run folder, which
     stays as it is. Of earlier rows those stand whose ``input_hashes`` are still the same.
     ``runtime`` and ``required_tier``: as in the settings, over them; ``stop`` interrupts the run when it is set.
+    ``no_grade``: agents run and all is kept; ``agentv_sandbox.regrading.grade`` completes the rows, here or elsewhere.
     ``record``: a new or empty folder for all calls of models; ``replay``: such a folder, in place of models.
     The process's log and output are redacted from here on for the secrets that the targets name.
     Raises InputError, EngineError or BuildError as long as nothing was run; after that, what ends the run early
@@ -227,7 +243,7 @@ def run(
         )
     if replay is not None:
         suites = replace(suites, environments=with_stand_in_keys(suites))
-    settings = _settings(suites, cwd)
+    settings = settings_of(suites, cwd)
     options = RunOptions(
         targets=tuple(targets),
         test_ids=tuple(test_ids),
@@ -243,6 +259,7 @@ def run(
             grader_target=grader_target,
             max_retries=max_retries,
             keep_failed=keep_failed,
+            no_grade=no_grade,
             limits=limits,
         ),
     )
@@ -257,28 +274,28 @@ def run(
         suites.suites, output, folder, experiment, going_on=going_on, retry_errors=retry_errors
     )
     tape = _tape(record, replay, redactor, goes_on=going_on or retry_errors is not None)
-    with _sandbox(settings, variables, runtime=runtime, may_keep=keep_failed, stop=stop) as sandbox:
-        images = _ready(sandbox, suites, options, required_tier or settings.require_tier, on_event)
-        engine, matrix = tier(sandbox.info, sandbox.runtime).summary, _is_matrix(suites.suites, options)
-        private = settings.private_results
+    with run_sandbox(settings, variables, runtime=runtime, may_keep=keep_failed, stop=stop) as sandbox:
+        images = ready_images(sandbox, suites, options, required_tier or settings.require_tier, on_event)
+        folder_options: FolderOptions = {
+            "redactor": redactor,
+            "matrix": _is_matrix(suites.suites, options),
+            "engine": tier(sandbox.info, sandbox.runtime).summary,
+            "private": settings.private_results,
+        }
         if earlier is not None and going_on:
-            results = RunFolder.reopen(
-                earlier.path, experiment, redactor=redactor, matrix=matrix, engine=engine, private=private
-            )
+            results = RunFolder.reopen(earlier.path, experiment, **folder_options)
         else:
-            results = RunFolder.create(
-                output, folder, experiment, redactor=redactor, matrix=matrix, engine=engine, private=private
-            )
+            results = RunFolder.create(output, folder, experiment, **folder_options)
         with results:
             plan = None
             if earlier is not None:
                 plan = take_over(earlier, results, suites, images, options, rerun_failed=rerun_failed)
                 for note in plan.notes:
                     on_event("note", message=note)
-            facts = run_facts(sandbox, suites.suites, images)
+            facts = run_facts(sandbox, suites.suites, images, options.of_grading())
             results.write_run(facts | {"experiment": experiment, **earlier_facts(earlier)})
             planned, failure = _run_all(suites, images, sandbox, options, results, plan, tape, on_event)
-        return _report(results.path, planned, failure)
+        return replace(report_of(results.path, planned, failure), graded=not no_grade)
 
 
 def _tape(record: Path | None, replay: Path | None, redactor: Redactor, *, goes_on: bool) -> Tape | None:
@@ -293,7 +310,7 @@ def _tape(record: Path | None, replay: Path | None, redactor: Redactor, *, goes_
     return Player(replay.absolute(), redactor) if replay is not None else None
 
 
-def _ready(
+def ready_images(
     sandbox: Sandbox,
     loaded: LoadResult,
     options: RunOptions,
@@ -309,7 +326,7 @@ def _ready(
     return images
 
 
-def _settings(loaded: LoadResult, cwd: Path | None) -> Settings:
+def settings_of(loaded: LoadResult, cwd: Path | None) -> Settings:
     return load_settings(loaded.suites[0].project_root if loaded.suites else cwd or Path.cwd())
 
 
@@ -326,7 +343,7 @@ def _is_matrix(suites: Sequence[Suite], options: RunOptions) -> bool:
 
 
 @contextmanager
-def _sandbox(
+def run_sandbox(
     settings: Settings,
     environ: Mapping[str, str],
     *,
@@ -369,7 +386,8 @@ def _run_all(
     early or went wrong at its end."""
     tools = RunTools(
         sandbox=sandbox,
-        store=BlobStore(results.path / "artifacts"),
+        store=BlobStore(results.artifacts),
+        kept=BlobStore(results.captured),
         environments=loaded.environments,
         tape=tape,
     )
@@ -391,7 +409,7 @@ def _run_all(
         results.write_trial(trial, case, suite)
 
     try:
-        failure = _failure_of(
+        failure = failure_of(
             lambda: run_suites(suites, images, tools, options, on_event, on_result, on_trial, starts)
         )
     except BaseException:  # such as the end of a program whose output nobody reads any more
@@ -400,19 +418,19 @@ def _run_all(
         raise
     if failure is not None:
         results.note_end(failure.fault)
-    later = _failure_of(lambda: results.finish(planned=planned))
+    later = failure_of(lambda: results.finish(planned=planned))
     if failure is not None and later is not None:
         on_event("note", message=f"also: {later.message}")
     return planned, failure or later or incomplete(tape)
 
 
-def _report(folder: Path, planned: int, failure: SandboxError | None) -> RunReport:
+def report_of(folder: Path, planned: int, failure: SandboxError | None) -> RunReport:
     rows: list[Row] = []
-    unread = _failure_of(lambda: rows.extend(read_rows(folder).rows))
+    unread = failure_of(lambda: rows.extend(read_all_rows(folder).rows))
     return RunReport(folder=folder, rows=tuple(rows), planned=planned, failure=failure or unread)
 
 
-def _failure_of(step: Callable[[], object]) -> SandboxError | None:
+def failure_of(step: Callable[[], object]) -> SandboxError | None:
     try:
         step()
     except SandboxError as error:

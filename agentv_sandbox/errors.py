@@ -117,6 +117,10 @@ class EngineLost(EngineError):
     fault = "engine_lost"
 
 
+class NotKeptError(SandboxError):
+    """What a grading needs of an earlier run is not there, or is not what it was."""
+
+
 class BuildError(SandboxError):
     """An image could not be built. ``log`` holds the tail of the failing step's output."""
 

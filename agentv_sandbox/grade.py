@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from agentv_sandbox.budget import BudgetSpent
-from agentv_sandbox.errors import Cancelled, EngineError, SandboxError
+from agentv_sandbox.errors import Cancelled, EngineError, NotKeptError, SandboxError
 from agentv_sandbox.graders import GRADERS
 from agentv_sandbox.graders.base import PASS_SCORE, GradeContext, failed
 from agentv_sandbox.logs import get_logger
@@ -37,7 +37,7 @@ def effective_threshold(case: EvalCase, suite: Suite, from_user: float | None) -
 
 
 def grade_case(context: GradeContext) -> Graded:
-    """Run the case's graders one after the other. Raises only ``Cancelled`` and ``EngineError``."""
+    """Run the case's graders one after the other. Raises only ``Cancelled``, ``EngineError`` and ``NotKeptError``."""
     scores = tuple(run_grader(spec, context) for spec in context.case.assertions)
     return aggregate(context.case.assertions, scores, context.threshold)
 
@@ -48,7 +48,7 @@ def run_grader(spec: GraderSpec, context: GradeContext) -> GraderResult:
     started, clock = datetime.now(UTC), time.monotonic()
     try:
         graded = GRADERS[spec.type].grade(spec, replace(context, run_grader=run_grader))
-    except (Cancelled, EngineError):
+    except (Cancelled, EngineError, NotKeptError):
         raise
     except SandboxError as error:
         graded = failed(spec, f"Grader '{spec.name}' failed: {error.message}")

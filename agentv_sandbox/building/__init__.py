@@ -12,6 +12,7 @@
 from agentv_sandbox.building.ensure import ensure_image
 from agentv_sandbox.building.events import sentence, size_text
 from agentv_sandbox.building.exchange import export_image, import_image
+from agentv_sandbox.building.labels import recorded_image
 from agentv_sandbox.building.lock import LOCK_NAME, sbom_path
 from agentv_sandbox.building.store import StoredImage, clean_images, list_images
 from agentv_sandbox.building.verify import Candidate, prove
@@ -26,6 +27,7 @@ __all__ = [
     "import_image",
     "list_images",
     "prove",
+    "recorded_image",
     "sbom_path",
     "sentence",
     "size_text",

@@ -31,6 +31,16 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
         "providers",
         "List the kinds of targets: what each is, whether it can be evaluated and can grade, its settings.",
     ),
+    "regrade": (
+        "regrade",
+        "regrade",
+        "Grade the outputs of a run again, with the same or changed graders. No agent runs; RUN stays as it is.",
+    ),
+    "grade": (
+        "regrade",
+        "grade",
+        "Grade a run that was made with `run --no-grade`, here or on another machine, in its folder.",
+    ),
     "compare": (
         "compare",
         "compare",

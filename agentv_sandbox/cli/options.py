@@ -153,6 +153,12 @@ Replay = Annotated[
 KeepFailed = Annotated[
     bool, typer.Option("--keep-failed", help="Keep workspaces of failed tests and say how to look inside.")
 ]
+NoGrade = Annotated[
+    bool,
+    typer.Option(
+        "--no-grade", help="Run the agents, keep all that graders need, and leave grading to `grade`."
+    ),
+]
 RequireTier = Annotated[
     str | None,
     typer.Option(

@@ -55,6 +55,7 @@ def run(
     workspace_size: opt.WorkspaceSize = None,
     tmp_size: opt.TmpSize = None,
     keep_failed: opt.KeepFailed = False,
+    no_grade: opt.NoGrade = False,
     record: opt.Record = None,
     replay: opt.Replay = None,
     runtime: opt.Runtime = None,
@@ -74,8 +75,8 @@ def run(
     loaded = load(paths, targets, target or (), allow_outside=allow_outside, without_keys=replay is not None)
     redactor = Redactor(secret_values(loaded))
     logs.hide_with(redactor.text)
-    with _interruptible() as stop, Progress(out, redactor=redactor, sentence=sentence) as progress:
-        events = _Events(progress)
+    with interruptible() as stop, Progress(out, redactor=redactor, sentence=sentence) as progress:
+        events = Events(progress)
         report = api.run(
             loaded,
             targets=target or (),
@@ -93,6 +94,7 @@ def run(
                 tmp_bytes=tmp_size,
             ),
             keep_failed=keep_failed,
+            no_grade=no_grade,
             record=record,
             replay=replay,
             output=output,
@@ -107,7 +109,7 @@ def run(
             stop=stop,
             on_event=events,
         )
-    _show_report(report, redactor, seconds=time.monotonic() - started)
+    show_report(report, redactor, seconds=time.monotonic() - started)
     for line in events.workspaces:
         out.print(line, markup=False)
     if len(report.rows) < report.planned and record is None and replay is None:
@@ -117,7 +119,7 @@ def run(
     return report.exit_code
 
 
-class _Events:
+class Events:
     """Takes the events of a run to ``progress``; workspaces that were kept are listed at the end instead."""
 
     def __init__(self, progress: Progress) -> None:
@@ -148,7 +150,8 @@ def _command_to_go_on(argv: Sequence[str], folder: Path) -> str:
     return shlex.join(["agentv-sandbox", *words, "--resume", "--output", where])
 
 
-def _show_report(report: api.RunReport, redactor: Redactor, *, seconds: float) -> None:
+def show_report(report: api.RunReport, redactor: Redactor, *, seconds: float) -> None:
+    """The summary of what ``report`` says, on standard output."""
     page = report.folder / PAGE
     summary(
         report.rows,
@@ -170,7 +173,7 @@ def _return_large_blocks() -> None:
 
 
 @contextmanager
-def _interruptible() -> Iterator[threading.Event]:
+def interruptible() -> Iterator[threading.Event]:
     """An event that SIGINT and SIGTERM set."""
     stop = threading.Event()
     previous = {}

@@ -32,6 +32,7 @@ from agentv_sandbox.collect.produced import produced_files
 from agentv_sandbox.errors import SandboxError
 from agentv_sandbox.files import BlobStore
 from agentv_sandbox.logs import safe_name
+from agentv_sandbox.models.capture import KeptWorkspace
 from agentv_sandbox.models.case import (
     AgentResponse,
     CaseOutput,
@@ -68,6 +69,9 @@ class CollectLimits:
     path_bytes: int = 4096
     names_bytes: int = 16 << 20
     """Of the paths and link targets of all files together."""
+    kept_files: int = 50_000
+    kept_bytes: int = 128 << 20
+    """Of folders that are not collected, such as ``.git``; they are kept for a later grading."""
     timeout_s: float = 120
     diff: DiffLimits = field(default_factory=DiffLimits)
 
@@ -86,6 +90,8 @@ class Collected:
     """Root folders that hold something which not every user may read."""
     space: Mapping[str, Space] = field(default_factory=dict)
     """By root folder; empty when the walk did not end."""
+    workspace: KeptWorkspace | None = None
+    """What it takes to make the workspace again; None where nothing walked it."""
 
 
 def gather(
@@ -96,16 +102,18 @@ def gather(
     store: BlobStore,
     answer: str = "",
     limits: CollectLimits = CollectLimits(),
+    kept: BlobStore | None = None,
 ) -> Collected:
     """Walk every mount in a collector container, in this order, as long as the limits allow. The content of
     ``known`` workspace files is not sent again. ``answer``: path of a file, so that a folder at that path is reported.
+    ``kept``: also bring what it takes to make the workspace again, with contents that are not collected there.
 
     Raises SandboxError when the collector itself fails.
     """
     before = {mount.target: known if mount.target == WORKSPACE else {} for mount in mounts}
-    request = json.dumps(_request(before, answer, limits)).encode()
+    request = json.dumps(_request(before, answer, limits, keep=kept is not None)).encode()
     for _ in range(_ATTEMPTS):
-        reader = FrameReader(store, before)
+        reader = FrameReader(store, before, kept)
         try:
             result = sandbox.run(
                 Role.COLLECTOR,
@@ -138,6 +146,7 @@ def gather(
         unseen=frozenset(reader.unseen),
         closed=reader.closed,
         space=reader.space,
+        workspace=KeptWorkspace(entries=reader.kept, missing=tuple(reader.missing)) if kept else None,
     )
 
 
@@ -150,7 +159,9 @@ def _script() -> str:
     return resources.files("agentv_sandbox").joinpath("data/collector.py").read_text("utf-8")
 
 
-def _request(before: Mapping[str, Mapping[bytes, FileEntry]], answer: str, limits: CollectLimits) -> Json:
+def _request(
+    before: Mapping[str, Mapping[bytes, FileEntry]], answer: str, limits: CollectLimits, *, keep: bool
+) -> Json:
     folder, name = posixpath.split(answer)
     components = {part for known in before.values() for path in known for part in path.split(b"/")[:-1]}
     return {
@@ -161,6 +172,7 @@ def _request(before: Mapping[str, Mapping[bytes, FileEntry]], answer: str, limit
                     os.fsdecode(e.path): [e.size, e.sha256] for e in known.values() if e.kind == "file"
                 },
                 "answers": [name] if root == folder else [],
+                "keep": keep and root == WORKSPACE,
             }
             for root, known in before.items()
         },
@@ -168,6 +180,14 @@ def _request(before: Mapping[str, Mapping[bytes, FileEntry]], answer: str, limit
             "files": limits.files,
             "file_bytes": limits.file_bytes,
             "total_bytes": limits.total_bytes,
+            "depth": limits.depth,
+            "path_bytes": limits.path_bytes,
+            "names_bytes": limits.names_bytes,
+        },
+        "aside": {
+            "files": limits.kept_files,
+            "file_bytes": limits.kept_bytes,
+            "total_bytes": limits.kept_bytes,
             "depth": limits.depth,
             "path_bytes": limits.path_bytes,
             "names_bytes": limits.names_bytes,
@@ -184,7 +204,7 @@ def _container_limits(limits: CollectLimits) -> Limits:
         cpus=2.0,
         pids=16,
         stdout_bytes=4096,
-        flood_bytes=limits.total_bytes + limits.file_bytes + records,
+        flood_bytes=limits.total_bytes + limits.file_bytes + limits.kept_bytes + 2 * records,
     )
 
 

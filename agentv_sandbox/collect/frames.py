@@ -6,7 +6,7 @@ import os
 import struct
 from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from agentv_sandbox.files import BlobStore, BlobWriter
 from agentv_sandbox.logs import safe_name
@@ -19,6 +19,23 @@ _HEADER = struct.Struct(">cI")
 _MAX_RECORD = 1 << 20
 _NAMED_PER_REASON = 100
 """So many left-out paths are named for one reason; the rest is counted."""
+
+
+_REASONS = 5
+"""So many reasons are given why a workspace cannot be made again."""
+
+
+@dataclass(frozen=True)
+class _Head:
+    """A file or link that begins."""
+
+    root: str
+    path: bytes
+    mode: int = 0
+    """As it counts for the difference."""
+    exact: int = 0
+    aside: bool = False
+    """Not collected, but kept."""
 
 
 class BrokenStreamError(Exception):
@@ -65,7 +82,13 @@ class FrameReader:
     reports as unchanged. ``complete`` is false when the stream stopped early.
     """
 
-    def __init__(self, store: BlobStore, known: Mapping[str, Mapping[bytes, FileEntry]]) -> None:
+    def __init__(
+        self,
+        store: BlobStore,
+        known: Mapping[str, Mapping[bytes, FileEntry]],
+        kept: BlobStore | None = None,
+    ) -> None:
+        """``kept``: where contents go that are not collected, and only there to make the workspace again."""
         self.roots: dict[str, dict[bytes, FileEntry]] = {name: {} for name in known}
         self.skipped = SkipList()
         self.unseen: set[bytes] = set()
@@ -75,13 +98,19 @@ class FrameReader:
         """Roots that hold something which not every user may read."""
         self.space: dict[str, Space] = {}
         """By root."""
+        self.kept: dict[bytes, FileEntry] = {}
+        """All of the workspace, with exact modes: what is not collected, and folders, too."""
+        self.missing: dict[str, None] = {}
+        """Why ``kept`` is not whole."""
+        self._reasons: set[str] = set()
+        self._kept_store = kept
         self._store = store
         self._known = known
         self._known_paths = {root: sorted(entries) for root, entries in known.items()}
         self._buffer = bytearray()
         self._content_left = 0
         self._writer: BlobWriter | None = None
-        self._head: tuple[str, bytes, int] = ("", b"", 0)
+        self._head: _Head = _Head("", b"")
 
     def feed(self, data: bytes) -> None:
         view = memoryview(data)
@@ -142,43 +171,76 @@ class FrameReader:
             return
         root, path = str(record["r"]), _path_bytes(record["p"])
         if kind == b"X":
-            self._left_out(root, path, str(record["why"]), int(record["n"]))
+            self._left_out(root, path, str(record["why"]), int(record["n"]), kept=record.get("kept") is True)
+            return
+        if kind == b"M":
+            self._miss(path, str(record["why"]))
             return
         if any(part in (b"", b".", b"..") for part in path.split(b"/")):
             raise BrokenStreamError("unusable path")
-        if kind == b"F":
-            self._head = (root, path, int(record["m"]))
-            self._writer = self._store.writer()
+        self._entry(kind, root, path, record)
+
+    def _entry(self, kind: bytes, root: str, path: bytes, record: Mapping[str, Json]) -> None:
+        """A file, folder or link."""
+        exact = int(record.get("x", 0o777)) & 0o777
+        if kind == b"D":
+            self.kept[path] = FileEntry(path=path, kind="dir", mode=exact)
+        elif kind == b"F":
+            head = _Head(root, path, int(record["m"]), exact, "a" in record)
+            self._writer = self._store_of(head).writer()
+            self._head = head
         elif kind == b"S":
             old = self._known[root][path]
-            self.roots[root][path] = FileEntry(
-                path=path, kind="file", mode=int(record["m"]), sha256=old.sha256, size=old.size
-            )
+            mode = int(record["m"])
+            entry = FileEntry(path=path, kind="file", mode=mode, sha256=old.sha256, size=old.size)
+            self._add(_Head(root, path, mode, exact), entry)
         elif kind == b"L":
             link = _path_bytes(record["t"])
-            self.roots[root][path] = FileEntry(path=path, kind="symlink", mode=0o777, link=link)
+            entry = FileEntry(path=path, kind="symlink", mode=0o777, link=link)
+            self._add(_Head(root, path, 0o777, exact, "a" in record), entry)
         else:
             raise BrokenStreamError("unknown record")
+
+    def _store_of(self, head: _Head) -> BlobStore:
+        if not head.aside:
+            return self._store
+        if self._kept_store is None:
+            raise BrokenStreamError("a file that is to be kept aside")
+        return self._kept_store
+
+    def _add(self, head: _Head, entry: FileEntry) -> None:
+        if not head.aside:
+            self.roots[head.root][head.path] = entry
+        if head.root == WORKSPACE:
+            self.kept[head.path] = replace(entry, mode=head.exact)
 
     def _end_file(self, why: str) -> None:
         if self._writer is None:
             raise BrokenStreamError("an end without a file")
-        root, path, mode = self._head
+        head = self._head
         if why:
             self._writer.abort()
-            self._left_out(root, path, why)
+            if head.aside:
+                self._miss(head.path, why)
+            else:
+                self._left_out(head.root, head.path, why)
         else:
             blob = self._writer.commit()
-            self.roots[root][path] = FileEntry(
-                path=path, kind="file", mode=mode, sha256=blob.sha256, size=blob.size
-            )
+            entry = FileEntry(path=head.path, kind="file", mode=head.mode, sha256=blob.sha256, size=blob.size)
+            self._add(head, entry)
         self._writer = None
+
+    def _miss(self, path: bytes, why: str) -> None:
+        """Name the first path of each reason."""
+        if why not in self._reasons and len(self._reasons) < _REASONS:
+            self._reasons.add(why)
+            self.missing[f"{safe_name(path)}: {why}"] = None
 
     def close(self) -> None:
         """Drop a file that never ended."""
         if self._writer is not None:
             self._writer.abort()
-            self._left_out(self._head[0], self._head[1], "collection ended within this file")
+            self._left_out(self._head.root, self._head.path, "collection ended within this file")
             self._writer = None
 
     def stopped_early(self, how: str) -> None:
@@ -188,8 +250,11 @@ class FrameReader:
             if path not in self.roots[WORKSPACE]:
                 self.skipped.add(path, reason)
         self.skipped.add(".", f"collection stopped early: {how}")
+        self._miss(b".", f"the collection was stopped ({how})")
 
-    def _left_out(self, root: str, path: bytes, why: str, count: int = 1) -> None:
+    def _left_out(self, root: str, path: bytes, why: str, count: int = 1, *, kept: bool = False) -> None:
+        if root == WORKSPACE and not kept:
+            self._miss(path, why)
         if path == b"." or self._is_known(root, path):
             self.unseen.add(path)
         self.skipped.add(path if root == WORKSPACE else os.fsencode(root) + b"/" + path, why, count)

@@ -1,12 +1,15 @@
 """Walks the folders that an agent wrote to and prints what it finds as records. Runs inside a container.
 
 Standard input: one JSON document, {"roots": {name: {"dir": str, "known": {path: [size, sha256]}, "answers":
-[file name, ...]}}, "limits": {...}, "prune": [folder name, ...]}. Paths are relative and carry odd bytes as lone
-surrogates. ``answers`` are names in the root that must be files: a folder in their place is reported.
+[file name, ...], "keep": bool}}, "limits": {...}, "aside": {...}, "prune": [folder name, ...]}. Paths are relative and
+carry odd bytes as lone surrogates. ``answers`` are names in the root that must be files: a folder in their place is
+reported. ``keep``: also send what it takes to make the root again, within limits of its own (``aside``).
 
 Standard output: records of one kind byte, a 4-byte big-endian length and that many bytes:
   F file that follows as C records (content) and ends with E   S file that is as it was known
   L symbolic link   X something left out, and why   Z the end, with totals and each root's space
+  D folder          M something that would be missing if the root was made again, and why
+Records of what stands in pruned folders, which is kept aside, have "a": 1; "x" is a mode as it is.
 All but C hold JSON. No link is followed, nothing is opened that is not a regular file or a folder, and every
 name is opened relative to its folder, so nothing outside of the given folders can be reached.
 """
@@ -55,10 +58,26 @@ class Walk:
         self.limits = request["limits"]
         self.prune = frozenset(request["prune"])
         self.used = request["used"]
+        self.keep = what["keep"]
+        self.ordinary = (request["limits"], request["used"])
+        self.beside = (request["aside"], request["used_aside"])
+        self.aside = False  # whether the walk is in a pruned folder
         self.closed = False  # whether something is not readable by everybody
 
     def skip(self, path, why, count=1):
-        self.out.record(b"X", {"r": self.root, "p": path, "why": why, "n": count})
+        if self.aside:
+            self.out.record(b"M", {"r": self.root, "p": path, "why": why})
+        else:
+            self.out.record(b"X", {"r": self.root, "p": path, "why": why, "n": count})
+
+    def turn(self, aside):
+        """Count and bound from now on what stands in a pruned folder, or what does not."""
+        self.aside = aside
+        self.limits, self.used = self.beside if aside else self.ordinary
+
+    def head(self, path, mode):
+        head = {"r": self.root, "p": path, "m": 0o755 if mode & 0o100 else 0o644, "x": mode & 0o777}
+        return {**head, "a": 1} if self.aside else head
 
     def too_large(self):
         return f"larger than {self.limits['file_bytes']} bytes"
@@ -67,18 +86,31 @@ class Walk:
         """Depth first with an explicit stack of open folders; never deeper than the limit."""
         stack = []
         try:
-            self.enter(stack, os.open(directory, FOLDER), "")
+            self.enter(stack, os.open(directory, FOLDER), "", False)
             while stack:
-                fd, path, names = stack[-1]
+                fd, path, names, aside = stack[-1]
                 if not names:
                     stack.pop()
                     os.close(fd)
                     continue
                 name = names.pop()
                 below = path + name
-                if name in self.prune:
-                    self.skip(below, f"folder {name} is not collected")
-                elif len(stack) >= self.limits["depth"]:
+                self.turn(aside)
+                if name in self.prune and not aside:
+                    self.out.record(
+                        b"X",
+                        {
+                            "r": self.root,
+                            "p": below,
+                            "why": f"folder {name} is not collected",
+                            "n": 1,
+                            "kept": self.keep,
+                        },
+                    )
+                    if not self.keep:
+                        continue
+                    self.turn(True)
+                if len(stack) >= self.limits["depth"]:
                     self.skip(below, f"deeper than {self.limits['depth']} folders")
                 else:
                     try:
@@ -88,17 +120,31 @@ class Walk:
                         continue
                     if below in self.answers:
                         self.skip(below, "folder")
-                    self.enter(stack, child, below + "/")
+                    self.enter(stack, child, below + "/", self.aside)
         finally:
-            for fd, _path, _names in stack:
+            for fd, _path, _names, _aside in stack:
                 os.close(fd)
 
-    def enter(self, stack, fd, path):
+    def folder(self, path, mode):
+        used, limits = self.beside[1], self.beside[0]
+        used["folders"] += 1
+        used["names"] += len(os.fsencode(path))
+        if used["folders"] > limits["files"] or used["names"] > limits["names_bytes"]:
+            self.out.record(
+                b"M", {"r": self.root, "p": path[:200], "why": f"more than {limits['files']} folders"}
+            )
+        else:
+            self.out.record(b"D", {"r": self.root, "p": path, "x": mode & 0o777})
+
+    def enter(self, stack, fd, path, aside):
         """Deal with the files of an open folder and push its sub-folders."""
         folders = []
         too_many = 0
-        stack.append((fd, path, folders))
-        self.closed |= os.fstat(fd).st_mode & 0o555 != 0o555
+        stack.append((fd, path, folders, aside))
+        mode = os.fstat(fd).st_mode
+        self.closed |= not aside and mode & 0o555 != 0o555
+        if self.keep and path:
+            self.folder(path[:-1], mode)
         for name in sorted(os.listdir(fd)):  # noqa: PTH208 - of an open folder
             try:
                 info = os.stat(name, dir_fd=fd, follow_symlinks=False)
@@ -129,7 +175,7 @@ class Walk:
         elif info.st_size > self.limits["file_bytes"]:
             self.skip(path, self.too_large())
         else:
-            self.file(folder, path, name, info)
+            self.file(folder, path, name)
 
     def names_spent(self, name):
         """Count one more path or link target; whether that is more than all together may be."""
@@ -148,9 +194,10 @@ class Walk:
         if self.names_spent(target):
             self.skip(path, self.too_many_names())
             return
-        self.out.record(b"L", {"r": self.root, "p": path, "t": target})
+        link = {"r": self.root, "p": path, "t": target}
+        self.out.record(b"L", {**link, "a": 1} if self.aside else link)
 
-    def file(self, folder, path, name, info):
+    def file(self, folder, path, name):
         try:
             fd = os.open(name, FILE, dir_fd=folder)
         except OSError as error:
@@ -161,8 +208,8 @@ class Walk:
             if not stat.S_ISREG(now.st_mode):
                 self.skip(path, "changed while it was read")
                 return
-            self.closed |= now.st_mode & 0o444 != 0o444
-            head = {"r": self.root, "p": path, "m": 0o755 if info.st_mode & 0o100 else 0o644}
+            self.closed |= not self.aside and now.st_mode & 0o444 != 0o444
+            head = self.head(path, now.st_mode)
             old = self.known.get(path)
             if old is not None and old[0] == now.st_size and old[1] == digest(fd):
                 self.out.record(b"S", head)
@@ -209,6 +256,7 @@ def main():
     request = json.load(sys.stdin)
     out = Out(open(1, "wb", buffering=CHUNK, closefd=False))  # noqa: SIM115
     request["used"] = {"files": 0, "bytes": 0, "names": 0}  # by all roots together
+    request["used_aside"] = {"files": 0, "bytes": 0, "names": 0, "folders": 0}
     space = {}
     closed = []
     for root, what in request["roots"].items():

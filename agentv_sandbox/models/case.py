@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 from agentv_sandbox.models.content import (
     AnswerMessage,
@@ -16,6 +17,9 @@ from agentv_sandbox.models.content import (
     text_of,
 )
 from agentv_sandbox.models.suite import Json
+
+if TYPE_CHECKING:
+    from agentv_sandbox.models.capture import Capture
 
 Stage = Literal["setup", "repo_setup", "agent", "evaluator", "teardown"]
 Verdict = Literal["pass", "fail", "skip"]
@@ -80,6 +84,8 @@ Fault = Literal[
     "setup_failed",
     "not_run",
     "grader_failed",
+    "not_graded",
+    "not_captured",
     "report_failed",
 ]
 """What went wrong, from the engine's state and our own clock; never from what a program printed."""
@@ -362,13 +368,25 @@ class CaseResult:
     image_id: str = ""
     workspace_kept: str | None = None
     notes: tuple[str, ...] = ()
+    capture: Capture | None = None
+    """What it takes to grade it again."""
+    regraded_from: Mapping[str, str] = field(default_factory=dict)
+    """The run whose agent it was: ``run``, its folder's name, and ``sha256``, that of its rows. What the agent used is
+    carried over then, and not spent again."""
+    files_from: Path | None = None
+    """Folder of an earlier run whose files it keeps, as far as it has none of its own."""
     input_hashes: Mapping[str, str] = field(default_factory=dict)
     """Of all that the result is made of, by part: another run may take it over while they are the same."""
+
+    @property
+    def ungraded(self) -> bool:
+        """Whether its verdict is yet to come."""
+        return self.failure is not None and self.failure.fault == "not_graded"
 
     def without_bulk(self) -> CaseResult:
         """What a summary shows of it: without answers, files, logs and requests, which are on disk by then."""
         scores = tuple(map(_without_request, self.scores))
-        return replace(self, output=None, response=None, scores=scores, trials=())
+        return replace(self, output=None, response=None, scores=scores, trials=(), capture=None)
 
 
 def _sum_of_known(*counts: int | None) -> int | None:

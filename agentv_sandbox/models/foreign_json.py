@@ -30,7 +30,7 @@ class ForeignJsonError(ValueError):
     """Text that is not JSON, or more of it than anybody needs; the message says which."""
 
 
-def read_json(data: bytes | str, *, max_values: int = MAX_VALUES) -> Json:
+def read_json(data: bytes | str, *, max_values: int = MAX_VALUES, max_depth: int = MAX_DEPTH) -> Json:
     """One JSON document. Whole numbers from 2**63 on become floats, as in JavaScript; what no float can hold, and
     NaN, becomes ``NO_NUMBER``. Raises ``ForeignJsonError``."""
     text = data.decode("utf-8", "replace") if isinstance(data, bytes) else data
@@ -42,7 +42,7 @@ def read_json(data: bytes | str, *, max_values: int = MAX_VALUES) -> Json:
         raise ForeignJsonError("nested too deeply") from None
     except ValueError as error:
         raise ForeignJsonError(str(error)) from None
-    _prune(value)
+    _prune(value, max_depth)
     return value
 
 
@@ -86,10 +86,10 @@ def _no_number(_name: str) -> str:
     return NO_NUMBER
 
 
-def _prune(value: Json) -> None:
+def _prune(value: Json, depth: int) -> None:
     """Empty what lies too deep, and say so there."""
     level: list[Any] = [value]
-    for _ in range(MAX_DEPTH):
+    for _ in range(depth):
         level = [
             child
             for parent in level

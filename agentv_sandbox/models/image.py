@@ -252,7 +252,7 @@ class Image:
 
 
 ProvedImage = NewType("ProvedImage", Image)
-"""An image in which every requirement of its suite was seen to work. Only ``build.prove`` makes one, and a run
+"""An image in which every requirement of its suite was seen to work. Only ``building`` makes one, and a run
 takes nothing else."""
 
 

@@ -20,11 +20,13 @@ from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.image import ProvedImage
 from agentv_sandbox.models.suite import EvalCase, Suite
 from agentv_sandbox.pipeline.agent import after_all
+from agentv_sandbox.pipeline.capturing import KeptContents
 from agentv_sandbox.pipeline.imagebuild import build_images, planned_images
 from agentv_sandbox.pipeline.inputhashes import InputHashes
 from agentv_sandbox.pipeline.limits import suite_limits
 from agentv_sandbox.pipeline.projectvolumes import ProjectVolumes
 from agentv_sandbox.pipeline.records import CaseOptions, Job, RunOptions, SuiteStart
+from agentv_sandbox.pipeline.regrade import Regrading
 from agentv_sandbox.pipeline.repos import Repos
 from agentv_sandbox.pipeline.schedule import Schedule
 from agentv_sandbox.pipeline.scratch import scratch_folder
@@ -40,6 +42,7 @@ from agentv_sandbox.sandbox import Sandbox
 
 __all__ = [
     "CaseOptions",
+    "Regrading",
     "RunOptions",
     "RunTools",
     "build_images",
@@ -60,6 +63,8 @@ class RunTools:
     store: BlobStore
     environments: Mapping[Path, Mapping[str, str]]
     """Variables of each suite by its path."""
+    kept: BlobStore | None = None
+    """Where contents go that are only there to make workspaces again; None: nothing is kept for a later grading."""
     tape: Tape | None = None
     """Where calls of models are recorded, or replayed from."""
     limits: RateLimits = field(default_factory=RateLimits)
@@ -81,10 +86,11 @@ def run_suites(
     on_result: OnResult,
     on_trial: OnTrial = lambda *_result: None,
     starts: Mapping[Path, SuiteStart] = {},
+    regrading: Regrading | None = None,
 ) -> None:
     """Run every case of every suite; ``on_result`` gets each result as soon as it is there, one at a time, and
     ``on_trial`` each of several trials of a test, from several threads. ``starts``: what is done already, by the
-    suite's path.
+    suite's path. ``regrading``: the run whose agents stand in for those of now.
 
     Raises Cancelled, EngineLost or EngineUnavailable; results until then have been handed over.
     """
@@ -94,9 +100,12 @@ def run_suites(
             run = _suite_run(stack, suite, images[suite.path], tools, options, on_event)
             run = replace(run, start=start, on_trial=partial(on_trial, suite))
             run.meter.spend(start.spent_usd)
-            jobs = jobs_of(suite, options)
-            for problem in target_warnings(select_targets(suite, options.targets)):
-                on_event("note", message=str(problem))
+            if regrading is not None:
+                jobs, work = regrading.jobs(suite, options.test_ids), regrading.run_job
+            else:
+                jobs, work = jobs_of(suite, options), run_job
+                for problem in target_warnings(select_targets(suite, options.targets)):
+                    on_event("note", message=str(problem))
             workers, of_targets = _workers(suite, jobs, options)
             schedule = Schedule(
                 suite,
@@ -109,8 +118,8 @@ def run_suites(
             )
             with ThreadPoolExecutor(workers, thread_name_prefix="case") as pool:
                 # Each thread with a copy of this one's context, or log events lose what is bound to it.
-                schedule.work(lambda job: pool.submit(copy_context().run, run_job, run, job), workers)  # noqa: B023
-            for note in after_all(run, jobs):
+                schedule.work(lambda job: pool.submit(copy_context().run, work, run, job), workers)  # noqa: B023
+            for note in after_all(run, jobs) if regrading is None else ():
                 on_event("note", message=note)
 
 
@@ -168,6 +177,7 @@ def _suite_run(
         shared=stack.enter_context(SharedWorkspaces()),
         agent_volume=volumes.part,
         meter=Meter(Bounds(cost_usd=suite.execution.budget_usd), subject="suite"),
+        contents=KeptContents(tools.store, tools.kept) if tools.kept else None,
         tape=tools.tape,
         limits=tools.limits,
         run_env=options.run_env,

@@ -141,7 +141,12 @@ class AgentSide:
         # The answer first: what the workspace holds must not use up the limits that it is collected within.
         mounts = [self.volumes.mount("output", OUTPUT), self.volumes.mount("workspace", WORKSPACE)]
         collected = gather(
-            run.sandbox, mounts=mounts, known=baseline.entries, store=run.store, answer=prepared.answer
+            run.sandbox,
+            mounts=mounts,
+            known=baseline.entries,
+            store=run.store,
+            answer=prepared.answer,
+            kept=run.contents.store if run.contents else None,
         )
         data, why = _output_file(collected, run.store, prepared)
         on_disk = self.job.workspace.storage == "disk"

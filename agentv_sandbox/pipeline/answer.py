@@ -1,23 +1,153 @@
 """One question to the agent: its container, what it left, and the verdict on it. Single tests ask once, conversations
-once a turn."""
+once a turn. What asks and grades them knows ``Answers`` alone: an agent that works now, or what a run kept of one.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+from typing import Protocol
 
-from agentv_sandbox.collect import Baseline, Collected, assemble, untouched
+from agentv_sandbox.collect import Baseline, Collected, assemble, gather, untouched
 from agentv_sandbox.egress import server_faults
 from agentv_sandbox.files import staged_files
 from agentv_sandbox.gateway import trajectory
 from agentv_sandbox.grade import Graded
 from agentv_sandbox.invoke import input_paths, prompt_for_container, staged_inputs
+from agentv_sandbox.models.capture import CapturedState
 from agentv_sandbox.models.case import AgentResponse, CaseOutput, Claim, ModelCalls
+from agentv_sandbox.models.content import FileBlock, OutputFile
+from agentv_sandbox.models.paths import WORKSPACE
 from agentv_sandbox.models.suite import EvalCase
 from agentv_sandbox.pipeline.agent import AgentSide
+from agentv_sandbox.pipeline.capturing import staged_workspace
+from agentv_sandbox.pipeline.caseworkspace import CaseWorkspace
+from agentv_sandbox.pipeline.records import Job, ungraded
+from agentv_sandbox.pipeline.suiterun import SuiteRun
 from agentv_sandbox.pipeline.tools import grade
 from agentv_sandbox.pipeline.workspace import seal
 from agentv_sandbox.providers import PROVIDERS, AgentRun, Request
 from agentv_sandbox.providers.base import Session
+
+
+class Answers(Protocol):
+    """Where the answers to one trial come from, and the workspace that its graders see."""
+
+    @property
+    def run(self) -> SuiteRun: ...
+    @property
+    def job(self) -> Job: ...
+    @property
+    def threshold(self) -> float: ...
+
+    def ask(
+        self, name: str, case: EvalCase, *, in_conversation: bool = False, session: Session | None = None
+    ) -> AgentResponse:
+        """What the agent answers to ``case``; ``name`` is that of the moment: ``answer``, ``turn-1``. Raises
+        CaseFailed, InputError."""
+        ...
+
+    def output(self, name: str, response: AgentResponse) -> CaseOutput:
+        """``response`` joined with what the agent left at the moment ``name``."""
+        ...
+
+    def judge(self, case: EvalCase, output: CaseOutput) -> Graded:
+        """Let ``case``'s graders judge ``output`` of the last moment that was asked for."""
+        ...
+
+    def turn(self) -> AbstractContextManager[None]:
+        """What is only there for one turn of a conversation."""
+        ...
+
+
+class AgentAnswers:
+    """An agent that works now. What its graders are given is kept in ``states``."""
+
+    def __init__(self, workspace: CaseWorkspace, baseline: Baseline) -> None:
+        self._workspace = workspace
+        self._side = workspace.side
+        self._baseline = baseline
+        self._collected: Collected | None = None
+        self.states: list[CapturedState] = []
+
+    @property
+    def run(self) -> SuiteRun:
+        return self._side.run
+
+    @property
+    def job(self) -> Job:
+        return self._side.job
+
+    @property
+    def threshold(self) -> float:
+        return self._side.threshold
+
+    def ask(
+        self, name: str, case: EvalCase, *, in_conversation: bool = False, session: Session | None = None
+    ) -> AgentResponse:
+        answer = ask(self._side, case, self._baseline, in_conversation=in_conversation, session=session)
+        self._collected = answer.collected
+        if answer.response.failure is not None:
+            self.states.append(CapturedState(name=name, response=answer.response, output=None))
+        return answer.response
+
+    def output(self, name: str, response: AgentResponse) -> CaseOutput:
+        assert self._collected is not None
+        output = output_of(self._side, self.job.case, self._baseline, self._collected, response)
+        if response.failure is None and self.run.contents is not None:
+            self._keep(name, response, output)
+        return output
+
+    def _keep(self, name: str, response: AgentResponse, output: CaseOutput) -> None:
+        contents, collected = self.run.contents, self._collected
+        assert contents is not None and collected is not None
+        workspace, baseline = collected.workspace, self._baseline
+        if workspace is None and self._workspace.altered:
+            mounts = [self._side.volumes.mount("workspace", WORKSPACE)]
+            workspace = gather(
+                self.run.sandbox,
+                mounts=mounts,
+                known=baseline.entries,
+                store=self.run.store,
+                kept=contents.store,
+            ).workspace
+        if workspace is None:
+            workspace, baseline = staged_workspace(self._workspace.files)
+        workspace = contents.keep(workspace, baseline)
+        self.states.append(CapturedState(name=name, response=response, output=output, workspace=workspace))
+
+    def judge(self, case: EvalCase, output: CaseOutput) -> Graded:
+        if self.run.options.no_grade:
+            return ungraded()
+        assert self._collected is not None
+        side, run = self._side, self.run
+        side.on_stage("grading")
+        seal(run.sandbox, side.volumes, self._collected)
+        side.volumes.put("files", staged_files(given_files(output), run.store))
+        return grade(run, replace(side.job, case=case), output, side.volumes, side.threshold)
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        side, specs = self._side, self._workspace.turn_volumes
+        with self.run.sandbox.deferred_volumes(**specs) as own:
+            self._side = replace(side, volumes=side.volumes.over(**dict.fromkeys(specs, own)))
+            try:
+                yield
+            finally:
+                self._side = side
+
+
+def given_files(output: CaseOutput) -> list[OutputFile]:
+    """The files that messages of ``output`` name, once each; not only the final one, which may be a transcript."""
+    blocks = (
+        block
+        for message in output.messages
+        if isinstance(message.content, tuple)
+        for block in message.content
+    )
+    others = (block.file for block in blocks if isinstance(block, FileBlock) and block.file is not None)
+    return list({file.number: file for file in (*output.files, *others)}.values())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,12 +254,3 @@ def output_of(
         outputs=case.outputs,
         as_text=run.preprocessors.as_text(run.suite.preprocessors),
     )
-
-
-def judge(side: AgentSide, case: EvalCase, output: CaseOutput, collected: Collected) -> Graded:
-    """Let ``case``'s graders judge ``output``, on the workspace as it was collected."""
-    run = side.run
-    side.on_stage("grading")
-    seal(run.sandbox, side.volumes, collected)
-    side.volumes.put("files", staged_files(output.files, run.store))
-    return grade(run, replace(side.job, case=case), output, side.volumes, side.threshold)

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
-from agentv_sandbox.collect import Baseline
-from agentv_sandbox.errors import Cancelled, EngineLost, EngineUnavailable, SandboxError
+from agentv_sandbox.errors import Cancelled, EngineLost, EngineUnavailable, NotKeptError, SandboxError
 from agentv_sandbox.gateway import Bounds, Meter, asked_by
 from agentv_sandbox.grade import Graded, effective_threshold
 from agentv_sandbox.logs import get_logger
+from agentv_sandbox.models.capture import Capture, CapturedState
 from agentv_sandbox.models.case import AgentResponse, CaseFailure, CaseOutput, CaseResult, Fault, Stage
 from agentv_sandbox.models.spending import cost_beside_gateway
 from agentv_sandbox.models.suite import Target
 from agentv_sandbox.models.times import now_text
-from agentv_sandbox.pipeline.answer import ask, judge, output_of
-from agentv_sandbox.pipeline.caseworkspace import CaseWorkspace, case_workspace
+from agentv_sandbox.pipeline.answer import AgentAnswers, Answers
+from agentv_sandbox.pipeline.caseworkspace import case_workspace
 from agentv_sandbox.pipeline.conversation import ConversationState, run_conversation
 from agentv_sandbox.pipeline.keeping import Keeper
 from agentv_sandbox.pipeline.programs import check_health
@@ -37,7 +39,7 @@ _STAGES: dict[str, tuple[Stage, str]] = {
 
 
 @dataclass
-class _Progress:
+class Progress:
     """Says how far a case is, and remembers it for the failure that may come."""
 
     run: SuiteRun
@@ -61,6 +63,11 @@ class _Progress:
 def run_case(run: SuiteRun, job: Job) -> CaseResult:
     """Run and grade ``job``. A failure of the case becomes its result; Cancelled and the loss of the engine
     are raised, since every other case would meet them too."""
+    return guarded_case(run, job, partial(_attempts, run, job))
+
+
+def guarded_case(run: SuiteRun, job: Job, work: Callable[[CaseResult, Progress], CaseResult]) -> CaseResult:
+    """What ``work`` makes of the result that it is given; what it raises becomes the result, as in ``run_case``."""
     case, target = job.case, job.target
     threshold = effective_threshold(case, run.suite, run.options.threshold)
     started = time.monotonic()
@@ -76,11 +83,11 @@ def run_case(run: SuiteRun, job: Job) -> CaseResult:
         image_id=run.image.id,
         timestamp=now_text(),
     )
-    at = _Progress(run, job)
+    at = Progress(run, job)
     at.event("case.started")
     try:
         with asked_by(scope_of(run.suite, job)):
-            result = _attempts(run, job, result, at)
+            result = work(result, at)
     except (Cancelled, EngineLost, EngineUnavailable):
         raise
     except CaseFailed as failed:
@@ -91,6 +98,11 @@ def run_case(run: SuiteRun, job: Job) -> CaseResult:
             output=failed.output,
             workspace_kept=failed.kept,
         )
+    except NotKeptError as error:
+        failure = CaseFailure(
+            stage="evaluator", code="not_captured", message=error.message, fault="not_captured"
+        )
+        result = replace(result, failure=failure)
     except RepoError as error:
         failure = CaseFailure(
             stage="repo_setup", code="clone_error", message=_message(error), fault="setup_failed"
@@ -112,7 +124,7 @@ def run_case(run: SuiteRun, job: Job) -> CaseResult:
     return replace(result, duration_ms=round((time.monotonic() - started) * 1000, 1))
 
 
-def _attempts(run: SuiteRun, job: Job, blank: CaseResult, at: _Progress) -> CaseResult:
+def _attempts(run: SuiteRun, job: Job, blank: CaseResult, at: Progress) -> CaseResult:
     """Try the target, then its fallbacks, each in a fresh workspace unless it is shared. An agent that fails is
     tried again only when that was asked for; what the engine did to it is tried once more in any case."""
     names = [job.target, *(run.suite.targets[name] for name in job.target.fallback_targets)]
@@ -145,15 +157,15 @@ def _bounds(target: Target) -> Bounds:
 
 
 def _one_attempt(
-    run: SuiteRun, job: Job, attempt: int, blank: CaseResult, at: _Progress, meter: Meter
+    run: SuiteRun, job: Job, attempt: int, blank: CaseResult, at: Progress, meter: Meter
 ) -> CaseResult:
     at.enter("workspace")
     check_health(run, job)
     with case_workspace(run, job, blank.target, attempt=attempt, on_stage=at.enter, meter=meter) as workspace:
         keeper = Keeper(workspace.side)
         with keeper.on_failure():
-            baseline = workspace.run_before_hooks()
-            graded, output, response = _graded_answer(workspace, baseline)
+            answers = AgentAnswers(workspace, workspace.run_before_hooks())
+            graded, output, response = graded_answer(answers)
             notes = [*response.notes, *workspace.side.after("after_each")]
         if job.workspace.storage == "disk":
             notes.append(ON_DISK)
@@ -166,28 +178,35 @@ def _one_attempt(
             output=output,
             response=response,
             notes=tuple(notes),
+            capture=captured(run, job, answers.states),
         )
         return keeper.noted(result)
 
 
-def _graded_answer(workspace: CaseWorkspace, baseline: Baseline) -> tuple[Graded, CaseOutput, AgentResponse]:
+def captured(run: SuiteRun, job: Job, states: Sequence[CapturedState]) -> Capture | None:
+    """What is kept of a trial; None where nothing is to be."""
+    if run.contents is None:
+        return None
+    return Capture(
+        answered_by=job.target.name,
+        asked=run.hashes.asked(job),
+        image=run.image.key,
+        graders=run.hashes.definitions(job),
+        states=tuple(states),
+    )
+
+
+def graded_answer(answers: Answers) -> tuple[Graded, CaseOutput, AgentResponse]:
     """One question or a conversation, answered and graded. Raises CaseFailed when the agent failed."""
-    side = workspace.side
-    case = side.job.case
+    case = answers.job.case
     if case.conversation is not None:
-        state = ConversationState(
-            agent=side,
-            baseline=baseline,
-            turn_volumes=workspace.turn_volumes,
-        )
-        return run_conversation(state, case.conversation)
-    answer = ask(side, case, baseline)
-    response = answer.response
-    output = output_of(side, case, baseline, answer.collected, response)
+        return run_conversation(ConversationState(answers=answers), case.conversation)
+    response = answers.ask("answer", case)
+    output = answers.output("answer", response)
     if response.failure is not None:
         # Not graded, but kept: what a failed or timed-out agent had done is what one wants to see.
         raise CaseFailed(response.failure, response, output)
-    return judge(side, case, output, answer.collected), output, response
+    return answers.judge(case, output), output, response
 
 
 def _fault(stage: Stage) -> Fault:

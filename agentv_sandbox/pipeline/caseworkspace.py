@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -19,7 +19,13 @@ from agentv_sandbox.pipeline.shared import CaseVolumes, SharedWorkspace
 from agentv_sandbox.pipeline.suiterun import SuiteRun
 from agentv_sandbox.pipeline.workspace import WorkspaceTemplate, template_key, workspace_volume
 from agentv_sandbox.providers import PROVIDERS
-from agentv_sandbox.volumes import VolumeSpec
+from agentv_sandbox.volumes import StagedFile, VolumeSpec
+
+GRADER_VOLUMES: Mapping[str, VolumeSpec] = {
+    "files": VolumeSpec(size_bytes=1024 * MB, inodes=8192),
+    "grading": VolumeSpec(size_bytes=256 * MB, inodes=8192),
+}
+"""What graders read beside the workspace."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +36,15 @@ class CaseWorkspace:
     turn_volumes: Mapping[str, VolumeSpec]
     """Volumes that each turn of a conversation gets anew."""
     template: Baseline
+    files: Sequence[StagedFile]
+    """What it was filled with."""
     shared: SharedWorkspace | None
+
+    @property
+    def altered(self) -> bool:
+        """Whether hooks or earlier tests may have changed it."""
+        hooks = self.side.job.hooks("before_each")
+        return self.shared is not None or any(hook.command for hook in hooks)
 
     def run_before_hooks(self) -> Baseline:
         """The baseline is what they, and earlier tests in a shared workspace, left."""
@@ -55,11 +69,7 @@ def case_workspace(
         if job.workspace.isolation == "shared":
             shared = _shared_workspace(run, job, row_target, start, limits, stack)
         uid = shared.uid if shared else run.sandbox.new_uid()
-        turn_volumes = {
-            "output": VolumeSpec(uid=uid, size_bytes=64 * MB, inodes=1024),
-            "files": VolumeSpec(size_bytes=1024 * MB, inodes=8192),
-            "grading": VolumeSpec(size_bytes=256 * MB, inodes=8192),
-        }
+        turn_volumes = {"output": VolumeSpec(uid=uid, size_bytes=64 * MB, inodes=1024), **GRADER_VOLUMES}
         specs = {**turn_volumes, "input": VolumeSpec(size_bytes=_input_bytes(job.case), inodes=4096)}
         if PROVIDERS[job.target.provider].has_home:
             specs["home"] = home_volume(uid)
@@ -77,6 +87,7 @@ def case_workspace(
             ),
             turn_volumes=turn_volumes,
             template=shared.baseline if shared else start.baseline,
+            files=start.files,
             shared=shared,
         )
 

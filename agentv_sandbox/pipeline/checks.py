@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.loading import LoadResult
 from agentv_sandbox.models.suite import Suite
-from agentv_sandbox.pipeline.records import RunOptions
-from agentv_sandbox.pipeline.targets import jobs_of, missing_judges, target_problems, unset_variables
+from agentv_sandbox.pipeline.records import Job, RunOptions
+from agentv_sandbox.pipeline.targets import (
+    jobs_of,
+    missing_judges,
+    target_problems,
+    unset_judges,
+    unset_variables,
+)
 from agentv_sandbox.providers import PROVIDERS
 
 
@@ -24,6 +30,19 @@ def run_problems(loaded: LoadResult, options: RunOptions) -> list[Problem]:
             pairs = ((job.case, job.target) for job in jobs_of(suite, options))
             problems |= dict.fromkeys(missing_judges(suite, pairs))
     return list(problems)
+
+
+def judge_problems(
+    suite: Suite, jobs: Sequence[Job], options: RunOptions, environ: Mapping[str, str]
+) -> list[Problem]:
+    """Why ``jobs`` cannot be graded: no judge, or one whose key is not set."""
+    judge = options.case.grader_target
+    if judge is not None and judge not in suite.targets:
+        known = ", ".join(sorted(suite.targets)) or "none"
+        return [Problem(path=suite.path, message=f"--grader-target {judge} is not one of: {known}")]
+    pairs = [(job.case, job.target) for job in jobs]
+    problems = missing_judges(suite, pairs) if judge is None else []
+    return problems + unset_judges(suite, pairs, judge, environ)
 
 
 def planned_tests(loaded: LoadResult, options: RunOptions) -> int:

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 
-from agentv_sandbox.collect import Baseline, Collected
-from agentv_sandbox.files import staged_files
 from agentv_sandbox.grade import Graded, status_of
 from agentv_sandbox.loading.messages import agent_prompt, input_files, question, reference_answer
 from agentv_sandbox.models.case import (
@@ -29,12 +27,10 @@ from agentv_sandbox.models.case import (
 )
 from agentv_sandbox.models.content import AnswerMessage, user_turn
 from agentv_sandbox.models.suite import Conversation, EvalCase, Json, Message, Turn
-from agentv_sandbox.pipeline.agent import AgentSide
-from agentv_sandbox.pipeline.answer import ask, judge, output_of
-from agentv_sandbox.pipeline.records import CaseFailed
+from agentv_sandbox.pipeline.answer import Answers
+from agentv_sandbox.pipeline.records import CaseFailed, ungraded
 from agentv_sandbox.providers import PROVIDERS
 from agentv_sandbox.providers.base import Session
-from agentv_sandbox.volumes import VolumeSpec
 
 _AGGREGATIONS: dict[str, Callable[[Sequence[float]], float]] = {"mean": fmean, "min": min, "max": max}
 
@@ -43,10 +39,7 @@ _AGGREGATIONS: dict[str, Callable[[Sequence[float]], float]] = {"mean": fmean, "
 class ConversationState:
     """A conversation under way."""
 
-    agent: AgentSide
-    baseline: Baseline
-    turn_volumes: Mapping[str, VolumeSpec]
-    """Made anew for each turn: ``output``, ``files``, ``grading``."""
+    answers: Answers
     history: list[Message] = field(default_factory=list)
     """What the agent is shown: the test's input, user turns, final answers."""
     messages: list[AnswerMessage] = field(default_factory=list)
@@ -55,14 +48,12 @@ class ConversationState:
     scores: list[GraderResult] = field(default_factory=list)
     failures: list[CaseFailure] = field(default_factory=list)
     """Of graders that could not judge, and of turns in which it was not the agent that failed."""
-    collected: Collected | None = None
-    """What the last turn left."""
     session: Session | None = None
     """Of a program that keeps the conversation itself."""
 
     def next_session(self) -> Session | None:
         """The session in which the next turn is asked. One in which nothing was answered is given up."""
-        if not PROVIDERS[self.agent.job.target.provider].resumes:
+        if not PROVIDERS[self.answers.job.target.provider].resumes:
             return None
         if self.session is None or not self.session.resumes:
             self.session = Session(str(uuid.uuid4()), resumes=False)
@@ -84,7 +75,7 @@ class ConversationState:
 
     @property
     def case(self) -> EvalCase:
-        return self.agent.job.case
+        return self.answers.job.case
 
 
 def run_conversation(
@@ -100,18 +91,19 @@ def run_conversation(
             continue
         row = _run_turn(state, number, turn, conversation.window_size)
         state.scores.append(row)
-        stopped = conversation.on_turn_failure == "stop" and row.score < state.agent.threshold
+        stopped = conversation.on_turn_failure == "stop" and row.score < state.answers.threshold
     response = _joined_response(state.responses, state.messages)
     if all(r.failure is not None for r in state.responses):
         assert state.responses[0].failure is not None
         raise CaseFailed(state.responses[0].failure, response)
-    assert state.collected is not None
-    output = output_of(state.agent, state.case, state.baseline, state.collected, response)
+    output = state.answers.output("conversation", response)
+    if state.answers.run.options.no_grade:
+        return ungraded(), output, response
     if state.case.assertions:
         state.scores.append(_grade_transcript(state, output))
     score = _AGGREGATIONS[conversation.aggregation]([each.score for each in state.scores])
     failure = state.failures[0] if state.failures else None
-    status = "execution_error" if failure else status_of(score, state.agent.threshold)
+    status = "execution_error" if failure else status_of(score, state.answers.threshold)
     return Graded(scores=tuple(state.scores), score=score, status=status, failure=failure), output, response
 
 
@@ -125,12 +117,9 @@ def _run_turn(state: ConversationState, number: int, turn: Turn, window: int | N
     session = state.next_session()
     if session is not None and session.resumes:
         case = replace(case, prompt=agent_prompt(state.history[-1:]))
-    with state.agent.run.sandbox.deferred_volumes(**state.turn_volumes) as own:
-        side = replace(
-            state.agent, volumes=state.agent.volumes.over(**dict.fromkeys(state.turn_volumes, own))
-        )
-        answer = ask(side, case, state.baseline, in_conversation=True, session=session)
-        response, state.collected = answer.response, answer.collected
+    answers = state.answers
+    with answers.turn():
+        response = answers.ask(name, case, in_conversation=True, session=session)
         state.responses.append(response)
         state.after_turn(session, response)
         if response.failure is not None:
@@ -140,10 +129,12 @@ def _run_turn(state: ConversationState, number: int, turn: Turn, window: int | N
             return _turn_result(name, 0.0, "fail", [Assertion(text=text, passed=False)])
         state.messages.extend(response.messages)
         state.history.append({"role": "assistant", "content": response.answer})
+        output = answers.output(
+            name, response
+        )  # also kept where nothing grades it: graders may be added later
         if not turn.assertions:
             return _turn_result(name, 1.0, "pass", [])
-        output = output_of(side, state.case, state.baseline, answer.collected, response)
-        graded = judge(side, case, output, answer.collected)
+        graded = answers.judge(case, output)
     return _graded_result(state, name, graded)
 
 
@@ -166,17 +157,13 @@ def _turn_case(case: EvalCase, name: str, turn: Turn, shown: Sequence[Message]) 
 
 def _grade_transcript(state: ConversationState, output: CaseOutput) -> GraderResult:
     """The test's own assertions, on the transcript."""
-    agent = state.agent
     text = transcript(state.history)
     whole_output = replace(output, messages=(*output.messages, AnswerMessage(role="assistant", content=text)))
     question_text = transcript([m for m in state.history if m.get("role") in ("system", "user")])
     case = replace(
         state.case, question=question_text, expected_output=(), reference_answer="", conversation=None
     )
-    assert state.collected is not None
-    # What the last turn left stands in messages of this output too, not in its answer, which is the transcript.
-    agent.volumes.put("files", staged_files(output.files, agent.run.store))
-    graded = judge(agent, case, whole_output, state.collected)
+    graded = state.answers.judge(case, whole_output)
     return _graded_result(state, "conversation", graded)
 
 
@@ -184,7 +171,7 @@ def _graded_result(state: ConversationState, name: str, graded: Graded) -> Grade
     if graded.failure is not None:
         state.fail(name, graded.failure)
     assertions = [row for score in graded.scores for row in score.assertions]
-    verdict: Verdict = "pass" if graded.score >= state.agent.threshold else "fail"
+    verdict: Verdict = "pass" if graded.score >= state.answers.threshold else "fail"
     return replace(
         _turn_result(name, graded.score, verdict, assertions),
         scores=graded.scores,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
 from functools import cache, cached_property
@@ -24,6 +24,7 @@ from agentv_sandbox.pipeline.images import flat
 from agentv_sandbox.pipeline.records import CaseOptions, Job
 from agentv_sandbox.pipeline.workspace import template_files
 from agentv_sandbox.project import Project
+from agentv_sandbox.report.naming import numbered
 from agentv_sandbox.volumes import StagedFile
 
 DIGITS = 32
@@ -70,6 +71,32 @@ class InputHashes:
         }
         return {name: content_key(part)[:DIGITS] for name, part in parts.items()}
 
+    def asked(self, job: Job) -> str:
+        """Of what the agent is asked: as long as it is the same, an answer may be judged by other graders."""
+        case, turns = job.case, job.case.conversation.turns if job.case.conversation else ()
+        files = sorted((self._plain_path(path), self._file_hash(path)) for path in self._input_files(case))
+        asked = [case.input, case.prompt, [turn.input for turn in turns]]
+        return content_key([self._plain(asked), files])[:DIGITS]
+
+    def definitions(self, job: Job) -> dict[str, str]:
+        """Of each grader by its name, those of a turn as ``turn-1.name``: what is written of it, its files, the model
+        that it asks."""
+        return {
+            name: content_key([self._spec(spec, job), sorted(self._files_of([spec]).items())])[:DIGITS]
+            for name, spec in named_graders(job.case)
+        }
+
+    def _spec(self, spec: GraderSpec, job: Job) -> Json:
+        names = {self._judge(name, job) for each in flat([spec]) for name in models_asked(each)}
+        return [self._plain([spec, self._suite.preprocessors]), self._models(names)]
+
+    def _judge(self, name: str | None, job: Job) -> str | None:
+        return self._options.grader_target or name or job.target.grader_target
+
+    def _models(self, names: set[str | None]) -> Json:
+        known = sorted(name for name in names if name is not None and name in self._suite.targets)
+        return [self._target(self._suite.targets[name]) for name in known]
+
     def _test(self, job: Job) -> Json:
         case = job.case
         if case.conversation is not None:
@@ -90,14 +117,9 @@ class InputHashes:
         return plain
 
     def _graders(self, job: Job) -> Json:
-        graders, over = _graders(job.case), self._options.grader_target
-        asked = [name for each in flat(graders) for name in models_asked(each)]
-        names = {over or name or job.target.grader_target for name in asked}
-        known = [
-            self._suite.targets[name] for name in sorted(filter(None, names)) if name in self._suite.targets
-        ]
-        models = [self._target(target) for target in known]
-        return [self._plain([graders, self._suite.preprocessors]), models]
+        graders = _graders(job.case)
+        names = {self._judge(name, job) for each in flat(graders) for name in models_asked(each)}
+        return [self._plain([graders, self._suite.preprocessors]), self._models(names)]
 
     def _settings(self, job: Job) -> Json:
         options, suite = self._options, self._suite
@@ -117,10 +139,7 @@ class InputHashes:
     # -- files ------------------------------------------------------------------------------------------
     def _files(self, job: Job) -> dict[str, str]:
         """Hash by path of everything on this machine that the test's containers read."""
-        case, conversation = job.case, job.case.conversation
-        turns = conversation.turns if conversation else ()
-        later = input_files([{"role": "user", "content": turn.input} for turn in turns])
-        paths = {*case.input_files, *later, *self._project.matching(job.target.files)}
+        paths = {*self._input_files(job.case), *self._project.matching(job.target.files)}
         plain = self._plain_path
         hashes = {plain(path): self._file_hash(path) for path in paths}
         if job.workspace.template is not None:
@@ -130,23 +149,34 @@ class InputHashes:
             # An agent sees the files that its target names, and no others.
             named = (self._named_file(word, target.base_dir) for word in _words(self._raw(target.settings)))
             hashes |= {plain(path): self._file_hash(path) for path in named if path is not None}
-        for word, folder in self._command_words(job):
+        hooks = [*job.workspace.hooks.values(), *job.target.hooks.values()]
+        words = ((word, hook.cwd) for hook in hooks for word in _words(hook.command or ()))
+        return {**hashes, **self._files_beside(words), **self._files_of(_graders(job.case))}
+
+    def _input_files(self, case: EvalCase) -> set[Path]:
+        """Of all turns."""
+        turns = case.conversation.turns if case.conversation else ()
+        later = input_files([{"role": "user", "content": turn.input} for turn in turns])
+        return {*case.input_files, *later}
+
+    def _files_beside(self, words: Iterable[tuple[str, Path]]) -> dict[str, str]:
+        """What commands of these words may read: they see the whole project, and a script may load what lies beside
+        and below it."""
+        hashes: dict[str, str] = {}
+        for word, folder in words:
             path = self._named_file(word, folder)
-            # Other commands see the whole project. A script may load what lies beside and below it.
             if path is not None or SUITE in word:
                 hashes |= self._below(path.parent if path is not None else self._project.root)
         return hashes
 
+    def _files_of(self, graders: Sequence[GraderSpec]) -> dict[str, str]:
+        """What ``graders`` and the preprocessors read of the project."""
+        commands = _lists_of_texts(self._raw([graders, self._suite.preprocessors]))
+        folder = self._suite.path.parent
+        return self._files_beside((word, folder) for command in commands for word in _words(command))
+
     def _answering(self, target: Target) -> list[Target]:
         return [target, *(self._suite.targets[name] for name in target.fallback_targets)]
-
-    def _command_words(self, job: Job) -> Iterator[tuple[str, Path]]:
-        """Words of the commands of hooks, graders and preprocessors, with the folder in which they run."""
-        hooks = [*job.workspace.hooks.values(), *job.target.hooks.values()]
-        yield from ((word, hook.cwd) for hook in hooks for word in _words(hook.command or ()))
-        commands = self._raw([_graders(job.case), self._suite.preprocessors])
-        for command in _lists_of_texts(commands):
-            yield from ((word, self._suite.path.parent) for word in _words(command))
 
     def _named_file(self, word: str, folder: Path) -> Path | None:
         for base in (folder, self._suite.path.parent, self._project.root):
@@ -214,6 +244,16 @@ def _json(value: object, text: Callable[[str], str]) -> Json:
 def _graders(case: EvalCase) -> list[GraderSpec]:
     turns = case.conversation.turns if case.conversation else ()
     return [*case.assertions, *(grader for turn in turns for grader in turn.assertions)]
+
+
+def named_graders(case: EvalCase) -> list[tuple[str, GraderSpec]]:
+    """Names under which results hold the graders' verdicts: in a conversation the turn's or ``conversation`` first,
+    and a number where a name is there already."""
+    turns = case.conversation.turns if case.conversation else ()
+    named = [(f"turn-{n}.{spec.name}", spec) for n, turn in enumerate(turns, 1) for spec in turn.assertions]
+    named += [(f"conversation.{spec.name}" if turns else spec.name, spec) for spec in case.assertions]
+    names = numbered(name for name, _ in named)
+    return [(name, spec) for name, (_, spec) in zip(names, named, strict=True)]
 
 
 def _lists_of_texts(value: Json) -> Iterator[list[str]]:

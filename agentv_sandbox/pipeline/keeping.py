@@ -20,7 +20,7 @@ class Keeper:
 
     def noted(self, result: CaseResult) -> CaseResult:
         """``result`` with the command that opens its workspace, when it failed and that was asked for."""
-        if not self.side.run.options.keep_failed or result.status == "ok":
+        if not self.side.run.options.keep_failed or result.status == "ok" or result.ungraded:
             return result
         return replace(result, workspace_kept=self._keep())
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agentv_sandbox.errors import SandboxError
+from agentv_sandbox.grade import Graded
 from agentv_sandbox.models.case import AgentResponse, CaseFailure, CaseOutput, CaseResult
 from agentv_sandbox.models.image import ImageConfig, LockMode
-from agentv_sandbox.models.suite import EvalCase, Hook, LimitOverrides, Target, Workspace
+from agentv_sandbox.models.suite import EvalCase, Hook, Json, LimitOverrides, Target, Workspace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +23,8 @@ class CaseOptions:
     max_retries: int | None = None
     """More attempts of an agent that failed; None: the target's ``max_retries``, else none."""
     keep_failed: bool = False
+    no_grade: bool = False
+    """Agents run and all is kept; nothing is graded."""
     limits: LimitOverrides = LimitOverrides()
 
 
@@ -42,6 +45,14 @@ class RunOptions:
     run_env: Mapping[str, str] = field(default_factory=dict)
     allow_outside: bool = False
     """Local repositories may lie outside the project."""
+
+    def of_grading(self) -> dict[str, Json]:
+        """What another grading has to know, for ``run.json``."""
+        return {
+            "targets": list(self.targets),
+            "threshold": self.case.threshold,
+            "grader_target": self.case.grader_target,
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +89,13 @@ class SuiteStart:
     """Of tests that are not done."""
     spent_usd: float = 0.0
     """By all rows until now, those that were run again included."""
+
+
+def ungraded() -> Graded:
+    """In the place of a verdict that is to come."""
+    message = "the agent ran, and nothing is graded yet: agentv-sandbox grade does that"
+    failure = CaseFailure(stage="evaluator", code="not_graded", message=message, fault="not_graded")
+    return Graded(scores=(), score=0.0, status="execution_error", failure=failure)
 
 
 class CaseFailed(SandboxError):

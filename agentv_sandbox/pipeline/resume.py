@@ -110,9 +110,9 @@ class _Sorting:
         changed = [part for part, value in wanted.items() if before.get(part) != value]
         if result is None or not is_as_written(row) or folder_of(self._earlier.path, row) is None:
             return "their rows or files are no longer as they were written"
-        if result.status == "execution_error":
+        if result.status == "execution_error" and not result.ungraded:
             return "they ended in an execution error"
-        if self._rerun_failed and result.status != "ok":
+        if self._rerun_failed and result.status != "ok" and not result.ungraded:
             return "they are below their threshold"
         if len(changed) == len(wanted):
             return "their rows do not say what they were made of, or all of it changed"

@@ -127,7 +127,7 @@ class Schedule:
         broken = [
             key[1]
             for key in depends
-            if (r := self._done.get(key)) is not None and r.status == "execution_error"
+            if (r := self._done.get(key)) is not None and r.status == "execution_error" and not r.ungraded
         ]
         if broken and job.case.on_dependency_failure != "run":
             return CaseFailure(
@@ -166,7 +166,7 @@ class Schedule:
     def _finish(self, job: Job, result: CaseResult) -> None:
         result = self._deliver(result, job.case)
         self._done[job.target.name, job.case.id] = result.without_bulk()
-        self._errors += result.status == "execution_error"
+        self._errors += result.status == "execution_error" and not result.ungraded
         self._cost_usd += cost_of(result)
 
 

@@ -14,6 +14,7 @@ from agentv_sandbox.models.container import Mount
 from agentv_sandbox.models.image import ProvedImage
 from agentv_sandbox.models.suite import EvalCase, Suite
 from agentv_sandbox.once import Once
+from agentv_sandbox.pipeline.capturing import KeptContents
 from agentv_sandbox.pipeline.inputhashes import InputHashes
 from agentv_sandbox.pipeline.records import CaseOptions, SuiteStart
 from agentv_sandbox.pipeline.shared import SharedWorkspaces
@@ -49,6 +50,8 @@ class SuiteRun:
     """What is wrong with each target, by name."""
     meter: Meter = field(default_factory=lambda: Meter(Bounds()))
     """Counts what all tests ask of models, and stops them at the suite's budget."""
+    contents: KeptContents | None = None
+    """Where workspaces are kept for a later grading; None: nothing is kept."""
     tape: Tape | None = None
     """Where calls of models are recorded, or replayed from."""
     limits: RateLimits = field(default_factory=RateLimits)

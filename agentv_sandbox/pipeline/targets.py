@@ -97,7 +97,7 @@ def target_warnings(targets: Sequence[Target]) -> list[Problem]:
 
 def jobs_of(suite: Suite, options: RunOptions) -> list[Job]:
     """Every (case, target) pair that was asked for, in the suite's order."""
-    cases = [c for c in suite.cases if _selected(c.id, options.test_ids)]
+    cases = [c for c in suite.cases if is_selected(c.id, options.test_ids)]
     return [
         Job(case=case, target=target)
         for target in select_targets(suite, options.targets)
@@ -106,7 +106,7 @@ def jobs_of(suite: Suite, options: RunOptions) -> list[Job]:
     ]
 
 
-def _selected(case_id: str, globs: Sequence[str]) -> bool:
+def is_selected(case_id: str, globs: Sequence[str]) -> bool:
     return not globs or any(fnmatchcase(case_id, glob) for glob in globs)
 
 
@@ -129,6 +129,26 @@ def missing_judges(suite: Suite, pairs: Iterable[tuple[EvalCase, Target]]) -> li
                 hint="Give the target a grader_target (a mock will do for a start), or use --grader-target.",
             )
     return list(problems.values())
+
+
+def unset_judges(
+    suite: Suite, pairs: Iterable[tuple[EvalCase, Target]], judge: str | None, environ: Mapping[str, str]
+) -> list[Problem]:
+    """Keys that are not set, of the models that are asked to grade. ``judge``: the one that all graders ask."""
+    names: dict[str, None] = {}
+    for case, target in pairs:
+        turns = case.conversation.turns if case.conversation else ()
+        graders = flat([*case.assertions, *(grader for turn in turns for grader in turn.assertions)])
+        asked = [judge or name or target.grader_target for each in graders for name in models_asked(each)]
+        names |= dict.fromkeys(filter(None, asked))
+    problems: dict[Problem, None] = {}
+    for target in (suite.targets[name] for name in names if name in suite.targets):
+        for name in PROVIDERS[target.provider].variables(target):
+            if PROVIDERS[target.provider].is_model and not environ.get(name, "").strip():
+                hint = "set it, put it into .env beside the suite, or name another judge with --grader-target"
+                message = f"the environment variable {name} is not set, and {target.name!r} is to grade"
+                problems[setting_problem(target, "api_key", message, hint=hint)] = None
+    return list(problems)
 
 
 def _unknown(suite: Suite, name: str) -> Problem:

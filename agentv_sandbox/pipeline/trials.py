@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from agentv_sandbox.grade import Graded, combine_trials, enough_trials
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.spending import cost_of
+from agentv_sandbox.models.suite import Trials
 from agentv_sandbox.pipeline.case import run_case
 from agentv_sandbox.pipeline.records import Job
 from agentv_sandbox.pipeline.suiterun import SuiteRun
@@ -25,6 +27,11 @@ def run_job(run: SuiteRun, job: Job) -> CaseResult:
         result = run_case(run, replace(job, trial=len(results) + 1))
         results.append(replace(result, input_hashes=hashes))
         run.on_trial(results[-1], job.case)
+    return combined(trials, results)
+
+
+def combined(trials: Trials, results: Sequence[CaseResult]) -> CaseResult:
+    """Several trials of a test as one row."""
     outcome = combine_trials(trials, [_graded(r) for r in results], results[0].threshold)
     shown = results[outcome.shown]
     scores = tuple(None if r.status == "execution_error" else r.score for r in results)
@@ -43,6 +50,7 @@ def run_job(run: SuiteRun, job: Job) -> CaseResult:
     return replace(
         shown,
         trial=0,
+        capture=None,
         shown_trial=outcome.shown + 1,
         score=outcome.score,
         status=outcome.status,

@@ -9,9 +9,10 @@ from pathlib import Path
 
 from agentv_sandbox.budget import GRACE_S, Budget
 from agentv_sandbox.logs import safe_name, safe_text
+from agentv_sandbox.models.capture import Capture
 from agentv_sandbox.models.case import CaseOutput, CaseResult, GraderResult
 from agentv_sandbox.models.suite import EvalCase, Json, Suite
-from agentv_sandbox.report import files, rows
+from agentv_sandbox.report import capture, files, rows
 from agentv_sandbox.report.naming import UniqueNames, slug
 from agentv_sandbox.report.redact import Redactor
 from agentv_sandbox.report.trace import Trace, content_text, markdown
@@ -32,8 +33,16 @@ NAMES = {
     "diff_path": "workspace.diff",
     "skipped_path": "skipped.json",
     "manifest_path": "manifest.json",
+    "capture_path": capture.NAME,
 }
 """Of the files of a test, by the key of its row."""
+_OF_THE_AGENT = (
+    "agent_stdout_path",
+    "agent_stderr_path",
+    "agent_events_path",
+    "network_log_path",
+    "model_log_path",
+)
 LOG_BYTES = 2 << 20
 """Kept of each agent log: the first and the last half of this."""
 EVENT_BYTES = 16 << 20
@@ -73,6 +82,10 @@ def write(
         out.log("network_log_path", result.response.network_log.encode())
         calls = result.response.model_log.encode()
         out.log("model_log_path", calls, most=EVENT_BYTES)
+    if result.capture is not None:
+        out.capture(result.capture, case)
+    for key in _OF_THE_AGENT if result.files_from is not None else ():
+        out.carried(key, result.files_from)
     prompts = UniqueNames()
     for name, grader in _model_graders(result.scores):
         out.json(f"prompts/{prompts.take(slug(name, fallback='grader'))}.json", _prompt(name, grader))
@@ -88,11 +101,27 @@ def copy(shown: Path, directory: Path, result: CaseResult, redactor: Redactor) -
     for key, name in NAMES.items():
         if key == "timing_path":
             out.json(key, rows.case_timing(result))
+        elif key == "capture_path":
+            continue  # each trial has its own
         elif (shown / name).is_file():
             out.copied(key, shown / name)
     for prompt in sorted((shown / "prompts").glob("*.json")):
         out.copied(f"prompts/{prompt.name}", prompt)
         out.names["prompts_dir"] = "prompts"
+    if "answer_path" in out.names:
+        out.names["output_path"] = out.names["answer_path"]
+    files.sync_all([*out.files, *out.directories])
+    return out.names
+
+
+def carry(directory: Path, result: CaseResult, redactor: Redactor) -> dict[str, str]:
+    """Fill ``directory`` with what an earlier run kept of a trial, whose verdict is ``result``; names as of
+    ``write``."""
+    out = _Writer(directory, redactor)
+    for key in NAMES:
+        out.carried(key, result.files_from)
+    out.json("timing_path", rows.case_timing(result))
+    out.json("grading_path", rows.grading(result))
     if "answer_path" in out.names:
         out.names["output_path"] = out.names["answer_path"]
     files.sync_all([*out.files, *out.directories])
@@ -205,6 +234,11 @@ class _Writer:
         if key in NAMES:
             self.names[key] = name
 
+    def carried(self, key: str, folder: Path | None) -> None:
+        """The file of that key in ``folder``, where there is one."""
+        if folder is not None and (folder / NAMES[key]).is_file():
+            self.copied(key, folder / NAMES[key])
+
     def copied(self, key: str, source: Path) -> None:
         with source.open("rb") as stream:
             self.data(key, iter(partial(stream.read, _PART), b""))
@@ -212,6 +246,12 @@ class _Writer:
     def json(self, key: str, value: Json) -> None:
         pieces = chain(self.redactor.document(value), "\n")
         self.data(key, (piece.encode("ascii") for piece in pieces))
+
+    def capture(self, value: Capture, case: EvalCase) -> None:
+        try:
+            self.data("capture_path", capture.document(value, case, self.redactor))
+        except capture.CaptureTooLargeError:
+            self.json("capture_path", capture.stub())
 
     def json_lines(self, key: str, values: Iterable[Json]) -> None:
         self.data(key, (self.redactor.dumps(v).encode("ascii") + b"\n" for v in values))

@@ -21,7 +21,7 @@ from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.suite import Suite
 from agentv_sandbox.report.naming import slug
 from agentv_sandbox.report.restoring import result_of
-from agentv_sandbox.report.rows import Row, read_rows
+from agentv_sandbox.report.rows import Row, read_all_rows, read_rows
 from agentv_sandbox.report.runreader import Run
 
 DEFAULT_ROOT = Path(".agentv/results/runs")
@@ -31,6 +31,10 @@ FACTS = "run.json"
 SUMS = "SHA256SUMS"
 SUPERSEDED = "superseded.jsonl"
 """Rows that were run again, with what they cost."""
+REGRADED = "regraded.json"
+"""What another grading changed."""
+STORES = ("artifacts", "captured")
+"""Folders of contents by hash: what was collected, and what is only there to make workspaces again."""
 TRIAL = "trial.json"
 """The row of one trial, beside its files, until all trials of its test are one row."""
 _DERIVED = frozenset({LOCK, SUMS, "benchmark.json", "timing.json", "report.html", "junit.xml"})
@@ -149,7 +153,7 @@ def earlier_run(path: Path, *, alter: bool = True, locked: bool = False) -> Earl
     if not locked:
         _refuse_live(path)
     facts = _facts(path)
-    read = read_rows(path)
+    read = read_all_rows(path)
     if facts is None and not read.rows:
         facts = {}  # killed before its first test
     if not isinstance(facts, dict) or (facts and "images" not in facts):
@@ -167,7 +171,7 @@ def earlier_run(path: Path, *, alter: bool = True, locked: bool = False) -> Earl
 def folder_of(path: Path, row: Row) -> Path | None:
     """The folder of a row's files; None when it is not there, or when the row names anything else."""
     parts = str(row.get("artifact_dir", "")).split("/")
-    if len(parts) != 2 or any(part != slug(part) for part in parts) or parts[0] == "artifacts":
+    if len(parts) != 2 or any(part != slug(part) for part in parts) or parts[0] in STORES:
         return None
     folder = path / parts[0] / parts[1]
     return folder if (folder / "grading.json").is_file() else None
@@ -189,12 +193,12 @@ def prune(path: Path, keep: Iterable[Path], suites: Iterable[str]) -> None:
     kept = set(keep)
     for name in set(suites):
         suite = path / name
-        if name == "artifacts" or not suite.is_dir():
+        if name in STORES or not suite.is_dir():
             continue
         for folder in list(suite.iterdir()):
             if folder.is_dir() and folder not in kept:
                 shutil.rmtree(folder)
-    for part in (path / "artifacts" / "sha256").glob(".new-*"):
+    for part in (part for store in STORES for part in (path / store / "sha256").glob(".new-*")):
         part.unlink()
 
 

@@ -8,12 +8,12 @@ from xml.etree import ElementTree
 
 from agentv_sandbox.logs import safe_name, safe_text
 from agentv_sandbox.report.files import replace_file
-from agentv_sandbox.report.rows import Row, below_threshold, cause, seconds
+from agentv_sandbox.report.rows import Row, below_threshold, cause, seconds, status_of
 from agentv_sandbox.report.trialfigures import whole_words
 
 MAX_TEXT = 8000
 MAX_HEADLINE = 200
-STATUS_TAG = {"quality_failure": "failure", "execution_error": "error"}
+STATUS_TAG = {"quality_failure": "failure", "execution_error": "error", "not_graded": "skipped"}
 
 
 def write_junit(path: Path, rows: Sequence[Row]) -> None:
@@ -41,11 +41,12 @@ def junit(rows: Sequence[Row]) -> bytes:
 
 
 def _counts(rows: Sequence[Row]) -> dict[str, str]:
-    statuses = [row.get("execution_status") for row in rows]
+    statuses = [status_of(row) for row in rows]
     return {
         "tests": str(len(rows)),
         "failures": str(statuses.count("quality_failure")),
         "errors": str(statuses.count("execution_error")),
+        "skipped": str(statuses.count("not_graded")),
         "time": f"{sum(map(seconds, rows)):.3f}",
     }
 
@@ -68,7 +69,7 @@ def _case(row: Row) -> ElementTree.Element:
     if words := whole_words(row):
         for key, value in (("trial_strategy", row["trial_strategy"]), ("trials", words)):
             ElementTree.SubElement(properties, "property", name=key, value=safe_name(str(value)))
-    tag = STATUS_TAG.get(str(row.get("execution_status")))
+    tag = STATUS_TAG.get(status_of(row))
     if tag is not None:
         lines = list(_reasons(row))
         problem = ElementTree.SubElement(case, tag)

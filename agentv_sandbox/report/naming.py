@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
+from collections.abc import Iterable
 
 MAX_NAME = 80
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
@@ -19,6 +21,16 @@ def slug(name: str, *, fallback: str = "unnamed") -> str:
         return clean
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     return f"{clean[: MAX_NAME - 9]}-{digest}"
+
+
+def numbered(names: Iterable[str]) -> list[str]:
+    """``names`` with ``#2``, ``#3`` … after those that were there before."""
+    counts: Counter[str] = Counter()
+    unique = []
+    for name in names:
+        counts[name] += 1
+        unique.append(name if counts[name] == 1 else f"{name}#{counts[name]}")
+    return unique
 
 
 class UniqueNames:

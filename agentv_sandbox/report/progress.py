@@ -26,7 +26,7 @@ from rich.text import Text
 
 from agentv_sandbox.logs import safe_name, safe_text
 from agentv_sandbox.report.redact import Redactor
-from agentv_sandbox.report.rows import Row, seconds
+from agentv_sandbox.report.rows import Row, seconds, status_of
 from agentv_sandbox.report.summary import STYLE, WORD, case_label, headline, reasons
 
 MAX_LINE = 400
@@ -97,7 +97,7 @@ class Progress:
                 tests = "1 test" if self._total == 1 else f"{self._total} tests"
                 done = keys.get("done") or ()
                 for row in done:
-                    self._counts[row["execution_status"]] += 1
+                    self._counts[status_of(row)] += 1
                 going_on = f", {len(done)} of them done before" if done else ""
                 self._line(f"running {tests}{going_on}, results in {keys['folder']}")
             elif event in ("case.started", "case.stage"):
@@ -125,13 +125,13 @@ class Progress:
             self._line(f"start {_case_name(key)}")
 
     def _case_finished(self, row: Row) -> None:
-        status = row["execution_status"]
+        status = status_of(row)
         self._running.pop((row["suite"], row["test_id"], row["target"], row.get("trial", 0)), None)
         self._counts[status] += 1
         finished = sum(self._counts.values())
         text = Text()
         text.append(f"{WORD[status]:<5}", style=STYLE[status])
-        score = "" if status == "execution_error" else f"  {row['score']:.2f}"
+        score = "" if status in ("execution_error", "not_graded") else f"  {row['score']:.2f}"
         label = self._hide(case_label(row, long=self._several))
         text.append(f" [{finished}/{self._total or '?'}] {label}{score}  {seconds(row):.1f} s")
         for reason in reasons(row, self._redactor)[:1]:

@@ -102,14 +102,15 @@ class Redactor:
     def tree(self, value: Json, depth: int = 0) -> Json:
         """A copy of ``value`` that ``json.dumps`` accepts: redacted, without NaN, of bounded depth."""
         if not isinstance(value, Mapping | list | tuple):
-            return self._scalar(value)
+            return self.scalar(value)
         if depth >= MAX_DEPTH:
             return "(nested too deeply)"
         if isinstance(value, Mapping):
             return {self.text(str(key)): self.tree(item, depth + 1) for key, item in value.items()}
         return [self.tree(item, depth + 1) for item in value]
 
-    def _scalar(self, value: Json) -> Json:
+    def scalar(self, value: Json) -> Json:
+        """A value that is no list or mapping, as it may be written."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, float):
@@ -134,7 +135,7 @@ class Redactor:
 
     def document(self, value: Json) -> Iterator[str]:
         """``dumps(value, indent=2)`` in pieces; ``value`` may give lists as iterators."""
-        return json_pieces(value, self._scalar)
+        return json_pieces(value, self.scalar)
 
 
 def _pieces(stream: BinaryIO, count: int | None) -> Iterator[bytes]:

@@ -52,6 +52,7 @@ def _result(row: Row) -> CaseResult:
         workspace_kept=row.get("workspace_kept"),
         notes=tuple(row.get("notes") or ()),
         input_hashes=dict(row.get("input_hashes") or {}),
+        regraded_from=dict(row.get("regraded_from") or {}),
     )
 
 

@@ -24,6 +24,9 @@ from agentv_sandbox.report.trialfigures import STRATEGY_WORDS, trial_statistics
 MAX_INPUT = 64 << 10
 """Characters of a grader's request that a row repeats; ``prompts/`` always has it whole."""
 
+UNGRADED = "ungraded.jsonl"
+"""Rows that wait for their verdict. Not in ``index.jsonl``: to other readers a row without verdict is a failed test."""
+
 MAX_VALUES = 2_000_000
 """Of a row or a file that is read back: what several graders reported is together in one."""
 
@@ -113,6 +116,7 @@ def row(
         total_duration_ms=round(result.duration_ms, 3),
         spent_usd=spending.cost_of(result) or None,
         input_hashes=dict(result.input_hashes) or None,
+        regraded_from=dict(result.regraded_from) or None,
         image_id=result.image_id or None,
         agent=dict(response.agent) or None if response else None,
         engine=engine or None,
@@ -359,3 +363,23 @@ def read_rows(path: Path) -> RowsRead:
         else:
             problems.append(f"{path}:{number}: not a JSON object; the line was dropped")
     return RowsRead(rows=rows, problems=problems)
+
+
+def read_all_rows(path: Path) -> RowsRead:
+    """Rows of the run folder ``path``, and those that wait for their verdict. Raises OSError."""
+    read = read_rows(path)
+    if not (path / UNGRADED).is_file():
+        return read
+    waiting = read_rows(path / UNGRADED)
+    graded = set(map(_test, read.rows))
+    rows = [*read.rows, *(row for row in waiting.rows if _test(row) not in graded)]
+    return RowsRead(rows=rows, problems=[*read.problems, *waiting.problems])
+
+
+def status_of(row: Row) -> str:
+    """``execution_status``, or ``not_graded`` where the verdict is yet to come."""
+    return "not_graded" if row.get("fault") == "not_graded" else str(row.get("execution_status"))
+
+
+def _test(row: Row) -> tuple[str, str, str]:
+    return (str(row.get("suite")), str(row.get("test_id")), str(row.get("target")))

@@ -76,7 +76,7 @@ def _fits(key: str, value: object) -> bool:
         return isinstance(value, str)
     if key in ("token_usage", "agent", "model_calls", "claimed", "trial_statistics"):
         return isinstance(value, dict)
-    if key == "input_hashes":
+    if key in ("input_hashes", "regraded_from"):
         return isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
     return key not in _NUMBERS or _is_number(value)
 

@@ -34,6 +34,8 @@ from agentv_sandbox.report.earlier import (
     FACTS,
     INDEX,
     LOCK,
+    REGRADED,
+    STORES,
     SUPERSEDED,
     TRIAL,
     folder_of,
@@ -54,7 +56,10 @@ TOP_LEVEL = (
     PAGE,
     "junit.xml",
     "artifacts",
+    "captured",
+    REGRADED,
     SUPERSEDED,
+    rows.UNGRADED,
     "SHA256SUMS",
 )
 
@@ -86,7 +91,9 @@ class RunFolder:
         self.matrix = matrix
         self.artifacts = path / "artifacts"
         """Root of the store of collected bytes: ``sha256/<hash>`` each."""
-        self._artifacts = Artifacts(self.artifacts, redactor)
+        self.captured = path / "captured"
+        """The same for what is only there to make workspaces again."""
+        self._stores = [Artifacts(folder, redactor) for folder in (self.artifacts, self.captured)]
         self._facts: dict[str, Json] = {}
         self._lock_fd = lock
         self._mutex = threading.Lock()
@@ -120,7 +127,8 @@ class RunFolder:
                 if private:
                     path.chmod(0o700)
                 _create_index(path / INDEX)
-                (path / "artifacts" / "sha256").mkdir(parents=True, exist_ok=True)
+                for store in STORES:
+                    (path / store / "sha256").mkdir(parents=True, exist_ok=True)
             except BaseException:
                 os.close(lock)
                 raise
@@ -157,7 +165,8 @@ class RunFolder:
             try:
                 if private:
                     path.chmod(0o700)
-                (path / "artifacts" / "sha256").mkdir(parents=True, exist_ok=True)
+                for store in STORES:
+                    (path / store / "sha256").mkdir(parents=True, exist_ok=True)
             except BaseException:
                 os.close(lock)
                 raise
@@ -169,8 +178,12 @@ class RunFolder:
         """Leave of an earlier part of the run what stands, and count it. Whatever ends this midway, the next try finds
         all that it needs. Raises SandboxError."""
         try:
-            self._artifacts.set_masked_aside()
-            index = [self._line(row) for row, _, _ in taken.rows]
+            for store in self._stores:
+                store.set_masked_aside()
+            index = [self._line(row) for row, result, _ in taken.rows if not result.ungraded]
+            waiting = [self._line(row) for row, result, _ in taken.rows if result.ungraded]
+            if waiting or (self.path / rows.UNGRADED).exists():
+                files.replace_file(self.path / rows.UNGRADED, waiting)
             superseded = dict.fromkeys(map(self._line, taken.superseded))
             if superseded:
                 files.replace_file(self.path / SUPERSEDED, superseded)
@@ -190,6 +203,39 @@ class RunFolder:
             self._folders.adopt_begun(key, folder)
         for row, result, eval_file in taken.rows:
             self._count(result, eval_file, tool_calls=self._tool_calls(row))
+
+    def complete(
+        self,
+        rows: Mapping[tuple[str, str, str], tuple[Row, CaseResult]],
+        ungraded: Sequence[tuple[str, str, str]],
+    ) -> None:
+        """Have results of the tests ``ungraded`` (suite, test, target) go to the folders that these have already; the
+        others are counted. Raises SandboxError."""
+        for store in self._stores:
+            store.set_masked_aside()
+        for key, (row, result) in rows.items():
+            folder = folder_of(self.path, row)
+            if folder is None:
+                continue
+            if key in ungraded:
+                self._folders.adopt_begun(key, folder)
+            else:
+                self._folders.adopt(key[0], folder)
+                self._count(result, result.suite, tool_calls=self._tool_calls(row))
+
+    def drop_graded(self) -> None:
+        """Take rows that have their verdict by now from those that wait for it. Raises SandboxError."""
+        waiting = [row for row in rows.read_all_rows(self.path).rows if rows.status_of(row) == "not_graded"]
+        try:
+            files.replace_file(self.path / rows.UNGRADED, map(self._line, waiting))
+            if not waiting:
+                (self.path / rows.UNGRADED).unlink()
+        except OSError as error:
+            raise _disk_error(self.path, error) from error
+
+    def write_changes(self, origin: Mapping[str, str], changes: Sequence[Row]) -> None:
+        """``regraded.json``. Raises SandboxError."""
+        self._figures(REGRADED, {"regraded_from": dict(origin), "tests": list(changes)})
 
     def _line(self, row: Row) -> bytes:
         return self.redactor.dumps(rows.with_hash(self.redactor.tree(row))).encode("ascii") + b"\n"
@@ -266,15 +312,16 @@ class RunFolder:
 
     def _write_one_trial(self, directory: Path, trial: CaseResult, case: EvalCase, suite: Suite) -> None:
         folder = directory / rows.trial_folder(trial)
-        if (folder / TRIAL).exists():
+        if (folder / TRIAL).exists() and not trial.regraded_from:
             return
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
+        if trial.files_from != folder:  # what is graded in its own place must not be lost on the way
+            shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True, exist_ok=True)
         names = self._write_files(folder, trial, case, suite)
         relative = folder.relative_to(self.path).as_posix()
         paths = {key: f"{relative}/{name}" for key, name in names.items()} | {"artifact_dir": relative}
         row = rows.row(trial, case, paths, experiment=self.experiment, engine=self.engine)
-        files.write_file(folder / TRIAL, self._line(row))
+        files.replace_file(folder / TRIAL, self._line(row))
         files.sync_all([folder, folder.parent, directory, directory.parent])
 
     def _write(self, result: CaseResult, case: EvalCase, suite: Suite) -> Row:
@@ -299,13 +346,17 @@ class RunFolder:
         paths["artifact_dir"] = relative
         row = rows.row(result, case, paths, experiment=self.experiment, engine=self.engine)
         with self._mutex:
-            files.append_line(self.path / INDEX, self._line(row))
+            if result.ungraded:
+                (self.path / rows.UNGRADED).touch()
+            files.append_line(self.path / (rows.UNGRADED if result.ungraded else INDEX), self._line(row))
             self._count(result, str(suite.path))
         return row
 
     def _write_files(
         self, directory: Path, result: CaseResult, case: EvalCase, suite: Suite
     ) -> dict[str, str]:
+        if result.files_from is not None and result.output is None:
+            return casefiles.carry(directory, result, self.redactor)
         return casefiles.write(
             directory,
             result,
@@ -332,7 +383,8 @@ class RunFolder:
         steps are taken; then raises SandboxError that names what is missing."""
         steps: Mapping[str, Callable[[], object]] = {
             # First, since the page shows what artifacts hold, and since it matters most.
-            "masking secrets in artifacts": self._artifacts.mask,
+            "masking secrets in artifacts": self._stores[0].mask,
+            "masking secrets in captured files": self._stores[1].mask,
             "benchmark.json": lambda: self._figures("benchmark.json", self._aggregate.benchmark(planned)),
             "timing.json": lambda: self._figures("timing.json", self._aggregate.timing()),
             PAGE: lambda: write_page(self.path),

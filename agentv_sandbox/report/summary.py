@@ -13,7 +13,7 @@ from rich.text import Text
 
 from agentv_sandbox.logs import safe_name, safe_text
 from agentv_sandbox.report.redact import Redactor
-from agentv_sandbox.report.rows import Row, below_threshold, cause
+from agentv_sandbox.report.rows import Row, below_threshold, cause, status_of
 from agentv_sandbox.report.rows import seconds as row_seconds
 from agentv_sandbox.report.targets import COLUMNS, TargetFigures, side_by_side
 from agentv_sandbox.report.trialfigures import STRATEGY_WORDS, short_words, totals_words
@@ -23,16 +23,17 @@ MAX_REASONS = 3
 MAX_HEADLINE = 160
 FIRST_LINES, LAST_LINES = 3, 8
 """Kept of what a program printed; programs say at the end what failed."""
-WORD = {"ok": "pass", "quality_failure": "FAIL", "execution_error": "ERROR"}
-STYLE = {"ok": "green", "quality_failure": "red", "execution_error": "bold yellow"}
-VERDICT_STYLE = {"PASS": "bold green", "FAIL": "bold red", "ERROR": "bold yellow"}
+WORD = {"ok": "pass", "quality_failure": "FAIL", "execution_error": "ERROR", "not_graded": "open"}
+STYLE = {"ok": "green", "quality_failure": "red", "execution_error": "bold yellow", "not_graded": "cyan"}
+VERDICT_STYLE = {"PASS": "bold green", "FAIL": "bold red", "ERROR": "bold yellow", "OPEN": "bold cyan"}
 
 EXIT_OK, EXIT_FAILED, EXIT_ERROR = 0, 1, 3
 
 
-def exit_code(rows: Iterable[Row]) -> int:
-    """0 all at or above their threshold, 1 at least one below, 3 at least one execution error (3 wins)."""
-    statuses = {row["execution_status"] for row in rows}
+def exit_code(rows: Iterable[Row], *, grading: bool = True) -> int:
+    """0 all at or above their threshold, 1 at least one below, 3 at least one execution error (3 wins). ``grading``:
+    whether a row that is not graded is an error."""
+    statuses = {row["execution_status"] for row in rows if grading or status_of(row) != "not_graded"}
     if "execution_error" in statuses:
         return EXIT_ERROR
     return EXIT_FAILED if "quality_failure" in statuses else EXIT_OK
@@ -44,6 +45,8 @@ def verdict_line(rows: Sequence[Row], planned: int | None = None) -> str:
     if planned is not None and len(rows) < planned:
         return f"RESULT: ERROR  (ended early: {len(rows)} of {planned} tests were finished)"
     graded = [row for row in rows if row["execution_status"] != "execution_error"]
+    if waiting := sum(status_of(row) == "not_graded" for row in rows):
+        return f"RESULT: OPEN  ({waiting} of {len(rows)} tests are captured, to be graded by `agentv-sandbox grade`)"
     if not graded:
         return f"RESULT: ERROR  (all {len(rows)} test(s) had execution errors — no evaluation was performed)"
     word = {EXIT_OK: "PASS", EXIT_FAILED: "FAIL", EXIT_ERROR: "ERROR"}[exit_code(rows)]
@@ -68,7 +71,7 @@ def _goal(rows: Sequence[Row]) -> str:
 def reasons(row: Row, redactor: Redactor) -> list[str]:
     """Why this test is not a pass, most important first; empty for a pass. Safe to print; what a program printed in
     several lines stays so, its middle left out where it is long."""
-    if row["execution_status"] == "ok":
+    if status_of(row) in ("ok", "not_graded"):
         return []
     texts = []
     if row.get("error"):
@@ -202,7 +205,7 @@ def _table(rows: Sequence[Row]) -> Table:
             cells.append(Text(safe_name(row["target"])))
         cells += [
             Text("-" if row["execution_status"] == "execution_error" else f"{row['score']:.2f}"),
-            Text(WORD[row["execution_status"]], style=STYLE[row["execution_status"]]),
+            Text(WORD[status_of(row)], style=STYLE[status_of(row)]),
             *([Text(short_words(row))] if many_trials else []),
             Text(f"{row_seconds(row):.1f}"),
             _grader_marks(row),
@@ -243,8 +246,8 @@ def _missed(row: Row, grader: Row) -> bool:
 
 def _reason_block(row: Row, lines: Sequence[str], *, long: bool) -> Text:
     text = Text(
-        f"{WORD[row['execution_status']]} {case_label(row, long=long)}\n",
-        style=STYLE[row["execution_status"]],
+        f"{WORD[status_of(row)]} {case_label(row, long=long)}\n",
+        style=STYLE[status_of(row)],
     )
     for line in lines:
         text.append("".join(f"    {part}\n" for part in line.split("\n")), style="default")
@@ -252,13 +255,15 @@ def _reason_block(row: Row, lines: Sequence[str], *, long: bool) -> Text:
 
 
 def _totals(rows: Sequence[Row], seconds: float) -> str:
-    count = {status: sum(1 for r in rows if r["execution_status"] == status) for status in WORD}
+    count = {status: sum(1 for r in rows if status_of(r) == status) for status in WORD}
     parts = [
         "1 test" if len(rows) == 1 else f"{len(rows)} tests",
         f"{count['ok']} passed",
         f"{count['quality_failure']} failed",
         f"{count['execution_error']} with errors",
     ]
+    if count["not_graded"]:
+        parts.append(f"{count['not_graded']} not graded")
     if seconds:
         parts.append(f"{seconds:.1f} s")
     return ", ".join(parts)

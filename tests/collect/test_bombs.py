@@ -179,7 +179,8 @@ def test_devices_are_not_opened() -> None:
         "path_bytes": 4096,
         "names_bytes": 1 << 20,
     }
-    request = {"roots": {"/dev": {"dir": "/dev", "known": {}, "answers": []}}, "limits": limits, "prune": []}
+    root = {"dir": "/dev", "known": {}, "answers": [], "keep": False}
+    request = {"roots": {"/dev": root}, "limits": limits, "aside": limits, "prune": []}
     done = subprocess.run(  # noqa: PLW1510
         [sys.executable, "-I", "-S", script],
         input=json.dumps(request).encode(),

@@ -1,0 +1,44 @@
+"""What a run keeps of a trial so that it can be graded again without its agent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from agentv_sandbox.models.case import AgentResponse, CaseOutput, FileEntry
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptWorkspace:
+    """A workspace as graders found it: also folders, modes and what is not collected, such as ``.git``."""
+
+    entries: Mapping[bytes, FileEntry] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
+    """Why it is not whole, one sentence for each reason; a command must not judge by what is left."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CapturedState:
+    """What graders are given at one moment: after the answer, after a turn, at the end of a conversation."""
+
+    name: str
+    response: AgentResponse
+    """Without logs and messages; those that are graded are in ``output``."""
+    output: CaseOutput | None
+    """None when the agent failed."""
+    workspace: KeptWorkspace = KeptWorkspace()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Capture:
+    """All states of one trial."""
+
+    answered_by: str
+    """Name of the target that answered: a fallback perhaps."""
+    asked: str
+    """Hash of what the agent was asked."""
+    image: str
+    """Content key of the image."""
+    graders: Mapping[str, str]
+    """Hash of each grader's definition, by name."""
+    states: tuple[CapturedState, ...]

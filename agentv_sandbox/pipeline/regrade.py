@@ -1,0 +1,216 @@
+"""Grading without an agent: what a run kept of it takes its place, and all else is as in a run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import NoReturn
+
+from agentv_sandbox.errors import NotKeptError
+from agentv_sandbox.files import staged_files
+from agentv_sandbox.grade import Graded, effective_threshold
+from agentv_sandbox.logs import safe_name
+from agentv_sandbox.models.capture import Capture, CapturedState
+from agentv_sandbox.models.case import AgentResponse, CaseOutput, CaseResult
+from agentv_sandbox.models.content import Blob
+from agentv_sandbox.models.suite import EvalCase, Suite
+from agentv_sandbox.pipeline.answer import given_files
+from agentv_sandbox.pipeline.case import Progress, captured, graded_answer, guarded_case
+from agentv_sandbox.pipeline.caseworkspace import GRADER_VOLUMES
+from agentv_sandbox.pipeline.limits import job_limits
+from agentv_sandbox.pipeline.records import Job
+from agentv_sandbox.pipeline.shared import CaseVolumes
+from agentv_sandbox.pipeline.suiterun import SuiteRun
+from agentv_sandbox.pipeline.targets import is_selected
+from agentv_sandbox.pipeline.tools import grade
+from agentv_sandbox.pipeline.trials import combined
+from agentv_sandbox.pipeline.workspace import workspace_volume
+from agentv_sandbox.providers.base import Session
+from agentv_sandbox.report.capture import read_capture
+from agentv_sandbox.report.captured import CapturedContents, CapturedRun, CapturedTrial, Key
+from agentv_sandbox.volumes import DeferredVolumes, StagedFile, VolumeSet
+
+MAX_WORKSPACE_BYTES = 2 << 30
+"""Of a workspace that is made again; one content can stand in it at many paths."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Regrading:
+    """A run that is graded again."""
+
+    source: CapturedRun
+    contents: CapturedContents
+    only_ungraded: bool
+    definitions: dict[Key, tuple[Mapping[str, str], Mapping[str, str]]] = field(default_factory=dict)
+    """Hashes of the graders' definitions, before and now, of the tests graded so far."""
+
+    def jobs(self, suite: Suite, test_ids: Sequence[str]) -> list[Job]:
+        """What is to be graded of ``suite``, in its order. Neither order nor shared workspaces matter any more."""
+        jobs = []
+        for (name, test, target), captured_test in self.source.tests.items():
+            case = next((c for c in suite.cases if (c.suite, c.id) == (name, test)), None)
+            if case is None or not is_selected(test, test_ids) or target not in suite.targets:
+                continue
+            if self.only_ungraded and not captured_test.result.ungraded:
+                continue
+            space = case.workspace and replace(case.workspace, isolation="per_test")
+            alone = replace(case, depends_on=(), workspace=space)
+            jobs.append(Job(case=alone, target=suite.targets[target]))
+        return jobs
+
+    def run_job(self, run: SuiteRun, job: Job) -> CaseResult:
+        """The row of a test, graded again."""
+        test = self.source.tests[job.case.suite, job.case.id, job.target.name]
+        several = bool(test.result.trials)
+        results = [
+            self._trial(run, replace(job, trial=number if several else 0), trial)
+            for number, trial in enumerate(test.trials, 1)
+        ]
+        result = combined(run.suite.execution.trials, results) if several else results[0]
+        now = run.hashes.of(job)
+        # The agent is the one that ran then; only what grades it is of now.
+        hashes = {**test.result.input_hashes, **{part: now[part] for part in ("graders", "settings")}}
+        return replace(result, input_hashes=hashes, regraded_from=self.source.origin)
+
+    def _trial(self, run: SuiteRun, job: Job, trial: CapturedTrial) -> CaseResult:
+        source = self.source.path / trial.folder
+        if not trial.gradable:
+            result = replace(trial.result, trial=job.trial)
+        else:
+            result = guarded_case(run, job, partial(self._graded, run, job, trial))
+            if result.response is None:
+                result = replace(result, response=trial.result.response)
+        return replace(result, regraded_from=self.source.origin, files_from=source)
+
+    def _graded(
+        self, run: SuiteRun, job: Job, trial: CapturedTrial, blank: CaseResult, at: Progress
+    ) -> CaseResult:
+        at.enter("grading")
+        capture = read_capture(self.source.path, trial.folder, job.case)
+        if capture.asked != run.hashes.asked(job):
+            raise NotKeptError("the test asks something else now than its agent was asked; run it again")
+        target = run.suite.targets.get(capture.answered_by)
+        if target is None:
+            name = safe_name(capture.answered_by)
+            raise NotKeptError(f"the target {name}, which answered, is not among the targets any more")
+        job = replace(job, target=target)
+        answers = CapturedAnswers(run, job, capture, self.contents)
+        graded, output, response = graded_answer(answers)
+        kept = captured(run, job, capture.states)
+        key = (job.case.suite, job.case.id, blank.target)
+        self.definitions.setdefault(key, (capture.graders, run.hashes.definitions(job)))
+        notes = response.notes
+        if capture.image != run.image.key:
+            notes = (*notes, "graded in another image than the agent ran in")
+        return replace(
+            blank,
+            score=graded.score,
+            status=graded.status,
+            scores=graded.scores,
+            failure=graded.failure,
+            output=output,
+            response=response,
+            notes=notes,
+            capture=kept,
+            regraded_from=self.source.origin,
+        )
+
+
+class CapturedAnswers:
+    """What a run kept of an agent, in the agent's place."""
+
+    def __init__(self, run: SuiteRun, job: Job, capture: Capture, contents: CapturedContents) -> None:
+        self.run = run
+        self.job = job
+        self._contents = contents
+        self._states = {state.name: state for state in capture.states}
+        self._now: CapturedState | None = None
+        for state in capture.states:
+            self._check_files(state)
+
+    @property
+    def threshold(self) -> float:
+        return effective_threshold(self.job.case, self.run.suite, self.run.options.threshold)
+
+    def _check_files(self, state: CapturedState) -> None:
+        for file in given_files(state.output) if state.output is not None else ():
+            if file.blob is not None:
+                self._contents.path(file.blob, safe_name(file.path))
+        total = 0
+        for path, entry in state.workspace.entries.items():
+            if entry.kind == "file":
+                total += entry.size
+                if not state.workspace.missing:
+                    self._contents.path(Blob(sha256=entry.sha256, size=entry.size), safe_name(path))
+        if total > MAX_WORKSPACE_BYTES:
+            raise NotKeptError(f"the workspace holds more than {MAX_WORKSPACE_BYTES >> 30} GiB")
+
+    def _state(self, name: str) -> CapturedState:
+        state = self._states.get(name)
+        if state is None:
+            raise NotKeptError(f"{name} was not asked in the run, since the conversation stopped before")
+        return state
+
+    def ask(
+        self,
+        name: str,
+        case: EvalCase,  # noqa: ARG002
+        *,
+        in_conversation: bool = False,  # noqa: ARG002
+        session: Session | None = None,  # noqa: ARG002
+    ) -> AgentResponse:
+        self._now = self._state(name)
+        return self._now.response
+
+    def output(self, name: str, response: AgentResponse) -> CaseOutput:  # noqa: ARG002
+        self._now = self._state(name)
+        if self._now.output is None:
+            raise NotKeptError(f"what the agent left after {name} was not kept")
+        return self._now.output
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        yield
+
+    def judge(self, case: EvalCase, output: CaseOutput) -> Graded:
+        run, job, state = self.run, self.job, self._now
+        assert state is not None
+        with ExitStack() as stack:
+            own = stack.enter_context(run.sandbox.deferred_volumes(**GRADER_VOLUMES))
+            workspace = self._missing(state) if state.workspace.missing else self._workspace(state, stack)
+            volumes = CaseVolumes({**dict.fromkeys(GRADER_VOLUMES, own), "workspace": workspace})
+            volumes.put("files", staged_files(given_files(output), run.store))
+            return grade(run, replace(job, case=case), output, volumes, self.threshold)
+
+    def _workspace(self, state: CapturedState, stack: ExitStack) -> DeferredVolumes:
+        run, uid = self.run, self.run.sandbox.new_uid()
+        staged = [self._staged(path, state) for path in sorted(state.workspace.entries)]
+        spec = workspace_volume(staged, job_limits(run, self.job).agent(), uid, workspace=self.job.workspace)
+        volumes = stack.enter_context(run.sandbox.deferred_volumes(workspace=spec))
+        volumes.put("workspace", staged, uid=uid)
+        return volumes
+
+    def _staged(self, path: bytes, state: CapturedState) -> StagedFile:
+        """As graders found it: readable by all."""
+        entry = state.workspace.entries[path]
+        if entry.kind == "symlink":
+            return StagedFile(path=path, kind="symlink", link=os.fsdecode(entry.link))
+        if entry.kind == "dir":
+            return StagedFile(path=path, kind="dir", mode=entry.mode | 0o555)
+        data = self._contents.path(Blob(sha256=entry.sha256, size=entry.size), safe_name(path))
+        return StagedFile(path=path, data=data, mode=entry.mode | 0o444)
+
+    @staticmethod
+    def _missing(state: CapturedState) -> DeferredVolumes:
+        def refuse() -> VolumeSet:
+            return _refuse(state.workspace.missing)
+
+        return DeferredVolumes(refuse)
+
+
+def _refuse(reasons: Sequence[str]) -> NoReturn:
+    message = "a grader's command reads the workspace, and the run could not keep all of it: "
+    raise NotKeptError(message + "; ".join(map(safe_name, reasons[:3])))

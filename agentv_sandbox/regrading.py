@@ -1,0 +1,353 @@
+"""``regrade`` and ``grade``: a run's captured outputs, judged again or for the first time. No agent runs.
+
+    import agentv_sandbox.regrading
+
+    report = agentv_sandbox.regrading.regrade("results/monday", threshold=0.9)
+    for change in report.changes:
+        print(change["test_id"], change["before"], change["after"], change["why"])
+
+As in ``agentv_sandbox.api``, nothing here prints or ends the process.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentv_sandbox import api, logs
+from agentv_sandbox.building import recorded_image
+from agentv_sandbox.engines.tier import tier
+from agentv_sandbox.errors import InputError, Problem, SandboxError
+from agentv_sandbox.files import BlobStore
+from agentv_sandbox.loading import LoadResult
+from agentv_sandbox.models.case import CaseResult
+from agentv_sandbox.models.image import ProvedImage
+from agentv_sandbox.models.suite import EvalCase, Suite
+from agentv_sandbox.pipeline import CaseOptions, Regrading, RunOptions, RunTools, run_suites
+from agentv_sandbox.pipeline.checks import judge_problems, secret_values
+from agentv_sandbox.pipeline.records import Job
+from agentv_sandbox.report.captured import CapturedContents, CapturedRun, captured_run, unseal
+from agentv_sandbox.report.earlier import STORES
+from agentv_sandbox.report.facts import run_facts
+from agentv_sandbox.report.redact import Redactor
+from agentv_sandbox.report.regraded import Change, changes_of
+from agentv_sandbox.report.runfolder import RunFolder
+from agentv_sandbox.sandbox import Sandbox
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegradeReport(api.RunReport):
+    """What another grading left."""
+
+    changes: tuple[Change, ...] = ()
+    """One for each test, changed or not: ``test_id``, ``before``, ``after``, ``why``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GradeOptions:
+    """What decides how captured outputs are graded. None: as in the run."""
+
+    suites: Sequence[str | Path] = ()
+    """Eval files, where they are not those of the run, at the places of then."""
+    targets_file: Path | None = None
+    test_ids: Sequence[str] = ()
+    workers: int | None = None
+    threshold: float | None = None
+    grader_target: str | None = None
+    runtime: str | None = None
+    required_tier: str | None = None
+    allow_other_image: bool = False
+    """Grade in the image that the suite has now, where that is not the recorded one."""
+    allow_outside: bool = False
+
+
+def regrade(
+    run: str | Path,
+    options: GradeOptions = GradeOptions(),
+    *,
+    output: Path | None = None,
+    cwd: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    stop: threading.Event | None = None,
+    on_event: api.OnEvent = api.ignore,
+) -> RegradeReport:
+    """Grade the outputs that the run folder ``run`` holds again, into a new run folder; ``run`` stays as it is.
+
+    ``output``: a new or empty folder. Raises InputError, EngineError or BuildError as long as nothing was graded; after
+    that, what ends the grading early stands in the report."""
+    source = captured_run(Path(run), graded=True)
+    return _Grading(source, options, cwd, environ, stop, on_event).into_new_folder(output)
+
+
+def grade(
+    run: str | Path,
+    options: GradeOptions = GradeOptions(),
+    *,
+    cwd: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    stop: threading.Event | None = None,
+    on_event: api.OnEvent = api.ignore,
+) -> RegradeReport:
+    """Complete a run that was made without grading, in its folder. Raises as ``regrade``."""
+    source = captured_run(Path(run), graded=False)
+    return _Grading(source, options, cwd, environ, stop, on_event).in_place()
+
+
+class _Grading:
+    """One call of ``regrade`` or ``grade``."""
+
+    def __init__(
+        self,
+        source: CapturedRun,
+        options: GradeOptions,
+        cwd: Path | None,
+        environ: Mapping[str, str] | None,
+        stop: threading.Event | None,
+        on_event: api.OnEvent,
+    ) -> None:
+        logs.configure_unless_done()
+        self._source = source
+        self._asked = options
+        self._cwd = cwd or Path.cwd()
+        self._variables = os.environ if environ is None else environ
+        self._stop = stop
+        self._event = on_event
+        targets = source.options.get("targets")
+        known = targets if isinstance(targets, list) else []
+        self._targets = tuple(name for name in known if isinstance(name, str))
+        self._loaded = self._suites()
+        self._settings = api.settings_of(self._loaded, cwd)
+        self._options = self._run_options()
+        experiment = source.earlier.facts.get("experiment")
+        self._experiment = experiment if isinstance(experiment, str) else "default"
+        self._redactor = Redactor(secret_values(self._loaded))
+        logs.hide_with(self._redactor.text)
+
+    def _suites(self) -> LoadResult:
+        paths = [Path(path) for path in self._asked.suites] or sorted(map(Path, self._source.earlier.suites))
+        missing = [path for path in paths if not (self._cwd / path).exists()]
+        if missing:
+            hint = "Name the eval files as they are here with --suite."
+            message = f"is a run of {', '.join(map(str, missing))}, which is not on this machine"
+            raise InputError([Problem(message=message, path=self._source.path, hint=hint)])
+        return api.load(
+            list(paths),
+            targets_file=self._asked.targets_file,
+            targets=self._targets,
+            allow_outside=self._asked.allow_outside,
+            cwd=self._cwd,
+            environ=self._variables,
+            without_keys=True,
+        )
+
+    def _run_options(self) -> RunOptions:
+        before, asked = self._source.options, self._asked
+        threshold, judge = before.get("threshold"), before.get("grader_target")
+        if asked.threshold is not None or not isinstance(threshold, int | float):
+            threshold = asked.threshold
+        if asked.grader_target is not None or not isinstance(judge, str):
+            judge = asked.grader_target
+        return RunOptions(
+            targets=self._targets,
+            test_ids=tuple(asked.test_ids),
+            workers=asked.workers,
+            image=self._settings.image,
+            cache_dir=api.cache_dir(self._variables),
+            cwd=self._cwd,
+            allow_outside=asked.allow_outside,
+            case=CaseOptions(threshold=threshold, grader_target=judge),
+        )
+
+    # -- the two ways -----------------------------------------------------------------------------------
+    def into_new_folder(self, output: Path | None) -> RegradeReport:
+        with self._sandbox() as sandbox:
+            jobs = self._jobs(only_ungraded=False)
+            images = self._images(sandbox)
+            with RunFolder.create(
+                output, self._cwd, self._experiment, **self._folder_options(sandbox)
+            ) as results:
+                return self._graded(sandbox, images, results, jobs, only_ungraded=False)
+
+    def in_place(self) -> RegradeReport:
+        with self._sandbox() as sandbox:
+            jobs = self._jobs(only_ungraded=True)
+            images = self._images(sandbox)
+            with RunFolder.reopen(
+                self._source.path, self._experiment, **self._folder_options(sandbox)
+            ) as results:
+                unseal(self._source)
+                return self._graded(sandbox, images, results, jobs, only_ungraded=True)
+
+    def _sandbox(self) -> api.SandboxContext:
+        return api.run_sandbox(
+            self._settings, self._variables, runtime=self._asked.runtime, may_keep=False, stop=self._stop
+        )
+
+    def _folder_options(self, sandbox: Sandbox) -> api.FolderOptions:
+        targets = {(suite, target) for suite, _, target in self._source.tests}
+        return {
+            "redactor": self._redactor,
+            "matrix": len(targets) > len({suite for suite, _ in targets}),
+            "engine": tier(sandbox.info, sandbox.runtime).summary,
+            "private": self._settings.private_results,
+        }
+
+    def _jobs(self, *, only_ungraded: bool) -> dict[Path, list[Job]]:
+        """What is to be graded, by suite, before anything is built. Raises InputError."""
+        regrading = self._regrading({}, only_ungraded=only_ungraded)
+        jobs = {suite.path: regrading.jobs(suite, self._options.test_ids) for suite in self._loaded.suites}
+        problems = [
+            problem
+            for suite in self._loaded.suites
+            for problem in judge_problems(
+                suite, jobs[suite.path], self._options, self._loaded.environments[suite.path]
+            )
+        ]
+        if not any(jobs.values()):
+            tests = ", ".join(sorted({test for _, test, _ in self._source.tests})[:10])
+            message = f"none of its tests is to be graded; it holds {tests}"
+            hint = "Are suite, --test-id and targets those of the run?"
+            problems.append(Problem(message=message, path=self._source.path, hint=hint))
+        if problems:
+            raise InputError(problems)
+        return jobs
+
+    def _regrading(self, stores: Mapping[str, BlobStore], *, only_ungraded: bool) -> Regrading:
+        return Regrading(
+            source=self._source,
+            contents=CapturedContents(self._source.path, stores),
+            only_ungraded=only_ungraded,
+        )
+
+    # -- images -------------------------------------------------------------------------------------------
+    def _images(self, sandbox: Sandbox) -> dict[Path, ProvedImage]:
+        """The images of then, by content. Raises InputError when one is neither here nor what the lock gives."""
+        images = api.ready_images(
+            sandbox,
+            self._loaded,
+            self._options,
+            self._asked.required_tier or self._settings.require_tier,
+            self._event,
+        )
+        recorded = self._source.image_keys()
+        problems = []
+        for suite in self._loaded.suites:
+            present, key = images[suite.path], recorded.get(suite.path.name)
+            if key is None or key == present.key or self._asked.allow_other_image:
+                if key not in (None, present.key):
+                    self._event(
+                        "note", message=f"{suite.name}: graded in another image than its agents ran in"
+                    )
+                continue
+            image = recorded_image(sandbox.engine, present, key)
+            if image is None:
+                problems.append(_other_image(suite, key, present))
+            else:
+                images[suite.path] = image
+        if problems:
+            raise InputError(problems)
+        return images
+
+    # -- grading ------------------------------------------------------------------------------------------
+    def _graded(
+        self,
+        sandbox: Sandbox,
+        images: Mapping[Path, ProvedImage],
+        results: RunFolder,
+        jobs: Mapping[Path, Sequence[Job]],
+        *,
+        only_ungraded: bool,
+    ) -> RegradeReport:
+        stores = {name: BlobStore(results.path / name) for name in STORES}
+        regrading = self._regrading(stores, only_ungraded=only_ungraded)
+        tests = self._source.tests
+        here = [(job.case.suite, job.case.id, job.target.name) for each in jobs.values() for job in each]
+        done = [test.row for key, test in tests.items() if key not in here] if only_ungraded else []
+        if only_ungraded:
+            results.complete({key: (test.row, test.result) for key, test in tests.items()}, here)
+            results.write_run({**self._source.earlier.facts, "graded_from": self._source.origin})
+        else:
+            facts = run_facts(sandbox, self._loaded.suites, images, self._options.of_grading())
+            results.write_run({**facts, "experiment": self._experiment, "regraded_from": self._source.origin})
+            self._say_left_out(here)
+        for note in self._source.notes:
+            self._event("note", message=note)
+        planned = len(here) + len(done)
+        several = results.matrix or len(self._loaded.suites) > 1
+        self._event("run.started", total=planned, folder=results.path, several=several, done=done)
+        tools = RunTools(
+            sandbox=sandbox,
+            store=stores["artifacts"],
+            kept=stores["captured"],
+            environments=self._loaded.environments,
+        )
+
+        def on_result(suite: Suite, result: CaseResult, case: EvalCase) -> CaseResult:
+            written, row = results.write_result(result, case, suite)
+            self._event("case.finished", row=row)
+            return written
+
+        try:
+            failure = api.failure_of(
+                lambda: run_suites(
+                    self._loaded.suites,
+                    images,
+                    tools,
+                    self._options,
+                    self._event,
+                    on_result,
+                    regrading=regrading,
+                )
+            )
+        except BaseException:
+            with suppress(Exception):
+                results.finish(planned=planned)
+            raise
+        return self._report(results, regrading, planned, failure)
+
+    def _report(
+        self, results: RunFolder, regrading: Regrading, planned: int, failure: SandboxError | None
+    ) -> RegradeReport:
+        if failure is not None:
+            results.note_end(failure.fault)
+        if regrading.only_ungraded:
+            failure = failure or api.failure_of(results.drop_graded)
+        later = api.failure_of(lambda: results.finish(planned=planned))
+        report = api.report_of(results.path, planned, failure or later)
+        before = {key: test.row for key, test in self._source.tests.items()}
+        changes: tuple[Change, ...] = ()
+        if not regrading.only_ungraded:
+            changes = changes_of(before, report.rows, regrading.definitions)
+            later = api.failure_of(lambda: results.write_changes(self._source.origin, changes))
+        values = {name: getattr(report, name) for name in ("folder", "rows", "planned")}
+        return RegradeReport(**values, failure=report.failure or later, changes=changes)
+
+    def _say_left_out(self, here: Sequence[tuple[str, str, str]]) -> None:
+        out = sorted(
+            {test for suite, test, target in self._source.tests if (suite, test, target) not in here}
+        )
+        if out:
+            more = f" and {len(out) - 5} more" if out[5:] else ""
+            names = ", ".join(map(logs.safe_name, out[:5]))
+            self._event(
+                "note", message=f"not graded, as not selected or no longer in their suite: {names}{more}"
+            )
+
+
+def _other_image(suite: Suite, key: str, present: ProvedImage) -> Problem:
+    message = (
+        f"the agents of this run worked in the image {key[:16]}, which the engine does not have, and the suite's lock "
+        f"gives {present.key[:16]} now"
+    )
+    hint = (
+        "Use the agentv-sandbox.lock of then, or --allow-other-image to grade in the present image; graders that run "
+        "programs may judge otherwise there."
+    )
+    return Problem(message=message, path=suite.path, hint=hint)
+
+
+__all__ = ["GradeOptions", "RegradeReport", "grade", "regrade"]
