@@ -287,6 +287,8 @@ class _Grading:
         )
 
         def on_result(suite: Suite, result: CaseResult, case: EvalCase) -> CaseResult:
+            if only_ungraded and result.files_from is None:
+                return result  # it was not graded, for want of money perhaps: its row goes on waiting
             written, row = results.write_result(result, case, suite)
             self._event("case.finished", row=row)
             return written

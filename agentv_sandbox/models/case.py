@@ -371,8 +371,9 @@ class CaseResult:
     capture: Capture | None = None
     """What it takes to grade it again."""
     regraded_from: Mapping[str, str] = field(default_factory=dict)
-    """The run whose agent it was: ``run``, its folder's name, and ``sha256``, that of its rows. What the agent used is
-    carried over then, and not spent again."""
+    """The run whose agent it was: ``run``, its folder's name, and ``sha256``, that of its rows."""
+    carried: bool = False
+    """Whether its agent ran before: what it used is known, and is not spent now."""
     files_from: Path | None = None
     """Folder of an earlier run whose files it keeps, as far as it has none of its own."""
     input_hashes: Mapping[str, str] = field(default_factory=dict)

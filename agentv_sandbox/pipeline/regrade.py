@@ -73,7 +73,7 @@ class Regrading:
         now = run.hashes.of(job)
         # The agent is the one that ran then; only what grades it is of now.
         hashes = {**test.result.input_hashes, **{part: now[part] for part in ("graders", "settings")}}
-        return replace(result, input_hashes=hashes, regraded_from=self.source.origin)
+        return replace(result, input_hashes=hashes)
 
     def _trial(self, run: SuiteRun, job: Job, trial: CapturedTrial) -> CaseResult:
         source = self.source.path / trial.folder
@@ -83,7 +83,8 @@ class Regrading:
             result = guarded_case(run, job, partial(self._graded, run, job, trial))
             if result.response is None:
                 result = replace(result, response=trial.result.response)
-        return replace(result, regraded_from=self.source.origin, files_from=source)
+        origin = {} if self.only_ungraded else self.source.origin
+        return replace(result, regraded_from=origin, carried=True, files_from=source)
 
     def _graded(
         self, run: SuiteRun, job: Job, trial: CapturedTrial, blank: CaseResult, at: Progress
@@ -102,7 +103,7 @@ class Regrading:
         kept = captured(run, job, capture.states)
         key = (job.case.suite, job.case.id, blank.target)
         self.definitions.setdefault(key, (capture.graders, run.hashes.definitions(job)))
-        notes = response.notes
+        notes = trial.result.notes
         if capture.image != run.image.key:
             notes = (*notes, "graded in another image than the agent ran in")
         return replace(
@@ -113,9 +114,9 @@ class Regrading:
             failure=graded.failure,
             output=output,
             response=response,
-            notes=notes,
+            notes=tuple(dict.fromkeys(notes)),
             capture=kept,
-            regraded_from=self.source.origin,
+            carried=True,
         )
 
 

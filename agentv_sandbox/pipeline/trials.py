@@ -33,6 +33,9 @@ def run_job(run: SuiteRun, job: Job) -> CaseResult:
 def combined(trials: Trials, results: Sequence[CaseResult]) -> CaseResult:
     """Several trials of a test as one row."""
     outcome = combine_trials(trials, [_graded(r) for r in results], results[0].threshold)
+    waiting = next((index for index, result in enumerate(results) if result.ungraded), None)
+    if waiting is not None:  # whatever became of the others, there is more to come
+        outcome = replace(outcome, status="execution_error", shown=waiting)
     shown = results[outcome.shown]
     scores = tuple(None if r.status == "execution_error" else r.score for r in results)
     notes = shown.notes

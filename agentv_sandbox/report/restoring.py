@@ -53,6 +53,7 @@ def _result(row: Row) -> CaseResult:
         notes=tuple(row.get("notes") or ()),
         input_hashes=dict(row.get("input_hashes") or {}),
         regraded_from=dict(row.get("regraded_from") or {}),
+        carried="regraded_from" in row,
     )
 
 

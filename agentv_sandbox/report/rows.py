@@ -114,7 +114,7 @@ def row(
         trials=[_trial(trial, paths["artifact_dir"]) for trial in result.trials] or None,
         attempts=response.attempts if response and response.attempts > 1 else None,
         total_duration_ms=round(result.duration_ms, 3),
-        spent_usd=spending.cost_of(result) or None,
+        spent_usd=spending.cost_of(result, all_agents=not result.regraded_from) or None,
         input_hashes=dict(result.input_hashes) or None,
         regraded_from=dict(result.regraded_from) or None,
         image_id=result.image_id or None,

@@ -312,7 +312,7 @@ class RunFolder:
 
     def _write_one_trial(self, directory: Path, trial: CaseResult, case: EvalCase, suite: Suite) -> None:
         folder = directory / rows.trial_folder(trial)
-        if (folder / TRIAL).exists() and not trial.regraded_from:
+        if (folder / TRIAL).exists() and trial.files_from is None:
             return
         if trial.files_from != folder:  # what is graded in its own place must not be lost on the way
             shutil.rmtree(folder, ignore_errors=True)

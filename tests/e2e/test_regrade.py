@@ -303,7 +303,8 @@ def test_capture_and_grading_on_different_machines(project: Project, first: Done
     assert {name: row["score"] for name, row in rows.items()} == {
         name: row["score"] for name, row in first.rows.items()
     }
-    assert rows["kinds"]["cost_usd"] == 0.25
+    # Not graded again, but for the first time: its agents' cost is this run's.
+    assert rows["kinds"]["spent_usd"] == 0.25 and "regraded_from" not in rows["kinds"]
     assert not (there / "bare" / "ungraded.jsonl").exists() and not (there / "bare" / "SHA256SUMS").exists()
     again = command(project, "grade", "bare", cwd=there)
     assert again.code == 2 and "is graded already" in again.stderr
