@@ -38,9 +38,9 @@ TARGETS = "targets: [{name: agent, provider: cli, command: 'sh agent.sh {OUTPUT_
 def write(folder: Path, tests: int, seconds: float) -> None:
     looks = "{name: looks, type: code-grader, command: [sh, look.sh]}"
     more = ", {name: again, type: code-grader, command: [sh, look.sh]}"
+    says = "{name: says, type: contains, value: done}"
     lines = [
-        f"  - {{id: t{n}, criteria: c, input: go {n}, threshold: 0, assert: [{{name: says, type: contains, value: done}}, "
-        f"{looks}{more if n % 4 == 0 else ''}]}}"
+        f"  - {{id: t{n}, criteria: c, input: go {n}, threshold: 0, assert: [{says}, {looks}{'' if n % 4 else more}]}}"
         for n in range(tests)
     ]
     head = "name: s\nexecution: {target: agent, workers: 4}\nworkspace: {template: template}\ntests:\n"
