@@ -342,6 +342,7 @@ class RunFolder:
             names = casefiles.copy(shown, directory, result, self.redactor)
         else:
             names = self._write_files(directory, result, case, suite)
+        files.sync_all([directory.parent, self.path])  # its own name, and that of its suite
         paths = {key: f"{relative}/{name}" for key, name in names.items()}
         paths["artifact_dir"] = relative
         row = rows.row(result, case, paths, experiment=self.experiment, engine=self.engine)

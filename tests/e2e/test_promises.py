@@ -357,8 +357,16 @@ def test_rows_are_on_disk_before_the_next_test_starts(project: Project, tmp_path
     suite = ONE + "  - {id: u, criteria: c, input: go, assert: [{type: contains, value: done}]}\n"
     env = {"PYTHONPATH": str(project.folder / "spy"), "FSYNC_LOG": str(log)}
     assert run(project, "echo done > $1", suite=suite, env=env).code == 0
-    names = [Path(line).name for line in log.read_text().splitlines()]
+    synced = [Path(line) for line in log.read_text().splitlines()]
+    names = [path.name for path in synced]
     assert names.count("index.jsonl") >= 2
+    first_row = names.index("index.jsonl")
+    folder = (
+        project.output.resolve()
+        / json.loads((project.output / "index.jsonl").open().readline())["artifact_dir"]
+    )
+    for before in (folder, folder.parent, project.output.resolve(), folder / "outputs" / "answer.md"):
+        assert before in synced[:first_row], before
     assert ".run.json.tmp" in names
 
 
