@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from agentv_sandbox import logs
+from agentv_sandbox.egress import WayOut
 from agentv_sandbox.egress import sweep as sweep_egress
 from agentv_sandbox.engines.table import find_engine
 from agentv_sandbox.engines.tier import require_tier, tier
@@ -252,6 +253,7 @@ def run(
         lock_mode="frozen" if frozen else "default",
         cache_dir=cache_dir(variables),
         cwd=folder,
+        egress=settings.egress,
         allow_outside=allow_outside,
         run_env=_run_variables(experiment),
         case=CaseOptions(
@@ -390,6 +392,7 @@ def _run_all(
         kept=BlobStore(results.captured),
         environments=loaded.environments,
         tape=tape,
+        way=WayOut(sandbox, options.egress),
     )
     suites = loaded.suites
     several = results.matrix or len(suites) > 1

@@ -23,6 +23,7 @@ class Role(StrEnum):
     SEALER = "sealer"
     BUILDER = "builder"
     HOLDER = "holder"
+    RELAY = "relay"
     PROBE = "probe"
 
 
@@ -79,6 +80,11 @@ POLICIES: Mapping[Role, Policy] = {
     ),
     # Reads which limits are in force for it, as they would be for an agent.
     Role.PROBE: Policy(limits=Limits(timeout_s=60)),
+    # Carries what an agent says to this process where it has no socket of ours; runs nothing of anybody else.
+    Role.RELAY: Policy(
+        limits=Limits(timeout_s=86_400, memory_bytes=128 * MB, pids=16, tmp_bytes=MB, tmp_inodes=16),
+        may_write=frozenset({"/relay"}),
+    ),
     Role.HOLDER: Policy(
         limits=Limits(timeout_s=86_400, memory_bytes=64 * MB, pids=8, cpus=0.1, tmp_bytes=MB, tmp_inodes=16)
     ),

@@ -17,6 +17,7 @@ from agentv_sandbox.engines import LABEL_KEEP, LABEL_OWNER, LABEL_ROLE, LABEL_RU
 from agentv_sandbox.engines.binds import check_bind
 from agentv_sandbox.engines.enforcement import PROBE, Enforcement, declared, demand, observed
 from agentv_sandbox.engines.owner import Owner
+from agentv_sandbox.engines.stream import Conversation
 from agentv_sandbox.errors import Cancelled, EngineError, SandboxError
 from agentv_sandbox.logs import get_logger
 from agentv_sandbox.models.container import ContainerSpec, ExecResult, Limits, Mount, Stdin
@@ -167,6 +168,24 @@ class Sandbox:
             seconds=round(result.duration_s, 3),
         )
         return result
+
+    @contextmanager
+    def conversation(
+        self, role: Role, argv: Sequence[str], *, mounts: Sequence[Mount], uid: int
+    ) -> Iterator[Conversation]:
+        """A container of the tool image that is talked to for as long as the block lasts."""
+        if self.cancelled():
+            raise Cancelled
+        if self._must_enforce:
+            self.check_enforced()
+        image = self.tool_image
+        spec = self._spec(role, argv, image=image, mounts=mounts, workdir="/", env=None, limits=None, uid=uid)
+        talk = self.engine.converse(spec)
+        try:
+            yield talk
+        finally:
+            talk.close()
+            self.engine.remove(talk.container)
 
     def check_enforced(self, image: str = "") -> Enforcement:
         """What the engine enforces, found out once: by what it says, and by the first container, which reads what is

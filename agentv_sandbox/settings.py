@@ -13,6 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter,
 from pydantic_core import ErrorDetails
 
 from agentv_sandbox.authoring.docs import explain
+from agentv_sandbox.egress import Way
 from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.loading.suite_docs import parse_size
 from agentv_sandbox.models.image import ImageConfig
@@ -61,6 +62,8 @@ class Settings(BaseModel):
     """OCI runtime of every container, unless the command line says otherwise."""
     require_tier: str | None = None
     """Weakest isolation in which anything is run; see ``--require-tier``."""
+    egress: Way = "auto"
+    """How containers reach the egress proxy: by a socket that they share with this machine, or over a relay."""
     ceiling: Ceiling = Ceiling()
     private_results: bool = False
     """Run folders can be entered by their owner alone, whatever the umask says."""

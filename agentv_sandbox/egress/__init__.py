@@ -29,6 +29,7 @@ from agentv_sandbox.egress.connection import PORT
 from agentv_sandbox.egress.credentials import Credential, parse_secrets, plain_http_doubt
 from agentv_sandbox.egress.endpoint import LOCAL, Endpoint, Refused, Resolver, parse_allow, system_resolver
 from agentv_sandbox.egress.ledger import Budget, Ledger, Visit
+from agentv_sandbox.egress.relay import MOUNT, SOCKET, Way, WayOut, relayed, wait_for
 from agentv_sandbox.egress.trouble import network_troubles, server_faults
 from agentv_sandbox.egress.wire import Answer, Exchange, Handler, Rules, Secret
 from agentv_sandbox.engines.binds import SHARED, SHARED_PREFIX, is_our_folder
@@ -48,9 +49,8 @@ from agentv_sandbox.gateway import (
 )
 from agentv_sandbox.models.container import Mount
 from agentv_sandbox.models.suite import NetworkPolicy
+from agentv_sandbox.volumes import StagedFile
 
-MOUNT = "/run/agentv-egress"
-_SOCKET = "proxy.sock"
 _FORWARDER = "forwarder.py"
 _DIRECT = "127.0.0.1,localhost,::1"
 _CLOSE_GRACE_S = 5.0
@@ -73,13 +73,15 @@ class Grant:
     waits: WaitClock = field(default_factory=WaitClock)
     """For how long calls of models waited for rate limits."""
     ledger: Ledger
+    faults: Callable[[], tuple[str, ...]] = tuple
+    """Sentences about what went wrong with the way to the proxy."""
 
     def wrap(self, argv: Sequence[str]) -> tuple[str, ...]:
         """``argv`` with the forwarder before it, which starts and then becomes the command."""
         if not self.mounts:
             return tuple(argv)
         ports = ",".join(map(str, self.local_ports))
-        forwarder = ("python3", "-I", "-S", f"{MOUNT}/{_FORWARDER}", f"{MOUNT}/{_SOCKET}", str(PORT), ports)
+        forwarder = ("python3", "-I", "-S", f"{MOUNT}/{_FORWARDER}", f"{MOUNT}/{SOCKET}", str(PORT), ports)
         return (*forwarder, *argv)
 
     def url(self, route: str) -> str:
@@ -123,9 +125,11 @@ class EgressProxy:
         resolve: Resolver = system_resolver,
         tape: Tape | None = None,
         limits: RateLimits | None = None,
+        way: WayOut | None = None,
     ) -> None:
         """``tape``: where calls of models are recorded, or replayed from. ``limits``: rate limits of servers of models,
-        shared with others."""
+        shared with others. ``way``: how containers reach this process; None: by a shared socket."""
+        self._way = way
         self._limits = limits or RateLimits()
         self._tape = tape
         self._environ = environ
@@ -177,27 +181,49 @@ class EgressProxy:
             handlers=handlers or {},
             resolve=self._resolve,
         )
+        with self._offered(rules, ledger) as (mount, faults):
+            yield Grant(
+                mounts=(mount,),
+                env=_environment(allow | read_only, granted),
+                stand_ins=tuple(secret.token.decode() for secret in granted),
+                local_ports=tuple(sorted({e.port for e in allow if e.host == LOCAL and e.port != PORT})),
+                gateways=tuple(secret.gateway for secret in granted if secret.gateway is not None),
+                meter=own_meter,
+                calls=calls,
+                waits=waits,
+                ledger=ledger,
+                faults=faults,
+            )
+
+    @contextmanager
+    def _offered(self, rules: Rules, ledger: Ledger) -> Iterator[tuple[Mount, Callable[[], tuple[str, ...]]]]:
+        """A mount with the socket and the forwarder, and what went wrong with the way to it."""
+        script = (files("agentv_sandbox") / "data" / _FORWARDER).read_bytes()
+        gate = threading.Semaphore(self._budget.connections)
+        if self._way is not None and self._way.needs_relay:
+
+            def serve(client: socket.socket) -> bool:
+                if not gate.acquire(blocking=False):
+                    return False
+                threading.Thread(target=_serve, args=(client, rules, ledger, gate), daemon=True).start()
+                return True
+
+            with (
+                relayed(self._way.sandbox, StagedFile(path=_FORWARDER, data=script), serve) as (relay, mount),
+                _until_served(ledger, gate, self._budget.connections, relay.refuse_new),
+            ):
+                yield mount, lambda: (relay.fault,) if relay.fault else ()
+            return
         # The parent is ours alone; the container sees the inner directory, where it may connect and read.
         private = Path(tempfile.mkdtemp(prefix=f"{SHARED_PREFIX}{os.getpid()}-"))
         try:
             shared = private / SHARED
             shared.mkdir(mode=0o755)
-            script = shared / _FORWARDER
-            script.write_bytes((files("agentv_sandbox") / "data" / _FORWARDER).read_bytes())
-            script.chmod(0o644)
+            (shared / _FORWARDER).write_bytes(script)
+            (shared / _FORWARDER).chmod(0o644)
             shared.chmod(0o755)
-            with _listening(shared / _SOCKET, rules, ledger, self._budget.connections):
-                yield Grant(
-                    mounts=(Mount(source=str(shared), target=MOUNT, kind="bind"),),
-                    env=_environment(allow | read_only, granted),
-                    stand_ins=tuple(secret.token.decode() for secret in granted),
-                    local_ports=tuple(sorted({e.port for e in allow if e.host == LOCAL and e.port != PORT})),
-                    gateways=tuple(secret.gateway for secret in granted if secret.gateway is not None),
-                    meter=own_meter,
-                    calls=calls,
-                    waits=waits,
-                    ledger=ledger,
-                )
+            with _listening(shared / SOCKET, rules, ledger, gate, self._budget.connections):
+                yield Mount(source=str(shared), target=MOUNT, kind="bind"), lambda: ()
         finally:
             shutil.rmtree(private, ignore_errors=True)
 
@@ -242,7 +268,7 @@ def sweep() -> int:
             continue
         try:
             with socket.socket(socket.AF_UNIX) as probe:
-                probe.connect(str(folder / SHARED / _SOCKET))
+                probe.connect(str(folder / SHARED / SOCKET))
         except ConnectionRefusedError:
             shutil.rmtree(folder, ignore_errors=True)
             removed += 1
@@ -284,7 +310,9 @@ def _environment(allow: frozenset[Endpoint], secrets: Sequence[Secret]) -> dict[
 
 
 @contextmanager
-def _listening(path: Path, rules: Rules, ledger: Ledger, connections: int) -> Iterator[None]:
+def _listening(
+    path: Path, rules: Rules, ledger: Ledger, gate: threading.Semaphore, connections: int
+) -> Iterator[None]:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         # A socket under its name that does not listen yet would be one that ``sweep`` takes for dead.
         starting = path.with_suffix(".new")
@@ -292,25 +320,35 @@ def _listening(path: Path, rules: Rules, ledger: Ledger, connections: int) -> It
         starting.chmod(0o666)  # the container's user is nobody that this machine knows
         listener.listen(128)
         starting.replace(path)
-        gate = threading.Semaphore(connections)
         accepting = threading.Thread(target=_accept, args=(listener, rules, ledger, gate), daemon=True)
         accepting.start()
-        ended_well = False
-        try:
-            yield
-            ended_well = True
-        finally:
+
+        def stop() -> None:
             with suppress(OSError):
                 listener.shutdown(socket.SHUT_RDWR)
-            ledger.close()
-            patience = time.monotonic() + (_FINISH_GRACE_S if ended_well else 0.0)
-            while ledger.finishing and time.monotonic() < patience:
-                time.sleep(0.02)
-            ledger.cut()
-            deadline = time.monotonic() + _CLOSE_GRACE_S
-            accepting.join(_CLOSE_GRACE_S)
-            for _ in range(connections):  # until the last connection has written its record
-                gate.acquire(timeout=max(deadline - time.monotonic(), 0))
+
+        with _until_served(ledger, gate, connections, stop):
+            yield
+        accepting.join(_CLOSE_GRACE_S)
+
+
+@contextmanager
+def _until_served(
+    ledger: Ledger, gate: threading.Semaphore, connections: int, stop: Callable[[], None]
+) -> Iterator[None]:
+    """End all connections with the block: models' answers that are under way get a while, if the block ended well."""
+    ended_well = False
+    try:
+        yield
+        ended_well = True
+    finally:
+        stop()
+        ledger.close()
+        wait_for(lambda: not ledger.finishing, _FINISH_GRACE_S if ended_well else 0.0)
+        ledger.cut()
+        deadline = time.monotonic() + _CLOSE_GRACE_S
+        for _ in range(connections):  # until the last connection has written its record
+            gate.acquire(timeout=max(deadline - time.monotonic(), 0))
 
 
 def _accept(listener: socket.socket, rules: Rules, ledger: Ledger, gate: threading.Semaphore) -> None:
@@ -348,6 +386,8 @@ __all__ = [
     "EgressProxy",
     "Grant",
     "Handler",
+    "Way",
+    "WayOut",
     "network_troubles",
     "parse_policy",
     "parse_secrets",

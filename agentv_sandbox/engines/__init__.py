@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import IO, Protocol
 
+from agentv_sandbox.engines.stream import Conversation
 from agentv_sandbox.models.container import (
     ContainerSpec,
     EngineInfo,
@@ -62,6 +63,10 @@ class ContainerEngine(Protocol):
 
     def start(self, spec: ContainerSpec) -> str:
         """Create, verify and start a container that stays (a volume holder). Returns its id."""
+        ...
+
+    def converse(self, spec: ContainerSpec) -> Conversation:
+        """Create, verify, attach and start a container that stays and is talked to. The caller removes it."""
         ...
 
     def create(self, spec: ContainerSpec) -> str:

@@ -28,7 +28,7 @@ from agentv_sandbox.engines.facts import engine_info
 from agentv_sandbox.engines.failure import NotFound, classify, mapped, timed_out
 from agentv_sandbox.engines.images import build, image_info, pull
 from agentv_sandbox.engines.memory import died_of_memory
-from agentv_sandbox.engines.stream import AttachedStream, BoundedCapture, Ended, drain, pump
+from agentv_sandbox.engines.stream import AttachedStream, BoundedCapture, Conversation, Ended, drain, pump
 from agentv_sandbox.errors import BuildError, EngineError
 from agentv_sandbox.models.container import (
     ContainerSpec,
@@ -134,6 +134,17 @@ class DockerEngine:
             self.remove(container)
             raise
         return container
+
+    def converse(self, spec: ContainerSpec) -> Conversation:
+        container = self._create(spec, stdin=True)
+        try:
+            with mapped(f"starting the {spec.role} container"):
+                attached = self._attach(container, stdin=True)
+                self._start(container)
+        except BaseException:
+            self.remove(container)
+            raise
+        return Conversation(container, attached)
 
     def running(self, container: str) -> bool:
         """Whether a container that was started is still up."""

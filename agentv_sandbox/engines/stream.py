@@ -42,6 +42,36 @@ class AttachedStream:
         self.socket.close()
 
 
+class Conversation:
+    """Standard input and output of a container that goes on until it is removed."""
+
+    def __init__(self, container: str, attached: AttachedStream) -> None:
+        self.container = container
+        self.socket = attached.socket
+        self._attached = attached
+        self._frames = _Frames()
+        self.socket.setblocking(False)
+
+    def receive(self) -> bytes | None:
+        """What it printed, as far as it is there; None when it has ended."""
+        try:
+            data = self.socket.recv(_CHUNK)
+        except BlockingIOError:
+            return b""
+        except OSError:
+            return None
+        printed = bytearray()
+        self._frames.feed(data, lambda stream, part: printed.extend(part) if stream == 1 else None)
+        return bytes(printed) if data else None
+
+    def send(self, data: bytes) -> int:
+        """How much of ``data`` it was given. Raises OSError."""
+        return self.socket.send(data)
+
+    def close(self) -> None:
+        self._attached.close()
+
+
 class BoundedCapture:
     """Keeps everything up to ``limit`` bytes, beyond that the first and the last half."""
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
+from agentv_sandbox.egress import WayOut
 from agentv_sandbox.files import BlobStore
 from agentv_sandbox.gateway import Bounds, Meter, RateLimits, Tape
 from agentv_sandbox.invoke import with_overrides
@@ -67,6 +68,8 @@ class RunTools:
     """Where contents go that are only there to make workspaces again; None: nothing is kept for a later grading."""
     tape: Tape | None = None
     """Where calls of models are recorded, or replayed from."""
+    way: WayOut | None = None
+    """How containers reach the egress proxy; None: by a shared socket."""
     limits: RateLimits = field(default_factory=RateLimits)
     """Rate limits of servers of models, which agents and graders of all suites meet together."""
 
@@ -180,6 +183,7 @@ def _suite_run(
         contents=KeptContents(tools.store, tools.kept) if tools.kept else None,
         tape=tools.tape,
         limits=tools.limits,
+        way=tools.way,
         run_env=options.run_env,
         hashes=InputHashes(suite, image, project, environ, options.case),
         on_trial=lambda *_trial: None,

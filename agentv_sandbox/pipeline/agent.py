@@ -118,7 +118,7 @@ class AgentSide:
         settings = self._settings(self._agent_mounts(prepared), target.env, asked)
         policy = run.suite.network + target.network
         rules = PROVIDERS[target.provider].gateway_policy(target)
-        proxy = EgressProxy(run.environ, tape=run.tape, limits=run.limits)
+        proxy = EgressProxy(run.environ, tape=run.tape, limits=run.limits, way=run.way)
         names = {str(self.uid): "<user>"}
         with proxy.grant(
             policy,
@@ -168,6 +168,7 @@ class AgentSide:
             limits_met=(
                 *limits_met(result, collected, limits, on_disk=on_disk),
                 *grant.model_refusals,
+                *grant.faults(),
             ),
         ), collected
 

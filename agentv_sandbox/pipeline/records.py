@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from agentv_sandbox.egress import Way
 from agentv_sandbox.errors import SandboxError
 from agentv_sandbox.grade import Graded
 from agentv_sandbox.models.case import AgentResponse, CaseFailure, CaseOutput, CaseResult
@@ -42,6 +43,8 @@ class RunOptions:
     lock_mode: LockMode = "default"
     cache_dir: Path = Path()
     cwd: Path = Path()
+    egress: Way = "auto"
+    """How containers reach the egress proxy."""
     run_env: Mapping[str, str] = field(default_factory=dict)
     allow_outside: bool = False
     """Local repositories may lie outside the project."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from agentv_sandbox.egress import WayOut
 from agentv_sandbox.files import BlobStore
 from agentv_sandbox.gateway import Bounds, Meter, RateLimits, Tape
 from agentv_sandbox.llm import LlmClient
@@ -56,6 +57,8 @@ class SuiteRun:
     """Where calls of models are recorded, or replayed from."""
     limits: RateLimits = field(default_factory=RateLimits)
     """Rate limits of servers of models, shared by all tests of the run."""
+    way: WayOut | None = None
+    """How containers reach the egress proxy; None: by a shared socket."""
     run_env: Mapping[str, str] = field(default_factory=dict)
     """``AGENTV_*`` names that every container gets."""
     hashes: InputHashes

@@ -97,7 +97,7 @@ class ContainerTools:
             if not isinstance(stdin, bytes):
                 stack.enter_context(stdin)
             grant = stack.enter_context(
-                EgressProxy(run.environ).grant(NetworkPolicy(), {}, handlers=handlers)
+                EgressProxy(run.environ, way=run.way).grant(NetworkPolicy(), {}, handlers=handlers)
             )
             if proxy is not None:
                 env |= {"AGENTV_TARGET_PROXY_URL": grant.url(_LLM), "AGENTV_TARGET_PROXY_TOKEN": proxy.token}

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ CALL_USD = (INPUT + OUTPUT) / 1e6
 
 
 def run(
-    folder: Path, *, bound: str, budget: str = "", agent: str = AGENT
+    folder: Path, *, bound: str, budget: str = "", agent: str = AGENT, before: Sequence[str] = ()
 ) -> tuple[dict[str, Any], ModelServer, str]:
     (folder / "template").mkdir()
     (folder / "template/agent.py").write_text(agent)
@@ -61,7 +62,7 @@ def run(
         targets = TARGETS.replace("HOST", f"127.0.0.1:{server.port}").replace("BOUND", bound)
         (folder / "targets.yaml").write_text(targets)
         done = subprocess.run(
-            [sys.executable, "-m", "agentv_sandbox", "run", "s.eval.yaml", "-o", "out"],
+            [*before, sys.executable, "-m", "agentv_sandbox", "run", "s.eval.yaml", "-o", "out"],
             cwd=folder,
             env={**os.environ, "MY_KEY": KEY},
             capture_output=True,
@@ -154,3 +155,21 @@ def test_a_wait_for_a_rate_limit_is_not_the_agents_time(tmp_path: Path) -> None:
     assert sorted(call["rate_limited"] for call in calls) == [0, 1]
     assert max(call["rate_limit_wait_ms"] for call in calls) >= 7900
     assert all(row["duration_ms"] < 5000 < row["total_duration_ms"] for row in rows)
+
+
+def test_containers_that_cannot_see_our_sockets_are_reached_over_a_relay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine's machine has another folder under the name of ours, as one in a virtual machine has."""
+    (tmp_path / "own").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "own"))
+    hides = 'mount -t tmpfs none "$TMPDIR" && exec "$@"'
+    row, server, output = run(
+        tmp_path, bound="max_calls: 3", before=["unshare", "--mount", "sh", "-c", hides, "sh"]
+    )
+    answer = (tmp_path / "out" / row["answer_path"]).read_text()
+    assert json.loads(answer) == [200, 403, 404, 200, 200, 403], output
+    assert (len(server.seen), row["model_calls"]["calls"]) == (3, 3)
+    network = (tmp_path / "out" / row["network_log_path"]).read_text().splitlines()
+    assert [json.loads(line)["status"] for line in network] == [200, 403, 404, 200, 200, 403]
+    assert not [line for line in output.splitlines() if "ended early" in line]
