@@ -205,5 +205,8 @@ def egress(sandbox: Sandbox, image: str) -> Iterator[Attempt]:
     )
     yield attempt("N11", "a tunnel with the name of another server, and with none", not any(others), others)
     read, *writes = answers["written"]
-    yield attempt("N12", "writing where reading is allowed", read == "200" and set(writes) == {"403"}, writes)
+    if read == "200":
+        yield attempt("N12", "writing where reading is allowed", set(writes) == {"403"}, writes)
+    else:
+        yield Attempt(id="N12", name="reading where it is allowed", detail=read, outcome="broken")
     yield attempt("S6", "the key in the proxy's log", key not in grant.log, f"{len(grant.log)} bytes")
