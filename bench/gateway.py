@@ -4,9 +4,9 @@
 
 A scripted model's server on this machine is asked with Claude Code's kind of request (90 KB, answered as a stream), by
 turns directly and through the proxy with the gateway in it. Prints the median milliseconds of both and of their
-difference, the longest time until the first byte of 64 streams at once, and the resident memory before and after CALLS
-(10,000) calls. Exits with 1 when the median difference is more than 5 ms, a stream stalls or memory grows by more than
-2 kB a call, which is what its row in the log takes.
+difference, what recording a call (``--record``) adds to that, the longest time until the first byte of 64 streams at
+once, and the resident memory before and after CALLS (10,000) calls. Exits with 1 when the median difference is more
+than 5 ms, a stream stalls or memory grows by more than 2 kB a call, which is what its row in the log takes.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ import socket
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from agentv_sandbox.egress import Budget, EgressProxy, Grant
-from agentv_sandbox.gateway import GatewayPolicy
+from agentv_sandbox.gateway import GatewayPolicy, Recorder
 from agentv_sandbox.models.suite import NetworkPolicy
 
 MODEL = "claude-sonnet-4-5"
@@ -69,6 +70,16 @@ def request(user: str) -> bytes:
     said = [{"role": "user", "content": [{"type": "text", "text": text}]}] * 40
     body = {"model": MODEL, "max_tokens": 32000, "stream": True, "metadata": {"user_id": user}}
     return json.dumps({**body, "tools": tools, "messages": said}).encode()
+
+
+class Unchanged:
+    """Takes nothing out of a recording."""
+
+    def text(self, text: str) -> str:
+        return text
+
+    def data(self, data: bytes) -> bytes:
+        return data
 
 
 class Connection(http.client.HTTPConnection):
@@ -133,6 +144,28 @@ def measured(grant: Grant, port: int, calls: int) -> dict[str, float]:
     }
 
 
+def recording_ms(proxy: EgressProxy, port: int, secret: dict[str, object], policy: GatewayPolicy) -> float:
+    """Median milliseconds of a call that is recorded beyond one that is not, by turns."""
+    body = request("fast")
+    with tempfile.TemporaryDirectory() as folder:
+        recorder = Recorder(Path(folder) / "calls", Unchanged())
+        recorded = EgressProxy({"MODEL_KEY": "k"}, tape=recorder)
+        with (
+            proxy.grant(NetworkPolicy(), {"MODEL_KEY": secret}, gateway=policy) as plain,
+            recorded.grant(NetworkPolicy(), {"MODEL_KEY": secret}, gateway=policy) as taped,
+        ):
+
+            def asked(grant: Grant) -> float:
+                path = Path(grant.mounts[0].source) / "proxy.sock"
+                return call(Connection(path), f"/127.0.0.1:{port}/v1/messages", grant.env["MODEL_KEY"], body)[
+                    1
+                ]
+
+            pairs = [(asked(plain), asked(taped)) for _ in range(PAIRS)][20:]
+        assert recorder.kept == PAIRS, recorder.problems
+    return round(statistics.median(with_tape - without for without, with_tape in pairs) * 1000, 2)
+
+
 def main() -> int:
     calls = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
     server = subprocess.Popen([sys.executable, "-c", SERVER], stdout=subprocess.PIPE, text=True)
@@ -148,6 +181,7 @@ def main() -> int:
             results = measured(grant, port, calls)
             expected = PAIRS + STREAMS + calls // 10 + calls
         results["calls_counted"] = grant.model_use.calls
+        results["recording_ms"] = recording_ms(proxy, port, secret, policy)
     finally:
         server.kill()
     print(json.dumps(results))

@@ -12,13 +12,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from itertools import pairwise
 
 import pytest
 
 from agentv_sandbox.egress import EgressProxy
 from agentv_sandbox.errors import LlmError
-from agentv_sandbox.gateway import Bounds, GatewayPolicy, Meter, RateLimits
+from agentv_sandbox.gateway import Bounds, GatewayPolicy, KeyLimit, Meter, RateLimits
 from agentv_sandbox.gateway.waits import MOST_WAIT_S, asked_wait
 from agentv_sandbox.llm import LlmClient
 from agentv_sandbox.llm.openai import ChatFormat, OpenAiServer
@@ -139,19 +138,34 @@ def test_a_limit_is_met_once_and_waited_for_by_all_containers() -> None:
 
 
 def test_after_a_limit_calls_do_not_start_all_at_once() -> None:
-    """A server with room for two: how many run at once grows from one, and each step back costs one refusal."""
+    limit, lock, started = KeyLimit(), threading.Lock(), []
+    may_end = [threading.Event() for _ in range(8)]
 
-    def limit(number: int) -> tuple[int, Mapping[str, str]]:
-        return (429, {"retry-after-ms": "300"}) if busy.running >= 2 else (200, {})
+    def ask_once(_: int) -> None:
+        with limit.turn() as turn:
+            with lock:
+                number = len(started)
+                started.append(number)
+            assert may_end[number].wait(20)
+            turn.passed()
 
-    busy = Busy(limit, wait_s=0.05)
-    with serving(busy), containers(busy.port, RateLimits(), 8) as clients, ThreadPoolExecutor(16) as pool:
-        replies = list(pool.map(ask, clients * 4))
-    assert [reply.status for reply in replies] == [200] * 32
-    limited_at = [at for at, status in busy.answers if status == 429]
-    bursts = 1 + sum(later - sooner > 0.25 for sooner, later in pairwise(limited_at))
-    # All sixteen start before anybody knows of the limit; from then on, one call finds out for everybody.
-    assert len(limited_at) <= 14 + 3 * (bursts - 1), (len(limited_at), bursts)
+    def settled(count: int) -> int:
+        """How many have started, once ``count`` have and others had the time to."""
+        while len(started) < count:
+            time.sleep(0.01)
+        time.sleep(0.4)
+        return len(started)
+
+    with limit.turn() as turn:
+        turn.limited(0.1)
+    with ThreadPoolExecutor(8) as pool:
+        asking = [pool.submit(ask_once, number) for number in range(8)]
+        assert settled(1) == 1
+        may_end[0].set()
+        assert settled(3) == 3, "one success lets two run beside each other"
+        for event in may_end:
+            event.set()
+        assert [each.result() for each in asking] == [None] * 8
 
 
 def test_a_limit_that_lasts_too_long_is_said_once_by_the_server_and_then_by_the_gateway() -> None:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from http.client import IncompleteRead
 
 import pytest
 
@@ -55,6 +56,76 @@ def test_usage_is_the_servers_own_over_500_calls() -> None:
     thinking = sum(seen.kind != "anthropic" for seen in server.seen)
     assert use.usage.reasoning == thinking * REASONING
     assert use.cost == pytest.approx(answered * CALL_USD)
+
+
+class Billing:
+    """A server of models that keeps its own accounts: one call in ten has to wait, one is cut off."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.asked = self.limited = self.cut = self.input = self.output = 0
+
+    def answer(self) -> bytes:
+        with self.lock:
+            self.asked += 1
+            kind = self.asked % 10
+            if kind == 3:
+                self.limited += 1
+                return b"HTTP/1.1 429 Wait\r\nretry-after-ms: 5\r\nContent-Length: 2\r\n\r\n{}"
+            said = 10 + self.asked % 50
+            self.input += INPUT
+            self.output += said
+            self.cut += kind == 7
+        usage = {"input_tokens": INPUT, "output_tokens": 1}
+        body = b"".join(
+            b"data: " + json.dumps(event).encode() + b"\n\n"
+            for event in (
+                {"type": "message_start", "message": {"model": CLAUDE["model"], "usage": usage}},
+                {"type": "message_delta", "usage": {"output_tokens": said}},
+            )
+        )
+        missing = 100 if kind == 7 else 0
+        head = f"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: {len(body) + missing}\r\n\r\n"
+        return head.encode() + body
+
+    def serve(self, listener: socket.socket) -> None:
+        while True:
+            try:
+                sock, _ = listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve_one, args=(sock,), daemon=True).start()
+
+    def _serve_one(self, sock: socket.socket) -> None:
+        with sock, sock.makefile("rb") as stream:
+            size = 0
+            while (line := stream.readline().lower()).strip():
+                size = int(line.split(b":")[1]) if line.startswith(b"content-length:") else size
+            stream.read(size)
+            sock.sendall(self.answer())
+
+
+def test_usage_is_the_servers_own_with_waits_and_cut_streams() -> None:
+    server = Billing()
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as listener:
+        threading.Thread(target=server.serve, args=(listener,), daemon=True).start()
+        with opened(listener.getsockname()[1], PRICED) as client, ThreadPoolExecutor(8) as pool:
+
+            def ask(_: int) -> int:
+                try:
+                    return client.ask(PATHS["anthropic"], CLAUDE).status
+                except IncompleteRead:
+                    return 0
+
+            statuses = list(pool.map(ask, range(500)))
+        listener.shutdown(socket.SHUT_RDWR)
+    use = client.grant.model_use
+    assert (statuses.count(200) + statuses.count(0), use.calls) == (500, 500)
+    assert statuses.count(0) == server.cut > 40
+    assert use.rate_limited == server.limited > 40
+    assert server.asked == 500 + server.limited
+    assert (use.usage.input, use.usage.output) == (server.input, server.output)
+    assert use.cost == pytest.approx((server.input * 3 + server.output * 15) / 1e6)
 
 
 @contextmanager
