@@ -173,3 +173,16 @@ def test_containers_that_cannot_see_our_sockets_are_reached_over_a_relay(
     network = (tmp_path / "out" / row["network_log_path"]).read_text().splitlines()
     assert [json.loads(line)["status"] for line in network] == [200, 403, 404, 200, 200, 403]
     assert not [line for line in output.splitlines() if "ended early" in line]
+
+
+def test_a_listed_server_that_cannot_be_used_is_named_though_the_test_passes(tmp_path: Path) -> None:
+    asks_more = 'try: urllib.request.urlopen("https://missing.invalid/")\nexcept OSError: pass\n'
+    agent = AGENT.replace("chat = ", f"{asks_more}chat = ")
+    row, _, output = run(
+        tmp_path, bound="max_calls: 3}\n    network: {allow: ['missing.invalid:443']", agent=agent
+    )
+    assert row["execution_status"] == "ok", output
+    assert (
+        "on the network: missing.invalid:443 could not be used: missing.invalid does not resolve"
+        in " ".join(row["notes"])
+    )
