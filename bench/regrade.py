@@ -40,7 +40,7 @@ def write(folder: Path, tests: int, seconds: float) -> None:
     more = ", {name: again, type: code-grader, command: [sh, look.sh]}"
     says = "{name: says, type: contains, value: done}"
     lines = [
-        f"  - {{id: t{n}, criteria: c, input: go {n}, threshold: 0, assert: [{says}, {looks}{'' if n % 4 else more}]}}"
+        f"  - {{id: t{n}, criteria: c, input: go {n}, assert: [{says}, {looks}{'' if n % 4 else more}]}}"
         for n in range(tests)
     ]
     head = "name: s\nexecution: {target: agent, workers: 4}\nworkspace: {template: template}\ntests:\n"
@@ -83,8 +83,10 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write(folder, tests, seconds)
-        timed(folder, "run", "s.eval.yaml", "--test-id", "t0", "-o", "image")  # the image is made before
-        first = timed(folder, "run", "s.eval.yaml", "-o", "first")
+        timed(
+            folder, "run", "s.eval.yaml", "--test-id", "t0", "--threshold", "0", "-o", "image"
+        )  # the image is made before
+        first = timed(folder, "run", "s.eval.yaml", "--threshold", "0", "-o", "first")
         again = timed(folder, "regrade", "first", "-o", "again")
         before, after = scores(folder / "first"), scores(folder / "again")
         equal = sum(before[test] == after.get(test) for test in before)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
+import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib import resources
 from typing import NoReturn
 
 from agentv_sandbox.errors import NotKeptError
@@ -16,6 +19,7 @@ from agentv_sandbox.logs import safe_name
 from agentv_sandbox.models.capture import Capture, CapturedState
 from agentv_sandbox.models.case import AgentResponse, CaseOutput, CaseResult
 from agentv_sandbox.models.content import Blob
+from agentv_sandbox.models.paths import WORKSPACE
 from agentv_sandbox.models.suite import EvalCase, Suite
 from agentv_sandbox.pipeline.answer import given_files
 from agentv_sandbox.pipeline.case import Progress, captured, graded_answer, guarded_case
@@ -31,8 +35,10 @@ from agentv_sandbox.pipeline.workspace import workspace_volume
 from agentv_sandbox.providers.base import Session
 from agentv_sandbox.report.capture import read_capture
 from agentv_sandbox.report.captured import CapturedContents, CapturedRun, CapturedTrial, Key
+from agentv_sandbox.sandbox import Role
 from agentv_sandbox.volumes import DeferredVolumes, StagedFile, VolumeSet
 
+_LINKER = resources.files("agentv_sandbox") / "data" / "linker.py"
 MAX_WORKSPACE_BYTES = 2 << 30
 """Of a workspace that is made again; one content can stand in it at many paths."""
 
@@ -180,19 +186,45 @@ class CapturedAnswers:
         run, job, state = self.run, self.job, self._now
         assert state is not None
         with ExitStack() as stack:
-            own = stack.enter_context(run.sandbox.deferred_volumes(**GRADER_VOLUMES))
-            workspace = self._missing(state) if state.workspace.missing else self._workspace(state, stack)
-            volumes = CaseVolumes({**dict.fromkeys(GRADER_VOLUMES, own), "workspace": workspace})
+            own = self._missing(state) if state.workspace.missing else self._volumes(state, stack)
+            beside = stack.enter_context(run.sandbox.deferred_volumes(**GRADER_VOLUMES))
+            # Where the workspace is not whole, what is beside it must not depend on it.
+            given = beside if state.workspace.missing else own
+            volumes = CaseVolumes({**dict.fromkeys(GRADER_VOLUMES, given), "workspace": own})
             volumes.put("files", staged_files(given_files(output), run.store))
             return grade(run, replace(job, case=case), output, volumes, self.threshold)
 
-    def _workspace(self, state: CapturedState, stack: ExitStack) -> DeferredVolumes:
+    def _volumes(self, state: CapturedState, stack: ExitStack) -> DeferredVolumes:
+        """The workspace as it was, and what graders read beside it, held by one container."""
         run, uid = self.run, self.run.sandbox.new_uid()
         staged = [self._staged(path, state) for path in sorted(state.workspace.entries)]
+        outward = [file for file in staged if _leads_out(file)]
+        plain = [file for file in staged if not _leads_out(file)]
         spec = workspace_volume(staged, job_limits(run, self.job).agent(), uid, workspace=self.job.workspace)
-        volumes = stack.enter_context(run.sandbox.deferred_volumes(workspace=spec))
-        volumes.put("workspace", staged, uid=uid)
-        return volumes
+
+        def made() -> VolumeSet:
+            volumes = stack.enter_context(run.sandbox.volumes(workspace=spec, **GRADER_VOLUMES))
+            volumes.put("workspace", plain, uid=uid)
+            if outward:
+                self._link(volumes, outward, uid)
+            return volumes
+
+        return DeferredVolumes(made)
+
+    def _link(self, volumes: VolumeSet, links: Sequence[StagedFile], uid: int) -> None:
+        sandbox = self.run.sandbox
+        result = sandbox.run(
+            Role.HOOK,
+            ["/usr/bin/python3", "-I", "-S", "-X", "utf8", "-c", _LINKER.read_text(encoding="utf-8")],
+            image=sandbox.tool_image,
+            mounts=[volumes.mount("workspace", WORKSPACE, read_only=False)],
+            workdir=WORKSPACE,
+            stdin=json.dumps([[os.fsdecode(link.path), link.link] for link in links]).encode(),
+            uid=uid,
+        )
+        if not result.ok:
+            why = safe_name(result.stderr.decode("utf-8", "replace")[-300:])
+            raise NotKeptError(f"links of the workspace could not be made again: {why}")
 
     def _staged(self, path: bytes, state: CapturedState) -> StagedFile:
         """As graders found it: readable by all."""
@@ -210,6 +242,14 @@ class CapturedAnswers:
             return _refuse(state.workspace.missing)
 
         return DeferredVolumes(refuse)
+
+
+def _leads_out(file: StagedFile) -> bool:
+    """Whether it is a link that climbs out of the workspace, which the engine does not make."""
+    if file.kind != "symlink" or file.link.startswith("/"):
+        return False
+    place = posixpath.normpath(posixpath.join(posixpath.dirname(os.fsdecode(file.path)), file.link))
+    return place == ".." or place.startswith("../")
 
 
 def _refuse(reasons: Sequence[str]) -> NoReturn:

@@ -32,6 +32,8 @@ os.chmod("closed/run.sh", 0o700)
 os.chmod("closed", 0o700)
 if not os.path.lexists("link"):
     os.symlink("left.txt", "link")
+    os.symlink("../../suite/agent.py", "closed/outward")  # the engine makes no such link of a tar
+    os.symlink("/etc/hostname", "absolute")
 if test == "pipe":
     os.mkfifo("pipe")
 call = {"tool": "Read", "input": {"file": "a"}, "output": "b", "duration_ms": 5}
@@ -198,7 +200,7 @@ def test_every_kind_of_grader_judges_as_before_without_the_agent(first: Done, ag
         assert now.get("trial_scores") == row.get("trial_scores")
     assert "Graded again: 6 tests, all as before." in again.stdout
     seen = again.rows["kinds"]["scores"][2]["assertions"][1]["text"]
-    assert seen == "9 seen, 0 of git", seen
+    assert seen == "11 seen, 0 of git", seen
 
 
 def test_a_regraded_row_says_where_it_is_from_and_spends_nothing_of_the_agents(

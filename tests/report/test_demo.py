@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -20,8 +22,12 @@ SOUTH = "South,37481.9,32000,yes"
 
 
 def run(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = Path(sys.executable).with_name("agentv-sandbox")
-    argv = [str(command), "run", *map(str, arguments)]
+    return command("run", *arguments, cwd=cwd)
+
+
+def command(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    program = Path(sys.executable).with_name("agentv-sandbox")
+    argv = [str(program), *map(str, arguments)]
     return subprocess.run(argv, cwd=cwd, capture_output=True, text=True, timeout=600, check=False)
 
 
@@ -80,6 +86,96 @@ def test_the_page_shows_the_chart_and_what_stopped_the_intruder(demo: Path) -> N
     html = (demo / "report.html").read_text()
     assert "data:image/png;base64," in html
     assert "Network is unreachable" in html and "<script" not in html and "\x1b" not in html
+
+
+def _append(name: str, data: bytes) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        with (folder / name).open("ab") as file:
+            file.write(data)
+
+    return change
+
+
+def _replaced(name: str, old: bytes, new: bytes) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        data = (folder / name).read_bytes()
+        assert old in data
+        (folder / name).write_bytes(data.replace(old, new))
+
+    return change
+
+
+def _content_of_another(folder: Path) -> None:
+    first, second, *_ = sorted((folder / "artifacts/sha256").iterdir())
+    first.write_bytes(second.read_bytes())
+
+
+def _link(folder: Path) -> None:
+    (folder / "run.json").unlink()
+    (folder / "run.json").symlink_to("/etc/hostname")
+
+
+def _swapped(folder: Path) -> None:
+    one, two = (folder / "quarterly-report" / name / "grading.json" for name in ("workbook", "chart"))
+    text = one.read_bytes()
+    one.write_bytes(two.read_bytes())
+    two.write_bytes(text)
+
+
+def _with_its_sum(folder: Path) -> None:
+    data = (folder / "index.jsonl").read_bytes()
+    _append("index.jsonl", b"\n")(folder)
+    before, after = (hashlib.sha256(each).hexdigest().encode() for each in (data, data + b"\n"))
+    _replaced("SHA256SUMS", before, after)(folder)
+
+
+TAMPERINGS: Mapping[str, tuple[Callable[[Path], None], str]] = {
+    "a score": (_replaced("index.jsonl", b'"score":1.0', b'"score":0.9'), "index.jsonl: was altered"),
+    "a row more": (_append("index.jsonl", b"{}\n"), "index.jsonl: was altered"),
+    "what a file held": (_content_of_another, "was altered"),
+    "what graders were given": (
+        _replaced("quarterly-report/workbook/capture.json", b'"schema"', b'"Schema"'),
+        "capture.json: was altered",
+    ),
+    "a verdict of another test": (_swapped, "grading.json: was altered"),
+    "an answer less": (
+        lambda f: (f / "quarterly-report/chart/outputs/answer.md").unlink(),
+        "answer.md: is missing",
+    ),
+    "a file more": (lambda f: (f / "quarterly-report/more.txt").write_text("x"), "more.txt': was added"),
+    "a link": (_link, "run.json: is not a plain file"),
+    "the image's name": (_append("run.json", b" "), "run.json: was altered"),
+    "a file and its sum": (_with_its_sum, "SHA256SUMS: is not the one that --digest names"),
+}
+
+
+def test_the_packed_demo_is_checked_and_graded_again_in_another_place(
+    demo: Path, project: Path, tmp_path: Path
+) -> None:
+    packed = tmp_path / "demo.run.tar.zst"
+    done = command("pack", demo, "-o", packed, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    digest = done.stdout.split()[-1]
+    there = Path(shutil.copytree(project, tmp_path / "there"))
+    assert command("unpack", packed, "-o", "got", cwd=there).returncode == 0
+    assert command("verify", "got", "--digest", digest, cwd=there).returncode == 0
+    for name, (tamper, said) in TAMPERINGS.items():
+        bad = Path(shutil.copytree(there / "got", tmp_path / "bad"))
+        tamper(bad)
+        done = command("verify", bad, "--digest", digest, cwd=there)
+        assert done.returncode in (1, 2) and said in done.stderr, (name, done.stdout + done.stderr)
+        shutil.rmtree(bad)
+
+    suites = [word for path in sorted(there.glob("*.eval.yaml")) for word in ("--suite", path.name)]
+    done = command("regrade", "got", *suites, "-o", "again", cwd=there)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Graded again: 6 tests, all as before." in done.stdout
+    before, after = rows_of(demo), rows_of(there / "again")
+    assert {name: row["score"] for name, row in after.items()} == {
+        name: r["score"] for name, r in before.items()
+    }
+    assert {row["regraded_from"]["sha256"] for row in after.values()} == {digest.removeprefix("sha256:")}
+    assert command("verify", "got", "--digest", digest, cwd=there).returncode == 0  # it is as it was
 
 
 def test_an_intruder_that_is_shown_the_graders_is_found_out(demo: Path, project: Path) -> None:
