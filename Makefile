@@ -34,7 +34,7 @@ demo: setup engine ## Run the example suite: build its image, run agents, grade 
 	@$(RUN) run examples/quarterly-report
 
 test: setup-dev engine lint ## Everything: lint, types, import contracts, all tests, engine tests included
-	@$(BIN)/pytest -n $(TEST_WORKERS) --dist loadgroup
+	@$(BIN)/pytest -n $(TEST_WORKERS) --dist loadgroup --durations=25 --durations-min=5
 
 unit: setup-dev ## Only the tests that need no container engine
 	@$(BIN)/pytest -n $(TEST_WORKERS) -m "not engine"
