@@ -1,8 +1,8 @@
 """``regrade`` and ``grade``: a run's captured outputs, judged again or for the first time. No agent runs.
 
-    import agentv_sandbox.regrading
+    from agentv_sandbox.regrading import GradeOptions, regrade
 
-    report = agentv_sandbox.regrading.regrade("results/monday", threshold=0.9)
+    report = regrade("results/monday", GradeOptions(threshold=0.9))
     for change in report.changes:
         print(change["test_id"], change["before"], change["after"], change["why"])
 

@@ -154,8 +154,9 @@ def _refuse_nothing_to_grade(
 
 
 def _digest(path: Path) -> str:
-    name = SUMS if (path / SUMS).is_file() else INDEX
-    with os.fdopen(os.open(path / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as stream:
+    name = SUMS if (path / SUMS).is_file() and not (path / SUMS).is_symlink() else INDEX
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with os.fdopen(os.open(path / name, flags), "rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
