@@ -6,6 +6,7 @@ import fcntl
 import hashlib
 import json
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,7 +14,9 @@ from typing import Any
 
 import pytest
 
+from agentv_sandbox.graders import GRADERS
 from tests.e2e.conftest import Done, Project
+from tests.llm.servers import Server, chat
 
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("regrade")]
 
@@ -36,9 +39,12 @@ if not os.path.lexists("link"):
     os.symlink("/etc/hostname", "absolute")
 if test == "pipe":
     os.mkfifo("pipe")
+pathlib.Path(".git").mkdir(exist_ok=True)
+pathlib.Path(".git/HEAD").write_text("ref: refs/heads/own")
 call = {"tool": "Read", "input": {"file": "a"}, "output": "b", "duration_ms": 5}
+skill = {"tool": "Skill", "input": {"skill": "greet"}}
 content = [{"type": "text", "text": "all done"}, {"type": "file", "media_type": "text/plain", "path": "left.txt"}]
-message = {"role": "assistant", "content": content, "tool_calls": [call]}
+message = {"role": "assistant", "content": content, "tool_calls": [call, skill]}
 usage = {"input": 100, "output": 20}
 said = {"output": [message], "token_usage": usage, "cost_usd": 0.25, "duration_ms": 1234}
 out.write_text(json.dumps(said))
@@ -52,7 +58,7 @@ for folder, folders, files in sorted(os.walk("/workspace")):
         path = os.path.join(folder, name)
         info = os.lstat(path)
         data = os.readlink(path) if os.path.islink(path) else ""
-        if not data and name.endswith(("t", "h", "c")):
+        if not data and os.path.isfile(path) and name.endswith(("t", "h", "c", "D")):
             data = open(path).read()
         seen.append([path, oct(info.st_mode), data])
 block = next((b for m in payload["messages"] for b in m["content"] if isinstance(b, dict) and b["type"] == "file"), {})
@@ -64,7 +70,8 @@ tracked = len([line for line in seen if "/.git/" in line[0]])
 verdicts = [{"text": digest, "passed": True}, {"text": f"{len(seen)} seen, {tracked} of git", "passed": True}]
 print(json.dumps({"score": 0.9, "assertions": verdicts}))
 """
-JUDGE = '{"score": 0.9, "assertions": [{"text": "fine", "passed": true}]}'
+CHECKS = '"checks": [{"id": "one", "satisfied": true, "reasoning": "so"}], "overall_reasoning": "so"'
+JUDGE = f'{{"score": 0.9, "assertions": [{{"text": "fine", "passed": true}}], {CHECKS}}}'
 TARGETS = f"""\
 targets:
   - name: agent
@@ -92,6 +99,21 @@ ALL = (
       - {name: looks, type: code-grader, command: [python3, graders/look.py]}
       - {name: judged, type: llm-grader, prompt: Is it fine?}
       - {name: tools, type: tool-trajectory, mode: any_order, minimums: {Read: 1}}
+      - {type: skill-trigger, skill: greet}
+      - {type: rubrics, criteria: [{id: one, outcome: One}]}
+      - {type: icontains, value: DONE}
+      - {type: starts-with, value: all}
+      - {type: ends-with, value: done}
+      - {type: equals, value: all done}
+      - {type: contains-any, value: [done, never]}
+      - {type: contains-all, value: [all, done]}
+      - {type: icontains-any, value: [DONE, never]}
+      - {type: icontains-all, value: [ALL, DONE]}
+      - {type: is-json}
+      - {type: field-accuracy, fields: [{path: a.b, match: exact}]}
+      - {type: latency, threshold: 2000}
+      - {type: cost, budget: 0.5}
+      - {type: token-usage, max_total: 500}
       - {name: metrics, type: execution-metrics, max_tool_calls: 5, max_tokens: 200, max_cost_usd: 1}
       - name: both
         type: composite
@@ -200,7 +222,10 @@ def test_every_kind_of_grader_judges_as_before_without_the_agent(first: Done, ag
         assert now.get("trial_scores") == row.get("trial_scores")
     assert "Graded again: 6 tests, all as before." in again.stdout
     seen = again.rows["kinds"]["scores"][2]["assertions"][1]["text"]
-    assert seen == "11 seen, 0 of git", seen
+    assert seen == "13 seen, 1 of git", seen
+    kinds = [score["type"] for score in again.rows["kinds"]["scores"]]
+    # custom: a script like that of a code-grader. Rows have rubrics as what judges them.
+    assert set(kinds) == set(GRADERS) - {"custom", "rubrics"} and kinds.count("llm-grader") == 2
 
 
 def test_a_regraded_row_says_where_it_is_from_and_spends_nothing_of_the_agents(
@@ -405,3 +430,68 @@ def test_another_image_is_refused_unless_it_is_allowed(project: Project, first: 
         project, "regrade", "other", "--test-id", "plain", "--allow-other-image", "-o", "other-image"
     )
     assert done.code == 0 and "graded in another image than its agents ran in" in done.stdout
+
+
+def test_a_judge_that_answers_otherwise_is_named(tmp_path: Path, tool_image: str) -> None:
+    own = Project(tmp_path)
+    own.write(
+        {
+            "s.eval.yaml": "execution: {target: said}\ntests: [{id: t, input: x, assertions: "
+            "[{name: judged, type: llm-grader, prompt: Is it fine?}, {type: contains, value: done}]}]\n",
+            "targets.yaml": "targets:\n  - {name: said, provider: mock, response: done, grader_target: judge}\n"
+            "  - {name: judge, provider: openai, model: m, base_url: '${{ URL }}', api_key: '${{ KEY }}'}\n",
+        }
+    )
+    replies = [chat(json.dumps({"score": score, "assertions": []})) for score in (0.9, 0.4)]
+    with Server(list(replies)) as server:
+        own.write({".env": f"URL={server.url}\nKEY=sk-judge-0011223344\n"})
+        first = command(own, "run", "s.eval.yaml", "-o", "first")
+        assert first.code == 0, first.stdout + first.stderr
+        again = command(own, "regrade", "first", "-o", "again")
+    assert again.code == 1, again.stdout + again.stderr
+    assert len(server.asked) == 2 and server.asked[0].body == server.asked[1].body
+    (change,) = json.loads((again.folder / "regraded.json").read_text())["tests"]
+    assert change["why"][0] == "judged: the judge answered otherwise", change
+    assert [each["equal"] for each in change["graders"]] == [False, True]
+
+
+def test_a_grading_that_was_killed_goes_on_in_an_image_that_is_built_again(
+    tmp_path: Path, tool_image: str
+) -> None:
+    """The image is this test's own, and is removed from the engine between capture and grading."""
+    own = Project(tmp_path)
+    tests = [
+        f"  - {{id: t{n}, input: x, assertions: [{{type: code-grader, command: [sh, slow.sh]}}]}}"
+        for n in range(4)
+    ]
+    env = "workspace: {env: {required_commands: [sh, bc, comm]}}\nexecution: {target: agent, workers: 1}\ntests:\n"
+    own.write(
+        {
+            "s.eval.yaml": env + "\n".join(tests) + "\n",
+            "slow.sh": "sleep 1; echo '{\"score\": 1}'\n",
+            "targets.yaml": "targets: [{name: agent, provider: cli, command: 'echo {EVAL_ID} > {OUTPUT_FILE}'}]\n",
+        }
+    )
+    bare = command(own, "run", "s.eval.yaml", "--no-grade", "-o", "bare")
+    assert bare.code == 0, bare.stdout + bare.stderr
+    waiting = [json.loads(line) for line in (bare.folder / "ungraded.jsonl").read_text().splitlines()]
+    (image,) = {row["image_id"] for row in waiting}
+    subprocess.run(["docker", "rmi", "-f", image], check=True, capture_output=True)
+    grading = subprocess.Popen(
+        own.argv("grade", "bare"), cwd=own.folder, env=own.env(), stdout=subprocess.PIPE, text=True
+    )
+    assert grading.stdout is not None
+    assert any("[1/4]" in line for line in grading.stdout)
+    grading.send_signal(signal.SIGKILL)
+    grading.wait()
+    graded = len((bare.folder / "index.jsonl").read_text().splitlines())
+    assert 1 <= graded < 4
+    done = command(own, "grade", "bare")
+    assert done.code == 0, done.stdout + done.stderr
+    assert f"running 4 tests, {graded} of them done before" in done.stdout
+    rows = bare.rows
+    assert {row["score"] for row in rows.values()} == {1.0} and len(rows) == 4
+    (key,) = {each["key"] for each in json.loads((bare.folder / "run.json").read_text())["images"]}
+    again = command(own, "regrade", "bare", "-o", "again")
+    assert "Graded again: 4 tests, all as before." in again.stdout, again.stdout + again.stderr
+    assert {each["key"] for each in json.loads((again.folder / "run.json").read_text())["images"]} == {key}
