@@ -290,13 +290,14 @@ class Exchange(ClientConnection):
 
     def _play_call(self, call: ModelCall, reply: RecordedReply) -> None:
         """Answer from a recording; no server is asked."""
-        self.visit.replayed, self.visit.decision, self.visit.status = True, "allowed", reply.status
+        self.visit.replayed, self.visit.decision = True, "allowed"
         self._pass_answer(call, reply.status, reply.headers, reply.body, complete=reply.complete)
 
     def _pass_answer(
         self, call: ModelCall, status: int, headers: Mapping[str, str], body: bytes, *, complete: bool = True
     ) -> None:
         """Pass on an answer that is there as a whole."""
+        self.visit.status = status
         call.start(status, headers)
         named = [(key, value) for key, value in headers.items() if key.encode() not in HOP_BY_HOP]
         named = [(key, value) for key, value in named if key != "content-length"]

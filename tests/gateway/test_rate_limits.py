@@ -201,6 +201,8 @@ def test_what_no_waiting_helps_is_passed_on_at_once(name: str) -> None:
 def test_a_limit_without_a_time_is_waited_for_shortly() -> None:
     with serving(Busy(lambda _: (429, {}))) as busy, containers(busy.port, RateLimits()) as (client,):
         assert ask(client).status == 429
+        (visit,) = client.log()
+        assert (visit["decision"], visit["status"], visit["reason"]) == ("allowed", 429, "")
     assert busy.statuses() == [429] * 3
     assert busy.answers[2][0] - busy.answers[0][0] >= 2.9
 
