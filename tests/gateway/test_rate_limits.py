@@ -111,7 +111,7 @@ def ask(client: Client) -> Reply:
 
 
 def test_a_limit_is_met_once_and_waited_for_by_all_containers() -> None:
-    first_only = Busy(lambda number: (429, {"Retry-After": "1"}) if number == 0 else (200, {}))
+    first_only = Busy(lambda number: (429, {"Retry-After": "4"}) if number == 0 else (200, {}))
     with (
         serving(first_only) as busy,
         containers(busy.port, RateLimits(), 6) as clients,
@@ -125,11 +125,11 @@ def test_a_limit_is_met_once_and_waited_for_by_all_containers() -> None:
         assert [each.result().status for each in (asked_first, *others)] == [200] * 19
     times = [at for at, _ in busy.answers]
     assert busy.statuses() == [429] + [200] * 19
-    assert min(times[1:]) - times[0] >= 0.95, "somebody asked before the time that the server named"
+    assert min(times[1:]) - times[0] >= 3.95, "somebody asked before the time that the server named"
     uses = [client.grant.model_use for client in clients]
     assert sum(use.calls for use in uses) == 19
     assert [use.rate_limited for use in uses] == [1, 0, 0, 0, 0, 0]
-    assert all(0.5 < client.grant.waits.seconds < 5 for client in clients), (
+    assert all(1 < client.grant.waits.seconds < 8 for client in clients), (
         "the wait is of each container, once"
     )
     assert [json.loads(line).get("rate_limited") for line in clients[0].grant.model_log.splitlines()].count(
