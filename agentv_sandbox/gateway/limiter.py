@@ -12,7 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
 from agentv_sandbox.gateway.waits import MOST_WAIT_S
@@ -95,8 +95,7 @@ class KeyLimit:
         """Wait for the turn of one request, first come first served; ``clock`` counts it. Raises LimitWait when it
         would take longer than ``patience_s``, or the server's limit alone longer than ``hold_s``, and GoneAway when
         ``gone`` says so while it waits."""
-        with (clock or WaitClock()).waiting():
-            turn = self._take(patience_s, hold_s, gone)
+        turn = self._take(patience_s, hold_s, gone, clock or WaitClock())
         try:
             yield turn
         finally:
@@ -105,15 +104,19 @@ class KeyLimit:
                 self._in_epoch -= turn.epoch == self._epoch
                 self._changed.notify_all()
 
-    def _take(self, patience_s: float, hold_s: float, gone: Callable[[], bool]) -> Turn:
+    def _take(self, patience_s: float, hold_s: float, gone: Callable[[], bool], clock: WaitClock) -> Turn:
         began = time.monotonic()
         deadline = began + patience_s
         ticket = object()
-        with self._changed:
+        waiting = False
+        with ExitStack() as wait, self._changed:
             self._queue.append(ticket)
             try:
                 while self._queue[0] is not ticket or not self._may_start():
                     now = time.monotonic()
+                    if not waiting:  # a call that goes at once has not waited, not even for microseconds
+                        waiting = True
+                        wait.enter_context(clock.waiting())
                     if gone():
                         raise GoneAway
                     if now >= deadline or self._until > min(deadline, now + hold_s):
@@ -122,7 +125,7 @@ class KeyLimit:
                     self._changed.wait(min(held, _SLICE_S, deadline - now))
                 self._running += 1
                 self._in_epoch += 1
-                return Turn(self._epoch, time.monotonic() - began, self)
+                return Turn(self._epoch, time.monotonic() - began if waiting else 0.0, self)
             finally:
                 self._queue.remove(ticket)
                 self._changed.notify_all()

@@ -215,6 +215,7 @@ def test_another_key_waits_for_nobody() -> None:
         containers(busy.port, limits, key="sk-other") as (other,),
     ):
         assert (ask(one).status, ask(other).status) == (429, 200)
+        assert other.grant.waits.seconds == 0.0
 
 
 def test_no_more_calls_at_once_than_the_target_says() -> None:
