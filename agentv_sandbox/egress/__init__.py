@@ -32,7 +32,7 @@ from agentv_sandbox.egress.ledger import Budget, Ledger, Visit
 from agentv_sandbox.egress.relay import MOUNT, SOCKET, Way, WayOut, relayed, wait_for
 from agentv_sandbox.egress.trouble import network_troubles, server_faults
 from agentv_sandbox.egress.wire import Answer, Exchange, Handler, Rules, Secret
-from agentv_sandbox.engines.binds import SHARED, SHARED_PREFIX, is_our_folder
+from agentv_sandbox.engines.binds import SHARED, SHARED_PREFIX, is_our_folder, short_name
 from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.gateway import (
     Bounds,
@@ -267,8 +267,8 @@ def sweep() -> int:
         if not is_our_folder(folder, private=True):
             continue
         try:
-            with socket.socket(socket.AF_UNIX) as probe:
-                probe.connect(str(folder / SHARED / SOCKET))
+            with socket.socket(socket.AF_UNIX) as probe, short_name(folder / SHARED) as shared:
+                probe.connect(str(shared / SOCKET))
         except ConnectionRefusedError:
             shutil.rmtree(folder, ignore_errors=True)
             removed += 1
@@ -316,7 +316,8 @@ def _listening(
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         # A socket under its name that does not listen yet would be one that ``sweep`` takes for dead.
         starting = path.with_suffix(".new")
-        listener.bind(str(starting))
+        with short_name(path.parent) as shared:
+            listener.bind(str(shared / starting.name))
         starting.chmod(0o666)  # the container's user is nobody that this machine knows
         listener.listen(128)
         starting.replace(path)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Literal
 
 from agentv_sandbox.egress.mux import Broken, Mux
-from agentv_sandbox.engines.binds import SHARED, SHARED_PREFIX
+from agentv_sandbox.engines.binds import SHARED, SHARED_PREFIX, short_name
 from agentv_sandbox.engines.stream import Conversation
 from agentv_sandbox.errors import EngineError, SandboxError
 from agentv_sandbox.logs import get_logger
@@ -71,7 +71,8 @@ class WayOut:
         ):
             shared = Path(private) / SHARED
             shared.mkdir(mode=0o755)
-            listener.bind(str(shared / SOCKET))
+            with short_name(shared) as folder:
+                listener.bind(str(folder / SOCKET))
             (shared / SOCKET).chmod(0o666)
             listener.listen(1)
             answering = threading.Thread(target=_greet, args=(listener,), daemon=True)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from agentv_sandbox.errors import SandboxError
@@ -46,3 +48,14 @@ def is_our_folder(path: Path, *, private: bool = False) -> bool:
         return False
     mine = stat.S_ISDIR(info.st_mode) and info.st_uid == os.getuid()
     return mine and not (private and info.st_mode & 0o077)
+
+
+@contextmanager
+def short_name(folder: Path) -> Iterator[Path]:
+    """Another name of ``folder``, with which a socket's address fits into its 107 bytes however long TMPDIR is."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        short = Path(f"/proc/self/fd/{fd}")
+        yield short if short.is_dir() else folder
+    finally:
+        os.close(fd)

@@ -161,8 +161,9 @@ def test_containers_that_cannot_see_our_sockets_are_reached_over_a_relay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The engine's machine has another folder under the name of ours, as one in a virtual machine has."""
-    (tmp_path / "own").mkdir()
-    monkeypatch.setenv("TMPDIR", str(tmp_path / "own"))
+    own = tmp_path / ("a folder with a long name " * 4)  # a socket's address has 107 bytes
+    own.mkdir()
+    monkeypatch.setenv("TMPDIR", str(own))
     hides = 'mount -t tmpfs none "$TMPDIR" && exec "$@"'
     row, server, output = run(
         tmp_path, bound="max_calls: 3", before=["unshare", "--mount", "sh", "-c", hides, "sh"]
