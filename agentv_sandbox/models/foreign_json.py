@@ -37,7 +37,7 @@ def read_json(data: bytes | str, *, max_values: int = MAX_VALUES, max_depth: int
     if too_many_values(text, max_values):
         raise ForeignJsonError(f"more than {max_values:,} values")
     try:
-        value = json.loads(text, parse_int=_integer, parse_float=_finite, parse_constant=_no_number)
+        value = _DECODER.decode(text)
     except RecursionError:
         raise ForeignJsonError("nested too deeply") from None
     except ValueError as error:
@@ -86,16 +86,19 @@ def _no_number(_name: str) -> str:
     return NO_NUMBER
 
 
+_DECODER = json.JSONDecoder(parse_int=_integer, parse_float=_finite, parse_constant=_no_number)
+_NESTING = (dict, list)
+
+
 def _prune(value: Json, depth: int) -> None:
     """Empty what lies too deep, and say so there."""
-    level: list[Any] = [value]
+    level: list[Any] = [value] if isinstance(value, _NESTING) else []
     for _ in range(depth):
         level = [
             child
             for parent in level
-            if isinstance(parent, dict | list)
             for child in (parent.values() if isinstance(parent, dict) else parent)
-            if isinstance(child, dict | list)
+            if isinstance(child, _NESTING)
         ]
         if not level:
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from types import NoneType
 from typing import Any
 
@@ -49,7 +50,6 @@ _NUMBERS = frozenset(
 )
 _USAGE = frozenset({"input", "output", "cached", "reasoning"})
 _RECORDS = frozenset({"scores", "graders", "assertions", "trials"})
-_LISTS: dict[str, type | tuple[type, ...]] = {"notes": str, "trial_scores": (int, float, NoneType)}
 
 
 def drop_wrong_types(row: dict[str, Any]) -> list[str]:
@@ -68,18 +68,38 @@ def drop_wrong_types(row: dict[str, Any]) -> list[str]:
 
 
 def _fits(key: str, value: object) -> bool:
-    if key in _RECORDS:
-        return isinstance(value, list) and all(isinstance(item, dict) for item in value)
-    if key in _LISTS:
-        return isinstance(value, list) and all(isinstance(item, _LISTS[key]) for item in value)
-    if key in _TEXTS or key.endswith("_path"):
-        return isinstance(value, str)
-    if key in ("token_usage", "agent", "model_calls", "claimed", "trial_statistics"):
-        return isinstance(value, dict)
-    if key in ("input_hashes", "regraded_from"):
-        return isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
-    return key not in _NUMBERS or _is_number(value)
+    check = _CHECKS.get(key)
+    if check is None:
+        return not key.endswith("_path") or isinstance(value, str)
+    return check(value)
 
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_record(value: object) -> bool:
+    return isinstance(value, dict)
+
+
+def _is_list_of(*kinds: type) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, list) and all(isinstance(item, kinds) for item in value)
+
+
+def _has_texts(value: object) -> bool:
+    return isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
+
+
+_CHECKS: Mapping[str, Callable[[object], bool]] = {
+    **dict.fromkeys(_RECORDS, _is_list_of(dict)),
+    "notes": _is_list_of(str),
+    "trial_scores": _is_list_of(int, float, NoneType),
+    **dict.fromkeys(_TEXTS, _is_text),
+    **dict.fromkeys(("token_usage", "agent", "model_calls", "claimed", "trial_statistics"), _is_record),
+    **dict.fromkeys(("input_hashes", "regraded_from"), _has_texts),
+    **dict.fromkeys(_NUMBERS, _is_number),
+}
