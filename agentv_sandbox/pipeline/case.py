@@ -169,18 +169,8 @@ def _one_attempt(
             notes = [*response.notes, *workspace.side.after("after_each")]
         if job.workspace.storage == "disk":
             notes.append(ON_DISK)
-        result = replace(
-            blank,
-            score=graded.score,
-            status=graded.status,
-            scores=graded.scores,
-            failure=graded.failure,
-            output=output,
-            response=response,
-            notes=tuple(notes),
-            capture=captured(run, job, answers.states),
-        )
-        return keeper.noted(result)
+        result = with_verdict(blank, graded, output, response)
+        return keeper.noted(replace(result, notes=tuple(notes), capture=captured(run, job, answers.states)))
 
 
 def captured(run: SuiteRun, job: Job, states: Sequence[CapturedState]) -> Capture | None:
@@ -207,6 +197,21 @@ def graded_answer(answers: Answers) -> tuple[Graded, CaseOutput, AgentResponse]:
         # Not graded, but kept: what a failed or timed-out agent had done is what one wants to see.
         raise CaseFailed(response.failure, response, output)
     return answers.judge(case, output), output, response
+
+
+def with_verdict(
+    blank: CaseResult, graded: Graded, output: CaseOutput, response: AgentResponse
+) -> CaseResult:
+    """``blank`` with what ``graded_answer`` returned."""
+    return replace(
+        blank,
+        score=graded.score,
+        status=graded.status,
+        scores=graded.scores,
+        failure=graded.failure,
+        output=output,
+        response=response,
+    )
 
 
 def _fault(stage: Stage) -> Fault:

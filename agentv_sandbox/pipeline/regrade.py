@@ -22,7 +22,7 @@ from agentv_sandbox.models.content import Blob
 from agentv_sandbox.models.paths import WORKSPACE
 from agentv_sandbox.models.suite import EvalCase, Suite
 from agentv_sandbox.pipeline.answer import given_files
-from agentv_sandbox.pipeline.case import Progress, captured, graded_answer, guarded_case
+from agentv_sandbox.pipeline.case import Progress, captured, graded_answer, guarded_case, with_verdict
 from agentv_sandbox.pipeline.caseworkspace import GRADER_VOLUMES
 from agentv_sandbox.pipeline.limits import job_limits
 from agentv_sandbox.pipeline.records import Job
@@ -105,25 +105,15 @@ class Regrading:
             raise NotKeptError(f"the target {name}, which answered, is not among the targets any more")
         job = replace(job, target=target)
         answers = CapturedAnswers(run, job, capture, self.contents)
-        graded, output, response = graded_answer(answers)
+        verdict = graded_answer(answers)
         kept = captured(run, job, capture.states)
         key = (job.case.suite, job.case.id, blank.target)
         self.definitions.setdefault(key, (capture.graders, run.hashes.definitions(job)))
         notes = trial.result.notes
         if capture.image != run.image.key:
             notes = (*notes, "graded in another image than the agent ran in")
-        return replace(
-            blank,
-            score=graded.score,
-            status=graded.status,
-            scores=graded.scores,
-            failure=graded.failure,
-            output=output,
-            response=response,
-            notes=tuple(dict.fromkeys(notes)),
-            capture=kept,
-            carried=True,
-        )
+        result = with_verdict(blank, *verdict)
+        return replace(result, notes=tuple(dict.fromkeys(notes)), capture=kept, carried=True)
 
 
 class CapturedAnswers:

@@ -21,6 +21,7 @@ from agentv_sandbox.providers.session import (
     EventStream,
     Row,
     SessionRecord,
+    milliseconds,
     object_of,
     rows_of,
     text_of,
@@ -115,8 +116,7 @@ class _Session:
     def duration_ms(self) -> float | None:
         if self.first is None or self.last is None:
             return None
-        took = datetime.fromisoformat(self.last) - datetime.fromisoformat(self.first)
-        return max(round(took.total_seconds() * 1000, 1), 0.0)
+        return milliseconds(self.first, self.last)
 
     def read(self, event: Event) -> None:
         self.first, self.last = self.first or event.at, event.at or self.last

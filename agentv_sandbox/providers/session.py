@@ -191,7 +191,7 @@ class SessionRecord:
         call["status"] = "error" if failed else "ok"
         if at is not None and "start_time" in call:
             call["end_time"] = at
-            call["duration_ms"] = _milliseconds(call["start_time"], at)
+            call["duration_ms"] = milliseconds(call["start_time"], at)
 
     def amended(self, identity: Json, output: Json, *, failed: bool) -> None:
         """More about the result of a call, from what the program recorded: an output where there was none, and that
@@ -289,7 +289,8 @@ def _normalised(tool: str, given: Json) -> Json:
     return given if path is None else {**given, "file_path": path}
 
 
-def _milliseconds(start: str, end: str) -> float:
+def milliseconds(start: str, end: str) -> float:
+    """Between two times as ``Event.at`` has them; not below 0."""
     took = datetime.fromisoformat(end) - datetime.fromisoformat(start)
     return max(round(took.total_seconds() * 1000, 1), 0.0)
 
