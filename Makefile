@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 RUN := $(BIN)/agentv-sandbox
 # Modest by default: every worker starts containers of its own.
 TEST_WORKERS ?= 2
+# Tests start the command hundreds of times: without compiled files, each start takes twice as long.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup setup-dev engine doctor demo test unit lint format bench image clean
 

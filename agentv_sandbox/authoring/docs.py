@@ -24,7 +24,8 @@ Source = SkipJsonSchema[Annotated[Any, SkipValidation, Field(repr=False)]]
 class Doc(BaseModel):
     """Base of the authoring models. Validate with ``read``, which passes the problem list as context."""
 
-    model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
+    # Of the many models a command uses few; to build all took a quarter of the time in which it starts.
+    model_config = ConfigDict(strict=True, frozen=True, extra="ignore", defer_build=True)
 
     ALIASES: ClassVar[Mapping[str, str]] = {}
     """Other spellings of keys: written to canonical."""

@@ -30,7 +30,7 @@ class Options(BaseModel):
     Every alias, default and reference is resolved: paths are absolute host paths, prompt files have been read.
     """
 
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", defer_build=True)
 
 
 OptionsT = TypeVar("OptionsT", bound=Options)

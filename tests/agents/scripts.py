@@ -65,6 +65,8 @@ def scripts(*, skills: str, key: str = "") -> Mapping[str, Script]:
         "broken": [say("never said", status=500)],
         "once": [say("", do("recite"), status=500, times=1), say("fine after all")],
         "cut": [say("half of this is never sent", TRUE, cut=True, times=99)],
+        # For a program that asks again at once, for ever.
+        "cut-slowly": [say("half of this is never sent", TRUE, cut=True, wait_s=8)],
         "endless": [say("", TRUE)] * 50,
         "obeys": [say("", TRUE), say("", TRUE), say("my last words")],
         "hangs": [say("", TRUE), say("too late", wait_s=600)],

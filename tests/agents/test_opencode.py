@@ -37,7 +37,9 @@ class TestOpencode(AgentTests):
         servers=("responses", "google", "other"),
         failures={
             "cut": Failure(
-                "hasty", "cut", "The model's answers end without a reason, as when a stream is cut off"
+                "hasty",
+                "cut-slowly",
+                "The model's answers end without a reason, as when a stream is cut off",
             ),
             "no-model": Failure("fake", "write", "events of opencode stop before its session ended"),
         },

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+
+import docker
+import docker.errors
 
 
 @dataclass
@@ -18,20 +22,23 @@ class Watcher:
     environments: set[str] = field(default_factory=set)
     """Of every process of a container."""
     inspected: set[str] = field(default_factory=set)
-    """What the engine says of every container and volume."""
+    """What the engine says of every container, in each of its states, and of every volume."""
 
     @contextmanager
     def watching(self) -> Iterator[None]:
         stop = threading.Event()
-        thread = threading.Thread(target=self._watch, args=(stop,))
+        client = docker.APIClient(version="auto")
+        thread = threading.Thread(target=self._watch, args=(stop, client))
         thread.start()
         try:
             yield
         finally:
             stop.set()
             thread.join()
+            client.close()
 
-    def _watch(self, stop: threading.Event) -> None:
+    def _watch(self, stop: threading.Event, client: docker.APIClient) -> None:
+        known: set[tuple[str, str]] = set()
         while not stop.wait(1.5):
             for line in Path("/proc").glob("[0-9]*/cmdline"):
                 try:
@@ -41,10 +48,16 @@ class Watcher:
                         self.environments.add(environ.decode("utf-8", "replace"))
                 except OSError:
                     continue
-            names = (
-                stdout_of("docker", "ps", "-aq").split() + stdout_of("docker", "volume", "ls", "-q").split()
-            )
-            self.inspected.add(stdout_of("docker", "inspect", *names))
+            self._inspect(client, known)
+
+    def _inspect(self, client: docker.APIClient, known: set[tuple[str, str]]) -> None:
+        for row in client.containers(all=True):
+            if (state := (row["Id"], row["State"])) not in known:
+                known.add(state)
+                with suppress(docker.errors.APIError):  # it may have been removed
+                    self.inspected.add(json.dumps(client.inspect_container(row["Id"])))
+        for row in client.volumes()["Volumes"] or ():
+            self.inspected.add(json.dumps(row))
 
 
 def stdout_of(*argv: str) -> str:
