@@ -85,17 +85,17 @@ def regrade(
 
     Exit status: as that of `run`.
     """
-    asked = _options(
-        suite,
-        targets,
-        test_id,
-        threshold,
-        grader_target,
-        workers,
-        allow_other_image,
-        runtime,
-        require_tier,
-        allow_outside,
+    asked = regrading.GradeOptions(
+        suites=suite or (),
+        targets_file=targets,
+        test_ids=test_id or (),
+        threshold=threshold,
+        grader_target=grader_target,
+        workers=workers,
+        allow_other_image=allow_other_image,
+        runtime=runtime,
+        required_tier=require_tier,
+        allow_outside=allow_outside,
     )
     return _grade(run, asked, output, verbose=verbose, again=True)
 
@@ -119,45 +119,19 @@ def grade(
 
     Exit status: as that of `run`.
     """
-    asked = _options(
-        suite,
-        targets,
-        test_id,
-        threshold,
-        grader_target,
-        workers,
-        allow_other_image,
-        runtime,
-        require_tier,
-        allow_outside,
-    )
-    return _grade(run, asked, None, verbose=verbose, again=False)
-
-
-def _options(
-    suites: list[Path] | None,
-    targets_file: Path | None,
-    test_ids: list[str] | None,
-    threshold: float | None,
-    grader_target: str | None,
-    workers: int | None,
-    allow_other_image: bool,
-    runtime: str | None,
-    required_tier: str | None,
-    allow_outside: bool,
-) -> regrading.GradeOptions:
-    return regrading.GradeOptions(
-        suites=suites or (),
-        targets_file=targets_file,
-        test_ids=test_ids or (),
-        workers=workers,
+    asked = regrading.GradeOptions(
+        suites=suite or (),
+        targets_file=targets,
+        test_ids=test_id or (),
         threshold=threshold,
         grader_target=grader_target,
-        runtime=runtime,
-        required_tier=required_tier,
+        workers=workers,
         allow_other_image=allow_other_image,
+        runtime=runtime,
+        required_tier=require_tier,
         allow_outside=allow_outside,
     )
+    return _grade(run, asked, None, verbose=verbose, again=False)
 
 
 def _grade(

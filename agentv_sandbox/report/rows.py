@@ -47,17 +47,24 @@ def assertions(grader: GraderResult) -> list[Row]:
     return [defined(text=a.text, passed=a.passed, evidence=a.evidence) for a in grader.assertions]
 
 
-def score_entry(grader: GraderResult) -> Row:
-    """One entry of ``scores``."""
-    request = grader.input
-    if request is not None and len(json.dumps(request, default=str)) > MAX_INPUT:
-        request = None
+def _verdict(grader: GraderResult, **more: Json) -> Row:
     return defined(
         name=grader.name,
         type=grader.type,
         score=grader.score,
         weight=grader.weight,
         verdict=grader.verdict,
+        **more,
+    )
+
+
+def score_entry(grader: GraderResult) -> Row:
+    """One entry of ``scores``."""
+    request = grader.input
+    if request is not None and len(json.dumps(request, default=str)) > MAX_INPUT:
+        request = None
+    return _verdict(
+        grader,
         assertions=assertions(grader),
         error=grader.error,
         reasoning=grader.reasoning,
@@ -148,15 +155,7 @@ def _trial(trial: CaseResult, folder: str) -> Row:
 
 def _trial_score(grader: GraderResult) -> Row:
     """What one grader said of one trial; the whole is in the trial's folder."""
-    return defined(
-        name=grader.name,
-        type=grader.type,
-        score=grader.score,
-        weight=grader.weight,
-        verdict=grader.verdict,
-        error=grader.error,
-        cost_usd=grader.cost_usd,
-    )
+    return _verdict(grader, error=grader.error, cost_usd=grader.cost_usd)
 
 
 def spent(result: CaseResult) -> tuple[TokenUsage | None, float | None]:

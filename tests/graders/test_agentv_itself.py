@@ -5,6 +5,7 @@ Only output that we refuse on purpose is left out.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -32,6 +33,15 @@ class Case:
     response: dict[str, Any] = field(default_factory=lambda: {"text": "done"})
     expected_output: Any = None
     grader_reply: str | None = None
+
+    @property
+    def test_id(self) -> str:
+        """Of the test that this assertion is part of. What cannot fail for a reason of its own shares a test with all
+        that are asked of the same answer: a test is a container of the agent's, an assertion is none."""
+        if isinstance(self.assertion, list) or self.assertion["type"] in ("code-grader", "llm-grader"):
+            return self.id
+        answer = json.dumps([self.response, self.expected_output], sort_keys=True)
+        return f"answer-{hashlib.sha256(answer.encode()).hexdigest()[:12]}"
 
 
 def text_cases() -> list[Case]:
@@ -205,24 +215,25 @@ open(sys.argv[2], "w").write(json.dumps(answers[sys.argv[1]]))
 
 
 def write_project(folder: Path, cases: list[Case]) -> None:
-    tests, targets = [], []
+    tests: dict[str, dict[str, Any]] = {}
+    targets = []
     for case in cases:
         assertions = (
-            case.assertion if isinstance(case.assertion, list) else [{"name": "check", **case.assertion}]
+            case.assertion if isinstance(case.assertion, list) else [{**case.assertion, "name": case.id}]
         )
         if case.grader_reply is not None:
             name = f"judge-{case.id}"
             assertions = [{**a, "target": name} if a["type"] == "llm-grader" else a for a in assertions]
             targets.append({"name": name, "provider": "mock", "response": case.grader_reply})
-        test = {"id": case.id, "criteria": "c", "input": "i", "assertions": assertions}
+        test = {"id": case.test_id, "criteria": "c", "input": "i", "assertions": []}
         if case.expected_output is not None:
             test["expected_output"] = case.expected_output
-        tests.append(test)
+        tests.setdefault(case.test_id, test)["assertions"] += assertions
     command = "python3 agent.py {EVAL_ID} {OUTPUT_FILE}"
     targets.append({"name": "default", "provider": "cli", "command": command})
-    (folder / "same.eval.yaml").write_text(json.dumps({"name": "same", "tests": tests}))
+    (folder / "same.eval.yaml").write_text(json.dumps({"name": "same", "tests": list(tests.values())}))
     (folder / "targets.yaml").write_text(json.dumps({"targets": targets}))
-    answers = json.dumps({case.id: case.response for case in cases})
+    answers = json.dumps({case.test_id: case.response for case in cases})
     (folder / "agent.py").write_text(AGENT.format(answers=answers))
     subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
 
@@ -277,6 +288,19 @@ def judgement(score: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def scores_of(row: dict[str, Any], case: Case) -> list[dict[str, Any]]:
+    own = [score for score in row["scores"] if score["name"] == case.id]
+    return [judgement(score) for score in own or row["scores"]]
+
+
 @pytest.mark.parametrize("case", all_cases(), ids=lambda case: case.id)
 def test_same_judgement(both: Both, case: Case) -> None:
-    assert essence(both.ours[case.id]) == essence(both.theirs[case.id])
+    ours, theirs = both.ours[case.test_id], both.theirs[case.test_id]
+    assert scores_of(ours, case) == scores_of(theirs, case)
+    assert len(scores_of(ours, case)) == (len(case.assertion) if isinstance(case.assertion, list) else 1)
+
+
+@pytest.mark.parametrize("test_id", sorted({case.test_id for case in all_cases()}))
+def test_same_row(both: Both, test_id: str) -> None:
+    """Score and status of the test, and graders in their order."""
+    assert essence(both.ours[test_id]) == essence(both.theirs[test_id])

@@ -463,6 +463,15 @@ def test_interrupt_ends_the_waiting() -> None:
             ask(llm, at(made, server.url), LlmRequest(user="U"))
 
 
+def test_interrupt_ends_an_exchange_under_way() -> None:
+    """The limit of the exchange is what ends it otherwise."""
+    made = target("openai", api_format="chat", base_url="BASE", timeout_seconds=10, max_retries=0)
+    with Server([Answer(delay_s=30)]) as server:
+        llm = LlmClient({"KEY": KEY}, cancelled=lambda: bool(server.asked))
+        with llm, pytest.raises(Cancelled):
+            ask(llm, at(made, server.url), LlmRequest(user="U"))
+
+
 def test_server_without_structured_output_is_asked_without_from_then_on() -> None:
     def plain_only(asked: Asked) -> Answer:
         return Answer(status=400) if "response_format" in asked.body else OK
