@@ -31,7 +31,7 @@ ENV = """
         pi: "@earendil-works/pi-coding-agent@0.87.1"
 """
 """One image for all kinds here, with versions that these tests know."""
-WORKERS = 4
+WORKERS = 5
 """Some sessions only wait, for a server that is slow or busy."""
 HELLO_FILE = {"type": "file", "media_type": "text/x-python", "path": "hello.py"}
 NOTES_FILE = {"type": "file", "media_type": "text/plain", "path": "notes.txt"}
@@ -120,11 +120,11 @@ class Agent:
 
     def all_targets(self) -> list[Mapping[str, Json]]:
         changes: dict[str, Mapping[str, Json]] = {
-            # Jobs go by their targets, and what takes longest is to be first.
+            # Jobs go by their targets, and what waits longest is to be first.
             "hasty": {"timeout_seconds": self.hasty_s},
+            "gone": {"base_url": "http://127.0.0.1:9"},
             self.name: {},
             "wrong-key": {"api_key": "${{ WRONG_KEY }}"},
-            "gone": {"base_url": "http://127.0.0.1:9"},
             "silent": {"executable": "true"},
             "fake": {"executable": "/workspace/fake-agent"},
             **self.targets,
