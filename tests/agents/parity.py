@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .harness import ENV
-from .model_server import Seen
-from .scripts import SKILL
+from tests.agentv import agentv_command
+
+from .harness import ENV, KEY
+from .model_server import ModelServer, Seen
+from .scripts import SKILL, scripts
 
 Row = Mapping[str, Any]
 Messages = list[dict[str, Any]]
@@ -117,7 +122,7 @@ def write_project(folder: Path, kinds: Sequence[str], targets: str, tests: str) 
     subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
 
 
-def stand_in(commands: Path) -> None:
+def _stand_in(commands: Path) -> None:
     """AgentV wants every program of the image on the machine; those that no target uses must not run."""
     listed = re.search(r"required_commands: \[(.*)\]", ENV)
     assert listed is not None
@@ -127,9 +132,91 @@ def stand_in(commands: Path) -> None:
             (commands / name).chmod(0o755)
 
 
-def run(argv: Sequence[str], folder: Path, env: Mapping[str, str]) -> str:
+@contextmanager
+def copied(image: str) -> Iterator[Callable[[str, Path], None]]:
+    """What copies a path of ``image`` to the machine."""
+    argv = ["docker", "create", "--network", "none", "--entrypoint", "", image, "true"]
+    container = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.strip()
+
+    def copy(source: str, place: Path) -> None:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        argv = ["docker", "cp", "-q", f"{container}:{source}", str(place)]
+        subprocess.run(argv, capture_output=True, check=True)
+
+    try:
+        yield copy
+    finally:
+        subprocess.run(["docker", "rm", container], capture_output=True, check=True)
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Where AgentV runs programs."""
+
+    image: str
+    """That has the very programs."""
+    project: Path
+    home: Path
+    programs: Path
+    """A folder for them, not yet made."""
+    models: str
+    """Address of the models' server."""
+
+    @property
+    def commands(self) -> Path:
+        """The first folder in which commands are looked for."""
+        return self.programs / "bin"
+
+
+def run_both(
+    folder: Path,
+    kinds: Sequence[str],
+    targets: str,
+    tests: str,
+    *,
+    variables: Mapping[str, str],
+    prepare: Callable[[Machine], Mapping[str, str]],
+) -> Both:
+    """Run the suite on both sides. ``variables`` are of both, as is the address of the models' server in MODELS;
+    ``prepare`` puts programs and their settings on the machine and returns more variables of AgentV's."""
+    project, home = folder / "project", folder / "home"
+    write_project(project, kinds, targets, tests)
+    home.mkdir()
+    ours, theirs = Rows(), Rows()
+    with ModelServer(scripts(skills="/workspace/.agents/skills"), key=KEY, folder="/workspace") as server:
+        env = {**variables, "MODELS": server.url}
+        argv = [sys.executable, "-m", "agentv_sandbox", "run", "s.eval.yaml", "-o", str(project / "ours")]
+        ours.said = _run(argv, project, {**os.environ, **env})
+        ours.read(project / "ours")
+        ours.seen, server.seen = server.seen, theirs.seen
+        image = next(iter(ours.rows.values()))["image_id"]
+        machine = Machine(image, project, home, folder / "programs", server.url)
+        machine.commands.mkdir(parents=True)
+        env |= prepare(machine)
+        _stand_in(machine.commands)
+        env |= {"HOME": str(home), "PATH": f"{machine.commands}:{os.environ['PATH']}"}
+        for kind in kinds:  # AgentV gives tests of several targets one folder
+            out = project / f"theirs-{kind}"
+            argv = [*agentv_command(), "eval", "run", "s.eval.yaml", "--target", kind, "-o", str(out)]
+            theirs.said += _run([*argv, "--workers", "2", "--max-retries", "0"], project, env)
+            theirs.read(out)
+    return Both(ours, theirs)
+
+
+def _run(argv: Sequence[str], folder: Path, env: Mapping[str, str]) -> str:
     done = subprocess.run(argv, cwd=folder, env=env, capture_output=True, text=True, timeout=400, check=False)
     return done.stdout + done.stderr
+
+
+def without_output(call: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in call.items() if key != "output"}
+
+
+def documented(heading: str) -> list[str]:
+    """The first column of the table below ``heading`` in docs/reference/agents.md."""
+    page = (Path(__file__).parents[2] / "docs/reference/agents.md").read_text()
+    section = page.partition(heading)[2].partition("\n## ")[0]
+    return [line.split("|")[1].strip() for line in section.splitlines() if line.startswith("| ")][1:]
 
 
 def figures(row: Row) -> dict[str, Any]:

@@ -5,39 +5,33 @@ answers both. Rows agree but for what ``DIFFERENCES`` lists, which stands in doc
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.agentv import agentv_command
-
 from .harness import KEY
-from .model_server import INPUT, REASONING, ModelServer
+from .model_server import INPUT, REASONING
 from .parity import (
     Both,
     Change,
+    Machine,
     Messages,
     Row,
-    Rows,
     answer_tests,
     as_is,
+    copied,
+    documented,
     each_call,
     figures,
     in_order,
-    run,
-    stand_in,
+    run_both,
     texts,
-    write_project,
+    without_output,
 )
-from .scripts import scripts
 
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("agents-too")]
 
@@ -102,10 +96,6 @@ stream_max_retries = 1
 """Codex's configuration on the machine: the one server, and none of its own sandbox, which our containers replace."""
 
 
-def without_output(call: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in call.items() if key != "output"}
-
-
 def split(messages: Sequence[Row]) -> Messages:
     pieces: Messages = []
     for message in messages:
@@ -156,61 +146,29 @@ IN_ROWS = (
 """Each has a test below. Both lists stand in docs/reference/agents.md, with the reasons."""
 
 
-def install(image: str, folder: Path) -> Path:
-    """The very programs of ``image``, as commands in a folder of the machine."""
-    made = ["docker", "create", "--network", "none", "--entrypoint", "", image, "true"]
-    container = subprocess.run(made, capture_output=True, text=True, check=True).stdout.strip()
-    try:
+def prepare(machine: Machine) -> dict[str, str]:
+    """The very programs of the image, as commands, and where they find the models' server."""
+    folder, commands = machine.programs, machine.commands
+    with copied(machine.image) as copy:
         for package in ("@anthropic-ai/claude-code/bin", "@openai/codex-linux-x64/vendor"):
-            place = folder / package
-            place.parent.mkdir(parents=True)
-            source = f"{container}:/opt/npm/node_modules/{package}"
-            subprocess.run(["docker", "cp", "-q", source, str(place)], capture_output=True, check=True)
-    finally:
-        subprocess.run(["docker", "rm", container], capture_output=True, check=True)
-    commands = folder / "bin"
-    commands.mkdir()
+            copy(f"/opt/npm/node_modules/{package}", folder / package)
     (commands / "claude").symlink_to(folder / "@anthropic-ai/claude-code/bin/claude.exe")
     (commands / "codex").symlink_to(next(folder.glob("@openai/codex-linux-x64/vendor/*/bin/codex")))
-    stand_in(commands)
-    return commands
+    (machine.home / ".codex").mkdir()
+    (machine.home / ".codex/config.toml").write_text(SERVER.replace("URL", machine.models))
+    return {
+        "ANTHROPIC_BASE_URL": machine.models,
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "IS_SANDBOX": "1",  # without which Claude refuses to bypass permissions for root
+    }
 
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory, tool_image: str) -> Iterator[Both]:
     folder = tmp_path_factory.mktemp("parity")
-    project, home = folder / "project", folder / "home"
-    write_project(project, KINDS, TARGETS, answer_tests(ANSWERS) + MEASURED)
-    (home / ".codex").mkdir(parents=True)
-    ours, theirs = Rows(), Rows()
-    with ModelServer(scripts(skills="/workspace/.agents/skills"), key=KEY, folder="/workspace") as server:
-        env = {
-            "PATH": os.environ["PATH"],
-            "HOME": os.environ["HOME"],
-            "MODELS": server.url,
-            "ANTHROPIC_API_KEY": KEY,
-            "OPENAI_API_KEY": KEY,
-            "CLAUDE_CODE_MAX_RETRIES": "1",
-        }
-        argv = [sys.executable, "-m", "agentv_sandbox", "run", "s.eval.yaml", "-o", str(project / "ours")]
-        ours.said = run(argv, project, {**os.environ, **env})
-        ours.read(project / "ours")
-        ours.seen, server.seen = server.seen, theirs.seen
-        commands = install(next(iter(ours.rows.values()))["image_id"], folder / "programs")
-        (home / ".codex/config.toml").write_text(SERVER.replace("URL", server.url))
-        env |= {
-            "PATH": f"{commands}:{env['PATH']}",
-            "HOME": str(home),
-            "ANTHROPIC_BASE_URL": server.url,
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-            "IS_SANDBOX": "1",  # without which Claude refuses to bypass permissions for root
-        }
-        for kind in KINDS:  # AgentV gives tests of several targets one folder
-            out = project / f"theirs-{kind}"
-            argv = [*agentv_command(), "eval", "run", "s.eval.yaml", "--target", kind, "-o", str(out)]
-            theirs.said += run([*argv, "--workers", "2", "--max-retries", "0"], project, env)
-            theirs.read(out)
-    yield Both(ours, theirs)
+    keys = {"ANTHROPIC_API_KEY": KEY, "OPENAI_API_KEY": KEY, "CLAUDE_CODE_MAX_RETRIES": "1"}
+    tests = answer_tests(ANSWERS) + MEASURED
+    yield run_both(folder, KINDS, TARGETS, tests, variables=keys, prepare=prepare)
     shutil.rmtree(folder)
 
 
@@ -312,7 +270,5 @@ def test_conversations(both: Both, kind: str) -> None:
 
 
 def test_the_table_is_documented() -> None:
-    page = (Path(__file__).parents[2] / "docs/reference/agents.md").read_text()
-    section = page.partition("## Beside AgentV\n")[2].partition("\n## ")[0]
-    listed = [line.split("|")[1].strip() for line in section.splitlines() if line.startswith("| ")]
-    assert listed[1 : 1 + len(IN_MESSAGES) + len(IN_ROWS)] == [*IN_MESSAGES, *IN_ROWS]
+    listed = documented("## Beside AgentV\n")
+    assert listed[: len(IN_MESSAGES) + len(IN_ROWS)] == [*IN_MESSAGES, *IN_ROWS]

@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.agentv import agentv_command
-
 from .harness import KEY
-from .model_server import CACHED, INPUT, OUTPUT, ModelServer
+from .model_server import CACHED, INPUT, OUTPUT
 from .parity import (
     Both,
+    Machine,
     Messages,
     Row,
-    Rows,
     answer_tests,
+    copied,
+    documented,
     each_call,
     figures,
     in_order,
-    run,
-    stand_in,
+    run_both,
     texts,
-    write_project,
+    without_output,
 )
-from .scripts import scripts
 
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("agents")]
 
@@ -88,80 +83,33 @@ DIFFERENCES = (
 """Those in docs/reference/agents.md, with the reasons."""
 
 
-def install(image: str, folder: Path) -> Path:
-    """The very programs of ``image``, as commands in a folder of the machine."""
-    made = ["docker", "create", "--network", "none", "--entrypoint", "", image, "true"]
-    container = subprocess.run(made, capture_output=True, text=True, check=True).stdout.strip()
-    node = subprocess.run(
-        [
-            "docker",
-            "run",
-            "--rm",
-            "--network",
-            "none",
-            "--entrypoint",
-            "",
-            image,
-            "readlink",
-            "-f",
-            "/usr/local/bin/node",
-        ],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.strip()
-    modules = folder / "node_modules"
-    (modules / "@github").mkdir(parents=True)
-    try:
-        for source, place in (
-            ("/opt/npm/node_modules/@github/copilot-linux-x64", modules / "@github/copilot-linux-x64"),
-            ("/opt/npm/node_modules/@earendil-works", modules / "@earendil-works"),
-            ("/opt/copilot", folder / "copilot"),
-            (node, folder / "node"),
-        ):
-            argv = ["docker", "cp", "-q", f"{container}:{source}", str(place)]
-            subprocess.run(argv, capture_output=True, check=True)
-    finally:
-        subprocess.run(["docker", "rm", container], capture_output=True, check=True)
-    commands = folder / "bin"
-    commands.mkdir()
+def prepare(machine: Machine) -> dict[str, str]:
+    """The very programs of the image, as commands."""
+    folder, commands = machine.programs, machine.commands
+    argv = ["docker", "run", "--rm", "--network", "none", "--entrypoint", "", machine.image]
+    asked = [*argv, "readlink", "-f", "/usr/local/bin/node"]
+    node = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+    with copied(machine.image) as copy:
+        for package in ("@github/copilot-linux-x64", "@earendil-works"):
+            copy(f"/opt/npm/node_modules/{package}", folder / "node_modules" / package)
+        copy("/opt/copilot", folder / "copilot")
+        copy(node, folder / "node")
     for name, (place, start) in PLACES.items():
-        line = start.replace("PROGRAMS", str(folder)).replace("PROGRAM", str(modules / place))
+        line = start.replace("PROGRAMS", str(folder)).replace("PROGRAM", str(folder / "node_modules" / place))
         (commands / name).write_text(f'#!/bin/sh\nexec env {line} "$@"\n')
         (commands / name).chmod(0o755)
-    stand_in(commands)
-    return commands
+    # Else AgentV takes the program of its own packages.
+    chosen = f"provider: copilot-cli, executable: {commands}/copilot,"
+    (machine.project / "targets.yaml").write_text(TARGETS.replace("provider: copilot-cli,", chosen))
+    return {"COPILOT_OFFLINE": "true"}
 
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory, tool_image: str) -> Iterator[Both]:
     folder = tmp_path_factory.mktemp("parity-more")
-    project, home = folder / "project", folder / "home"
-    write_project(project, KINDS, TARGETS, answer_tests(ANSWERS) + MORE)
-    home.mkdir()
-    ours, theirs = Rows(), Rows()
-    with ModelServer(scripts(skills="/workspace/.agents/skills"), key=KEY, folder="/workspace") as server:
-        env = {"PATH": os.environ["PATH"], "HOME": str(home), "MODELS": server.url, "OWN_KEY": KEY}
-        argv = [sys.executable, "-m", "agentv_sandbox", "run", "s.eval.yaml", "-o", str(project / "ours")]
-        ours.said = run(argv, project, {**os.environ, **env, "HOME": os.environ["HOME"]})
-        ours.read(project / "ours")
-        ours.seen, server.seen = server.seen, theirs.seen
-        commands = install(next(iter(ours.rows.values()))["image_id"], folder / "programs")
-        env |= {"PATH": f"{commands}:{env['PATH']}", "COPILOT_OFFLINE": "true"}
-        # Else AgentV takes the program of its own packages.
-        chosen = f"provider: copilot-cli, executable: {commands}/copilot,"
-        (project / "targets.yaml").write_text(TARGETS.replace("provider: copilot-cli,", chosen))
-        for kind in KINDS:
-            out = project / f"theirs-{kind}"
-            argv = [*agentv_command(), "eval", "run", "s.eval.yaml", "--target", kind, "-o", str(out)]
-            theirs.said += run([*argv, "--workers", "2", "--max-retries", "0"], project, env)
-            theirs.read(out)
-    yield Both(ours, theirs)
+    tests = answer_tests(ANSWERS) + MORE
+    yield run_both(folder, KINDS, TARGETS, tests, variables={"OWN_KEY": KEY}, prepare=prepare)
     shutil.rmtree(folder)
-
-
-def without_output(call: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in call.items() if key != "output"}
 
 
 def nameless(call: dict[str, Any]) -> dict[str, Any]:
@@ -250,7 +198,5 @@ def test_conversations(both: Both, kind: str) -> None:
 
 
 def test_the_table_is_documented() -> None:
-    page = (Path(__file__).parents[2] / "docs/reference/agents.md").read_text()
-    section = page.partition("Of Copilot and Pi a test runs both as well:")[2]
-    listed = [line.split("|")[1].strip() for line in section.splitlines() if line.startswith("| ")]
-    assert tuple(listed[1 : 1 + len(DIFFERENCES)]) == DIFFERENCES
+    listed = documented("Of Copilot and Pi a test runs both as well:")
+    assert tuple(listed[: len(DIFFERENCES)]) == DIFFERENCES

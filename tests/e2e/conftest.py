@@ -67,6 +67,17 @@ class Project:
         )
         return Done(done.returncode, done.stdout, done.stderr, self.output)
 
+    def start(self, *args: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
+        """A run that is going on. What it says and its errors come out of one pipe."""
+        return subprocess.Popen(
+            self.argv("run", *args, "-o", str(self.output)),
+            cwd=self.folder,
+            env=self.env(**(env or {})),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
 
 @pytest.fixture
 def project(tmp_path: Path, tool_image: str) -> Project:

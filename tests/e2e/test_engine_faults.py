@@ -74,14 +74,7 @@ def write(project: Project, mark: str, *names: str) -> None:
 
 
 def run(project: Project, relay: Relay, *args: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        project.argv("run", "s.eval.yaml", "-o", str(project.output), *args),
-        cwd=project.folder,
-        env=project.env(DOCKER_HOST=relay.address),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    return project.start("s.eval.yaml", *args, env={"DOCKER_HOST": relay.address})
 
 
 def awaited(condition: Callable[[], str | None]) -> str:

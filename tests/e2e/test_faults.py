@@ -75,10 +75,7 @@ def test_budgets_dependencies_hooks_and_servers_have_names(project: Project) -> 
 
 def test_an_interrupted_run_says_so(project: Project) -> None:
     write(project, ("timeout",))
-    argv = project.argv("run", "s.eval.yaml", "-o", str(project.output))
-    with subprocess.Popen(
-        argv, cwd=project.folder, env=project.env(), stdout=subprocess.PIPE, text=True
-    ) as process:
+    with project.start("s.eval.yaml") as process:
         assert process.stdout is not None
         for line in process.stdout:
             if line.startswith("start "):

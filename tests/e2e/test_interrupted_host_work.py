@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 import time
 
 import pytest
@@ -42,14 +41,7 @@ def test_an_interrupt_ends_work_on_a_huge_answer_and_keeps_the_rows(project: Pro
     tests = "".join(f"  - {{id: {name}, criteria: c, input: go}}\n" for name in HUGE)
     fixtures = recorded("quick", 1) + "".join(recorded(name, 80_000) for name in HUGE)
     project.write({"targets.yaml": TARGETS, "m.eval.yaml": SUITE + tests, "recorded.jsonl": fixtures})
-    process = subprocess.Popen(
-        project.argv("run", "m.eval.yaml", "-o", str(project.output)),
-        cwd=project.folder,
-        env=project.env(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    process = project.start("m.eval.yaml")
     index = project.output / "index.jsonl"
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline and not (index.is_file() and index.read_text().endswith("\n")):

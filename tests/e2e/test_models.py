@@ -157,14 +157,7 @@ def test_a_run_without_the_key_says_its_name_and_runs_nothing(project: Project) 
 def test_an_interrupt_ends_requests_under_way(project: Project) -> None:
     with Server([Answer(delay_s=300)]) as server:
         write(project, server.url.removesuffix("/v1"))
-        process = subprocess.Popen(
-            project.argv("run", "m.eval.yaml", "--target", "openai", "-o", str(project.output)),
-            cwd=project.folder,
-            env=project.env(MODEL_KEY=KEY),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+        process = project.start("m.eval.yaml", "--target", "openai", env={"MODEL_KEY": KEY})
         deadline = time.monotonic() + 60
         while not server.asked and time.monotonic() < deadline:
             time.sleep(0.05)

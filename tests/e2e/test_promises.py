@@ -471,14 +471,7 @@ def test_a_secret_that_is_granted_to_an_agent_reaches_its_server_alone(project: 
 @contextmanager
 def started(project: Project, *args: str) -> Iterator[subprocess.Popen[str]]:
     """``run s.eval.yaml`` that is going on; ended with the block."""
-    with subprocess.Popen(
-        project.argv("run", "s.eval.yaml", "-o", str(project.output), *args),
-        cwd=project.folder,
-        env=project.env(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as process:
+    with project.start("s.eval.yaml", *args) as process:
         try:
             yield process
         finally:

@@ -45,15 +45,7 @@ def lines(folder: Path) -> list[str]:
 
 def end_when(project: Project, number: int, condition: Callable[[], bool], *args: str) -> tuple[int, str]:
     """Run the suite and send the signal ``number`` when ``condition`` holds; exit status and output."""
-    argv = project.argv("run", "s.eval.yaml", "-o", str(project.output), *args)
-    with subprocess.Popen(
-        argv,
-        cwd=project.folder,
-        env=project.env(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as process:
+    with project.start("s.eval.yaml", *args) as process:
         limit = time.monotonic() + 120
         while not condition() and process.poll() is None and time.monotonic() < limit:
             time.sleep(0.05)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -161,14 +160,7 @@ def test_an_interrupted_run_leaves_finished_rows_and_nothing_else(
     slow = [f"s{n}" for n in range(6)]
     agent = AGENT.replace("esac", "  s*) trap '' TERM INT; sleep 600 ;;\nesac")
     project.write({".agentv/targets.yaml": targets, "agent.sh": agent, "m.eval.yaml": suite("good", *slow)})
-    process = subprocess.Popen(
-        project.argv("run", "m.eval.yaml", "--workers", "4", "-o", str(project.output)),
-        cwd=project.folder,
-        env=project.env(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    process = project.start("m.eval.yaml", "--workers", "4")
     index = project.output / "index.jsonl"
 
     def mine() -> list[OwnedObject]:

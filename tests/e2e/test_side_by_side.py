@@ -56,15 +56,7 @@ def rows(folder: Path) -> list[dict[str, object]]:
 
 def test_a_second_run_and_readers_beside_a_run(project: Project) -> None:
     write(project, "first", "slow")
-    argv = project.argv("run", "s.eval.yaml", "-o", "out")
-    with subprocess.Popen(
-        argv,
-        cwd=project.folder,
-        env=project.env(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as process:
+    with project.start("s.eval.yaml") as process:
         limit = time.monotonic() + 90
         while not (project.output / "index.jsonl").exists() or not rows(project.output):
             assert process.poll() is None and time.monotonic() < limit
