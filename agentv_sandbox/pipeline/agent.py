@@ -39,6 +39,12 @@ _NOT_A_FILE = {
     **{kind: f"it is a {kind} where a file is expected" for kind in ("folder", "named pipe", "socket")},
 }
 """Descriptions of what may stand in the answer's place."""
+_ENDED_BY_ENGINE = CaseFailure(
+    stage="agent",
+    code="engine_restarted",
+    fault="engine_restarted",
+    message="the container engine ended the agent's container, or was away while it ran",
+)
 
 
 OnStage = Callable[[str], None]
@@ -130,13 +136,7 @@ class AgentSide:
         ) as grant:
             result = run_agent(run.sandbox, prepared, settings, grant)
         if result.outcome == "engine":
-            failure = CaseFailure(
-                stage="agent",
-                code="engine_restarted",
-                fault="engine_restarted",
-                message="the container engine ended the agent's container, or was away while it ran",
-            )
-            raise CaseFailed(failure, AgentResponse(attempts=self.attempt, target_used=target.name))
+            raise CaseFailed(_ENDED_BY_ENGINE, AgentResponse(attempts=self.attempt, target_used=target.name))
         self.on_stage("collecting")
         # The answer first: what the workspace holds must not use up the limits that it is collected within.
         mounts = [self.volumes.mount("output", OUTPUT), self.volumes.mount("workspace", WORKSPACE)]

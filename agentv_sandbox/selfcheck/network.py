@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import secrets
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 from agentv_sandbox.egress import EgressProxy
 from agentv_sandbox.models.suite import NetworkPolicy
@@ -179,7 +180,12 @@ def egress(sandbox: Sandbox, image: str) -> Iterator[Attempt]:
         yield Attempt(id="N7", name="egress", outcome="broken", detail=f"{result.outcome}: {tail}")
         return
     answers = json.loads(result.stdout)
-    reached = answers["model"] == 200 and keys == [key]
+    yield from _judged(answers, reached=answers["model"] == 200 and keys == [key])
+    yield attempt("S6", "the key in the proxy's log", key not in grant.log, f"{len(grant.log)} bytes")
+
+
+def _judged(answers: Mapping[str, Any], *, reached: bool) -> Iterator[Attempt]:
+    """What the client in the container says that it met."""
     yield Attempt(
         id="N7",
         name="the model behind the proxy answers",
@@ -209,4 +215,3 @@ def egress(sandbox: Sandbox, image: str) -> Iterator[Attempt]:
         yield attempt("N12", "writing where reading is allowed", set(writes) == {"403"}, writes)
     else:
         yield Attempt(id="N12", name="reading where it is allowed", detail=read, outcome="broken")
-    yield attempt("S6", "the key in the proxy's log", key not in grant.log, f"{len(grant.log)} bytes")
