@@ -1,4 +1,7 @@
-"""Fixtures for tests against a real engine. Without an engine those tests fail: they are never skipped."""
+"""Fixtures for tests against a real engine. Without an engine those tests fail: they are never skipped.
+
+Tests that share what takes long to make are of one ``xdist_group``: otherwise each worker makes it.
+"""
 
 from __future__ import annotations
 

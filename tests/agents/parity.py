@@ -115,7 +115,7 @@ def write_project(folder: Path, kinds: Sequence[str], targets: str, tests: str) 
         (folder / "template" / skills / "greet/SKILL.md").write_text(SKILL)
     (folder / "template/notes.txt").write_text("draft\n")
     (folder / "s.eval.yaml").write_text(
-        f"execution: {{targets: [{', '.join(kinds)}], workers: 2}}\n"
+        f"execution: {{targets: [{', '.join(kinds)}], workers: 4}}\n"
         f"workspace:\n  template: template\n  isolation: per_test\n  env:{ENV}tests:{tests}"
     )
     (folder / "targets.yaml").write_text(targets)
@@ -198,7 +198,7 @@ def run_both(
         for kind in kinds:  # AgentV gives tests of several targets one folder
             out = project / f"theirs-{kind}"
             argv = [*agentv_command(), "eval", "run", "s.eval.yaml", "--target", kind, "-o", str(out)]
-            theirs.said += _run([*argv, "--workers", "2", "--max-retries", "0"], project, env)
+            theirs.said += _run([*argv, "--workers", "3", "--max-retries", "0"], project, env)
             theirs.read(out)
     return Both(ours, theirs)
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.agents.model_server import INPUT, OUTPUT, ModelServer, do, say
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("own-agent")]
 
 KEY = "sk-own-agent-4471"
 AGENT = r"""

@@ -25,6 +25,8 @@ from tests.agentv import agentv_command, agentv_modules
 from tests.llm.servers import Answer, Asked, Server, stream_of
 from tests.pipeline.helpers import Bench
 
+pytestmark = pytest.mark.xdist_group("requests")
+
 HERE = Path(__file__).parent
 OPENROUTER, ANTHROPIC, GEMINI = (
     "base_url: ROOT/openrouter.ai/api/v1",

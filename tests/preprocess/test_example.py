@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.xdist_group("preprocessors")
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "preprocessors"
 LEAD = "The report for Q3 is done.\n[[ file: out/report.xlsx ]]\n"
 AS_CSV = "## Sheet: Q3\n\nregion,revenue\nNorth,1200.5\nSouth,830\n"

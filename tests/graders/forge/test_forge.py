@@ -23,7 +23,7 @@ import pytest
 
 from agentv_sandbox.engines.docker import DockerEngine
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("forge")]
 
 PROJECT = Path(__file__).parent / "project"
 ANSWER = ["python3", "graders/answer.py"]
