@@ -7,7 +7,6 @@ the same id everywhere and always.
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import os
 import tarfile
@@ -15,9 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from agentv_sandbox.building.layers import Entry, MergedFiles, plain_path
-
-PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+from agentv_sandbox.foreign_image import Entry, MergedFiles, plain_path
+from agentv_sandbox.image_archive import add_bytes, clean_config, config_bytes
 
 
 def write_archive(
@@ -27,7 +25,7 @@ def write_archive(
     with layer.open("rb") as file:
         diff_id = hashlib.file_digest(file, "sha256").hexdigest()
     config = clean_config(architecture, labels, [diff_id])
-    raw = json.dumps(config, sort_keys=True, separators=(",", ":")).encode()
+    raw = config_bytes(config)
     image_id = hashlib.sha256(raw).hexdigest()
     manifest = [{"Config": f"{image_id}.json", "RepoTags": [tag], "Layers": [f"{diff_id}/layer.tar"]}]
     with tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT) as tar:
@@ -55,7 +53,7 @@ def write_config(
     """
     diff_ids = [digest.removeprefix("sha256:") for digest in layers]
     config = clean_config(architecture, labels, diff_ids, env)
-    raw = json.dumps(config, sort_keys=True, separators=(",", ":")).encode()
+    raw = config_bytes(config)
     image_id = hashlib.sha256(raw).hexdigest()
     names = [f"{diff_id}/layer.tar" for diff_id in diff_ids]
     manifest = [{"Config": f"{image_id}.json", "RepoTags": [tag], "Layers": names}]
@@ -63,13 +61,6 @@ def write_config(
         add_bytes(tar, f"{image_id}.json", raw)
         add_bytes(tar, "manifest.json", json.dumps(manifest).encode())
     return f"sha256:{image_id}"
-
-
-def add_bytes(tar: tarfile.TarFile, name: str, data: bytes, *, mode: int = 0o644, mtime: int = 0) -> None:
-    """One regular file, owned by root."""
-    info = tarfile.TarInfo(name)
-    info.size, info.mode, info.mtime = len(data), mode, mtime
-    tar.addfile(info, io.BytesIO(data))
 
 
 def flatten(saved: IO[bytes], out: Path, *, mtime: int, leave_out: Callable[[str], bool]) -> dict[str, Any]:
@@ -121,23 +112,6 @@ def reconfigured(
             tar.addfile(info, archive.extractfile(member))
         new = [{"Config": name, "RepoTags": [tag], "Layers": manifest["Layers"]}]
         add_bytes(tar, "manifest.json", json.dumps(new).encode())
-
-
-def clean_config(
-    architecture: str,
-    labels: Mapping[str, str],
-    diff_ids: Sequence[str],
-    env: Sequence[str] = (f"PATH={PATH}",),
-) -> dict[str, object]:
-    epoch = "1970-01-01T00:00:00Z"
-    return {
-        "architecture": architecture,
-        "os": "linux",
-        "created": epoch,
-        "config": {"Env": list(env), "Cmd": ["/bin/sh"], "WorkingDir": "/", "Labels": dict(labels)},
-        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{diff_id}" for diff_id in diff_ids]},
-        "history": [{"created": epoch, "created_by": "agentv-sandbox"} for _ in diff_ids],
-    }
 
 
 def _read(archive: tarfile.TarFile, name: str) -> bytes:

@@ -15,12 +15,13 @@ from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from pathlib import Path
 
-from agentv_sandbox.building.archive import add_bytes, flatten
+from agentv_sandbox.building.archive import flatten
 from agentv_sandbox.building.containers import Builder, blob_files
 from agentv_sandbox.building.deb import deb_tar
 from agentv_sandbox.building.fetch import Cache
 from agentv_sandbox.building.mirror import Index, Package, newest
 from agentv_sandbox.errors import BuildError
+from agentv_sandbox.image_archive import add_bytes
 from agentv_sandbox.models.image import Artefact
 
 RECIPE = files("agentv_sandbox") / "data" / "recipes" / "base.toml"

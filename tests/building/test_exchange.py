@@ -17,9 +17,10 @@ import zstandard
 
 from agentv_sandbox.building import import_image
 from agentv_sandbox.building.base import RECIPE
-from agentv_sandbox.building.foreign_archive import Layers
+from agentv_sandbox.building.foreign_archive import tree_sha256
 from agentv_sandbox.engines.docker import DockerEngine
 from agentv_sandbox.errors import InputError
+from agentv_sandbox.foreign_image import Layers
 from agentv_sandbox.models.image import Resolution, content_key, image_tag
 from tests.fake_engine import FakeEngine
 
@@ -54,7 +55,7 @@ class Export:
             "id": f"sha256:{hashlib.sha256(self.marker.encode()).hexdigest()}",
         }
         with Layers(io.BytesIO(self._plain(diff_ids))) as layers:
-            tree = layers.tree_sha256()
+            tree = tree_sha256(layers)
         self.resolution = Resolution(base=base, tree_sha256=tree, files=1)
         key = self.resolution.key(RECIPE)
         self.config = self._config(diff_ids, {"agentv-sandbox.env-key": key})
@@ -278,7 +279,7 @@ def test_the_hash_of_an_archive_is_the_one_that_the_build_saw(
         for chunk in engine.save_image(info.tags[0]):
             saved.write(chunk)
         with Layers(saved) as layers:
-            assert layers.tree_sha256() == info.labels["agentv-sandbox.tree"]
+            assert tree_sha256(layers) == info.labels["agentv-sandbox.tree"]
 
 
 @pytest.mark.parametrize("size", [5, 1 << 20])

@@ -22,8 +22,9 @@ from hypothesis import strategies as st
 
 from agentv_sandbox import foreign_tar
 from agentv_sandbox.building import import_image
-from agentv_sandbox.building.foreign_archive import Layers
+from agentv_sandbox.building.foreign_archive import tree_sha256
 from agentv_sandbox.errors import BuildError, InputError
+from agentv_sandbox.foreign_image import Layers
 from agentv_sandbox.foreign_tar import ArchiveError
 from agentv_sandbox.models.container import ImageInfo
 from tests.building.test_exchange import Export, tar_of
@@ -247,7 +248,7 @@ def test_a_layer_without_end_or_sense_is_refused(name: str, monkeypatch: pytest.
         Layers(archive_of([LAYERS[name]() + b"\0" * 1024])) as layers,
         pytest.raises(ArchiveError, match=r"^a layer"),
     ):
-        layers.tree_sha256()
+        tree_sha256(layers)
     assert time.monotonic() - started < SECONDS
 
 
@@ -283,5 +284,5 @@ def test_many_whiteouts_and_hard_links_take_linear_time() -> None:
     )
     started = time.monotonic()
     with Layers(archive_of([files, gone, links])) as many, Layers(archive_of([links])) as few:
-        assert many.tree_sha256() == few.tree_sha256()
+        assert tree_sha256(many) == tree_sha256(few)
     assert time.monotonic() - started < SECONDS

@@ -1,0 +1,83 @@
+"""What is known of an image in the store, and its configuration in the form that archives have it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import TypeAdapter, ValidationError
+
+from agentv_sandbox.errors import EngineError
+from agentv_sandbox.image_archive import config_bytes
+from agentv_sandbox.models.container import ImageInfo
+from agentv_sandbox.models.foreign_json import read_json
+
+
+@dataclass(frozen=True, kw_only=True)
+class Description:
+    """``image.json``: what the store knows of an image."""
+
+    version: Literal[1] = 1
+    info: ImageInfo
+    """Without its tags."""
+    mount_points: tuple[str, ...] = ()
+    """Folders that were added to its files as places for mounts, relative, folders before what is in them."""
+
+    @classmethod
+    def read(cls, path: Path) -> Description | None:
+        """None for a file that is damaged, or of a newer version."""
+        try:
+            return _DESCRIPTION.validate_json(path.read_bytes())
+        except ValidationError:
+            return None
+
+    def write(self, path: Path) -> None:
+        """In one step for those who read it. One writer at a time."""
+        part = path.with_name(f".{path.name}")
+        part.write_bytes(_DESCRIPTION.dump_json(self))
+        part.replace(path)
+
+
+def info_of(config: bytes, *, size_bytes: int) -> ImageInfo:
+    """The image with this configuration, whoever wrote it. Raises EngineError."""
+    document: Any = read_json(config)
+    inner = document.get("config") or {}
+    try:
+        health = inner.get("Healthcheck") or {}
+        return _INFO.validate_python(
+            {
+                "id": f"sha256:{hashlib.sha256(config).hexdigest()}",
+                "size_bytes": size_bytes,
+                "architecture": document.get("architecture"),
+                "labels": inner.get("Labels") or {},
+                "env": inner.get("Env") or (),
+                "volumes": tuple(inner.get("Volumes") or ()),
+                "entrypoint": inner.get("Entrypoint") or (),
+                "healthcheck": health.get("Test", ["NONE"]) != ["NONE"],
+                "onbuild": inner.get("OnBuild") or (),
+                "workdir": inner.get("WorkingDir") or "",
+                "user": inner.get("User") or "",
+            }
+        )
+    except (ValidationError, AttributeError, TypeError) as error:
+        raise EngineError("cannot load an image: its configuration is not readable") from error
+
+
+def config_for(config: bytes, diff_id: str) -> bytes:
+    """The configuration for the same files in one layer: the same bytes when it is that already."""
+    document: dict[str, Any] = json.loads(config)
+    rootfs = {"type": "layers", "diff_ids": [f"sha256:{diff_id}"]}
+    if document.get("rootfs") == rootfs:
+        return config
+    history: list[Mapping[str, Any]] = document.get("history") or [{}]
+    layer = {**history[-1], "created_by": "agentv-sandbox"}
+    layer.pop("empty_layer", None)
+    return config_bytes({**document, "rootfs": rootfs, "history": [layer]})
+
+
+_DESCRIPTION = TypeAdapter(Description)
+_INFO = TypeAdapter(ImageInfo)

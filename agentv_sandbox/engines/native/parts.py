@@ -1,0 +1,84 @@
+"""Folders for what is being made, taken away when whoever makes it is gone; locks between processes."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+class Parts:
+    """Folders below ``folder``, each held by a lock for as long as its maker lives."""
+
+    def __init__(self, folder: Path, lock: Path) -> None:
+        self._folder = folder
+        self._lock = lock
+
+    @contextmanager
+    def part(self) -> Iterator[Path]:
+        """A new empty folder, which goes with all that is left in it when the block ends."""
+        path = self._folder / secrets.token_hex(8)
+        with locked(self._lock):  # nobody may take it for abandoned before it is held
+            path.mkdir(mode=0o700)
+            held = _opened(path)
+            fcntl.flock(held, fcntl.LOCK_EX)
+        try:
+            yield path
+        finally:
+            discard(path)
+            os.close(held)
+
+    def sweep(self) -> None:
+        """Remove what processes left that no longer live."""
+        for path in self._folder.iterdir():
+            with locked(self._lock):
+                try:
+                    held = _opened(path)
+                except OSError:
+                    continue  # gone meanwhile
+                free = _taken(held)
+            if free:
+                discard(path)
+            os.close(held)
+
+
+@contextmanager
+def locked(path: Path, *, shared: bool = False) -> Iterator[None]:
+    """Hold the lock of a file or a folder; between threads, too."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+def is_free(path: Path) -> bool:
+    """Whether nobody holds the lock of a file or a folder now."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return _taken(fd)
+    finally:
+        os.close(fd)
+
+
+def discard(path: Path) -> None:
+    """Remove a folder and all below it, however deep; what cannot be removed stays."""
+    command = ["rm", "-rf", "--one-file-system", "--", str(path)]
+    subprocess.run(command, check=False, stdin=subprocess.DEVNULL, capture_output=True)
+
+
+def _opened(path: Path) -> int:
+    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+
+
+def _taken(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
