@@ -103,6 +103,7 @@ class Sandbox:
             if obj.id not in self._kept:
                 with suppress(EngineError):
                     self.engine.destroy(obj)
+        self.engine.release()
 
     def new_uid(self) -> int:
         """A uid that no other container of this run has: kernel limits count per uid, not per container."""
@@ -292,7 +293,7 @@ class Sandbox:
                 check_positive(spec, "size_bytes", "inodes")
                 self.engine.create_volume(
                     names[name],
-                    options=volume_options(spec, remapped=self.info.userns),
+                    options=volume_options(spec, remapped=self.info.userns and not self.info.maps_owners),
                     labels=self._labels(Role.HOLDER),
                 )
             holder = self._hold(names)
@@ -341,7 +342,7 @@ class Sandbox:
         mounts = tuple(
             Mount(source=volume, target=f"/volumes/{name}", read_only=False) for name, volume in names.items()
         )
-        holder = self.engine.start(self._holder(("/usr/bin/sleep", "infinity"), mounts))
+        holder = self.engine.hold(self._holder(("/usr/bin/sleep", "infinity"), mounts))
         self._holders.add(holder)
         return holder
 

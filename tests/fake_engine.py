@@ -179,7 +179,12 @@ class FakeEngine:
         )
         return finished(done.stdout, exit_code=done.returncode, stderr=done.stderr)
 
-    def start(self, spec: ContainerSpec) -> str:
+    def release(self) -> None: ...
+
+    def command_to_look(self, volume: str, *, image: str, uid: int) -> str:
+        return f"look into {volume} with {image} as {uid}"
+
+    def hold(self, spec: ContainerSpec) -> str:
         return self.create(spec)
 
     def create(self, spec: ContainerSpec) -> str:

@@ -115,8 +115,7 @@ class Relay:
 
     def run(self) -> None:
         """Carry until ``stop``."""
-        number = self.talk.socket.fileno()
-        mux = Mux((number, number), self.talk.receive, self.talk.send, on_open=self._open)
+        mux = Mux(self.talk.descriptors, self.talk.receive, self.talk.send, on_open=self._open)
         try:
             while not self._stopped.is_set():
                 if not mux.step(_STEP_S):

@@ -1,4 +1,5 @@
-"""Container engines behind one Protocol. ``docker.py`` serves Docker and Podman; ``table.py`` lists and finds them.
+"""Container engines behind one Protocol. ``docker.py`` serves Docker and Podman, ``native`` needs no engine but an OCI
+runtime; ``table.py`` lists and finds them.
 
 The main verb is *one command in a fresh container*. Nothing is ever executed in a container in which agent
 code has run, so there is no ``exec`` here.
@@ -61,8 +62,8 @@ class ContainerEngine(Protocol):
         """
         ...
 
-    def start(self, spec: ContainerSpec) -> str:
-        """Create, verify and start a container that stays (a volume holder). Returns its id."""
+    def hold(self, spec: ContainerSpec) -> str:
+        """Keep the volumes of ``spec`` alive, by a container that stays where the engine needs one. Returns its id."""
         ...
 
     def converse(self, spec: ContainerSpec) -> Conversation:
@@ -74,7 +75,7 @@ class ContainerEngine(Protocol):
         ...
 
     def running(self, container: str) -> bool:
-        """Whether a container that was started is still up."""
+        """Whether a container that was started is still up; of a holder, whether its volumes are still alive."""
         ...
 
     def put(self, container: str, path: str, tar: Iterable[bytes]) -> None:
@@ -95,6 +96,10 @@ class ContainerEngine(Protocol):
         ...
 
     def remove_volume(self, name: str) -> None: ...
+
+    def command_to_look(self, volume: str, *, image: str, uid: int) -> str:
+        """A command line with which a person looks into a volume that was kept."""
+        ...
 
     # -- images ---------------------------------------------------------------------------------------
     def image(self, ref: str) -> ImageInfo | None:
@@ -140,3 +145,7 @@ class ContainerEngine(Protocol):
         ...
 
     def destroy(self, obj: OwnedObject) -> None: ...
+
+    def release(self) -> None:
+        """Let go of what this process holds for it. It may be used on."""
+        ...

@@ -1,4 +1,5 @@
-"""A ``ContainerSpec`` as the engine's JSON; ``comparison.py`` checks what the engine made of it.
+"""A ``ContainerSpec`` as Docker's JSON, and what of it every engine states alike; ``comparison.py`` checks what the
+engine made of it.
 
 Everything is stated, nothing is left to defaults: an image's own ENTRYPOINT, ENV, HEALTHCHECK, VOLUME or
 WORKDIR must not decide anything.
@@ -32,18 +33,46 @@ LOADING_ENV = (
 )
 
 
+def command_of(spec: ContainerSpec) -> list[str]:
+    """The command that becomes PID 1."""
+    if not spec.init_timer:
+        return list(spec.argv)
+    # As PID 1 it cannot be stopped by what it watches.
+    seconds = int(spec.limits.timeout_s + spec.spare_s) + _TIMER_GRACE_S
+    return ["/usr/bin/timeout", "-s", "KILL", str(seconds), *spec.argv]
+
+
+def environment_of(spec: ContainerSpec) -> dict[str, str]:
+    """All variables that are stated; an image's own stand where none of these has their name."""
+    return dict.fromkeys(LOADING_ENV, "") | dict(spec.env) if spec.role != "builder" else dict(spec.env)
+
+
+def tmpfs_of(spec: ContainerSpec) -> dict[str, str]:
+    """Mount options of the memory-backed folders by their path: /tmp, and a cover over each volume of the image."""
+    if not (spec.read_only or spec.masked_volumes):
+        return {}
+    limits = spec.limits
+    covers = dict.fromkeys(spec.masked_volumes, "rw,nosuid,nodev,noexec,size=1048576,nr_inodes=64,mode=0755")
+    own = f"rw,nosuid,nodev,exec,size={limits.tmp_bytes},nr_inodes={limits.tmp_inodes},mode=1777"
+    return {TMP: own, **covers}
+
+
+def resource_limits_of(spec: ContainerSpec) -> dict[str, int]:
+    """Limits that each process inherits, by their name."""
+    return {"nofile": spec.limits.open_files, "core": 0, "fsize": spec.limits.file_bytes}
+
+
+OOM_SCORE = 500
+"""The kernel ends containers before anything else of the machine."""
+
+
 def container_config(spec: ContainerSpec, *, stdin: bool) -> dict[str, Any]:
     """The body of ``POST /containers/create`` (API 1.41 and later)."""
-    argv = list(spec.argv)
-    if spec.init_timer:
-        # As PID 1 it cannot be stopped by what it watches.
-        seconds = int(spec.limits.timeout_s + spec.spare_s) + _TIMER_GRACE_S
-        argv = ["/usr/bin/timeout", "-s", "KILL", str(seconds), *argv]
-    env = dict.fromkeys(LOADING_ENV, "") | dict(spec.env) if spec.role != "builder" else dict(spec.env)
+    env = environment_of(spec)
     return {
         "Image": spec.image,
         "Entrypoint": [],
-        "Cmd": argv,
+        "Cmd": command_of(spec),
         "User": spec.user,
         "WorkingDir": spec.workdir,
         "Env": [f"{key}={value}" for key, value in sorted(env.items())],
@@ -70,9 +99,6 @@ def _host_config(spec: ContainerSpec) -> dict[str, Any]:
     security = ["no-new-privileges:true"] if spec.no_new_privileges else []
     if spec.seccomp is not None:
         security.append(f"seccomp={spec.seccomp}")
-    tmpfs = {TMP: f"rw,nosuid,nodev,exec,size={limits.tmp_bytes},nr_inodes={limits.tmp_inodes},mode=1777"}
-    for path in spec.masked_volumes:
-        tmpfs[path] = "rw,nosuid,nodev,noexec,size=1048576,nr_inodes=64,mode=0755"
     host: dict[str, Any] = {
         "NetworkMode": "none",
         "Privileged": False,
@@ -84,7 +110,7 @@ def _host_config(spec: ContainerSpec) -> dict[str, Any]:
         "Memory": limits.memory_bytes,
         "MemorySwap": limits.memory_bytes,
         "OomKillDisable": False,
-        "OomScoreAdj": 500,
+        "OomScoreAdj": OOM_SCORE,
         "NanoCpus": int(limits.cpus * 1e9),
         "ShmSize": limits.shm_bytes,
         "IpcMode": "private",
@@ -94,9 +120,7 @@ def _host_config(spec: ContainerSpec) -> dict[str, Any]:
         "AutoRemove": False,
         "RestartPolicy": {"Name": "no"},
         "Ulimits": [
-            {"Name": "nofile", "Soft": limits.open_files, "Hard": limits.open_files},
-            {"Name": "core", "Soft": 0, "Hard": 0},
-            {"Name": "fsize", "Soft": limits.file_bytes, "Hard": limits.file_bytes},
+            {"Name": name, "Soft": value, "Hard": value} for name, value in resource_limits_of(spec).items()
         ],
         "Mounts": [
             {
@@ -109,7 +133,7 @@ def _host_config(spec: ContainerSpec) -> dict[str, Any]:
             for mount in spec.mounts
         ],
         "LogConfig": {"Type": "none", "Config": {}},
-        "Tmpfs": tmpfs if spec.read_only or spec.masked_volumes else {},
+        "Tmpfs": tmpfs_of(spec),
     }
     if spec.runtime is not None:
         host["Runtime"] = spec.runtime

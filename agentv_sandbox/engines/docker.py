@@ -39,6 +39,7 @@ from agentv_sandbox.models.container import (
     OwnedObject,
     Stdin,
 )
+from agentv_sandbox.models.paths import WORKSPACE
 
 _REMOVE_GRACE_S = 10.0
 _CANCEL_POLL_S = 2.0
@@ -125,7 +126,7 @@ class DockerEngine:
         """True for a container that was ever started; None otherwise."""
         return self._api.inspect_container(container)["State"]["Status"] != "created" or None
 
-    def start(self, spec: ContainerSpec) -> str:
+    def hold(self, spec: ContainerSpec) -> str:
         container = self._create(spec, stdin=False)
         try:
             with mapped(f"starting the {spec.role} container"):
@@ -184,7 +185,7 @@ class DockerEngine:
                     return started + spec.limits.timeout_s + min(added_s(), spec.spare_s)
 
                 ended = pump(
-                    attached.socket,
+                    attached,
                     stdin=stdin,
                     deadline=deadline,
                     flood_bytes=spec.limits.flood_bytes,
@@ -302,6 +303,12 @@ class DockerEngine:
             if not isinstance(error.__cause__, NotFound):
                 raise
 
+    def command_to_look(self, volume: str, *, image: str, uid: int) -> str:
+        return (
+            f"docker run --rm -it --network none --cap-drop ALL --security-opt no-new-privileges "
+            f"--user {uid} -v {volume}:{WORKSPACE}:nocopy -w {WORKSPACE} --entrypoint sh {image}"
+        )
+
     # -- images ---------------------------------------------------------------------------------------
     def image(self, ref: str) -> ImageInfo | None:
         try:
@@ -390,6 +397,9 @@ class DockerEngine:
             self.remove(obj.id)
         else:
             self.remove_volume(obj.id)
+
+    def release(self) -> None:
+        """Connections are those of threads, and end with them."""
 
 
 __all__ = ["DockerEngine", "classify"]

@@ -11,10 +11,10 @@ import selectors
 import socket
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from agentv_sandbox.logs import safe_text
 from agentv_sandbox.models.container import Stdin
@@ -26,17 +26,67 @@ _INPUT = 1 << 20
 _POLL_S = 0.2
 
 
-class AttachedStream:
-    """A container's output and input, as the engine's library hands them out."""
+Sink = Callable[[int, bytes], None]
+"""Gets 1 for standard output or 2 for standard error, and bytes."""
+
+
+class Channel(Protocol):
+    """A container's standard streams, as an engine gives them. Nothing of it blocks."""
+
+    reads: Mapping[int, Callable[[bytes, Sink], None]]
+    """Descriptors that output comes from, with what takes their bytes apart."""
+    writes: int | None
+    """The descriptor that input goes to, which may be one of ``reads``."""
+
+    def receive(self, descriptor: int) -> bytes:
+        """What is at hand, empty at the end. Raises BlockingIOError, OSError."""
+        ...
+
+    def send(self, data: bytes | memoryview) -> int:
+        """How many bytes were taken. Raises BlockingIOError, OSError."""
+        ...
+
+    def end_input(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class SocketChannel:
+    """One socket for all streams, on which the engine puts output in frames."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.socket = sock
+        sock.setblocking(False)
+        self.writes: int | None = sock.fileno()
+        self.reads: Mapping[int, Callable[[bytes, Sink], None]] = {sock.fileno(): _Frames().feed}
+
+    def receive(self, descriptor: int) -> bytes:  # noqa: ARG002 - there is one
+        return self.socket.recv(_CHUNK)
+
+    def send(self, data: bytes | memoryview) -> int:
+        return self.socket.send(data)
+
+    def end_input(self) -> None:
+        with suppress(OSError):  # already ended
+            self.socket.shutdown(socket.SHUT_WR)
+
+    def close(self) -> None:
+        with suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RDWR)  # close() alone leaves the engine's writer blocked
+        self.socket.close()
+
+
+class AttachedStream(SocketChannel):
+    """A container's streams, as the engine's library hands them out."""
 
     def __init__(self, handle: Any) -> None:
+        super().__init__(handle._sock)
         self._handle = handle
-        self.socket: socket.socket = handle._sock
 
     def close(self) -> None:
         """End the socket, and the answer of the engine from which the library took it."""
         with suppress(OSError):
-            self.socket.shutdown(socket.SHUT_RDWR)  # close() alone leaves the engine's writer blocked
+            self.socket.shutdown(socket.SHUT_RDWR)
         with suppress(OSError, ValueError, AttributeError):  # over TLS there is no reference to it
             self._handle._response.close()
         self.socket.close()
@@ -45,31 +95,33 @@ class AttachedStream:
 class Conversation:
     """Standard input and output of a container that goes on until it is removed."""
 
-    def __init__(self, container: str, attached: AttachedStream) -> None:
+    def __init__(self, container: str, channel: Channel) -> None:
         self.container = container
-        self.socket = attached.socket
-        self._attached = attached
-        self._frames = _Frames()
-        self.socket.setblocking(False)
+        self._channel = channel
+        self._output, self._feed = next(iter(channel.reads.items()))
+        if channel.writes is None:
+            raise ValueError("a container that is talked to has an input")
+        self.descriptors = (self._output, channel.writes)
+        """What to wait on for reading and for writing."""
 
     def receive(self) -> bytes | None:
         """What it printed, as far as it is there; None when it has ended."""
         try:
-            data = self.socket.recv(_CHUNK)
+            data = self._channel.receive(self._output)
         except BlockingIOError:
             return b""
         except OSError:
             return None
         printed = bytearray()
-        self._frames.feed(data, lambda stream, part: printed.extend(part) if stream == 1 else None)
+        self._feed(data, lambda stream, part: printed.extend(part) if stream == 1 else None)
         return bytes(printed) if data else None
 
     def send(self, data: bytes) -> int:
         """How much of ``data`` it was given. Raises OSError."""
-        return self.socket.send(data)
+        return self._channel.send(data)
 
     def close(self) -> None:
-        self._attached.close()
+        self._channel.close()
 
 
 class BoundedCapture:
@@ -107,7 +159,7 @@ class _Frames:
     stream: int = 0
     left: int = 0
 
-    def feed(self, data: bytes, sink: Callable[[int, bytes], None]) -> None:
+    def feed(self, data: bytes, sink: Sink) -> None:
         if self.buffer:  # the start of a header that the last read cut
             data = bytes(self.buffer) + data
             self.buffer.clear()
@@ -130,73 +182,99 @@ Ended = Literal["eof", "timeout", "flood", "cancelled", "lost"]
 
 
 def pump(
-    sock: socket.socket,
+    channel: Channel,
     *,
     stdin: Stdin,
     deadline: Callable[[], float],
     flood_bytes: int,
-    sink: Callable[[int, bytes], None],
+    sink: Sink,
     cancelled: Callable[[], bool],
 ) -> Ended:
-    """Write ``stdin``, then end-of-input; read until the stream ends or a bound is reached.
+    """Write ``stdin``, then end-of-input; read until all output ends or a bound is reached.
 
-    ``deadline`` says ``time.monotonic`` seconds; it may move. ``sink`` gets (1 or 2, bytes).
+    ``deadline`` says ``time.monotonic`` seconds; it may move.
     """
-    sock.setblocking(False)
-    frames = _Frames()
-    source = io.BytesIO(stdin) if isinstance(stdin, bytes) else stdin
-    source.seek(0)
-    pending = memoryview(source.read(_INPUT))
-    total = 0
     with selectors.DefaultSelector() as selector:
-        selector.register(sock, selectors.EVENT_READ | selectors.EVENT_WRITE)
-        while True:
+        transfer = _Transfer(channel, selector, stdin, sink)
+        while transfer.goes_on:
             if cancelled():
                 return "cancelled"
             left = deadline() - time.monotonic()
             if left <= 0:
                 return "timeout"
-            events = sum(events for _key, events in selector.select(min(left, _POLL_S)))
-            if events & selectors.EVENT_WRITE:
-                pending = _send(sock, pending) or memoryview(source.read(_INPUT))
-                if not pending:
-                    _end_input(sock)
-                    selector.modify(sock, selectors.EVENT_READ)
-            if events & selectors.EVENT_READ:
-                data = _receive(sock)
-                if not isinstance(data, bytes):
-                    return data
-                total += len(data)
-                frames.feed(data, sink)
-                if total > flood_bytes:
-                    return "flood"
+            for key, events in selector.select(min(left, _POLL_S)):
+                if events & selectors.EVENT_WRITE:
+                    transfer.write(key.fd)
+                if events & selectors.EVENT_READ and not transfer.read(key.fd):
+                    return "lost"
+            if transfer.total > flood_bytes:
+                return "flood"
+    return "eof"
 
 
-def _receive(sock: socket.socket) -> bytes | Literal["eof", "lost"]:
-    """The bytes at hand, empty when there are none after all; else why the stream ended."""
+class _Transfer:
+    """What is under way on a channel: input not yet taken, outputs not yet at their end."""
+
+    def __init__(self, channel: Channel, selector: selectors.BaseSelector, stdin: Stdin, sink: Sink) -> None:
+        self._channel, self._selector, self._sink = channel, selector, sink
+        self._source = io.BytesIO(stdin) if isinstance(stdin, bytes) else stdin
+        self._source.seek(0)
+        self._pending = memoryview(self._source.read(_INPUT))
+        self._open = set(channel.reads)
+        self.total = 0
+        """Bytes that were read."""
+        for descriptor in self._open:
+            self._watch(descriptor, selectors.EVENT_READ)
+        if channel.writes is not None:
+            self._watch(channel.writes, selectors.EVENT_WRITE)
+
+    @property
+    def goes_on(self) -> bool:
+        return bool(self._open)
+
+    def _watch(self, descriptor: int, events: int) -> None:
+        known = self._selector.get_map().get(descriptor)
+        if known is None:
+            self._selector.register(descriptor, events)
+        else:
+            self._selector.modify(descriptor, known.events | events)
+
+    def write(self, descriptor: int) -> None:
+        """Send what is pending; after the last byte the input ends."""
+        self._pending = _send(self._channel, self._pending) or memoryview(self._source.read(_INPUT))
+        if self._pending:
+            return
+        if descriptor in self._open:
+            self._selector.modify(descriptor, selectors.EVENT_READ)
+        else:
+            self._selector.unregister(descriptor)
+        self._channel.end_input()
+
+    def read(self, descriptor: int) -> bool:
+        """Take what is there; False where the stream was lost."""
+        try:
+            data = self._channel.receive(descriptor)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        if not data:
+            self._open.discard(descriptor)
+            self._selector.unregister(descriptor)
+            return True
+        self.total += len(data)
+        self._channel.reads[descriptor](data, self._sink)
+        return True
+
+
+def _send(channel: Channel, pending: memoryview) -> memoryview:
     try:
-        return sock.recv(_CHUNK) or "eof"
-    except BlockingIOError:
-        return b""
-    except OSError:
-        return "lost"
-
-
-def _send(sock: socket.socket, pending: memoryview) -> memoryview:
-    try:
-        return pending[sock.send(pending[:_CHUNK]) :] if pending else pending
+        return pending[channel.send(pending[:_CHUNK]) :] if pending else pending
     except BlockingIOError:
         return pending
     except OSError:
         # The program closed its input or ended: what it printed still counts.
         return pending[len(pending) :]
-
-
-def _end_input(sock: socket.socket) -> None:
-    try:
-        sock.shutdown(socket.SHUT_WR)
-    except OSError:
-        return  # already ended
 
 
 def drain(sock: socket.socket, *, seconds: float) -> None:

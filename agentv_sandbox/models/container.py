@@ -133,9 +133,10 @@ class ImageInfo:
 
 @dataclass(frozen=True, kw_only=True)
 class EngineInfo:
-    kind: Literal["docker", "podman", "fake"]
+    kind: Literal["docker", "podman", "native", "fake"]
     version: str
     api_version: str
+    """Empty for an engine that is asked without one."""
     os: str = "linux"
     architecture: str = "amd64"
     """Debian's word: amd64, arm64."""
@@ -151,6 +152,8 @@ class EngineInfo:
     cpu_quota: bool | None = None
     seccomp: bool = False
     userns: bool = False
+    maps_owners: bool = False
+    """Whether owners of volumes are given as containers see them, where user ids are mapped."""
     rootless: bool = False
     cpus: int = 1
     memory_bytes: int = 0

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from agentv_sandbox.models.case import CaseResult
-from agentv_sandbox.models.paths import WORKSPACE
 from agentv_sandbox.pipeline.agent import AgentSide
 from agentv_sandbox.pipeline.records import CaseFailed
 
@@ -37,11 +36,8 @@ class Keeper:
     def _keep(self) -> str:
         run, job = self.side.run, self.side.job
         volume = self.side.volumes.keep()
-        command = (
-            f"docker run --rm -it --network none --cap-drop ALL --security-opt no-new-privileges "
-            f"--user {self.side.uid} -v {volume}:{WORKSPACE}:nocopy -w {WORKSPACE} --entrypoint sh {run.image.id}"
-            "   (agentv-sandbox clean removes it)"
-        )
+        look = run.sandbox.engine.command_to_look(volume, image=run.image.id, uid=self.side.uid)
+        command = f"{look}   (agentv-sandbox clean removes it)"
         what = [job.case.id, *([f"trial {job.trial}"] if job.trial else [])]
         what += [f"attempt {self.side.attempt}"] if self.side.attempt > 1 else []
         # An event, since a row shows one trial and its last attempt, and each of them may have left a workspace.

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from agentv_sandbox.engines.stream import BoundedCapture, _Frames, pump
+from agentv_sandbox.engines.stream import BoundedCapture, SocketChannel, _Frames, pump
 
 
 def frame(stream: int, data: bytes) -> bytes:
@@ -57,7 +57,7 @@ def test_frames_survive_any_cut(seed: int) -> None:
         got[stream] += data
 
     ended = pump(
-        right,
+        SocketChannel(right),
         stdin=b"",
         deadline=lambda: far,
         flood_bytes=1 << 30,
@@ -95,7 +95,7 @@ def test_large_input_and_output_at_once_do_not_block_each_other() -> None:
     echoed = bytearray()
     far = time.monotonic() + 60
     ended = pump(
-        right,
+        SocketChannel(right),
         stdin=payload,
         deadline=lambda: far,
         flood_bytes=1 << 30,
@@ -111,10 +111,17 @@ def test_flood_timeout_and_cancel_end_the_reading() -> None:
     options = {"stdin": b"", "sink": lambda _s, _d: None}
     left.sendall(frame(1, b"x" * 1000))
     far = time.monotonic() + 60
-    assert pump(right, deadline=lambda: far, flood_bytes=500, cancelled=lambda: False, **options) == "flood"
     assert (
-        pump(right, deadline=time.monotonic, flood_bytes=500, cancelled=lambda: False, **options) == "timeout"
+        pump(SocketChannel(right), deadline=lambda: far, flood_bytes=500, cancelled=lambda: False, **options)
+        == "flood"
     )
     assert (
-        pump(right, deadline=lambda: far, flood_bytes=500, cancelled=lambda: True, **options) == "cancelled"
+        pump(
+            SocketChannel(right), deadline=time.monotonic, flood_bytes=500, cancelled=lambda: False, **options
+        )
+        == "timeout"
+    )
+    assert (
+        pump(SocketChannel(right), deadline=lambda: far, flood_bytes=500, cancelled=lambda: True, **options)
+        == "cancelled"
     )
