@@ -71,7 +71,8 @@ def demand(enforcement: Enforcement) -> None:
 
 def is_too_old(info: EngineInfo) -> bool:
     """Whether the engine's API lacks what every container is created with."""
-    return tuple(int(part) for part in info.api_version.split(".")[:2]) < _MIN_API
+    version = info.api_version
+    return version != "" and tuple(int(part) for part in version.split(".")[:2]) < _MIN_API
 
 
 def observed(result: ExecResult, limits: Limits) -> Enforcement:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import time
+from contextlib import suppress
 
 from agentv_sandbox.engines import LABEL_RUN
 from agentv_sandbox.engines.table import engine_at
@@ -23,7 +24,8 @@ def main(run_id: str, address: str) -> None:
         try:
             engine = engine_at(address)
             for obj in engine.owned({LABEL_RUN: run_id}):
-                engine.destroy(obj)
+                with suppress(SandboxError):  # the others go; this one is tried again
+                    engine.destroy(obj)
         except SandboxError:
             continue
 

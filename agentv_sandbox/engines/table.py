@@ -9,7 +9,11 @@ from agentv_sandbox.engines import ContainerEngine
 from agentv_sandbox.engines.client import docker_addresses, podman_addresses
 from agentv_sandbox.engines.docker import DockerEngine
 from agentv_sandbox.engines.failure import HINT
-from agentv_sandbox.errors import EngineUnavailable, SandboxError
+from agentv_sandbox.engines.native import NativeEngine, is_native, native_addresses
+from agentv_sandbox.errors import EngineUnavailable, InputError, Problem, SandboxError
+
+CHOICE = "AGENTV_SANDBOX_ENGINE"
+"""Variable that names the engine where neither the command line nor the settings do."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,23 +22,51 @@ class EngineKind:
     """Where it may listen, by the environment, in the order in which they are tried."""
     connect: Callable[[str], ContainerEngine]
     """The engine at an address, which may turn out not to answer."""
+    serves: Callable[[str], bool] = lambda address: not is_native(address)
+    """Whether an address may be one of its own."""
 
 
 ENGINES: dict[str, EngineKind] = {
     "docker": EngineKind(addresses=docker_addresses, connect=DockerEngine),
     "podman": EngineKind(addresses=podman_addresses, connect=DockerEngine),
+    "native": EngineKind(addresses=native_addresses, connect=NativeEngine, serves=is_native),
 }
 """In the order in which they are tried. Podman speaks Docker's API."""
 
 
-def find_engine(environ: Mapping[str, str]) -> ContainerEngine:
-    """The first engine that answers. Raises EngineUnavailable with what was tried."""
-    return _first((kind, address) for kind in ENGINES.values() for address in kind.addresses(environ))
+def find_engine(environ: Mapping[str, str], choice: str | None = None) -> ContainerEngine:
+    """The first engine that answers, of the kind ``choice`` where that or the environment names one.
+
+    Raises InputError for a kind that there is not, EngineUnavailable with what was tried.
+    """
+    choice = choice or environ.get(CHOICE) or None
+    if choice is not None and choice not in ENGINES:
+        message = f"{choice!r} is not a kind of engine; there are: {', '.join(ENGINES)}"
+        raise InputError([Problem(message=message)])
+    kinds = ENGINES if choice is None else {choice: ENGINES[choice]}
+    # Who says where Docker listens does not want another engine instead.
+    kinds = {
+        name: kind
+        for name, kind in kinds.items()
+        if choice or name != "native" or "DOCKER_HOST" not in environ
+    }
+    return _first((kind, address) for kind in kinds.values() for address in kind.addresses(environ))
+
+
+def answering_engines(environ: Mapping[str, str]) -> dict[str, ContainerEngine | SandboxError]:
+    """By kind the engine that answers, or why none does."""
+    answers: dict[str, ContainerEngine | SandboxError] = {}
+    for name in ENGINES:
+        try:
+            answers[name] = find_engine(environ, name)
+        except SandboxError as error:
+            answers[name] = error
+    return answers
 
 
 def engine_at(address: str) -> ContainerEngine:
     """The engine that answers at ``address``, of whatever kind. Raises EngineUnavailable."""
-    return _first((kind, address) for kind in ENGINES.values())
+    return _first((kind, address) for kind in ENGINES.values() if kind.serves(address))
 
 
 def _first(candidates: Iterable[tuple[EngineKind, str]]) -> ContainerEngine:

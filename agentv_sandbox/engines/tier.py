@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Literal, get_args
 
 from agentv_sandbox.errors import InputError, Problem, SandboxError
@@ -73,15 +74,18 @@ class Tier:
 
 def tier(info: EngineInfo, runtime: str | None = None) -> Tier:
     """The tier of containers that ``info``'s engine starts with ``runtime`` (None: the engine's default)."""
-    name = runtime or info.default_runtime or "runc"
+    given = runtime or info.default_runtime or "runc"
+    name = PurePath(given).name  # folders on the way say nothing
+    reported = info.runc if given == name else ""  # that of a program elsewhere is not known
     level = _level(name, info)
-    program = f"runc {info.runc}" if name == "runc" and info.runc else name
+    program = f"runc {reported}" if name == "runc" and reported else given
     users = "rootless" if info.rootless else "on" if info.userns else "off"
     seccomp = "own seccomp" if info.seccomp else "NO seccomp"
-    versions = _versions(info, shared_kernel=level in ("kernel", "userns"), runc=name == "runc")
+    shared_kernel = level in ("kernel", "userns")
+    versions = _versions(info, runc=reported if name == "runc" and shared_kernel else None)
     return Tier(
         level=level,
-        runtime=name,
+        runtime=given,
         summary=f"{level}: {program} + {seccomp}, userns: {users}, {info.kind} {info.version}, "
         f"kernel {info.kernel}, cgroup v{info.cgroup_version}",
         flaws=tuple(_flaws(versions)),
@@ -98,10 +102,11 @@ def _level(runtime: str, info: EngineInfo) -> Level:
     return "userns" if info.userns or info.rootless else "kernel"
 
 
-def _versions(info: EngineInfo, *, shared_kernel: bool, runc: bool) -> Mapping[str, str]:
-    """What the engine reports of each component that it has; flaws are those of Docker's."""
+def _versions(info: EngineInfo, *, runc: str | None) -> Mapping[str, str]:
+    """What the engine reports of each component that it has; flaws are those of Docker's. ``runc``: its version, None
+    where it runs nothing."""
     versions = {"containerd": info.containerd, "engine": info.version} if info.kind == "docker" else {}
-    return {**versions, "runc": info.runc} if runc and shared_kernel else versions
+    return versions if runc is None else {**versions, "runc": runc}
 
 
 def _flaws(versions: Mapping[str, str]) -> Iterator[Flaw]:

@@ -1,0 +1,150 @@
+"""A ``ContainerSpec`` as the configuration of an OCI runtime (specification 1.0.2)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from agentv_sandbox.engines.config import (
+    OOM_SCORE,
+    command_of,
+    environment_of,
+    tmpfs_of,
+)
+from agentv_sandbox.engines.native import cgroups
+from agentv_sandbox.models.container import ContainerSpec
+
+IDS = 65_536
+"""How many user ids a container knows."""
+_PERIOD_US = 100_000
+_HOSTNAME = "sandbox"
+_NAMESPACES = ("pid", "network", "ipc", "uts", "mount", "cgroup")
+# The kernel's own files that say something of the machine, or change it; Docker's and Podman's lists together.
+_MASKED = (
+    "/proc/acpi",
+    "/proc/asound",
+    "/proc/interrupts",
+    "/proc/kcore",
+    "/proc/keys",
+    "/proc/latency_stats",
+    "/proc/sched_debug",
+    "/proc/scsi",
+    "/proc/timer_list",
+    "/proc/timer_stats",
+    "/sys/dev/block",
+    "/sys/devices/virtual/powercap",
+    "/sys/firmware",
+)
+_READ_ONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
+
+
+def runtime_config(
+    spec: ContainerSpec,
+    *,
+    rootfs: Path,
+    image_env: Sequence[str],
+    binds: Sequence[tuple[Path, str, bool]],
+    group: str,
+    first_id: int,
+    namespace: str,
+    devices: Path,
+) -> dict[str, Any]:
+    """The contents of ``config.json``.
+
+    ``binds``: (host path, path in the container, read-only); ``first_id``: the id on this machine of the container's
+    id 0; ``namespace``: where the runtime finds its user namespace; ``devices``: its /dev. Limits that processes
+    inherit are not in it: they are those of the runtime itself, which may lack the right to set others'.
+    """
+    uid, _, gid = spec.user.partition(":")
+    given = dict(entry.partition("=")[::2] for entry in image_env)
+    env = {"HOSTNAME": _HOSTNAME} | given | environment_of(spec)
+    mapping = [{"containerID": 0, "hostID": first_id, "size": IDS}]
+    return {
+        "ociVersion": "1.0.2",
+        "process": {
+            "terminal": False,
+            "user": {"uid": int(uid), "gid": int(gid)},
+            "args": command_of(spec),
+            "env": [f"{name}={value}" for name, value in sorted(env.items())],
+            "cwd": spec.workdir,
+            "capabilities": {
+                kind: [f"CAP_{name}" for name in spec.cap_add]
+                for kind in ("bounding", "effective", "permitted")
+            },
+            "noNewPrivileges": spec.no_new_privileges,
+            "oomScoreAdj": OOM_SCORE,
+        },
+        "root": {"path": str(rootfs), "readonly": spec.read_only},
+        "hostname": _HOSTNAME,
+        "mounts": [*_system_mounts(spec, devices), *_tmpfs_mounts(spec), *map(_bind, binds)],
+        "linux": {
+            "namespaces": [*({"type": kind} for kind in _NAMESPACES), {"type": "user", "path": namespace}],
+            "uidMappings": mapping,
+            "gidMappings": mapping,
+            "cgroupsPath": group,
+            "resources": _resources(spec),
+            "maskedPaths": list(_MASKED),
+            "readonlyPaths": list(_READ_ONLY),
+            **({} if spec.seccomp is None else {"seccomp": _filter(spec.seccomp)}),
+        },
+    }
+
+
+def _resources(spec: ContainerSpec) -> dict[str, Any]:
+    limits = spec.limits
+    memory = {"limit": limits.memory_bytes}
+    if cgroups.limits_swap():
+        memory["swap"] = limits.memory_bytes
+    return {
+        "memory": memory,
+        "pids": {"limit": limits.pids},
+        "cpu": {"quota": int(limits.cpus * _PERIOD_US), "period": _PERIOD_US},
+        "devices": [{"allow": False, "access": "rwm"}],
+    }
+
+
+def _system_mounts(spec: ContainerSpec, devices: Path) -> list[dict[str, Any]]:
+    closed = ["nosuid", "noexec", "nodev"]
+    shared_memory = f"size={spec.limits.shm_bytes}"
+    return [
+        _mount("/proc", "proc", closed),
+        # Bound as a whole, so that the runtime binds none of this machine's own nodes, whose locks would be shared.
+        {
+            "destination": "/dev",
+            "type": "bind",
+            "source": str(devices),
+            "options": ["bind", "private", "nosuid", "noexec"],
+        },
+        _mount("/dev/pts", "devpts", ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"]),
+        _mount("/dev/shm", "tmpfs", [*closed, "mode=1777", shared_memory]),  # noqa: S108 - a path inside
+        _mount("/dev/mqueue", "mqueue", closed),
+        _mount("/sys", "sysfs", [*closed, "ro"]),
+        _mount("/sys/fs/cgroup", "cgroup", [*closed, "relatime", "ro"]),
+    ]
+
+
+def _tmpfs_mounts(spec: ContainerSpec) -> list[dict[str, Any]]:
+    return [_mount(path, "tmpfs", options.split(",")) for path, options in tmpfs_of(spec).items()]
+
+
+def _mount(destination: str, kind: str, options: list[str]) -> dict[str, Any]:
+    return {"destination": destination, "type": kind, "source": kind, "options": options}
+
+
+def _bind(bind: tuple[Path, str, bool]) -> dict[str, Any]:
+    source, target, read_only = bind
+    options = ["bind", "private", "nosuid", "nodev", "ro" if read_only else "rw"]
+    return {"destination": target, "type": "bind", "source": str(source), "options": options}
+
+
+@lru_cache(maxsize=8)
+def _filter(profile: str) -> Mapping[str, Any]:
+    """Docker's form of a system call filter in the runtime's, which has no empty lists of arguments."""
+    data: dict[str, Any] = json.loads(profile)
+    for rule in data["syscalls"]:
+        if not rule.get("args"):
+            rule.pop("args", None)
+    return data

@@ -1,0 +1,138 @@
+"""The control groups of one container: what the kernel did to it for memory, and how all of it is ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+ROOT = Path("/sys/fs/cgroup")
+FAMILY = "agentv-sandbox"
+"""The group of ours in which every engine, and in that every container, has its own."""
+_CONTROLLERS = ("memory", "pids", "cpu")
+_PATIENCE_S = 5.0
+
+
+@cache
+def version() -> int:
+    """2 for the unified hierarchy, 1 for one a controller."""
+    return 2 if (ROOT / "cgroup.controllers").is_file() else 1
+
+
+@cache
+def _hierarchies() -> tuple[Path, ...]:
+    """Where a group has a folder: the unified hierarchy, or each of version 1 (links name the same one twice)."""
+    if version() == 2:
+        return (ROOT,)
+    folders = [entry for entry in ROOT.iterdir() if entry.is_dir() and not entry.is_symlink()]
+    return tuple(folder for folder in folders if (folder / "cgroup.procs").is_file())
+
+
+def missing_controllers() -> tuple[str, ...]:
+    """Those that this process cannot use for limits."""
+    if version() == 2:
+        there = (ROOT / "cgroup.controllers").read_text().split()
+        return tuple(name for name in _CONTROLLERS if name not in there)
+    return tuple(name for name in _CONTROLLERS if not (ROOT / name / "cgroup.procs").is_file())
+
+
+def is_writable() -> bool:
+    """Whether groups can be made."""
+    folder = ROOT if version() == 2 else ROOT / _CONTROLLERS[0]
+    return os.access(folder, os.W_OK) and not os.statvfs(folder).f_flag & os.ST_RDONLY
+
+
+def limits_swap() -> bool:
+    """Whether swap space counts towards the limit of memory."""
+    return version() == 2 or (ROOT / "memory" / "memory.memsw.limit_in_bytes").is_file()
+
+
+class Group:
+    """The control groups of the container ``name``, one in each hierarchy. ``engine`` tells containers of several state
+    folders apart."""
+
+    def __init__(self, engine: str, name: str) -> None:
+        self.path = f"/{FAMILY}/{engine}/{name}"
+        """As the runtime wants it: below the root of each hierarchy."""
+
+    def _folders(self) -> Iterator[Path]:
+        for hierarchy in _hierarchies():
+            folder = hierarchy / self.path[1:]
+            if folder.is_dir():
+                yield folder
+
+    def memory_kills(self) -> int:
+        """How many of its processes the kernel ended because its memory was used up."""
+        place, word = ("memory.events", "oom_kill") if version() == 2 else ("memory.oom_control", "oom_kill")
+        folder = ROOT / self.path[1:] if version() == 2 else ROOT / "memory" / self.path[1:]
+        try:
+            lines = (folder / place).read_text().splitlines()
+        except OSError:
+            return 0
+        return next((int(line.split()[1]) for line in lines if line.split()[0] == word), 0)
+
+    def exists(self) -> bool:
+        return any(True for _ in self._folders())
+
+    def kill(self) -> None:
+        """End every process of it: none can be born meanwhile."""
+        if version() == 2:
+            with suppress(OSError):
+                (ROOT / self.path[1:] / "cgroup.kill").write_text("1")
+                return
+        self._freeze("FROZEN")
+        for number in self._processes():
+            with suppress(OSError):
+                os.kill(number, signal.SIGKILL)
+        self._freeze("THAWED")
+
+    def _freeze(self, state: str) -> None:
+        folder, name, value = ROOT / "freezer" / self.path[1:], "freezer.state", state
+        if version() == 2:
+            folder, name, value = ROOT / self.path[1:], "cgroup.freeze", "1" if state == "FROZEN" else "0"
+        with suppress(OSError):
+            (folder / name).write_text(value)
+
+    def _processes(self) -> set[int]:
+        found: set[int] = set()
+        for folder in self._folders():
+            with suppress(OSError):
+                found |= {int(line) for line in (folder / "cgroup.procs").read_text().split()}
+        return found
+
+    def remove(self) -> None:
+        """End what is left in it, and remove it. Raises OSError when processes do not end in some seconds."""
+        deadline = time.monotonic() + _PATIENCE_S
+        for folder in self._folders():
+            while True:
+                try:
+                    _remove_tree(folder)
+                    break
+                except FileNotFoundError:
+                    break
+                except OSError:  # a process that has ended is still being cleared away
+                    if time.monotonic() > deadline:
+                        raise
+                    self.kill()
+                    time.sleep(0.002)
+
+
+def _remove_tree(folder: Path) -> None:
+    """Groups below first: a container may not make any, a runtime may."""
+    for entry in os.scandir(folder):
+        if entry.is_dir(follow_symlinks=False):
+            _remove_tree(Path(entry.path))
+    folder.rmdir()
+
+
+def group_names(engine: str) -> list[str]:
+    """Names of all containers of ``engine`` that have a control group."""
+    names: set[str] = set()
+    for hierarchy in _hierarchies():
+        with suppress(OSError):
+            names |= {entry.name for entry in os.scandir(hierarchy / FAMILY / engine) if entry.is_dir()}
+    return sorted(names)

@@ -1,0 +1,479 @@
+"""``NativeEngine``: containers by an OCI runtime, with no daemon between. One folder on disk holds images and plain
+volumes; one below /run holds containers and memory-backed volumes, so that a reboot leaves nothing of them.
+
+Every container has a user namespace of its own, with ids that nobody else of this machine has. Nothing is opened here
+that a container could have written: files are put into a volume before untrusted code sees it, without following a
+link, and are collected by a container.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import secrets
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import IO
+
+from agentv_sandbox.engines import LABEL_RUN, OnOutput
+from agentv_sandbox.engines.config import resource_limits_of
+from agentv_sandbox.engines.native import needs
+from agentv_sandbox.engines.native.bundle import IDS, runtime_config
+from agentv_sandbox.engines.native.cgroups import Group, group_names
+from agentv_sandbox.engines.native.kernel import mount_devices, mount_overlay
+from agentv_sandbox.engines.native.namespaces import UserNamespaces
+from agentv_sandbox.engines.native.parts import discard
+from agentv_sandbox.engines.native.process import Process
+from agentv_sandbox.engines.native.records import Record, Records, write_json
+from agentv_sandbox.engines.native.store import ImageStore
+from agentv_sandbox.engines.native.unpacking import unpack
+from agentv_sandbox.engines.native.volumes import Volumes
+from agentv_sandbox.engines.stream import BoundedCapture, Conversation, Ended, pump
+from agentv_sandbox.errors import BuildError, EngineError, EngineUnavailable
+from agentv_sandbox.models.container import (
+    ContainerSpec,
+    EngineInfo,
+    ExecResult,
+    ImageInfo,
+    Mount,
+    Outcome,
+    OwnedObject,
+    Stdin,
+)
+
+SCHEME = "native://"
+FOLDER_VARIABLE = "AGENTV_SANDBOX_STATE"
+DEFAULT_FOLDER = "/var/lib/agentv-sandbox"
+_RUN = Path("/run/agentv-sandbox")
+_CANCEL_POLL_S = 0.2
+_SYSTEM_TARGETS = ("/proc", "/sys", "/dev", "/tmp")  # noqa: S108 - paths inside
+_NEEDS_ENGINE = (
+    "Docker and Podman pull images and build Dockerfiles (`--engine docker`). What one of them has can be brought here "
+    "`docker save -o image.tar NAME`, then `agentv-sandbox import --saved --engine native image.tar`."
+)
+
+
+def native_addresses(environ: Mapping[str, str]) -> list[str]:
+    """Where the native engine keeps images and volumes."""
+    return [f"{SCHEME}{environ.get(FOLDER_VARIABLE) or DEFAULT_FOLDER}"]
+
+
+def is_native(address: str) -> bool:
+    """Whether ``address`` is one of the native engine's."""
+    return address.startswith(SCHEME)
+
+
+class NativeEngine:
+    """Implements ``ContainerEngine``. Safe to share between threads, and its folders between processes."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        root = Path(address.removeprefix(SCHEME))
+        if not is_native(address) or not root.is_absolute():
+            raise EngineUnavailable(f"{address} is not an address of the native engine ({SCHEME}/FOLDER)")
+        self._root = root
+        self._run = _RUN / hashlib.sha256(os.fsencode(root)).hexdigest()[:12]
+        self._records = Records(self._run / "containers", group=needs.FIRST_ID)
+        self._volumes = Volumes(
+            self._run / "volumes", root / "volumes", first_id=needs.FIRST_ID, in_use=self._volume_in_use
+        )
+        self._namespaces = UserNamespaces(needs.FIRST_ID, IDS)
+        self._talks: dict[str, Process] = {}
+        self._ready = threading.Lock()
+        self._is_ready = False
+
+    @cached_property
+    def _store(self) -> ImageStore:
+        """Made when it is first needed: merely to ask for this engine leaves no folder."""
+        self._prepare()
+        store = ImageStore(self._root, first_id=needs.FIRST_ID, in_use=self._image_in_use)
+        store.sweep()
+        left = list((self._root / "writable").iterdir())  # first: a record is there before its files are
+        known = {name for name, _ in self._records.all()}
+        for folder in left:  # of a machine that went down
+            if folder.name not in known:
+                discard(folder)
+        return store
+
+    # -- the machine ----------------------------------------------------------------------------------
+    def ping(self) -> None:
+        if lacking := [*needs.missing(), *needs.closed_folders(self._root)]:
+            raise EngineUnavailable(
+                f"containers cannot be run natively here: {'; '.join(lacking)}",
+                hint="Use an engine (`--engine docker`), or mend what is named; see docs/reference/engines.md.",
+            )
+
+    def info(self) -> EngineInfo:
+        self.ping()
+        return needs.machine_info(self.address, version=version("agentv-sandbox"))
+
+    def _prepare(self) -> None:
+        """Make the folders that everything lies in; of root, and to be passed through by containers alone."""
+        with self._ready:
+            if self._is_ready:
+                return
+            try:
+                for folder in (_RUN, self._run, self._records.folder("."), self._run / "volumes"):
+                    _private_folder(folder)
+                (self._run / "state").mkdir(mode=0o700, exist_ok=True)
+                for folder in (self._root, self._root / "volumes", self._root / "writable"):
+                    _private_folder(folder)
+            except OSError as error:
+                raise EngineError(f"the native engine's folders cannot be made: {error}") from error
+            self._is_ready = True
+
+    # -- containers -----------------------------------------------------------------------------------
+    def run(
+        self,
+        spec: ContainerSpec,
+        *,
+        stdin: Stdin = b"",
+        on_output: OnOutput | None = None,
+        cancelled: Callable[[], bool] = lambda: False,
+        keep: bool = False,
+        added_s: Callable[[], float] = lambda: 0.0,
+    ) -> ExecResult:
+        container = self.create(spec)
+        out, err = BoundedCapture(spec.limits.stdout_bytes), BoundedCapture(spec.limits.stdout_bytes)
+
+        def sink(stream: int, data: bytes) -> None:
+            (err if stream == 2 else out).write(data)
+            if on_output is not None and stream != 2:
+                on_output(data)
+
+        stays = False
+        try:
+            with self._started(container, spec, stdin=bool(stdin)) as process:
+
+                def deadline() -> float:
+                    return process.deadline(spec.limits.timeout_s + min(added_s(), spec.spare_s))
+
+                ended = pump(
+                    process.pipes,
+                    stdin=stdin,
+                    deadline=deadline,
+                    flood_bytes=spec.limits.flood_bytes,
+                    sink=sink,
+                    cancelled=cancelled,
+                )
+                outcome, exit_code = _settle(process, self._group(container), ended, deadline, cancelled)
+                started = process.started or process.begun
+            stays = keep
+            return ExecResult(
+                outcome=outcome,
+                exit_code=exit_code,
+                stdout=out.value(),
+                stderr=err.value(),
+                stdout_total=out.total,
+                stderr_total=err.total,
+                duration_s=time.monotonic() - started,
+                container=container,
+            )
+        finally:
+            if not stays:
+                self.remove(container)
+
+    def create(self, spec: ContainerSpec) -> str:
+        self._prepare()
+        image = self._store.image(spec.image)
+        if image is None:
+            raise EngineError(f"creating the {spec.role} container failed: there is no image {spec.image}")
+        container = f"{spec.labels.get(LABEL_RUN, 'none')}-{spec.role}-{secrets.token_hex(6)}"
+        volumes = {mount.target: mount.source for mount in spec.mounts if mount.kind == "volume"}
+        own = "" if spec.read_only else str(self._writable(container))
+        record = Record(labels=dict(spec.labels), image=image.id, volumes=volumes, rootfs=own)
+        try:
+            with self._volumes.locked():  # what is recorded here is not removed by others
+                for mount in spec.mounts:
+                    self._source(mount)
+                self._records.add(container, record)
+            if own:
+                self._store.copy(image.id, Path(own))
+                added = self._store.add_mount_points(Path(own), [mount.target for mount in spec.mounts])
+                self._records.change(container, replace(record, mount_points=added))
+            else:
+                targets = [mount.target for mount in spec.mounts]
+                self._store.mount_points(image.id, _outermost([*targets, *spec.masked_volumes, spec.workdir]))
+        except BaseException as error:
+            self.remove(container)
+            if isinstance(error, OSError):
+                raise EngineError(f"creating the {spec.role} container failed: {error}") from error
+            raise
+        return container
+
+    def _group(self, container: str) -> Group:
+        return Group(self._run.name, container)
+
+    def _source(self, mount: Mount) -> Path:
+        return self._volumes.path(mount.source) if mount.kind == "volume" else Path(mount.source)
+
+    def _process(self, container: str, spec: ContainerSpec, *, stdin: bool, errors: bool = True) -> Process:
+        wanted = spec.runtime or needs.find_runtime() or needs.RUNTIMES[0]
+        if (runtime := needs.find_program(wanted)) is None:
+            raise EngineError(
+                f"there is no OCI runtime {wanted}",
+                hint="Natively, --runtime and `runtime` in agentv-sandbox.toml name a program, such as /usr/sbin/runc.",
+            )
+        image = self._store.image(spec.image)
+        if image is None:
+            raise EngineError(f"starting the {spec.role} container failed: its image {spec.image} is gone")
+        folder = self._records.folder(container)
+        namespace = self._namespaces.new()
+        try:
+            config = runtime_config(
+                spec,
+                rootfs=self._own_root(folder, image.id) if spec.read_only else self._writable(container),
+                devices=_own_devices(folder),
+                image_env=image.env,
+                binds=[(self._source(mount), mount.target, mount.read_only) for mount in spec.mounts],
+                group=self._group(container).path,
+                first_id=needs.FIRST_ID,
+                namespace=f"/proc/{os.getpid()}/fd/{namespace}",
+            )
+            write_json(folder / "config.json", config)
+            return Process(
+                runtime,
+                state=self._run / "state",
+                bundle=folder,
+                group=self._group(container),
+                name=container,
+                stdin=stdin,
+                errors=errors,
+                limits=resource_limits_of(spec),
+                namespace=namespace,
+            )
+        except BaseException as error:
+            os.close(namespace)
+            if isinstance(error, OSError):
+                raise EngineError(f"starting the {spec.role} container failed: {error}") from error
+            raise
+
+    def _own_root(self, folder: Path, image: str) -> Path:
+        """The image's files, read-only, as nobody else sees them: locks and watches on a shared inode are shared."""
+        empty, root = folder / "empty", folder / "root"
+        for place in (empty, root):
+            place.mkdir(mode=0o755)
+        mount_overlay(root, self._store.rootfs(image), empty)
+        return root
+
+    def _writable(self, container: str) -> Path:
+        return self._root / "writable" / container
+
+    @contextmanager
+    def _started(self, container: str, spec: ContainerSpec, *, stdin: bool) -> Iterator[Process]:
+        process = self._process(container, spec, stdin=stdin)
+        try:
+            yield process
+        except BaseException:
+            process.kill()
+            raise
+        finally:
+            process.close()
+
+    def hold(self, spec: ContainerSpec) -> str:
+        """No process: mounts last until they are removed."""
+        return self.create(spec)
+
+    def converse(self, spec: ContainerSpec) -> Conversation:
+        container = self.create(spec)
+        try:
+            # Who talks to it reads its output alone: its errors must not fill a pipe that nobody empties.
+            process = self._process(container, spec, stdin=True, errors=False)
+        except BaseException:
+            self.remove(container)
+            raise
+        self._talks[container] = process
+        return Conversation(container, process.pipes)
+
+    def running(self, container: str) -> bool:
+        record = self._records.get(container)
+        return record is not None and all(map(self._volumes.is_alive, record.volumes.values()))
+
+    def put(self, container: str, path: str, tar: Iterable[bytes]) -> None:
+        record = self._records.get(container)
+        name = (record.volumes if record is not None else {}).get(path)
+        if name is None:
+            raise EngineError(f"putting files into {path} failed: no volume is there")
+        unpack(tar, self._volumes.path(name), shift=needs.FIRST_ID)
+
+    def remove(self, container: str) -> None:
+        if process := self._talks.pop(container, None):
+            process.kill()
+        group, record = self._group(container), self._records.get(container)
+        try:
+            group.remove()
+            shutil.rmtree(self._run / "state" / container, ignore_errors=True)
+            if record is not None and record.rootfs:
+                discard(Path(record.rootfs))
+                if os.path.lexists(record.rootfs):  # a dead owner's copy may still be under way
+                    raise OSError(errno.EBUSY, "its files cannot be removed yet")
+            self._records.remove(container)
+        except OSError as error:
+            raise EngineError(f"removing the container {container} failed: {error}") from error
+
+    def commit(self, container: str, *, tag: str, labels: Mapping[str, str]) -> str:
+        record = self._records.get(container)
+        if record is None or not record.rootfs:
+            raise EngineError(f"committing {tag} failed: {container} has no files of its own")
+        return self._store.commit(
+            Path(record.rootfs),
+            tag=tag,
+            labels=labels,
+            based_on=record.image,
+            mount_points=record.mount_points,
+        )
+
+    # -- volumes --------------------------------------------------------------------------------------
+    def create_volume(self, name: str, *, options: Mapping[str, str], labels: Mapping[str, str]) -> None:
+        self._prepare()
+        self._volumes.create(name, options, labels)
+
+    def remove_volume(self, name: str) -> None:
+        self._prepare()
+        self._volumes.remove(name)
+
+    def command_to_look(self, volume: str, *, image: str, uid: int) -> str:  # noqa: ARG002
+        return f"ls -laR {self._volumes.path(volume)}"
+
+    def _volume_in_use(self, name: str) -> bool:
+        return any(name in record.volumes.values() for _, record in self._records.all())
+
+    # -- images ---------------------------------------------------------------------------------------
+    def image(self, ref: str) -> ImageInfo | None:
+        return self._store.image(ref)
+
+    def images(self, label: str) -> list[ImageInfo]:
+        return self._store.images(label)
+
+    def pull(
+        self,
+        ref: str,
+        *,
+        timeout_s: float,  # noqa: ARG002
+        cancelled: Callable[[], bool] = lambda: False,  # noqa: ARG002
+    ) -> ImageInfo:
+        raise EngineError(f"cannot pull {ref}: the native engine asks no registry", hint=_NEEDS_ENGINE)
+
+    def load_image(self, archive: IO[bytes]) -> None:
+        self._store.load(archive)
+
+    def save_image(self, ref: str) -> Iterator[bytes]:
+        yield from self._store.save(ref)
+
+    def tag(self, image: str, tag: str) -> None:
+        self._store.tag(image, tag)
+
+    def build(
+        self,
+        context: IO[bytes],  # noqa: ARG002
+        *,
+        dockerfile: str,
+        tag: str,  # noqa: ARG002
+        labels: Mapping[str, str],  # noqa: ARG002
+        on_output: OnOutput,  # noqa: ARG002
+        cancelled: Callable[[], bool] = lambda: False,  # noqa: ARG002
+    ) -> str:
+        raise BuildError(f"the native engine does not build {dockerfile}", hint=_NEEDS_ENGINE)
+
+    def remove_image(self, ref: str) -> None:
+        self._store.remove(ref)
+
+    def _image_in_use(self, image_id: str) -> bool:
+        return any(record.image.removeprefix("sha256:") == image_id for _, record in self._records.all())
+
+    # -- upkeep ---------------------------------------------------------------------------------------
+    def owned(self, labels: Mapping[str, str | None]) -> list[OwnedObject]:
+        found = [
+            OwnedObject(kind="container", id=name, name=name, labels=known)
+            for name, known in self._containers()
+            if _matches(known, labels)
+        ]
+        return found + [
+            OwnedObject(kind="volume", id=name, name=name, labels=known)
+            for name, known in self._volumes.all()
+            if _matches(known, labels)
+        ]
+
+    def _containers(self) -> Iterator[tuple[str, Mapping[str, str]]]:
+        """All of them with their labels; of one that has lost its record its name says the run."""
+        known = dict(self._records.all())
+        for name in (*known, *(name for name in group_names(self._run.name) if name not in known)):
+            record = known.get(name)
+            yield name, record.labels if record and record.labels else {LABEL_RUN: name.partition("-")[0]}
+
+    def destroy(self, obj: OwnedObject) -> None:
+        if obj.kind == "container":
+            self._group(obj.id).kill()
+            self.remove(obj.id)
+        else:
+            self.remove_volume(obj.id)
+
+    def release(self) -> None:
+        self._namespaces.close()
+
+
+def _settle(
+    process: Process,
+    group: Group,
+    ended: Ended,
+    deadline: Callable[[], float],
+    cancelled: Callable[[], bool],
+) -> tuple[Outcome, int]:
+    """Wait for the end, or bring it about; why it ended is the kernel's word and ours."""
+    while ended == "eof" or ended == "lost":  # noqa: PLR1714 - this form narrows the type; the program may go on
+        if process.wait(_CANCEL_POLL_S):
+            code = process.exit_code()
+            return ("oom" if group.memory_kills() else "exited"), code
+        if cancelled():
+            ended = "cancelled"
+        elif deadline() <= time.monotonic():
+            ended = "timeout"
+    process.kill()
+    if process.started is None and ended == "timeout":
+        process.exit_code()
+    return ended, 137
+
+
+def _own_devices(folder: Path) -> Path:
+    devices = folder / "dev"
+    devices.mkdir(mode=0o755)
+    mount_devices(devices, needs.FIRST_ID)
+    return devices
+
+
+def _outermost(targets: Iterable[str]) -> list[str]:
+    """Those that do not lie in another one, whose own files they would have to be among."""
+    inside = (*targets, *_SYSTEM_TARGETS)
+    return [
+        path for path in inside if not any(path != other and path.startswith(f"{other}/") for other in inside)
+    ]
+
+
+def _matches(known: Mapping[str, str], wanted: Mapping[str, str | None]) -> bool:
+    return all(key in known and value in (None, known[key]) for key, value in wanted.items())
+
+
+def _private_folder(folder: Path) -> None:
+    """A folder of root that only the containers' root may pass through besides. Raises EngineError for one that
+    holds what is not of ours."""
+    folder.mkdir(parents=True, exist_ok=True)
+    in_use = any(folder.iterdir())  # first: whoever makes it now closes it before anything is in it
+    known = folder.stat()
+    if (known.st_uid, known.st_gid, known.st_mode & 0o7777) == (0, needs.FIRST_ID, 0o710):
+        return
+    if in_use:
+        raise EngineError(
+            f"the native engine cannot use {folder}: it holds other files, and would be closed to everybody else",
+            hint=f"Name a folder of its own in {FOLDER_VARIABLE}.",
+        )
+    with suppress(PermissionError):
+        os.chown(folder, 0, needs.FIRST_ID)
+        folder.chmod(0o710)

@@ -1,0 +1,130 @@
+"""User namespaces, each with an owner of its own.
+
+What the kernel counts per user (inotify instances, queued messages, pending signals, locked memory) it charges to the
+user in the namespace and to the namespace's owner outside. With one owner for all, a container could take what the
+others, and the machine's root, have left.
+
+A helper process makes them, since only a process with one thread can enter one: asked for an owner's id by a socket, it
+answers with a descriptor. It ends with the socket.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import struct
+import subprocess
+import sys
+import threading
+
+from agentv_sandbox.errors import EngineError
+
+_REQUEST = struct.Struct("=I")
+_ANSWER_S = 30.0
+_HELPER = """
+import ctypes, os, socket, struct, sys
+libc = ctypes.CDLL(None, use_errno=True)
+SECUREBITS, KEEP_CAPABILITIES, NEW_USER = 28, 4, 0x10000000
+
+def made(owner, first, count):
+    told, tells = os.pipe()
+    waits, ends = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        libc.prctl(SECUREBITS, KEEP_CAPABILITIES, 0, 0, 0)
+        os.setresgid(owner, owner, owner)
+        os.setresuid(owner, owner, owner)
+        failed = libc.unshare(NEW_USER) and ctypes.get_errno()
+        os.write(tells, bytes([failed]))
+        os.close(ends)
+        os.read(waits, 1)
+        os._exit(0)
+    os.close(tells)
+    os.close(waits)
+    try:
+        failed = (os.read(told, 1) or b'\\x01')[0]
+        if failed:
+            raise OSError(failed, os.strerror(failed))
+        for kind in ('uid_map', 'gid_map'):
+            with open(f'/proc/{pid}/{kind}', 'w') as file:
+                file.write(f'0 {first} {count}')
+        return os.open(f'/proc/{pid}/ns/user', os.O_RDONLY)
+    finally:
+        os.close(told)
+        os.close(ends)
+        os.waitpid(pid, 0)
+
+link = socket.socket(fileno=int(sys.argv[1]))
+first, count = int(sys.argv[2]), int(sys.argv[3])
+while asked := link.recv(4):
+    try:
+        fd = made(struct.unpack('=I', asked)[0], first, count)
+    except OSError as error:
+        link.send(str(error).encode())
+    else:
+        socket.send_fds(link, [b'ok'], [fd])
+        os.close(fd)
+"""
+
+
+class UserNamespaces:
+    """Makes namespaces in which ids 0 to ``count - 1`` are ``first_id`` and on; their owners are the ids after those.
+    Safe to share between threads."""
+
+    def __init__(self, first_id: int, count: int) -> None:
+        self._first_id, self._count = first_id, count
+        self._next = secrets.randbelow(count)
+        self._lock = threading.Lock()
+        self._link: socket.socket | None = None
+        self._helper: subprocess.Popen[bytes] | None = None
+
+    def new(self) -> int:
+        """A descriptor of a new namespace, for the caller to close. Raises EngineError."""
+        with self._lock:
+            self._next = (self._next + 1) % self._count
+            owner = self._first_id + self._count + self._next
+            try:
+                link = self._link = self._link or self._started()
+                link.send(_REQUEST.pack(owner))
+                said, descriptors, _, _ = socket.recv_fds(link, 200, 1)
+            except OSError as error:
+                self._end()
+                raise EngineError(f"no user namespace can be made: {error}") from error
+        if not descriptors:
+            raise EngineError(
+                f"no user namespace can be made: {said.decode('utf-8', 'replace') or 'no answer'}"
+            )
+        os.set_inheritable(descriptors[0], False)
+        return descriptors[0]
+
+    def _started(self) -> socket.socket:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.settimeout(_ANSWER_S)
+        with theirs:
+            argv = [sys.executable, "-I", "-S", "-c", _HELPER]
+            self._helper = subprocess.Popen(
+                [*argv, str(theirs.fileno()), str(self._first_id), str(self._count)],
+                pass_fds=(theirs.fileno(),),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        return ours
+
+    def close(self) -> None:
+        """End the helper; the next namespace begins another one."""
+        with self._lock:
+            self._end()
+
+    def _end(self) -> None:
+        if self._link is not None:
+            self._link.close()
+        if self._helper is not None:
+            try:
+                self._helper.wait(_ANSWER_S)
+            except subprocess.TimeoutExpired:
+                self._helper.kill()
+                self._helper.wait()
+        self._link = self._helper = None

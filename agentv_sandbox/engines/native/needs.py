@@ -1,0 +1,138 @@
+"""What a machine must offer for containers without an engine; all that is missing is named at once."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from agentv_sandbox.engines.native import cgroups
+from agentv_sandbox.engines.native.bundle import IDS
+from agentv_sandbox.models.container import EngineInfo
+
+RUNTIMES = ("runc", "crun")
+_EXTRA_PATH = "/usr/local/sbin:/usr/sbin:/sbin"
+FIRST_ID = 0x70000000
+"""On this machine, of the containers' id 0: above what distributions give to users (from 100,000) and to containers of
+systemd (to 0x6FFFFFFF). ``IDS`` from here on are the containers', as many after them own their namespaces."""
+_DEBIAN = {"x86_64": "amd64", "aarch64": "arm64"}
+
+
+def find_program(name: str) -> str | None:
+    """Where a program is, also one that only root has on its PATH."""
+    return shutil.which(name, path=f"{os.environ.get('PATH', '')}:{_EXTRA_PATH}")
+
+
+def find_runtime() -> str | None:
+    """The path of the first OCI runtime of this machine."""
+    return next((path for name in RUNTIMES if (path := find_program(name))), None)
+
+
+def missing() -> list[str]:
+    """Sentences about what this machine lacks; empty where containers can be tried."""
+    if platform.system() != "Linux":
+        return ["it needs Linux"]
+    return [*_missing_rights(), *_missing_namespaces(), *_missing_limits(), *_missing_programs()]
+
+
+def closed_folders(folder: Path) -> Iterator[str]:
+    """Folders above ``folder`` that containers, which are nobody here, cannot pass through."""
+    for parent in folder.parents:
+        if parent.is_dir() and not parent.stat().st_mode & 0o001:
+            yield f"containers cannot pass through {parent}, above the images: let others enter it (chmod o+x)"
+
+
+def _missing_rights() -> Iterator[str]:
+    if os.geteuid() != 0:
+        yield "it needs root: without, limits of memory, processes and files could not be enforced"
+
+
+def _missing_namespaces() -> Iterator[str]:
+    most = _number("/proc/sys/user/max_user_namespaces")
+    if not Path("/proc/self/ns/user").exists() or most == 0:
+        yield "the kernel allows no user namespaces (/proc/sys/user/max_user_namespaces)"
+    elif not _owns_ids():
+        yield f"this process has no user ids {FIRST_ID} to {FIRST_ID + 2 * IDS - 1} (/proc/self/uid_map)"
+
+
+def _owns_ids() -> bool:
+    for line in Path("/proc/self/uid_map").read_text().splitlines():
+        first, _, count = map(int, line.split())
+        if first <= FIRST_ID and first + count >= FIRST_ID + 2 * IDS:
+            return True
+    return False
+
+
+def _missing_limits() -> Iterator[str]:
+    if absent := cgroups.missing_controllers():
+        yield f"there is no control group for {', '.join(absent)} (/sys/fs/cgroup)"
+    elif not cgroups.is_writable():
+        yield "control groups cannot be made (/sys/fs/cgroup is read-only)"
+    if "\toverlay" not in Path("/proc/filesystems").read_text():
+        yield "the kernel has no overlay file systems (/proc/filesystems; `modprobe overlay`)"
+    if not has_seccomp():
+        yield "the kernel has no seccomp filter (/proc/sys/kernel/seccomp)"
+
+
+def _missing_programs() -> Iterator[str]:
+    if find_runtime() is None:
+        yield f"there is no OCI runtime on PATH ({' or '.join(RUNTIMES)})"
+    if shutil.which("prlimit") is None:
+        yield "there is no program prlimit on PATH (of util-linux)"
+
+
+def has_seccomp() -> bool:
+    return Path("/proc/sys/kernel/seccomp/actions_avail").exists()
+
+
+@cache
+def runtime_version(runtime: str) -> str:
+    """``1.1.5`` of ``runc version 1.1.5``; empty where it does not say."""
+    try:
+        said = subprocess.run(
+            [runtime, "--version"], check=False, capture_output=True, text=True, timeout=20
+        ).stdout
+    except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
+        return ""
+    match = re.search(r"version:? v?([0-9][\w.+~-]{0,60})", said)
+    return match[1] if match else ""
+
+
+def machine_info(address: str, *, version: str) -> EngineInfo:
+    """What this machine offers, as an engine would say it."""
+    runtime = find_runtime() or RUNTIMES[0]
+    name = Path(runtime).name
+    there = set(cgroups.missing_controllers())
+    return EngineInfo(
+        kind="native",
+        version=version,
+        api_version="",
+        os="linux",
+        architecture=_DEBIAN.get(platform.machine(), platform.machine()),
+        kernel=platform.release(),
+        runc=runtime_version(runtime) if name == "runc" else "",
+        default_runtime=name,
+        cgroup_version=cgroups.version(),
+        cgroup_driver="cgroupfs",
+        memory_limit="memory" not in there,
+        pids_limit="pids" not in there,
+        cpu_quota="cpu" not in there,
+        seccomp=has_seccomp(),
+        userns=True,
+        maps_owners=True,
+        cpus=len(os.sched_getaffinity(0)),
+        memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        address=address,
+    )
+
+
+def _number(path: str) -> int | None:
+    try:
+        return int(Path(path).read_text())
+    except (OSError, ValueError):
+        return None

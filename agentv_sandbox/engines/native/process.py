@@ -1,0 +1,166 @@
+"""The process of one container: the runtime in the foreground, which ends with the program's own exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from agentv_sandbox.engines.native.cgroups import Group
+from agentv_sandbox.engines.stream import Sink
+from agentv_sandbox.errors import EngineError
+from agentv_sandbox.logs import safe_text
+
+_LIMITER = "prlimit"
+_CHUNK = 1 << 17
+_START_S = 60.0
+"""A runtime that has not started a container by then will not."""
+_END_S = 10.0
+_LOG_BYTES = 1 << 16
+_COMPLAINT_BYTES = 600
+
+
+class Pipes:
+    """A container's standard streams as pipes."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+        if process.stdout is None:
+            raise ValueError("a process without its output")
+        out = process.stdout.fileno()
+        self.writes = None if process.stdin is None else process.stdin.fileno()
+        self.complaint = b""
+        """The last of standard error."""
+        reads: dict[int, Callable[[bytes, Sink], None]] = {out: lambda data, sink: sink(1, data)}
+        if process.stderr is not None:
+            reads[process.stderr.fileno()] = self._feed_error
+        self.reads: Mapping[int, Callable[[bytes, Sink], None]] = reads
+        for descriptor in (*self.reads, *([] if self.writes is None else [self.writes])):
+            os.set_blocking(descriptor, False)
+
+    def _feed_error(self, data: bytes, sink: Sink) -> None:
+        self.complaint = (self.complaint + data[-_COMPLAINT_BYTES:])[-_COMPLAINT_BYTES:]
+        sink(2, data)
+
+    def receive(self, descriptor: int) -> bytes:
+        return os.read(descriptor, _CHUNK)
+
+    def send(self, data: bytes | memoryview) -> int:
+        if self.writes is None:
+            raise BrokenPipeError
+        return os.write(self.writes, data)
+
+    def end_input(self) -> None:
+        self.writes = None
+        if self._process.stdin is not None:
+            with suppress(OSError):
+                self._process.stdin.close()
+
+    def close(self) -> None:
+        for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
+            if stream is not None:
+                with suppress(OSError):
+                    stream.close()
+
+
+class Process:
+    """One container that has been asked for; it may not have started yet."""
+
+    def __init__(
+        self,
+        runtime: str,
+        *,
+        state: Path,
+        bundle: Path,
+        group: Group,
+        name: str,
+        stdin: bool,
+        errors: bool = True,
+        limits: Mapping[str, int],
+        namespace: int,
+    ) -> None:
+        """``state``: the runtime's own folder; ``bundle`` holds ``config.json``; ``limits``: those that processes
+        inherit, by name; ``errors``: whether somebody reads standard error; ``namespace``: a descriptor that the
+        configuration refers to, which is closed with this. Raises EngineError."""
+        self._namespace = namespace
+        self._log, self._pid_file = bundle / "runtime.log", bundle / "pid"
+        self._group = group
+        self.begun = time.monotonic()
+        self._started: float | None = None
+        # Inherited from the first moment on; the runtime itself needs no more than containers have.
+        argv = [_LIMITER, *(f"--{key}={value}:{value}" for key, value in limits.items()), "--"]
+        argv += [runtime, "--root", str(state), "--log", str(self._log), "--log-format", "json"]
+        argv += ["run", "--keep", "--bundle", str(bundle), "--pid-file", str(self._pid_file), name]
+        try:
+            self._process = subprocess.Popen(
+                argv,
+                stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE if errors else subprocess.DEVNULL,
+                bufsize=0,
+                start_new_session=True,  # an interrupt from the terminal is not for containers
+            )
+        except OSError as error:
+            raise EngineError(f"the runtime {runtime} cannot be started: {error.strerror}") from error
+        self.pipes = Pipes(self._process)
+
+    @property
+    def started(self) -> float | None:
+        """``time.monotonic`` seconds when the program was started; None before."""
+        if self._started is None:
+            with suppress(OSError):
+                age = time.time() - self._pid_file.stat().st_mtime
+                self._started = max(self.begun, time.monotonic() - max(age, 0.0))
+        return self._started
+
+    def deadline(self, seconds: float) -> float:
+        """When a limit of ``seconds`` is reached, by ``time.monotonic``: it counts from the program's start."""
+        started = self.started
+        return self.begun + _START_S if started is None else started + seconds
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it has ended within ``seconds``."""
+        try:
+            self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def kill(self) -> None:
+        """End the container and the runtime."""
+        self._group.kill()
+        self.close()  # a runtime that is blocked on a full pipe does not end
+        if not self.wait(_END_S):
+            self._process.kill()
+            self._process.wait()
+
+    def close(self) -> None:
+        """Let go of the streams and the namespace; twice is fine."""
+        self.pipes.close()
+        if self._namespace >= 0:
+            os.close(self._namespace)
+            self._namespace = -1
+
+    def exit_code(self) -> int:
+        """Of the program, 128 and more for a signal. Raises EngineError when it was never started."""
+        if self.started is None:
+            raise EngineError(f"the runtime did not start the container: {self._reason()}")
+        code = self._process.returncode
+        return code if code is not None and code >= 0 else 128 - (code or 0)
+
+    def _reason(self) -> str:
+        """The last error of the runtime's log."""
+        with suppress(OSError):
+            with self._log.open("rb") as file:
+                lines = file.read(_LOG_BYTES).splitlines()
+            for line in reversed(lines):
+                with suppress(ValueError, TypeError, KeyError):
+                    entry = json.loads(line)
+                    if entry["level"] in ("error", "fatal"):
+                        return safe_text(str(entry["msg"]), limit=600)
+        said = safe_text(self.pipes.complaint.decode("utf-8", "replace").strip(), limit=_COMPLAINT_BYTES)
+        return said or f"it ended with exit code {self._process.returncode} and left no reason"
