@@ -162,6 +162,7 @@ def build(
     targets: Sequence[str] = (),
     lock_mode: LockMode = "default",
     cwd: Path | None = None,
+    engine: str | None = None,
     environ: Mapping[str, str] | None = None,
     stop: threading.Event | None = None,
     on_event: OnEvent = ignore,
@@ -169,7 +170,7 @@ def build(
     """Build (or find) and prove the image of each suite, by the suite's path, without running anything.
 
     ``lock_mode``: ``default`` uses a lock beside the suite where there is one, ``frozen`` demands it, ``update`` writes
-    it anew. ``stop`` ends the build when it is set.
+    it anew. ``engine``: kind of engine, over the settings'. ``stop`` ends the build when it is set.
     Raises ImageRequestError with all that cannot be provided or proved, BuildError, EngineError, Cancelled.
     """
     logs.configure_unless_done()
@@ -185,7 +186,8 @@ def build(
         cache_dir=cache_dir(variables),
         cwd=cwd or Path.cwd(),
     )
-    with Sandbox(find_engine(variables), runtime=settings.runtime, stop=stop) as sandbox:
+    answering = find_engine(variables, engine or settings.engine)
+    with Sandbox(answering, runtime=settings.runtime, stop=stop) as sandbox:
         return build_images(loaded.suites, sandbox, options, on_event)
 
 
@@ -206,6 +208,7 @@ def run(
     rerun_failed: bool = False,
     retry_errors: Path | None = None,
     experiment: str = "default",
+    engine: str | None = None,
     runtime: str | None = None,
     required_tier: str | None = None,
     frozen: bool = False,
@@ -223,7 +226,7 @@ def run(
     ``resume``: go on with the tests that have no verdict in ``output``, or in the last run of these suites;
     ``rerun_failed``: with those below their threshold, too; ``retry_errors``: as ``resume`` from that run folder, which
     stays as it is. Of earlier rows those stand whose ``input_hashes`` are still the same.
-    ``runtime`` and ``required_tier``: as in the settings, over them; ``stop`` interrupts the run when it is set.
+    ``engine``, ``runtime`` and ``required_tier``: as in the settings, over them; ``stop`` interrupts the run when set.
     ``no_grade``: agents run and all is kept; ``agentv_sandbox.regrading.grade`` completes the rows, here or elsewhere.
     ``record``: a new or empty folder for all calls of models; ``replay``: such a folder, in place of models.
     The process's log and output are redacted from here on for the secrets that the targets name.
@@ -276,7 +279,9 @@ def run(
         suites.suites, output, folder, experiment, going_on=going_on, retry_errors=retry_errors
     )
     tape = _tape(record, replay, redactor, goes_on=going_on or retry_errors is not None)
-    with run_sandbox(settings, variables, runtime=runtime, may_keep=keep_failed, stop=stop) as sandbox:
+    with run_sandbox(
+        settings, variables, engine=engine, runtime=runtime, may_keep=keep_failed, stop=stop
+    ) as sandbox:
         images = ready_images(sandbox, suites, options, required_tier or settings.require_tier, on_event)
         folder_options: FolderOptions = {
             "redactor": redactor,
@@ -349,24 +354,25 @@ def run_sandbox(
     settings: Settings,
     environ: Mapping[str, str],
     *,
+    engine: str | None,
     runtime: str | None,
     may_keep: bool,
     stop: threading.Event | None,
 ) -> Iterator[Sandbox]:
     """A sandbox after the removal of what dead runs left, and cleaned up after should this process be killed."""
-    engine = find_engine(environ)
-    sweep(engine)
-    sweep_copies(engine)
+    answering = find_engine(environ, engine or settings.engine)
+    sweep(answering)
+    sweep_copies(answering)
     sweep_egress()
     sweep_scratch()
     with Sandbox(
-        engine,
+        answering,
         runtime=runtime or settings.runtime,
         may_keep=may_keep,
         ceiling=settings.ceiling.limits(),
         stop=stop,
     ) as sandbox:
-        watchdog = Watchdog(sandbox.run_id, engine.address)
+        watchdog = Watchdog(sandbox.run_id, answering.address)
         try:
             yield sandbox
         finally:

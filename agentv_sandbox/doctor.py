@@ -72,7 +72,8 @@ class Check:
 
 def engine_checks(info: EngineInfo, runtime: str | None) -> Iterator[Check]:
     """Version, system call filter, and how strong the containers' wall is."""
-    text = f"{info.kind} {info.version} (API {info.api_version}) at {info.address}"
+    api = f" (API {info.api_version})" if info.api_version else ""
+    text = f"{info.kind} {info.version}{api} at {info.address}"
     if is_too_old(info):
         yield Check(name="engine", state="failed", text=text, hint="Docker Engine 20.10 or later is needed.")
     else:
@@ -104,6 +105,20 @@ def engine_checks(info: EngineInfo, runtime: str | None) -> Iterator[Check]:
             text=f"the engine reports no version of {', '.join(isolation.unjudged)}",
             hint="Known flaws of what has no version cannot be judged; ask your distribution.",
         )
+
+
+def other_engine_checks(
+    answers: Mapping[str, ContainerEngine | SandboxError], used: str, runtime: str | None
+) -> Iterator[Check]:
+    """What this machine has besides the engine at the address ``used``; ``answers`` are by kind."""
+    for kind, answer in answers.items():
+        name = f"engine: {kind}"
+        if isinstance(answer, SandboxError):
+            reason = " ".join(answer.message.split())
+            yield Check(name=name, state="ok", text=f"not here: {reason}")
+        elif answer.address != used:
+            strength = tier(answer.info(), runtime).summary
+            yield Check(name=name, state="ok", text=f"answers too (`--engine {kind}`): {strength}")
 
 
 def _limits_declared(info: EngineInfo) -> Iterator[Check]:

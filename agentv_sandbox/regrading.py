@@ -58,6 +58,7 @@ class GradeOptions:
     workers: int | None = None
     threshold: float | None = None
     grader_target: str | None = None
+    engine: str | None = None
     runtime: str | None = None
     required_tier: str | None = None
     allow_other_image: bool = False
@@ -184,7 +185,12 @@ class _Grading:
 
     def _sandbox(self) -> api.SandboxContext:
         return api.run_sandbox(
-            self._settings, self._variables, runtime=self._asked.runtime, may_keep=False, stop=self._stop
+            self._settings,
+            self._variables,
+            engine=self._asked.engine,
+            runtime=self._asked.runtime,
+            may_keep=False,
+            stop=self._stop,
         )
 
     def _folder_options(self, sandbox: Sandbox) -> api.FolderOptions:

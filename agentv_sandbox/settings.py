@@ -58,6 +58,8 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     image: ImageConfig = ImageConfig()
+    engine: str | None = None
+    """Kind of engine, such as ``native``, unless the command line says otherwise; None: the first that answers."""
     runtime: str | None = None
     """OCI runtime of every container, unless the command line says otherwise."""
     require_tier: str | None = None

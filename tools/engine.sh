@@ -1,7 +1,11 @@
 #!/usr/bin/env bash
 # Find a container engine that answers, or, as root on Debian and Ubuntu, install and start Docker Engine.
-# Quick when one is there; may be called as often as you like.
+# Quick when one is there; may be called as often as you like. With --or-native PYTHON, containers without an engine do
+# as well where none answers: then an OCI runtime is all that is installed.
 set -euo pipefail
+
+native_python=
+if [ "${1:-}" = --or-native ]; then native_python=${2:?the Python that has agentv_sandbox}; fi
 
 socket=/var/run/docker.sock
 pidfile=/var/run/docker.pid
@@ -40,6 +44,23 @@ for candidate in "$socket" "$runtime_dir/docker.sock" "${HOME:-/root}/.docker/ru
     exit 0
   fi
 done
+
+# Whether containers can be run without an engine, by the program's own judgement.
+native_works() {
+  "$native_python" -c 'import os; from agentv_sandbox.engines.table import find_engine; find_engine(os.environ, "native")' 2>/dev/null
+}
+
+if [ -n "$native_python" ] && [ "$(id -u)" = 0 ] && [ "$(uname -s)" = Linux ]; then
+  if ! native_works && ! command -v dockerd >/dev/null && command -v apt-get >/dev/null; then
+    say "installing an OCI runtime from the distribution"
+    apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends runc >/dev/null || true
+  fi
+  if native_works; then
+    say "none answers, and none is needed: containers run natively"
+    exit 0
+  fi
+fi
 
 [ "$(uname -s)" = Linux ] || fail "no container engine answers; start Docker Desktop (or Podman machine) and try again"
 if [ "$(id -u)" != 0 ]; then

@@ -11,10 +11,10 @@
 
 from agentv_sandbox.building.ensure import ensure_image
 from agentv_sandbox.building.events import sentence, size_text
-from agentv_sandbox.building.exchange import export_image, import_image
+from agentv_sandbox.building.exchange import export_image, import_image, load_saved
 from agentv_sandbox.building.labels import recorded_image
 from agentv_sandbox.building.lock import LOCK_NAME, sbom_path
-from agentv_sandbox.building.store import StoredImage, clean_images, list_images
+from agentv_sandbox.building.store import StoredImage, clean_images, list_images, prune_images
 from agentv_sandbox.building.verify import Candidate, prove
 
 __all__ = [
@@ -26,7 +26,9 @@ __all__ = [
     "export_image",
     "import_image",
     "list_images",
+    "load_saved",
     "prove",
+    "prune_images",
     "recorded_image",
     "sbom_path",
     "sentence",

@@ -18,12 +18,13 @@ from typing import IO, Any
 import zstandard
 
 from agentv_sandbox.building.base import RECIPE
-from agentv_sandbox.building.foreign_archive import Layers, repacked, tree_of
+from agentv_sandbox.building.foreign_archive import repacked, tree_of, tree_sha256
 from agentv_sandbox.building.labels import LABEL_DEPTH, LABEL_TREE
 from agentv_sandbox.building.lock import checked_resolution, write_entry
 from agentv_sandbox.building.store import note_use
 from agentv_sandbox.engines import LABEL_ENV_KEY, ContainerEngine
 from agentv_sandbox.errors import InputError, Problem
+from agentv_sandbox.foreign_image import Layers
 from agentv_sandbox.foreign_tar import MAX_BYTES, ArchiveError, ForeignTar, ReadBudget, archive_errors
 from agentv_sandbox.models.foreign_json import read_json
 from agentv_sandbox.models.image import Image, ImagePlan, Resolution, content_key, image_tag
@@ -113,12 +114,22 @@ def import_image(engine: ContainerEngine, path: Path, cache_dir: Path) -> str:
     return known.tag
 
 
+def load_saved(engine: ContainerEngine, path: Path) -> None:
+    """Have the engine load an archive of ``docker save``, whose names it sets. Raises InputError, EngineError."""
+    try:
+        with path.open("rb") as file:
+            engine.load_image(file)
+    except OSError as error:
+        message = f"cannot be read: {error.strerror or error}"
+        raise InputError([Problem(path=path, message=message)]) from error
+
+
 def _labels(known: _Description) -> dict[str, str]:
     return {LABEL_ENV_KEY: known.key, LABEL_TREE: known.resolution.tree_sha256, LABEL_DEPTH: "0"}
 
 
 def _check_files(layers: Layers, known: _Description, path: Path) -> None:
-    have, wanted = layers.tree_sha256(), known.resolution.tree_sha256
+    have, wanted = tree_sha256(layers), known.resolution.tree_sha256
     if have != wanted:
         raise _not_ours(
             path,

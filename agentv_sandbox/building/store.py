@@ -64,17 +64,38 @@ def clean_images(
     for image in list_images(engine, cache_dir):
         if not everything and (image.last_used is None or image.last_used.timestamp() >= border):
             continue
-        try:
-            engine.remove_image(image.tag)
-        except EngineError:
-            continue  # in use
-        (cache_dir / "used" / image.id.removeprefix("sha256:")).unlink(missing_ok=True)
-        removed.append(image)
+        if _removed(engine, cache_dir, image):
+            removed.append(image)
     for folder in ("blobs", "npm-integrity", "built", "tools", "resolutions", "proofs", "trees"):
         for path in (cache_dir / folder).rglob("*"):
             if path.is_file() and (everything or path.stat().st_mtime < border):
                 path.unlink(missing_ok=True)
     return removed
+
+
+def prune_images(engine: ContainerEngine, cache_dir: Path, *, max_bytes: int) -> list[StoredImage]:
+    """Remove our images, the least recently used first, until the rest take at most ``max_bytes``, layers that they
+    share counted for each. Those that a container uses stay. Returns what was removed."""
+    images = list_images(engine, cache_dir)
+    total = sum(image.size_bytes for image in images)
+    removed = []
+    for image in reversed(images):
+        if total <= max_bytes:
+            break
+        if _removed(engine, cache_dir, image):
+            removed.append(image)
+            total -= image.size_bytes
+    return removed
+
+
+def _removed(engine: ContainerEngine, cache_dir: Path, image: StoredImage) -> bool:
+    """False for an image that is in use."""
+    try:
+        engine.remove_image(image.tag)
+    except EngineError:
+        return False
+    (cache_dir / "used" / image.id.removeprefix("sha256:")).unlink(missing_ok=True)
+    return True
 
 
 def _stored_image(info: ImageInfo, tag: str, cache_dir: Path) -> StoredImage | None:

@@ -18,6 +18,7 @@ from agentv_sandbox.building.mirror import sources
 from agentv_sandbox.building.pipconf import read_pip_settings
 from agentv_sandbox.cli.common import err, out, with_exit_codes
 from agentv_sandbox.cli.inputs import cache_dir
+from agentv_sandbox.cli.options import Engine
 from agentv_sandbox.doctor import (
     Check,
     disk_checks,
@@ -27,9 +28,10 @@ from agentv_sandbox.doctor import (
     leftover_check,
     limit_checks,
     network_checks,
+    other_engine_checks,
 )
 from agentv_sandbox.engines import LABEL_RUN
-from agentv_sandbox.engines.table import find_engine
+from agentv_sandbox.engines.table import answering_engines, find_engine
 from agentv_sandbox.errors import InputError, SandboxError
 from agentv_sandbox.loading import load_suites
 from agentv_sandbox.logs import safe_text
@@ -47,11 +49,12 @@ def doctor(
     paths: Annotated[
         list[Path] | None, typer.Argument(metavar="PATH", help="Suites whose LLM keys are checked too.")
     ] = None,
+    engine: Engine = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> int:
     """Check whether a run would work here, and say what to do where not. Exit status 0 only when it would."""
     checks = []
-    for check in _checks(paths or [], err if as_json else out):
+    for check in _checks(paths or [], engine, err if as_json else out):
         checks.append(check)
         if not as_json:
             _show(check)
@@ -84,7 +87,7 @@ def _suites(paths: Sequence[Path]) -> tuple[Suite, ...]:
     return loaded.suites
 
 
-def _checks(paths: list[Path], progress_on: Console) -> Iterator[Check]:
+def _checks(paths: list[Path], choice: str | None, progress_on: Console) -> Iterator[Check]:
     suites = _suites(paths)
     settings = load_settings(suites[0].project_root if suites else Path.cwd())
     yield from disk_checks(cache_dir())
@@ -93,7 +96,7 @@ def _checks(paths: list[Path], progress_on: Console) -> Iterator[Check]:
         [s.url for s in sources(settings.image)][:1] + list(read_pip_settings().urls)[:1]
     )
     try:
-        engine = find_engine(os.environ)
+        engine = find_engine(os.environ, choice or settings.engine)
         sweep(engine)
         with Sandbox(engine, runtime=settings.runtime, must_enforce=False) as sandbox:
             yield from engine_checks(sandbox.info, settings.runtime)
@@ -116,5 +119,6 @@ def _checks(paths: list[Path], progress_on: Console) -> Iterator[Check]:
             if sandbox.tool_image:
                 yield from limit_checks(sandbox)
         yield leftover_check(engine, LABEL_RUN)
+        yield from other_engine_checks(answering_engines(os.environ), engine.address, settings.runtime)
     except SandboxError as error:
         yield Check(name="engine", state="failed", text=error.message, hint=error.hint)

@@ -12,10 +12,29 @@ import typer
 from rich.table import Table
 
 from agentv_sandbox import api
-from agentv_sandbox.building import export_image, import_image, list_images, sentence, size_text
+from agentv_sandbox.building import (
+    export_image,
+    import_image,
+    list_images,
+    load_saved,
+    prune_images,
+    sentence,
+    size_text,
+)
 from agentv_sandbox.cli.common import out, show_problems, with_exit_codes
 from agentv_sandbox.cli.inputs import cache_dir, load
-from agentv_sandbox.cli.options import AllowOutside, Frozen, OptionalPaths, Paths, TargetNames, TargetsFile
+from agentv_sandbox.cli.options import (
+    AllowOutside,
+    Engine,
+    Frozen,
+    OptionalPaths,
+    Paths,
+    TargetNames,
+    TargetsFile,
+    parsed_option,
+    size,
+)
+from agentv_sandbox.engines import ContainerEngine
 from agentv_sandbox.engines.table import find_engine
 from agentv_sandbox.errors import InputError
 from agentv_sandbox.loading import LoadResult, load_suites
@@ -103,13 +122,14 @@ def build(
     target: TargetNames = None,
     targets: TargetsFile = None,
     frozen: Frozen = False,
+    engine: Engine = None,
     allow_outside: AllowOutside = False,
 ) -> int:
     """Build (or find) the image of each suite and prove it, without running anything. No PATH: the base alone."""
     if not paths:
-        return _build_base()
+        return _build_base(engine)
     loaded = load(paths, targets, target or (), allow_outside=allow_outside)
-    return _build(loaded, target or (), "frozen" if frozen else "default")
+    return _build(loaded, target or (), "frozen" if frozen else "default", engine)
 
 
 @with_exit_codes
@@ -118,38 +138,56 @@ def lock(
     target: TargetNames = None,
     targets: TargetsFile = None,
     update: Annotated[bool, typer.Option("--update", help="Resolve anew, to what is current today.")] = False,
+    engine: Engine = None,
     allow_outside: AllowOutside = False,
 ) -> int:
     """Write agentv-sandbox.lock beside each suite: every file of its image, by hash."""
     loaded = load(paths, targets, target or (), allow_outside=allow_outside)
-    return _build(loaded, target or (), "update" if update else "default")
+    return _build(loaded, target or (), "update" if update else "default", engine)
 
 
-def _build(loaded: LoadResult, target: Sequence[str], mode: LockMode) -> int:
+def _build(loaded: LoadResult, target: Sequence[str], mode: LockMode, engine: str | None) -> int:
     with Progress(out, sentence=sentence) as progress:
-        images = api.build(loaded, targets=target, lock_mode=mode, on_event=progress.on_event)
+        images = api.build(loaded, targets=target, lock_mode=mode, engine=engine, on_event=progress.on_event)
     for suite in loaded.suites:
         out.print(f"{suite.name}: {images[suite.path].tag}  {images[suite.path].id}", markup=False)
     return 0
 
 
-def _build_base() -> int:
+def _build_base(engine: str | None) -> int:
     settings = load_settings(Path.cwd())
     options = RunOptions(image=settings.image, cache_dir=cache_dir(), cwd=Path.cwd())
-    with Sandbox(find_engine(os.environ), runtime=settings.runtime) as sandbox:
+    answering = find_engine(os.environ, engine or settings.engine)
+    with Sandbox(answering, runtime=settings.runtime) as sandbox:
         with Progress(out, sentence=sentence) as progress:
             build_images((), sandbox, options, progress.on_event)
         out.print(sandbox.tool_image, markup=False)
     return 0
 
 
+def _engine(choice: str | None) -> ContainerEngine:
+    return find_engine(os.environ, choice or load_settings(Path.cwd()).engine)
+
+
 _KINDS = {"env": "suite", "base": "base", "own": "your own"}
 
 
 @with_exit_codes
-def images() -> int:
+def images(
+    engine: Engine = None,
+    prune: Annotated[
+        int | None,
+        parsed_option(
+            size, "SIZE", "Remove the least recently used until all take at most SIZE.", default="none"
+        ),
+    ] = None,
+) -> int:
     """List the images in this machine's engine that were made or imported by agentv-sandbox."""
-    stored = list_images(find_engine(os.environ), cache_dir())
+    answering = _engine(engine)
+    if prune is not None:
+        for image in prune_images(answering, cache_dir(), max_bytes=prune):
+            out.print(f"removed {image.tag}  {size_text(image.size_bytes)}", markup=False)
+    stored = list_images(answering, cache_dir())
     if not stored:
         out.print("no images yet: `agentv-sandbox run` and `agentv-sandbox build` make them")
         return 0
@@ -179,6 +217,7 @@ def export_images(
     ] = Path(),
     target: TargetNames = None,
     targets: TargetsFile = None,
+    engine: Engine = None,
     allow_outside: AllowOutside = False,
 ) -> int:
     """Write what suites need as files, for a machine without network: their images and the tool image."""
@@ -188,7 +227,8 @@ def export_images(
         targets=tuple(target or ()), image=settings.image, cache_dir=cache_dir(), cwd=Path.cwd()
     )
     directory.mkdir(parents=True, exist_ok=True)
-    with Sandbox(find_engine(os.environ), runtime=settings.runtime) as sandbox:
+    answering = find_engine(os.environ, engine or settings.engine)
+    with Sandbox(answering, runtime=settings.runtime) as sandbox:
         with Progress(out, sentence=sentence) as progress:
             planned = planned_images(suites, sandbox, options, progress.on_event)
         for image_plan, image in {image.tag: (each, image) for each, image in planned}.values():
@@ -202,10 +242,20 @@ def export_images(
 
 @with_exit_codes
 def import_images(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="What `export` wrote.")],
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE", help="What `export` wrote, or with --saved `docker save`.")
+    ],
+    saved: Annotated[
+        bool, typer.Option("--saved", help="FILE is an archive of `docker save`; all its names are set.")
+    ] = False,
+    engine: Engine = None,
 ) -> int:
     """Take exported images into this machine's engine. An image is code: import only what you would run."""
-    engine = find_engine(os.environ)
+    answering = _engine(engine)
     for file in files:
-        out.print(f"imported {import_image(engine, file, cache_dir())}", markup=False)
+        if saved:
+            load_saved(answering, file)
+            out.print(f"imported {file}", markup=False)
+            continue
+        out.print(f"imported {import_image(answering, file, cache_dir())}", markup=False)
     return 0

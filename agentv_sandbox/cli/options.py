@@ -10,6 +10,7 @@ import typer
 from typer.models import OptionInfo
 
 from agentv_sandbox.cli.numbers import count, number_between
+from agentv_sandbox.engines.table import ENGINES
 from agentv_sandbox.engines.tier import LEVELS
 from agentv_sandbox.graders.base import PASS_SCORE
 from agentv_sandbox.loading.suite_docs import parse_size
@@ -23,7 +24,7 @@ def size(value: str) -> int:
         raise typer.BadParameter(str(error)) from None
 
 
-def _parsed(parser: Callable[..., object], metavar: str, text: str, *, default: str) -> OptionInfo:
+def parsed_option(parser: Callable[..., object], metavar: str, text: str, *, default: str) -> OptionInfo:
     """An option whose value ``parser`` reads; ``default`` says what holds without it."""
     return cast(OptionInfo, typer.Option(parser=parser, metavar=metavar, help=text, show_default=default))
 
@@ -49,20 +50,32 @@ Frozen = Annotated[
     bool, typer.Option("--frozen", help="Use exactly what agentv-sandbox.lock says, or refuse.")
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log what happens, step by step.")]
+Engine = Annotated[
+    str | None,
+    typer.Option(
+        metavar="KIND",
+        help=f"Kind of engine: {', '.join(ENGINES)}.",
+        show_default="the first that answers",
+    ),
+]
 Runtime = Annotated[
     str | None,
     typer.Option(
-        metavar="NAME", help="OCI runtime of the engine, such as runsc.", show_default="the engine's"
+        metavar="NAME",
+        help="OCI runtime: one that the engine knows, such as runsc; natively its program.",
+        show_default="the engine's",
     ),
 ]
 
 # -- of ``run`` alone ------------------------------------------------------------------------------------
 Workers = Annotated[
-    int | None, _parsed(count(1, 50), "N", "Tests at a time, 1 to 50.", default="the suite's, else 3")
+    int | None, parsed_option(count(1, 50), "N", "Tests at a time, 1 to 50.", default="the suite's, else 3")
 ]
 Threshold = Annotated[
     float | None,
-    _parsed(number_between(0, 1), "N", "Score, 0 to 1, from which a test passes.", default=str(PASS_SCORE)),
+    parsed_option(
+        number_between(0, 1), "N", "Score, 0 to 1, from which a test passes.", default=str(PASS_SCORE)
+    ),
 ]
 TestIds = Annotated[
     list[str] | None,
@@ -107,28 +120,34 @@ GraderTarget = Annotated[
 ]
 MaxRetries = Annotated[
     int | None,
-    _parsed(count(0, 20), "N", "More attempts of an agent that fails.", default="the target's, else 0"),
+    parsed_option(count(0, 20), "N", "More attempts of an agent that fails.", default="the target's, else 0"),
 ]
 AgentTimeout = Annotated[
     float | None,
-    _parsed(number_between(0.1), "SECONDS", "Time an agent may take.", default="the target's, else 1200"),
+    parsed_option(
+        number_between(0.1), "SECONDS", "Time an agent may take.", default="the target's, else 1200"
+    ),
 ]
 Memory = Annotated[
-    int | None, _parsed(size, "SIZE", "Memory of an agent, such as 2g.", default="the suite's, else 1g")
+    int | None, parsed_option(size, "SIZE", "Memory of an agent, such as 2g.", default="the suite's, else 1g")
 ]
 Cpus = Annotated[
-    float | None, _parsed(number_between(0.01), "N", "Processors of an agent.", default="the suite's, else 1")
+    float | None,
+    parsed_option(number_between(0.01), "N", "Processors of an agent.", default="the suite's, else 1"),
 ]
 Pids = Annotated[
-    int | None, _parsed(count(1), "N", "Processes and threads of an agent.", default="the suite's, else 256")
+    int | None,
+    parsed_option(count(1), "N", "Processes and threads of an agent.", default="the suite's, else 256"),
 ]
 WorkspaceSize = Annotated[
     int | None,
-    _parsed(size, "SIZE", "Size of a workspace, such as 2g.", default="the suite's, else its files and 512m"),
+    parsed_option(
+        size, "SIZE", "Size of a workspace, such as 2g.", default="the suite's, else its files and 512m"
+    ),
 ]
 TmpSize = Annotated[
     int | None,
-    _parsed(
+    parsed_option(
         size, "SIZE", "Size of an agent's /tmp, which is also its HOME.", default="the suite's, else 128m"
     ),
 ]

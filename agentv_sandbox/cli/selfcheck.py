@@ -8,7 +8,7 @@ from pathlib import Path
 from agentv_sandbox.building import sentence
 from agentv_sandbox.cli.common import err, out, with_exit_codes
 from agentv_sandbox.cli.inputs import cache_dir
-from agentv_sandbox.cli.options import Runtime
+from agentv_sandbox.cli.options import Engine, Runtime
 from agentv_sandbox.engines.table import find_engine
 from agentv_sandbox.pipeline import RunOptions, build_images
 from agentv_sandbox.report.progress import Progress
@@ -19,6 +19,7 @@ from agentv_sandbox.settings import load_settings
 
 @with_exit_codes
 def selfcheck(
+    engine: Engine = None,
     runtime: Runtime = None,
 ) -> int:
     """Attack this machine's engine with what the project defends against, and print the outcome.
@@ -27,7 +28,8 @@ def selfcheck(
     """
     settings = load_settings(Path.cwd())
     options = RunOptions(image=settings.image, cache_dir=cache_dir(), cwd=Path.cwd())
-    with Sandbox(find_engine(os.environ), runtime=runtime or settings.runtime) as sandbox:
+    answering = find_engine(os.environ, engine or settings.engine)
+    with Sandbox(answering, runtime=runtime or settings.runtime) as sandbox:
         with Progress(out, sentence=sentence) as progress:
             build_images((), sandbox, options, progress.on_event)
         report = attack(

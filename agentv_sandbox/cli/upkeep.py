@@ -12,10 +12,13 @@ from agentv_sandbox.building import clean_images, list_images, size_text
 from agentv_sandbox.cli.common import out, with_exit_codes
 from agentv_sandbox.cli.inputs import cache_dir
 from agentv_sandbox.cli.numbers import number_between
-from agentv_sandbox.engines import LABEL_OWNER, LABEL_RUN
+from agentv_sandbox.cli.options import Engine
+from agentv_sandbox.engines import LABEL_OWNER, LABEL_RUN, ContainerEngine
 from agentv_sandbox.engines.owner import Owner
-from agentv_sandbox.engines.table import find_engine
+from agentv_sandbox.engines.table import CHOICE, answering_engines, find_engine
+from agentv_sandbox.errors import EngineError, SandboxError
 from agentv_sandbox.keptvolumes import remove_copies, sweep_copies
+from agentv_sandbox.logs import safe_text
 from agentv_sandbox.pipeline.scratch import sweep_scratch
 
 
@@ -31,6 +34,7 @@ def clean(
             help="Also images, fetched packages and copies of large projects that were not used lately.",
         ),
     ] = False,
+    engine: Engine = None,
     days: Annotated[
         float,
         typer.Option(
@@ -40,19 +44,45 @@ def clean(
         ),
     ] = 30,
 ) -> None:
-    """Remove containers and volumes that earlier runs left."""
-    engine = find_engine(os.environ)
+    """Remove containers and volumes that earlier runs left.
+
+    In every engine that answers, unless --engine names one.
+    """
     removed = 0
-    for obj in engine.owned({LABEL_RUN: None}):
-        if everything or not Owner.parse(obj.labels.get(LABEL_OWNER, "")).alive():
-            engine.destroy(obj)
-            out.print(f"removed {obj.kind} {obj.name}", markup=False)
-            removed += 1
-    removed += sweep_copies(engine)
+    for answering in _engines(engine):
+        removed += _clean(answering, everything=everything, images=images, days=days)
     folders = sweep_scratch()
     if folders:
         out.print(f"removed {folders} temporary folders of repositories", markup=False)
         removed += folders
+    out.print(f"{removed} removed" if removed else "nothing to remove", markup=False)
+
+
+def _engines(choice: str | None) -> list[ContainerEngine]:
+    """The one that was asked for, else all that answer. Raises EngineUnavailable where none does."""
+    # Who says where Docker listens means that one.
+    if choice is None and not os.environ.get(CHOICE) and "DOCKER_HOST" not in os.environ:
+        answers = [
+            each for each in answering_engines(os.environ).values() if not isinstance(each, SandboxError)
+        ]
+        engines = {each.address: each for each in answers}
+        if engines:
+            return list(engines.values())
+    return [find_engine(os.environ, choice)]
+
+
+def _clean(engine: ContainerEngine, *, everything: bool, images: bool, days: float) -> int:
+    removed = 0
+    for obj in engine.owned({LABEL_RUN: None}):
+        if everything or not Owner.parse(obj.labels.get(LABEL_OWNER, "")).alive():
+            try:
+                engine.destroy(obj)
+            except EngineError as error:
+                out.print(f"left {obj.kind} {obj.name}: {safe_text(error.message)}", markup=False)
+                continue
+            out.print(f"removed {obj.kind} {obj.name}", markup=False)
+            removed += 1
+    removed += sweep_copies(engine)
     if images and (copies := remove_copies(engine, before=time.time() - days * 86_400)):
         out.print(f"removed {copies} copies of large projects", markup=False)
         removed += copies
@@ -67,4 +97,4 @@ def clean(
             f"left alone, since {cache_dir()} knows of no use: {', '.join(others)}; `--days 0` removes all",
             markup=False,
         )
-    out.print(f"{removed} removed" if removed else "nothing to remove", markup=False)
+    return removed
