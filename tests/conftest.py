@@ -12,7 +12,7 @@ import pytest
 
 from agentv_sandbox.building import ensure_image
 from agentv_sandbox.cli.inputs import cache_dir
-from agentv_sandbox.engines.docker import DockerEngine
+from agentv_sandbox.engines import ContainerEngine
 from agentv_sandbox.engines.table import find_engine
 from agentv_sandbox.models.image import ImageConfig
 from agentv_sandbox.pipeline.images import tool_plan
@@ -30,13 +30,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             raise pytest.UsageError(f"{item.nodeid} leaves its group: pytest-xdist and pytest do not fit")
 
 
-@pytest.fixture(scope="session")
-def engine() -> DockerEngine:
-    return find_engine(os.environ)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Tests marked ``every_engine`` run on each kind of engine, those marked ``docker`` or ``native`` on that one;
+    others on the one that the environment chooses."""
+    kinds = {"every_engine": ["docker", "native"], "docker": ["docker"], "native": ["native"]}
+    for mark, engines in kinds.items():
+        if "engine" in metafunc.fixturenames and metafunc.definition.get_closest_marker(mark):
+            metafunc.parametrize("engine", engines, indirect=True, scope="session")
 
 
 @pytest.fixture(scope="session")
-def tool_image(engine: DockerEngine) -> str:
+def engine(request: pytest.FixtureRequest) -> ContainerEngine:
+    return find_engine(os.environ, getattr(request, "param", None))
+
+
+@pytest.fixture(scope="session")
+def tool_image(engine: ContainerEngine) -> str:
     """The trusted image in which collectors and volume holders run; made on first use, kept by the engine."""
     image = ensure_image(
         engine,
@@ -49,6 +58,6 @@ def tool_image(engine: DockerEngine) -> str:
 
 
 @pytest.fixture
-def sandbox(engine: DockerEngine, tool_image: str) -> Iterator[Sandbox]:
+def sandbox(engine: ContainerEngine, tool_image: str) -> Iterator[Sandbox]:
     with Sandbox(engine, tool_image=tool_image) as box:
         yield box

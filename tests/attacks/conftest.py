@@ -16,9 +16,10 @@ from pathlib import Path
 import docker
 import pytest
 
-from agentv_sandbox.engines import LABEL_OWNER, LABEL_RUN
-from agentv_sandbox.engines.docker import DockerEngine
+from agentv_sandbox.engines import LABEL_OWNER, LABEL_RUN, ContainerEngine
 from agentv_sandbox.engines.owner import Owner
+from agentv_sandbox.engines.table import answering_engines
+from agentv_sandbox.errors import SandboxError
 from agentv_sandbox.sandbox import Sandbox
 from agentv_sandbox.selfcheck import Report, selfcheck
 
@@ -38,7 +39,7 @@ def naive() -> Iterator[docker.DockerClient]:
 
 
 @pytest.fixture(scope="session")
-def report(engine: DockerEngine, tool_image: str, host_guard: None) -> Report:
+def report(engine: ContainerEngine, tool_image: str, host_guard: None) -> Report:
     with Sandbox(engine, tool_image=tool_image) as box:
         found = selfcheck(box, image=tool_image)
     FIGURES.extend(found.lines())
@@ -46,7 +47,7 @@ def report(engine: DockerEngine, tool_image: str, host_guard: None) -> Report:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def host_guard(tmp_path_factory: pytest.TempPathFactory, engine: DockerEngine) -> Iterator[None]:
+def host_guard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Canary files, environment, and whatever a sandbox user could have left: before and after everything."""
     canaries = tmp_path_factory.mktemp("canaries")
     for number in range(5):
@@ -64,7 +65,7 @@ def host_guard(tmp_path_factory: pytest.TempPathFactory, engine: DockerEngine) -
     assert {k: v for k, v in os.environ.items() if k != "PYTEST_CURRENT_TEST"} == {
         k: v for k, v in environment.items() if k != "PYTEST_CURRENT_TEST"
     }
-    _nobody_left(engine)
+    _nobody_left()
 
 
 def _manifest(folder: Path) -> dict[Path, str]:
@@ -85,12 +86,16 @@ def _owner(path: Path) -> int:
         return 0
 
 
-def _nobody_left(engine: DockerEngine) -> None:
+def _nobody_left() -> None:
     """No container of this process, and no process of a sandbox user outside of the containers that run."""
     me = str(Owner.current())
     left: list[object] = []
     for _ in range(20):
-        objects = engine.owned({LABEL_RUN: None})
+        # Others' containers may run on another engine.
+        engines = [
+            each for each in answering_engines(os.environ).values() if not isinstance(each, SandboxError)
+        ]
+        objects = [obj for each in engines for obj in each.owned({LABEL_RUN: None})]
         running = [obj.id for obj in objects if obj.kind == "container"]
         left = [obj.name for obj in objects if obj.labels.get(LABEL_OWNER) == me]
         for pid in Path("/proc").iterdir():

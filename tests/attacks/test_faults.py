@@ -29,7 +29,7 @@ from agentv_sandbox.sandbox import Role, Sandbox, sweep
 from agentv_sandbox.volumes import VolumeSpec
 from tests.attacks.conftest import TWINS
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.docker]
 
 
 # -- images ------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from agentv_sandbox.selfcheck import resources
 from agentv_sandbox.selfcheck.surface import CANARY, probe_script, probe_settings
 from tests.attacks.conftest import TWINS
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.docker]
 
 # Capabilities by number in /proc/self/status; those that this machine does not have cannot be given away.
 CAPABILITIES = {

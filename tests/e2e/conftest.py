@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from agentv_sandbox.engines import LABEL_RUN
-from agentv_sandbox.engines.docker import DockerEngine
+from agentv_sandbox.engines import LABEL_RUN, ContainerEngine
+from agentv_sandbox.engines.table import CHOICE
 
 COMMAND = [sys.executable, "-m", "agentv_sandbox"]
 
@@ -37,6 +37,8 @@ class Project:
     """A folder with suites, and the command."""
 
     folder: Path
+    engine: str | None = None
+    """The kind of engine to be used; None: as the environment chooses."""
 
     def write(self, files: Mapping[str, str]) -> None:
         for name, text in files.items():
@@ -52,8 +54,10 @@ class Project:
         return [*COMMAND, *args]
 
     def env(self, **more: str) -> dict[str, str]:
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(("OPENAI_", "AGENTV_"))}
-        return {**kept, **more}
+        kept = {
+            k: v for k, v in os.environ.items() if not k.startswith(("OPENAI_", "AGENTV_")) or k == CHOICE
+        }
+        return {**kept, **({} if self.engine is None else {CHOICE: self.engine}), **more}
 
     def run(self, *args: str, env: Mapping[str, str] | None = None) -> Done:
         done = subprocess.run(
@@ -80,11 +84,11 @@ class Project:
 
 
 @pytest.fixture
-def project(tmp_path: Path, tool_image: str) -> Project:
-    return Project(tmp_path)
+def project(tmp_path: Path, tool_image: str, request: pytest.FixtureRequest) -> Project:
+    return Project(tmp_path, "docker" if request.node.get_closest_marker("docker") else None)
 
 
 @pytest.fixture
-def engine_objects(engine: DockerEngine) -> Callable[[], Sequence[str]]:
+def engine_objects(engine: ContainerEngine) -> Callable[[], Sequence[str]]:
     """Names of all that any run of ours has in the engine."""
     return lambda: sorted(f"{obj.kind} {obj.name}" for obj in engine.owned({LABEL_RUN: None}))

@@ -20,7 +20,7 @@ from agentv_sandbox.engines.docker import DockerEngine
 from tests.e2e.conftest import Project
 from tests.relay import Relay
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.docker]
 
 TARGETS = """
 targets:

@@ -22,6 +22,7 @@ tests:
 """
 
 
+@pytest.mark.docker
 def test_the_timeout_of_docker_ends_graders_without_one_of_their_own(
     project: Project, engine: DockerEngine, tool_image: str
 ) -> None:

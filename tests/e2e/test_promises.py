@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -179,6 +180,7 @@ def dead_owner() -> str:
     return str(gone)
 
 
+@pytest.mark.docker
 def test_a_run_starts_by_removing_what_dead_runs_left(project: Project, engine: DockerEngine) -> None:
     labels = ["--label", f"{LABEL_RUN}=dead", "--label", f"{LABEL_OWNER}={dead_owner()}"]
     name = f"agentv-left-{os.getpid()}"
@@ -200,6 +202,7 @@ def test_a_run_starts_by_removing_the_folders_of_dead_runs(project: Project) -> 
         assert not egress.exists()
 
 
+@pytest.mark.docker
 def test_the_workspace_of_a_failed_test_is_kept_until_clean(project: Project, tool_image: str) -> None:
     done = run(project, "echo kept > note.txt; echo no > $1", "--keep-failed")
     assert done.code == 1
@@ -310,7 +313,7 @@ def test_a_run_folder_holds_its_facts_junit_and_page(project: Project) -> None:
     assert done.code == 1
     facts = json.loads((done.folder / "run.json").read_text())
     assert facts["engine"]["version"] and facts["tier"]["level"] and facts["images"][0]["tag"]
-    assert all("docker" in row["engine"] for row in done.rows.values())
+    assert all(re.search("docker|native", row["engine"]) for row in done.rows.values())
     assert facts["argv"][1:3] == ["run", "s.eval.yaml"]
     tree = ET.parse(done.folder / "junit.xml")
     cases = {case.get("name"): case.find("failure") is not None for case in tree.iter("testcase")}
@@ -494,6 +497,7 @@ def until(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None
 NUMBERED = TARGETS.replace("{OUTPUT_FILE}", "{OUTPUT_FILE} {EVAL_ID} {ATTEMPT}")
 
 
+@pytest.mark.docker
 def test_what_a_restart_of_the_engine_ends_is_tried_once_more(project: Project, engine: DockerEngine) -> None:
     """A restart ends all containers at once: the agent's, and the one that holds its volumes."""
     agent = "[ $3 = 0 ] && sleep 600; echo done > $1"

@@ -15,7 +15,7 @@ import pytest
 from agentv_sandbox.engines.docker import DockerEngine
 from tests.e2e.conftest import Project
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.docker]
 
 TARGETS = "targets: [{name: agent, provider: cli, command: 'sh agent.sh {OUTPUT_FILE}'}]\n"
 AGENT = "echo done > $1\n"

@@ -455,6 +455,7 @@ def test_a_judge_that_answers_otherwise_is_named(tmp_path: Path, tool_image: str
     assert [each["equal"] for each in change["graders"]] == [False, True]
 
 
+@pytest.mark.docker
 def test_a_grading_that_was_killed_goes_on_in_an_image_that_is_built_again(
     tmp_path: Path, tool_image: str
 ) -> None:

@@ -53,6 +53,7 @@ FILES = {
 
 
 @pytest.mark.engine
+@pytest.mark.docker
 def test_long_output_is_shown_once_and_kept_workspaces_open(project: Project, engine: DockerEngine) -> None:
     project.write(FILES)
     done = project.run("s.eval.yaml", "--keep-failed")

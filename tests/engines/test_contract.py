@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from agentv_sandbox.engines import LABEL_RUN
+from agentv_sandbox.engines import LABEL_RUN, ContainerEngine
 from agentv_sandbox.engines.docker import DockerEngine
 from agentv_sandbox.engines.table import find_engine
 from agentv_sandbox.errors import EngineError, EngineLost, EngineUnavailable
@@ -14,7 +14,7 @@ from agentv_sandbox.models.container import ContainerSpec, Limits
 from agentv_sandbox.sandbox import Role, Sandbox
 from agentv_sandbox.volumes import StagedFile, VolumeSpec
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.every_engine]
 
 
 @pytest.mark.parametrize("size", [0, 1, 100_000, 5_000_000])
@@ -41,7 +41,7 @@ def test_an_exit_code_is_what_the_program_chose_and_nothing_more(sandbox: Sandbo
 
 
 def test_timeout_ends_the_whole_tree_and_keeps_what_was_printed(
-    sandbox: Sandbox, engine: DockerEngine
+    sandbox: Sandbox, engine: ContainerEngine
 ) -> None:
     started = time.monotonic()
     result = sandbox.run(
@@ -168,14 +168,14 @@ def test_localhost_has_a_name(sandbox: Sandbox) -> None:
     assert result.stdout == b"8000\n", result.stderr
 
 
-def test_nothing_is_left(sandbox: Sandbox, engine: DockerEngine) -> None:
+def test_nothing_is_left(sandbox: Sandbox, engine: ContainerEngine) -> None:
     with pytest.raises(RuntimeError), sandbox.volumes(workspace=VolumeSpec()) as volumes:
         volumes.put("workspace", [StagedFile(path="a", data=b"1")])
         raise RuntimeError
     assert engine.owned({LABEL_RUN: sandbox.run_id}) == []
 
 
-def test_errors_are_ours(engine: DockerEngine) -> None:
+def test_errors_are_ours(engine: ContainerEngine) -> None:
     spec = ContainerSpec(image="sha256:" + "0" * 64, argv=("true",), role="agent", user="1:1")
     with pytest.raises(EngineError, match="creating the agent container"):
         engine.run(spec)

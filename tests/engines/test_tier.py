@@ -26,6 +26,8 @@ def info(**fields) -> EngineInfo:
         (None, {"default_runtime": "io.containerd.runsc.v1"}, "gvisor"),
         ("kata-qemu", {"userns": True}, "vm"),
         ("io.containerd.kata.v2", {}, "vm"),
+        ("/opt/runsc", {}, "gvisor"),
+        ("/home/kata/runsc-test/runc", {"userns": True}, "userns"),
     ],
 )
 def test_levels(runtime: str | None, fields: dict, level: str) -> None:
@@ -57,6 +59,11 @@ def test_holes_of_runc_do_not_matter_under_another_kernel() -> None:
     old = info(runc="1.0.0", containerd="1.4.0", version="20.10.24")
     assert {flaw.component for flaw in tier(old).flaws} == {"runc", "containerd", "engine"}
     assert {flaw.component for flaw in tier(old, "runsc").flaws} == {"containerd", "engine"}
+
+
+def test_of_a_runc_elsewhere_the_version_is_not_known() -> None:
+    elsewhere = tier(info(kind="native", runc="1.4.0"), "/opt/old/runc")
+    assert (elsewhere.flaws, elsewhere.unjudged) == ((), ("runc",))
 
 
 def test_the_summary_says_what_is_missing() -> None:

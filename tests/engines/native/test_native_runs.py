@@ -1,0 +1,333 @@
+"""Runs without an engine, as a user starts them: whole suites, killed runs, machines that lack something."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from agentv_sandbox.building import ensure_image
+from agentv_sandbox.cli.inputs import cache_dir
+from agentv_sandbox.engines import ContainerEngine
+from agentv_sandbox.engines.native import cgroups
+from agentv_sandbox.engines.table import find_engine
+from agentv_sandbox.models.image import ImageConfig
+from agentv_sandbox.pipeline.images import tool_plan
+from agentv_sandbox.sandbox import Role, Sandbox
+from agentv_sandbox.volumes import VolumeSpec
+
+pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("native-left-overs")]
+
+TARGETS = """
+targets:
+  - {name: writer, provider: cli, command: 'sh agent.sh {OUTPUT_FILE}'}
+"""
+AGENT = "sleep ${WAIT:-0}; id -u > notes.txt; echo the answer is 42 > $1\n"
+GRADER = """
+import json, sys
+print(json.dumps({"score": float("42" in json.dumps(json.load(sys.stdin)["output"]))}))
+"""
+SUITE = """
+name: native
+execution: {target: writer, workers: 4}
+workspace:
+  env: {required_commands: [sh, cat], required_python_modules: [json]}
+assertions:
+  - {type: contains, value: answer}
+  - {name: code, type: code-grader, command: [python3, grade.py]}
+tests:
+"""
+COMMAND = [sys.executable, "-m", "agentv_sandbox", "run", "native.eval.yaml", "-o", "out"]
+
+
+@pytest.fixture(scope="module")
+def state() -> Iterator[Path]:
+    """A state folder of this module alone, so that other runs of this machine do not disturb the counting."""
+    with tempfile.TemporaryDirectory(prefix="agentv-native-", dir="/var/tmp") as name:
+        Path(name).chmod(0o711)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("AGENTV_SANDBOX_STATE", name)
+            shared = find_engine({}, "native")
+            base = ensure_image(
+                shared,
+                tool_plan(ImageConfig()),
+                cache_dir=cache_dir(),
+                on_event=lambda _event, _keys: None,
+                cancelled=lambda: False,
+            )
+            own = find_engine(os.environ, "native")
+            with tempfile.TemporaryFile() as archive:
+                for chunk in shared.save_image(base.base["ref"]):
+                    archive.write(chunk)
+                archive.seek(0)
+                own.load_image(archive)
+            yield Path(name)
+
+
+@pytest.fixture
+def native(state: Path) -> ContainerEngine:
+    return find_engine({"AGENTV_SANDBOX_STATE": str(state)}, "native")
+
+
+@pytest.fixture
+def run_folder(native: ContainerEngine) -> Path:
+    """Where the engine keeps what lives."""
+    digest = hashlib.sha256(os.fsencode(native.address.removeprefix("native://"))).hexdigest()
+    return Path("/run/agentv-sandbox", digest[:12])
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / ".git").mkdir()
+    for name, text in (("targets.yaml", TARGETS), ("agent.sh", AGENT), ("grade.py", GRADER)):
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def write_suite(project: Path, tests: int, wait: float = 0) -> None:
+    (project / "agent.sh").write_text(AGENT.replace("${WAIT:-0}", f"{wait:g}"))
+    lines = "".join(f"  - {{id: t{n}, criteria: c, input: go}}\n" for n in range(tests))
+    (project / "native.eval.yaml").write_text(SUITE + lines)
+
+
+def left_overs(folder: Path) -> list[str]:
+    """Mounts, control groups, folders and processes of containers."""
+    lines = Path("/proc/self/mountinfo").read_text().splitlines()
+    mounts = [place for line in lines if (place := line.split()[4]).startswith(f"{folder}/")]
+    folders = [str(path) for kind in ("containers", "volumes", "state") for path in folder.glob(f"{kind}/*")]
+    command = ["pgrep", "-f", f"root {folder}"]
+    processes = subprocess.run(command, capture_output=True, text=True, check=False).stdout.split()
+    return [*mounts, *cgroups.group_names(folder.name), *folders, *processes]
+
+
+def left_after(folder: Path, seconds: float) -> list[str]:
+    """What is still there after some seconds."""
+    deadline = time.monotonic() + seconds
+    while (left := left_overs(folder)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return left
+
+
+def masked(places: Sequence[str], argv: Sequence[str], cwd: Path) -> subprocess.CompletedProcess[str]:
+    """``argv`` where nothing is to be found at ``places``."""
+    covers = "; ".join(f"[ ! -e {place} ] || mount --bind /dev/null {place}" for place in places)
+    script = f'set -e; {covers}; exec "$@"'
+    return subprocess.run(
+        ["unshare", "--mount", "sh", "-c", script, "sh", *argv],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+DOCKERS = ("/var/run/docker.sock", "/run/podman/podman.sock")
+
+
+def test_a_suite_runs_where_no_engine_answers(project: Path, run_folder: Path) -> None:
+    write_suite(project, 6)
+    done = masked(DOCKERS, COMMAND, project)
+    assert done.returncode == 0, done.stdout + done.stderr
+    run = (project / "out" / "run.json").read_text()
+    assert "userns" in run
+    assert "native" in run
+    assert left_after(run_folder, 5) == []
+
+
+def test_what_the_machine_lacks_is_named_before_anything_runs(project: Path) -> None:
+    write_suite(project, 1)
+    argv = [*COMMAND, "--engine", "native"]
+    programs = [
+        f"{folder}/{name}" for name in ("runc", "crun") for folder in ("/usr/sbin", "/usr/bin", "/sbin")
+    ]
+    done = masked([*programs, "/proc/sys/user/max_user_namespaces"], argv, project)
+    assert done.returncode == 3
+    assert "there is no OCI runtime on PATH" in done.stderr
+    assert not (project / "out").exists()
+
+
+def test_read_only_control_groups_are_named(project: Path) -> None:
+    write_suite(project, 1)
+    script = 'mount -o remount,bind,ro /sys/fs/cgroup/memory; exec "$@"'
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", script, "sh", *COMMAND, "--engine", "native"],
+        cwd=project,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 3
+    assert "control groups cannot be made" in done.stderr
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_nothing_is_left_five_seconds_after_a_kill(project: Path, run_folder: Path, seed: int) -> None:
+    write_suite(project, 40, wait=0.2)
+    process = subprocess.Popen([*COMMAND, "--engine", "native"], cwd=project, stdout=subprocess.DEVNULL)
+    try:
+        until = time.monotonic() + 60
+        while not cgroups.group_names(run_folder.name) and time.monotonic() < until:
+            time.sleep(0.01)
+        time.sleep(random.Random(seed).uniform(0, 2.5))
+        assert process.poll() is None
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert left_after(run_folder, 5) == []
+
+
+def engine_of(done: subprocess.CompletedProcess[str], project: Path) -> str:
+    assert done.returncode == 0, done.stdout + done.stderr
+    return str(json.loads((project / "out" / "run.json").read_text())["engine"]["kind"])
+
+
+def run(project: Path, *options: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    shutil.rmtree(project / "out", ignore_errors=True)
+    return subprocess.run(
+        [*COMMAND, *options],
+        cwd=project,
+        env={**os.environ, **environ},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def test_an_engine_is_chosen_by_option_settings_or_variable(project: Path, native: ContainerEngine) -> None:
+    write_suite(project, 1)
+    assert engine_of(run(project, AGENTV_SANDBOX_ENGINE="native"), project) == "native"
+    (project / "agentv-sandbox.toml").write_text('engine = "docker"')
+    assert engine_of(run(project, AGENTV_SANDBOX_ENGINE="native"), project) == "docker"
+    assert engine_of(run(project, "--engine", "native"), project) == "native"
+    wrong = run(project, "--engine", "lxc")
+    assert wrong.returncode == 2
+    assert "'lxc' is not a kind of engine; there are: docker, podman, native" in wrong.stderr
+
+
+def test_who_names_a_docker_host_gets_no_other_engine(project: Path, native: ContainerEngine) -> None:
+    write_suite(project, 1)
+    away = {"DOCKER_HOST": "unix:///nowhere/docker.sock"}
+    done = run(project, **away)
+    assert done.returncode == 3
+    assert "unix:///nowhere/docker.sock" in done.stderr
+    assert engine_of(run(project, "--engine", "native", **away), project) == "native"
+
+
+def test_without_root_nothing_is_run_natively(project: Path, native: ContainerEngine) -> None:
+    write_suite(project, 1)
+    done = subprocess.run(
+        ["unshare", "--user", "--map-user=54321", "--map-group=54321", *COMMAND, "--engine", "native"],
+        cwd=project,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 3
+    assert (
+        "it needs root: without, limits of memory, processes and files could not be enforced" in done.stderr
+    )
+    assert not (project / "out").exists()
+
+
+def test_an_image_of_docker_is_brought_here(project: Path, native: ContainerEngine, tmp_path: Path) -> None:
+    docker = find_engine({}, "docker")
+    docker.tag(docker.images("agentv-sandbox.env-key")[0].id, "native-brought:1")
+    archive, cache = tmp_path / "image.tar", {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    write_suite(project, 1)
+    suite = project / "native.eval.yaml"
+    own = "workspace:\n  docker: {image: 'native-brought:1'}\n"
+    suite.write_text(suite.read_text().replace("workspace:\n", own))
+    try:
+        refused = run(project, "--engine", "native", **cache)
+        assert refused.returncode == 3
+        assert "import --saved" in refused.stderr
+        with archive.open("wb") as file:
+            for chunk in docker.save_image("native-brought:1"):
+                file.write(chunk)
+        command = [*COMMAND[:3], "import", "--saved", "--engine", "native", str(archive)]
+        subprocess.run(command, check=True, cwd=project, timeout=200, stdout=subprocess.DEVNULL)
+        assert engine_of(run(project, "--engine", "native", **cache), project) == "native"
+    finally:
+        docker.remove_image("native-brought:1")
+        native.remove_image("native-brought:1")
+
+
+def test_images_are_pruned_by_their_last_use(
+    native: ContainerEngine, state: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    folder = state.with_name(f"{state.name}-pruned")
+    request.addfinalizer(lambda: shutil.rmtree(folder))
+    places = {"AGENTV_SANDBOX_STATE": str(folder), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    environ = {**os.environ, **places, "AGENTV_SANDBOX_ENGINE": "native"}
+    own = find_engine(environ)
+    base = next(image for image in native.images("agentv-sandbox.env-key") if "agentv-base" in image.tags[0])
+    with tempfile.TemporaryFile() as archive:
+        for chunk in native.save_image(base.tags[0]):
+            archive.write(chunk)
+        archive.seek(0)
+        own.load_image(archive)
+    for number in (1, 2):
+        own.tag(base.id, f"agentv-env:{number:016}")
+
+    def images(*options: str) -> str:
+        command = [*COMMAND[:3], "images", *options]
+        return subprocess.run(command, env=environ, check=True, text=True, capture_output=True).stdout
+
+    assert "removed" not in images("--prune", "10g")
+    left = images("--prune", f"{base.size_bytes + 1}")
+    assert left.count("removed agentv-") == 2
+    assert len(own.images("agentv-sandbox.env-key")) == 1
+    images("--prune", "1")
+    assert own.images("agentv-sandbox.env-key") == []
+
+
+def test_the_workspace_of_a_failed_test_can_be_looked_into_until_clean(
+    project: Path, native: ContainerEngine, run_folder: Path
+) -> None:
+    write_suite(project, 1)
+    (project / "agent.sh").write_text("echo kept > note.txt; echo nothing > $1")
+    done = run(project, "--engine", "native", "--keep-failed")
+    assert done.returncode == 1
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("kept t0: ")]
+    look = line.removeprefix("kept t0: ").split("   (")[0]
+    write_suite(project, 1)
+    assert run(project, "--engine", "native").returncode == 0  # its sweep leaves the workspace alone
+    assert "note.txt" in subprocess.run(look.split(), check=True, capture_output=True, text=True).stdout
+    subprocess.run([*COMMAND[:3], "clean", "--engine", "native"], check=True, stdout=subprocess.DEVNULL)
+    assert left_after(run_folder, 1) == []
+
+
+def test_a_runtime_that_is_not_there_is_named(project: Path, native: ContainerEngine) -> None:
+    write_suite(project, 1)
+    done = run(project, "--engine", "native", "--runtime", "/nowhere/runsc")
+    assert done.returncode == 3
+    assert "there is no OCI runtime /nowhere/runsc" in done.stderr
+
+
+def test_containers_leave_nothing_behind(native: ContainerEngine, run_folder: Path) -> None:
+    base = next(image for image in native.images("agentv-sandbox.env-key") if "agentv-base" in image.tags[0])
+    before = left_overs(run_folder)
+    with Sandbox(native, tool_image=base.id) as sandbox:
+        sandbox.run(Role.GRADER, ["true"], image=base.id)
+        open_before = len(list(Path("/proc/self/fd").iterdir()))
+        for _ in range(30):
+            with sandbox.volumes(workspace=VolumeSpec()) as volumes:
+                mounts = [volumes.mount("workspace", "/workspace")]
+                assert sandbox.run(Role.GRADER, ["true"], image=base.id, mounts=mounts).ok
+        assert len(list(Path("/proc/self/fd").iterdir())) == open_before
+        assert left_overs(run_folder) == before
