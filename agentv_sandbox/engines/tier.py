@@ -29,7 +29,7 @@ class Flaw:
     """A published way out. ``fixed``: first repaired version of each release line that was repaired."""
 
     cve: str
-    component: Literal["runc", "containerd", "engine"]
+    component: Literal["runc", "crun", "containerd", "engine"]
     fixed: tuple[_Version, ...]
     what: str
 
@@ -44,6 +44,7 @@ FLAWS = (
     Flaw("CVE-2025-31133", "runc", ((1, 2, 8), (1, 3, 3)), "masked paths can be led to host files"),
     Flaw("CVE-2025-52565", "runc", ((1, 2, 8), (1, 3, 3)), "/dev/console can be led to host files"),
     Flaw("CVE-2025-52881", "runc", ((1, 2, 8), (1, 3, 3)), "writes to /proc can be redirected"),
+    Flaw("CVE-2022-27650", "crun", ((1, 4, 4),), "capabilities are inherited by programs that hold some"),
     Flaw("CVE-2022-23648", "containerd", ((1, 5, 10), (1, 6, 1)), "an image's volumes can hold host files"),
     Flaw("CVE-2023-25173", "containerd", ((1, 5, 18), (1, 6, 18)), "supplementary groups are set up wrongly"),
     Flaw("CVE-2024-40635", "containerd", ((1, 6, 38), (1, 7, 27), (2, 0, 4)), "a large user id becomes root"),
@@ -76,13 +77,14 @@ def tier(info: EngineInfo, runtime: str | None = None) -> Tier:
     """The tier of containers that ``info``'s engine starts with ``runtime`` (None: the engine's default)."""
     given = runtime or info.default_runtime or "runc"
     name = PurePath(given).name  # folders on the way say nothing
-    reported = info.runc if given == name else ""  # that of a program elsewhere is not known
+    # The version of a program elsewhere is not known.
+    reported = {"runc": info.runc, "crun": info.crun}.get(name, "") if given == name else ""
     level = _level(name, info)
-    program = f"runc {reported}" if name == "runc" and reported else given
+    program = f"{name} {reported}" if reported else given
     users = "rootless" if info.rootless else "on" if info.userns else "off"
     seccomp = "own seccomp" if info.seccomp else "NO seccomp"
     shared_kernel = level in ("kernel", "userns")
-    versions = _versions(info, runc=reported if name == "runc" and shared_kernel else None)
+    versions = _versions(info, {name: reported} if name in ("runc", "crun") and shared_kernel else {})
     return Tier(
         level=level,
         runtime=given,
@@ -102,11 +104,11 @@ def _level(runtime: str, info: EngineInfo) -> Level:
     return "userns" if info.userns or info.rootless else "kernel"
 
 
-def _versions(info: EngineInfo, *, runc: str | None) -> Mapping[str, str]:
-    """What the engine reports of each component that it has; flaws are those of Docker's. ``runc``: its version, None
-    where it runs nothing."""
+def _versions(info: EngineInfo, runtime: Mapping[str, str]) -> Mapping[str, str]:
+    """What the engine reports of each component that it has; flaws are those of Docker's. ``runtime``: the program that
+    runs containers, where it is one whose flaws are known."""
     versions = {"containerd": info.containerd, "engine": info.version} if info.kind == "docker" else {}
-    return versions if runc is None else {**versions, "runc": runc}
+    return {**versions, **runtime}
 
 
 def _flaws(versions: Mapping[str, str]) -> Iterator[Flaw]:

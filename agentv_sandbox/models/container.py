@@ -142,6 +142,7 @@ class EngineInfo:
     """Debian's word: amd64, arm64."""
     kernel: str = ""
     runc: str = ""
+    crun: str = ""
     containerd: str = ""
     default_runtime: str = "runc"
     cgroup_version: int = 1

@@ -50,12 +50,14 @@ def runtime_config(
     group: str,
     first_id: int,
     namespace: str,
+    states_ids: bool,
     devices: Path,
 ) -> dict[str, Any]:
     """The contents of ``config.json``.
 
     ``binds``: (host path, path in the container, read-only); ``first_id``: the id on this machine of the container's
-    id 0; ``namespace``: where the runtime finds its user namespace; ``devices``: its /dev. Limits that processes
+    id 0; ``namespace``: where the runtime finds its user namespace; ``states_ids``: whether its ids are
+    stated, which some runtimes demand and others refuse; ``devices``: its /dev. Limits that processes
     inherit are not in it: they are those of the runtime itself, which may lack the right to set others'.
     """
     uid, _, gid = spec.user.partition(":")
@@ -82,8 +84,7 @@ def runtime_config(
         "mounts": [*_system_mounts(spec, devices), *_tmpfs_mounts(spec), *map(_bind, binds)],
         "linux": {
             "namespaces": [*({"type": kind} for kind in _NAMESPACES), {"type": "user", "path": namespace}],
-            "uidMappings": mapping,
-            "gidMappings": mapping,
+            **({"uidMappings": mapping, "gidMappings": mapping} if states_ids else {}),
             "cgroupsPath": group,
             "resources": _resources(spec),
             "maskedPaths": list(_MASKED),

@@ -33,6 +33,7 @@ from agentv_sandbox.engines.native.namespaces import UserNamespaces
 from agentv_sandbox.engines.native.parts import discard
 from agentv_sandbox.engines.native.process import Process
 from agentv_sandbox.engines.native.records import Record, Records, write_json
+from agentv_sandbox.engines.native.runtimes import Runtime, Runtimes
 from agentv_sandbox.engines.native.store import ImageStore
 from agentv_sandbox.engines.native.unpacking import unpack
 from agentv_sandbox.engines.native.volumes import Volumes
@@ -86,6 +87,7 @@ class NativeEngine:
             self._run / "volumes", root / "volumes", first_id=needs.FIRST_ID, in_use=self._volume_in_use
         )
         self._namespaces = UserNamespaces(needs.FIRST_ID, IDS)
+        self._runtimes = Runtimes(self._namespaces)
         self._talks: dict[str, Process] = {}
         self._ready = threading.Lock()
         self._is_ready = False
@@ -105,15 +107,22 @@ class NativeEngine:
 
     # -- the machine ----------------------------------------------------------------------------------
     def ping(self) -> None:
-        if lacking := [*needs.missing(), *needs.closed_folders(self._root)]:
-            raise EngineUnavailable(
-                f"containers cannot be run natively here: {'; '.join(lacking)}",
-                hint="Use an engine (`--engine docker`), or mend what is named; see docs/reference/engines.md.",
-            )
+        self._default_runtime()
+
+    def _default_runtime(self) -> Runtime:
+        lacking = [*needs.missing(), *needs.closed_folders(self._root)]
+        runtime = "" if lacking else self._runtimes.first()
+        if isinstance(runtime, Runtime):
+            return runtime
+        raise EngineUnavailable(
+            f"containers cannot be run natively here: {'; '.join([*lacking, *filter(None, [runtime])])}",
+            hint="Use an engine (`--engine docker`), or mend what is named; see docs/reference/engines.md.",
+        )
 
     def info(self) -> EngineInfo:
-        self.ping()
-        return needs.machine_info(self.address, version=version("agentv-sandbox"))
+        return needs.machine_info(
+            self.address, version=version("agentv-sandbox"), runtime=self._default_runtime()
+        )
 
     def _prepare(self) -> None:
         """Make the folders that everything lies in; of root, and to be passed through by containers alone."""
@@ -216,12 +225,7 @@ class NativeEngine:
         return self._volumes.path(mount.source) if mount.kind == "volume" else Path(mount.source)
 
     def _process(self, container: str, spec: ContainerSpec, *, stdin: bool, errors: bool = True) -> Process:
-        wanted = spec.runtime or needs.find_runtime() or needs.RUNTIMES[0]
-        if (runtime := needs.find_program(wanted)) is None:
-            raise EngineError(
-                f"there is no OCI runtime {wanted}",
-                hint="Natively, --runtime and `runtime` in agentv-sandbox.toml name a program, such as /usr/sbin/runc.",
-            )
+        runtime = self._runtimes.named(spec.runtime) if spec.runtime else self._default_runtime()
         image = self._store.image(spec.image)
         if image is None:
             raise EngineError(f"starting the {spec.role} container failed: its image {spec.image} is gone")
@@ -237,10 +241,11 @@ class NativeEngine:
                 group=self._group(container).path,
                 first_id=needs.FIRST_ID,
                 namespace=f"/proc/{os.getpid()}/fd/{namespace}",
+                states_ids=runtime.states_ids,
             )
             write_json(folder / "config.json", config)
             return Process(
-                runtime,
+                runtime.path,
                 state=self._run / "state",
                 bundle=folder,
                 group=self._group(container),

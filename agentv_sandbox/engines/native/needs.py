@@ -4,33 +4,19 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 import shutil
-import subprocess
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 from agentv_sandbox.engines.native import cgroups
 from agentv_sandbox.engines.native.bundle import IDS
+from agentv_sandbox.engines.native.runtimes import Runtime, version_of
 from agentv_sandbox.models.container import EngineInfo
 
-RUNTIMES = ("runc", "crun")
-_EXTRA_PATH = "/usr/local/sbin:/usr/sbin:/sbin"
 FIRST_ID = 0x70000000
 """On this machine, of the containers' id 0: above what distributions give to users (from 100,000) and to containers of
 systemd (to 0x6FFFFFFF). ``IDS`` from here on are the containers', as many after them own their namespaces."""
 _DEBIAN = {"x86_64": "amd64", "aarch64": "arm64"}
-
-
-def find_program(name: str) -> str | None:
-    """Where a program is, also one that only root has on its PATH."""
-    return shutil.which(name, path=f"{os.environ.get('PATH', '')}:{_EXTRA_PATH}")
-
-
-def find_runtime() -> str | None:
-    """The path of the first OCI runtime of this machine."""
-    return next((path for name in RUNTIMES if (path := find_program(name))), None)
 
 
 def missing() -> list[str]:
@@ -80,8 +66,6 @@ def _missing_limits() -> Iterator[str]:
 
 
 def _missing_programs() -> Iterator[str]:
-    if find_runtime() is None:
-        yield f"there is no OCI runtime on PATH ({' or '.join(RUNTIMES)})"
     if shutil.which("prlimit") is None:
         yield "there is no program prlimit on PATH (of util-linux)"
 
@@ -90,23 +74,8 @@ def has_seccomp() -> bool:
     return Path("/proc/sys/kernel/seccomp/actions_avail").exists()
 
 
-@cache
-def runtime_version(runtime: str) -> str:
-    """``1.1.5`` of ``runc version 1.1.5``; empty where it does not say."""
-    try:
-        said = subprocess.run(
-            [runtime, "--version"], check=False, capture_output=True, text=True, timeout=20
-        ).stdout
-    except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
-        return ""
-    match = re.search(r"version:? v?([0-9][\w.+~-]{0,60})", said)
-    return match[1] if match else ""
-
-
-def machine_info(address: str, *, version: str) -> EngineInfo:
+def machine_info(address: str, *, version: str, runtime: Runtime) -> EngineInfo:
     """What this machine offers, as an engine would say it."""
-    runtime = find_runtime() or RUNTIMES[0]
-    name = Path(runtime).name
     there = set(cgroups.missing_controllers())
     return EngineInfo(
         kind="native",
@@ -115,8 +84,9 @@ def machine_info(address: str, *, version: str) -> EngineInfo:
         os="linux",
         architecture=_DEBIAN.get(platform.machine(), platform.machine()),
         kernel=platform.release(),
-        runc=runtime_version(runtime) if name == "runc" else "",
-        default_runtime=name,
+        runc=version_of(runtime.path) if runtime.name == "runc" else "",
+        crun=version_of(runtime.path) if runtime.name == "crun" else "",
+        default_runtime=runtime.name,
         cgroup_version=cgroups.version(),
         cgroup_driver="cgroupfs",
         memory_limit="memory" not in there,

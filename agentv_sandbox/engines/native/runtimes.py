@@ -1,0 +1,137 @@
+"""OCI runtimes: which there are, and what each makes of a configuration like ours, by a trial that starts nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import threading
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from agentv_sandbox.engines.native.namespaces import UserNamespaces
+from agentv_sandbox.errors import EngineError
+from agentv_sandbox.logs import safe_text
+
+NAMES = ("crun", "runc")
+"""In the order in which they are tried: the first takes a third of the other's processor time."""
+_EXTRA_PATH = "/usr/local/sbin:/usr/sbin:/sbin"
+_NOWHERE = "/nowhere/rootfs"
+_TRIAL_S = 20.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Runtime:
+    path: str
+    states_ids: bool
+    """Whether the ids of a namespace that is joined have to be stated; others refuse that."""
+
+    @property
+    def name(self) -> str:
+        return Path(self.path).name
+
+
+def find_program(name: str) -> str | None:
+    """Where a program is, also one that only root has on its PATH."""
+    return shutil.which(name, path=f"{os.environ.get('PATH', '')}:{_EXTRA_PATH}")
+
+
+def tried(path: str, namespace: int) -> Runtime | str:
+    """The runtime at ``path``, or why it cannot be used here. ``namespace``: a descriptor of a user namespace."""
+    config = {
+        "ociVersion": "1.0.2",
+        "process": {"args": ["true"], "cwd": "/", "user": {"uid": 0, "gid": 0}},
+        "root": {"path": _NOWHERE, "readonly": True},
+        "mounts": [],
+        "linux": {
+            "namespaces": [
+                {"type": "user", "path": f"/proc/{os.getpid()}/fd/{namespace}"},
+                {"type": "mount"},
+            ],
+        },
+    }
+    with tempfile.TemporaryDirectory(prefix="agentv-trial-") as folder:
+        (Path(folder) / "config.json").write_text(json.dumps(config))
+        argv = [
+            path,
+            "--root",
+            f"{folder}/state",
+            "run",
+            "--keep",
+            "--bundle",
+            folder,
+            "agentv-sandbox-trial",
+        ]
+        try:
+            done = subprocess.run(
+                argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=_TRIAL_S, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return str(error)
+    said = (done.stdout + done.stderr).decode("utf-8", "replace")
+    if re.search("no [ug]id mappings found", said):
+        return Runtime(path=path, states_ids=True)
+    if _NOWHERE in said:
+        return Runtime(path=path, states_ids=False)
+    return safe_text(said, limit=300).strip() or f"it ended with exit code {done.returncode}"
+
+
+@cache
+def version_of(path: str) -> str:
+    """``1.1.5`` of ``runc version 1.1.5``; empty where it does not say."""
+    try:
+        said = subprocess.run(
+            [path, "--version"], check=False, capture_output=True, text=True, timeout=_TRIAL_S
+        ).stdout
+    except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
+        return ""
+    match = re.search(r"version:? v?([0-9][\w.+~-]{0,60})", said)
+    return match[1] if match else ""
+
+
+class Runtimes:
+    """The runtimes of this machine, each tried once. Safe to share between threads."""
+
+    def __init__(self, namespaces: UserNamespaces) -> None:
+        self._namespaces = namespaces
+        self._lock = threading.Lock()
+        self._known: dict[str, Runtime | str] = {}
+
+    def named(self, name: str) -> Runtime:
+        """The one of this name or path. Raises EngineError where it is missing or cannot be used."""
+        found = self._tried(name)
+        if isinstance(found, Runtime):
+            return found
+        raise EngineError(
+            f"the OCI runtime {name} cannot be used: {found}" if found else f"there is no OCI runtime {name}",
+            hint="Natively, --runtime and `runtime` in agentv-sandbox.toml name a program, such as /usr/sbin/runc.",
+        )
+
+    def first(self) -> Runtime | str:
+        """The first that can be used, or why there is none."""
+        answers = {name: self._tried(name) for name in NAMES}
+        for answer in answers.values():
+            if isinstance(answer, Runtime):
+                return answer
+        reasons = "".join(f"; {name}: {reason}" for name, reason in answers.items() if reason)
+        return f"there is no OCI runtime on PATH that can be used ({' or '.join(NAMES)}){reasons}"
+
+    def _tried(self, name: str) -> Runtime | str:
+        """Empty for one that is not there."""
+        with self._lock:
+            if name not in self._known:
+                self._known[name] = self._try(name)
+            return self._known[name]
+
+    def _try(self, name: str) -> Runtime | str:
+        if (path := find_program(name)) is None:
+            return ""
+        namespace = self._namespaces.new()
+        try:
+            return tried(path, namespace)
+        finally:
+            os.close(namespace)
