@@ -15,10 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from agentv_sandbox.engines import LABEL_RUN, ContainerEngine
+from agentv_sandbox.engines import LABEL_OWNER, LABEL_RUN, ContainerEngine
 from agentv_sandbox.engines.native.engine import NativeEngine
 from agentv_sandbox.engines.native.kernel import mount_tmpfs, unmount
 from agentv_sandbox.engines.native.volumes import Volumes
+from agentv_sandbox.engines.owner import Owner
 from agentv_sandbox.errors import EngineError
 from agentv_sandbox.models.container import ContainerSpec, Mount
 
@@ -54,7 +55,7 @@ def test_a_runtime_that_is_not_there_is_named(engine: ContainerEngine, tool_imag
 
 def test_a_copy_that_cannot_be_removed_yet_is_still_known(engine: ContainerEngine, tool_image: str) -> None:
     """As when the process that made it was killed and the copying goes on: what is forgotten is never removed."""
-    run = {LABEL_RUN: "nativecopy"}
+    run = {LABEL_RUN: "nativecopy", LABEL_OWNER: str(Owner.current())}
     name = engine.create(replace(spec(tool_image, "true"), role="builder", read_only=False, labels=run))
     root = Path(engine.address.removeprefix("native://")) / "writable" / name
     mount_tmpfs(root / "mnt", "size=64k")
