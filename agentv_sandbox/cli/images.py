@@ -200,7 +200,7 @@ def images(
     out.print(table)
     out.print(
         "\nsuite: what a suite's tests run in. base: Debian and Python, on which those are made."
-        " your own: built from a Dockerfile.\nThey share most of their bytes."
+        " your own: built from a Dockerfile.\nIn Docker and Podman they share most of their bytes."
         " Last used: by you, on this machine. `agentv-sandbox clean --images` removes those unused for 30 days."
     )
     return 0

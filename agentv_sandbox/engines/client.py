@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -65,21 +65,37 @@ def connected(kind: Any, address: str, timeout_s: float | None, **more: Any) -> 
     return kind(version="auto", timeout=timeout_s, **options)
 
 
-def patience(seconds: float) -> tenacity.Retrying:
-    """Attempts for ``seconds``, as long as they fail for want of a connection."""
-    return tenacity.Retrying(
-        retry=tenacity.retry_if_exception(dropped),
-        stop=tenacity.stop_after_delay(seconds),
-        wait=tenacity.wait_exponential(multiplier=0.05, max=1.0),
-        reraise=True,
-    )
+class Patience:
+    """How long an engine that is away is waited for. Threads share one: after a wait in vain each call asks once, until
+    one is answered. Else the end of a run would wait again for each thing that is to be removed."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._is_lost = False
+
+    def call(self, do: Callable[[], Any], *, before_sleep: Callable[[Any], None] | None = None) -> Any:
+        """What ``do`` returns, repeated as long as it fails for want of a connection."""
+        again = tenacity.Retrying(
+            retry=tenacity.retry_if_exception(dropped),
+            stop=tenacity.stop_after_delay(0 if self._is_lost else self._seconds),
+            wait=tenacity.wait_exponential(multiplier=0.05, max=1.0),
+            before_sleep=before_sleep,
+            reraise=True,
+        )
+        try:
+            result = again(do)
+        except Exception as error:
+            self._is_lost = dropped(error)
+            raise
+        self._is_lost = False
+        return result
 
 
 class PatientClient(docker.APIClient):
     """Repeats what may be made twice when the connection drops."""
 
-    def __init__(self, *args: Any, patience_s: float, **options: Any) -> None:
-        self.patience_s = patience_s
+    def __init__(self, *args: Any, patience: Patience, **options: Any) -> None:
+        self.patience = patience
         self.drops = 0
         """How often the connection was missing."""
         super().__init__(*args, **options)
@@ -96,8 +112,8 @@ class PatientClient(docker.APIClient):
             if state.attempt_number == 1:
                 log.warning("engine.away", doing=f"{request.method} {path}")
 
-        again = patience(self.patience_s).copy(before_sleep=note)
-        return again(super().send, request, **options)
+        send = super().send
+        return self.patience.call(lambda: send(request, **options), before_sleep=note)
 
 
 class Answer(docker.APIClient):

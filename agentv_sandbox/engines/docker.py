@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from itertools import count
 from typing import IO, Any
 
 import docker
@@ -18,9 +19,9 @@ from agentv_sandbox.engines.buildkit import Build
 from agentv_sandbox.engines.client import (
     API_TIMEOUT_S,
     PATIENCE_S,
+    Patience,
     PatientClient,
     connected,
-    patience,
 )
 from agentv_sandbox.engines.comparison import differences
 from agentv_sandbox.engines.config import container_config
@@ -28,7 +29,7 @@ from agentv_sandbox.engines.facts import engine_info
 from agentv_sandbox.engines.failure import NotFound, classify, mapped, timed_out
 from agentv_sandbox.engines.images import build, image_info, pull
 from agentv_sandbox.engines.memory import died_of_memory
-from agentv_sandbox.engines.stream import AttachedStream, BoundedCapture, Conversation, Ended, drain, pump
+from agentv_sandbox.engines.stream import AttachedStream, Conversation, Ended, Printed, drain, pump
 from agentv_sandbox.errors import BuildError, EngineError
 from agentv_sandbox.models.container import (
     ContainerSpec,
@@ -51,7 +52,7 @@ class DockerEngine:
 
     def __init__(self, address: str, *, patience_s: float = PATIENCE_S) -> None:
         self.address = address
-        self._patience_s = patience_s
+        self._patience = Patience(patience_s)
         self._has_answered = False
         self._local = threading.local()
 
@@ -61,22 +62,24 @@ class DockerEngine:
         if client is None:
             with mapped("connecting"):
                 # Nobody waits for an engine that was never there.
-                patience_s = self._patience_s if self._has_answered else 0
-                client = connected(PatientClient, self.address, API_TIMEOUT_S, patience_s=patience_s)
+                patience = self._patience if self._has_answered else Patience(0)
+                client = connected(PatientClient, self.address, API_TIMEOUT_S, patience=patience)
             self._has_answered = True
-            client.patience_s = self._patience_s
+            client.patience = self._patience
             self._local.client = client
         return client
 
     def _do_once(self, do: Callable[[], Any], known: Callable[[], Any]) -> Any:
         """What ``do`` returns. When its answer was lost, it is only repeated if ``known``, which asks the engine
         what it did, returns None."""
-        for attempt in patience(self._patience_s):
-            with attempt:
-                if attempt.retry_state.attempt_number > 1 and (result := known()) is not None:
-                    return result
-                return do()
-        raise AssertionError("tenacity re-raises the last error")
+        attempts = count()
+
+        def attempt() -> Any:
+            if next(attempts) and (result := known()) is not None:
+                return result
+            return do()
+
+        return self._patience.call(attempt)
 
     def ping(self) -> None:
         with mapped("asking whether it is there"):
@@ -169,13 +172,7 @@ class DockerEngine:
         attached: AttachedStream | None = None
         stays = False
         try:
-            out, err = BoundedCapture(spec.limits.stdout_bytes), BoundedCapture(spec.limits.stdout_bytes)
-
-            def sink(stream: int, data: bytes) -> None:
-                (err if stream == 2 else out).write(data)
-                if on_output is not None and stream != 2:
-                    on_output(data)
-
+            printed = Printed(spec.limits.stdout_bytes, on_output)
             with mapped(f"running the {spec.role} container"):
                 attached = self._attach(container, stdin=bool(stdin))
                 self._start(container)
@@ -189,20 +186,13 @@ class DockerEngine:
                     stdin=stdin,
                     deadline=deadline,
                     flood_bytes=spec.limits.flood_bytes,
-                    sink=sink,
+                    sink=printed.sink,
                     cancelled=cancelled,
                 )
                 outcome, exit_code = self._settle(container, attached.socket, ended, deadline, cancelled)
             stays = keep
-            return ExecResult(
-                outcome=outcome,
-                exit_code=exit_code,
-                stdout=out.value(),
-                stderr=err.value(),
-                stdout_total=out.total,
-                stderr_total=err.total,
-                duration_s=time.monotonic() - started,
-                container=container,
+            return printed.result(
+                outcome, exit_code, duration_s=time.monotonic() - started, container=container
             )
         finally:
             if attached is not None:
@@ -265,8 +255,8 @@ class DockerEngine:
     def put(self, container: str, path: str, tar: Iterable[bytes]) -> None:
         with mapped(f"putting files into {path}"):
             # An iterator in any case: requests takes a list for form fields. One that is used up cannot be repeated.
-            again = patience(self._patience_s if iter(tar) is not tar else 0)
-            again(lambda: self._api.put_archive(container, path, iter(tar)))
+            again = self._patience if iter(tar) is not tar else Patience(0)
+            again.call(lambda: self._api.put_archive(container, path, iter(tar)))
 
     def remove(self, container: str) -> None:
         try:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from agentv_sandbox.logs import safe_text
-from agentv_sandbox.models.container import Stdin
+from agentv_sandbox.models.container import ExecResult, Outcome, Stdin
 
 _LOG_CHARS = 4000
 _HEADER = struct.Struct(">BxxxL")
@@ -149,6 +149,32 @@ class BoundedCapture:
         if self.total > 2 * self._half:
             return bytes(self._head) + bytes(self._tail[-self._half :])
         return bytes(self._head + self._tail)
+
+
+class Printed:
+    """What a container prints: both streams, kept within a bound, and the result that they are part of."""
+
+    def __init__(self, most_bytes: int, on_output: Callable[[bytes], None] | None) -> None:
+        """``on_output`` receives standard output as it arrives."""
+        self._out, self._err = BoundedCapture(most_bytes), BoundedCapture(most_bytes)
+        self._on_output = on_output
+
+    def sink(self, stream: int, data: bytes) -> None:
+        (self._err if stream == 2 else self._out).write(data)
+        if self._on_output is not None and stream != 2:
+            self._on_output(data)
+
+    def result(self, outcome: Outcome, exit_code: int, *, duration_s: float, container: str) -> ExecResult:
+        return ExecResult(
+            outcome=outcome,
+            exit_code=exit_code,
+            stdout=self._out.value(),
+            stderr=self._err.value(),
+            stdout_total=self._out.total,
+            stderr_total=self._err.total,
+            duration_s=duration_s,
+            container=container,
+        )
 
 
 @dataclass

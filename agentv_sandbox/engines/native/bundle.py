@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -37,6 +38,7 @@ _MASKED = (
     "/sys/dev/block",
     "/sys/devices/virtual/powercap",
     "/sys/firmware",
+    *(f"/sys/devices/system/cpu/cpu{n}/thermal_throttle" for n in range(os.cpu_count() or 1)),
 )
 _READ_ONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
 

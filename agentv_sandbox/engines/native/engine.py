@@ -28,7 +28,6 @@ from agentv_sandbox.engines.config import resource_limits_of
 from agentv_sandbox.engines.native import needs
 from agentv_sandbox.engines.native.bundle import IDS, runtime_config
 from agentv_sandbox.engines.native.cgroups import Group, group_names
-from agentv_sandbox.engines.native.kernel import mount_devices, mount_overlay
 from agentv_sandbox.engines.native.namespaces import UserNamespaces
 from agentv_sandbox.engines.native.parts import discard
 from agentv_sandbox.engines.native.process import Process
@@ -37,7 +36,7 @@ from agentv_sandbox.engines.native.runtimes import Runtime, Runtimes
 from agentv_sandbox.engines.native.store import ImageStore
 from agentv_sandbox.engines.native.unpacking import unpack
 from agentv_sandbox.engines.native.volumes import Volumes
-from agentv_sandbox.engines.stream import BoundedCapture, Conversation, Ended, pump
+from agentv_sandbox.engines.stream import Conversation, Printed, pump
 from agentv_sandbox.errors import BuildError, EngineError, EngineUnavailable
 from agentv_sandbox.models.container import (
     ContainerSpec,
@@ -45,7 +44,6 @@ from agentv_sandbox.models.container import (
     ExecResult,
     ImageInfo,
     Mount,
-    Outcome,
     OwnedObject,
     Stdin,
 )
@@ -54,7 +52,6 @@ SCHEME = "native://"
 FOLDER_VARIABLE = "AGENTV_SANDBOX_STATE"
 DEFAULT_FOLDER = "/var/lib/agentv-sandbox"
 _RUN = Path("/run/agentv-sandbox")
-_CANCEL_POLL_S = 0.2
 _SYSTEM_TARGETS = ("/proc", "/sys", "/dev", "/tmp")  # noqa: S108 - paths inside
 _NEEDS_ENGINE = (
     "Docker and Podman pull images and build Dockerfiles (`--engine docker`). What one of them has can be brought here "
@@ -151,13 +148,7 @@ class NativeEngine:
         added_s: Callable[[], float] = lambda: 0.0,
     ) -> ExecResult:
         container = self.create(spec)
-        out, err = BoundedCapture(spec.limits.stdout_bytes), BoundedCapture(spec.limits.stdout_bytes)
-
-        def sink(stream: int, data: bytes) -> None:
-            (err if stream == 2 else out).write(data)
-            if on_output is not None and stream != 2:
-                on_output(data)
-
+        printed = Printed(spec.limits.stdout_bytes, on_output)
         stays = False
         try:
             with self._started(container, spec, stdin=bool(stdin)) as process:
@@ -170,21 +161,14 @@ class NativeEngine:
                     stdin=stdin,
                     deadline=deadline,
                     flood_bytes=spec.limits.flood_bytes,
-                    sink=sink,
+                    sink=printed.sink,
                     cancelled=cancelled,
                 )
-                outcome, exit_code = _settle(process, self._group(container), ended, deadline, cancelled)
+                outcome, exit_code = process.settle(ended, deadline, cancelled)
                 started = process.started or process.begun
             stays = keep
-            return ExecResult(
-                outcome=outcome,
-                exit_code=exit_code,
-                stdout=out.value(),
-                stderr=err.value(),
-                stdout_total=out.total,
-                stderr_total=err.total,
-                duration_s=time.monotonic() - started,
-                container=container,
+            return printed.result(
+                outcome, exit_code, duration_s=time.monotonic() - started, container=container
             )
         finally:
             if not stays:
@@ -234,8 +218,8 @@ class NativeEngine:
         try:
             config = runtime_config(
                 spec,
-                rootfs=self._own_root(folder, image.id) if spec.read_only else self._writable(container),
-                devices=_own_devices(folder),
+                rootfs=self._root_of(container, image.id, shared=spec.read_only),
+                devices=self._records.make_devices(container),
                 image_env=image.env,
                 binds=[(self._source(mount), mount.target, mount.read_only) for mount in spec.mounts],
                 group=self._group(container).path,
@@ -261,13 +245,10 @@ class NativeEngine:
                 raise EngineError(f"starting the {spec.role} container failed: {error}") from error
             raise
 
-    def _own_root(self, folder: Path, image: str) -> Path:
-        """The image's files, read-only, as nobody else sees them: locks and watches on a shared inode are shared."""
-        empty, root = folder / "empty", folder / "root"
-        for place in (empty, root):
-            place.mkdir(mode=0o755)
-        mount_overlay(root, self._store.rootfs(image), empty)
-        return root
+    def _root_of(self, container: str, image: str, *, shared: bool) -> Path:
+        if not shared:
+            return self._writable(container)
+        return self._records.make_root(container, self._store.rootfs(image))
 
     def _writable(self, container: str) -> Path:
         return self._root / "writable" / container
@@ -423,35 +404,6 @@ class NativeEngine:
 
     def release(self) -> None:
         self._namespaces.close()
-
-
-def _settle(
-    process: Process,
-    group: Group,
-    ended: Ended,
-    deadline: Callable[[], float],
-    cancelled: Callable[[], bool],
-) -> tuple[Outcome, int]:
-    """Wait for the end, or bring it about; why it ended is the kernel's word and ours."""
-    while ended == "eof" or ended == "lost":  # noqa: PLR1714 - this form narrows the type; the program may go on
-        if process.wait(_CANCEL_POLL_S):
-            code = process.exit_code()
-            return ("oom" if group.memory_kills() else "exited"), code
-        if cancelled():
-            ended = "cancelled"
-        elif deadline() <= time.monotonic():
-            ended = "timeout"
-    process.kill()
-    if process.started is None and ended == "timeout":
-        process.exit_code()
-    return ended, 137
-
-
-def _own_devices(folder: Path) -> Path:
-    devices = folder / "dev"
-    devices.mkdir(mode=0o755)
-    mount_devices(devices, needs.FIRST_ID)
-    return devices
 
 
 def _outermost(targets: Iterable[str]) -> list[str]:

@@ -10,16 +10,20 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from agentv_sandbox.engines.memory import KILLED
 from agentv_sandbox.engines.native.cgroups import Group
-from agentv_sandbox.engines.stream import Sink
+from agentv_sandbox.engines.stream import Ended, Sink
 from agentv_sandbox.errors import EngineError
 from agentv_sandbox.logs import safe_text
+from agentv_sandbox.models.container import Outcome
 
 _LIMITER = "prlimit"
 _CHUNK = 1 << 17
 _START_S = 60.0
 """A runtime that has not started a container by then will not."""
 _END_S = 10.0
+_KILL_AGAIN_S = 0.05
+_CANCEL_POLL_S = 0.2
 _LOG_BYTES = 1 << 16
 _COMPLAINT_BYTES = 600
 
@@ -132,11 +136,34 @@ class Process:
 
     def kill(self) -> None:
         """End the container and the runtime."""
-        self._group.kill()
-        self.close()  # a runtime that is blocked on a full pipe does not end
-        if not self.wait(_END_S):
-            self._process.kill()
-            self._process.wait()
+        self.pipes.close()  # a runtime that is blocked on a full pipe does not end
+        deadline = time.monotonic() + _END_S
+        while True:
+            self._group.kill()  # again and again: it may be about to enter its group
+            if self.wait(_KILL_AGAIN_S):
+                break
+            if time.monotonic() > deadline:
+                self._process.kill()
+                self._process.wait()
+                break
+        self.close()
+
+    def settle(
+        self, ended: Ended, deadline: Callable[[], float], cancelled: Callable[[], bool]
+    ) -> tuple[Outcome, int]:
+        """Wait for the end, or bring it about; why it ended is the kernel's word and ours. With the exit code."""
+        while ended == "eof" or ended == "lost":  # noqa: PLR1714 - this form narrows the type; the program may go on
+            if self.wait(_CANCEL_POLL_S):
+                code = self.exit_code()
+                return ("oom" if self._group.memory_kills() else "exited"), code
+            if cancelled():
+                ended = "cancelled"
+            elif deadline() <= time.monotonic():
+                ended = "timeout"
+        self.kill()
+        if self.started is None and ended == "timeout":
+            self.exit_code()
+        return ended, KILLED
 
     def close(self) -> None:
         """Let go of the streams and the namespace; twice is fine."""

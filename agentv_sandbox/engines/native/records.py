@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agentv_sandbox.engines.native.kernel import unmount
+from agentv_sandbox.engines.native.kernel import mount_devices, mount_overlay, unmount
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,11 +42,29 @@ class Records:
         return self._folder / name
 
     def add(self, name: str, record: Record) -> None:
-        folder = self.folder(name)
+        """Known with its labels from the first moment, or `clean` would take it for a dead one's."""
+        folder = self._folder / f".{name}"
         folder.mkdir(mode=0o710)
         os.chown(folder, 0, self._group)  # containers' root passes through, to what is mounted here
         folder.chmod(0o710)
-        self.change(name, record)
+        write_json(folder / self._NAME, asdict(record))
+        folder.rename(self.folder(name))
+
+    def make_root(self, name: str, rootfs: Path) -> Path:
+        """The files of ``rootfs``, read-only, as nobody else sees them: locks and watches on a shared inode are shared.
+        Raises OSError."""
+        empty, root = self.folder(name) / "empty", self.folder(name) / "root"
+        for place in (empty, root):
+            place.mkdir(mode=0o755)
+        mount_overlay(root, rootfs, empty)
+        return root
+
+    def make_devices(self, name: str) -> Path:
+        """A /dev that nobody else has. Raises OSError."""
+        devices = self.folder(name) / "dev"
+        devices.mkdir(mode=0o755)
+        mount_devices(devices, self._group)
+        return devices
 
     def change(self, name: str, record: Record) -> None:
         write_json(self.folder(name) / self._NAME, asdict(record))
@@ -67,7 +85,7 @@ class Records:
     def all(self) -> Iterator[tuple[str, Record]]:
         """Also containers of which no more than the folder was made."""
         with suppress(FileNotFoundError):
-            for entry in sorted(self._folder.iterdir()):
+            for entry in sorted(self._folder.glob("[!.]*")):
                 yield entry.name, self.get(entry.name) or Record(labels={}, image="")
 
 

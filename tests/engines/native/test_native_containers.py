@@ -28,7 +28,13 @@ pytestmark = [pytest.mark.engine, pytest.mark.native]
 
 def spec(image: str, *argv: str, runtime: str | None = None, workdir: str = "/") -> ContainerSpec:
     return ContainerSpec(
-        image=image, argv=argv, role="relay", user="1000:1000", runtime=runtime, workdir=workdir
+        image=image,
+        argv=argv,
+        role="relay",
+        user="1000:1000",
+        runtime=runtime,
+        workdir=workdir,
+        labels={LABEL_OWNER: str(Owner.current())},  # `clean` of a test beside leaves it alone
     )
 
 
