@@ -6,7 +6,7 @@ import pytest
 
 from agentv_sandbox.selfcheck import Report
 
-pytestmark = [pytest.mark.engine, pytest.mark.every_engine, pytest.mark.xdist_group("self-check")]
+pytestmark = [pytest.mark.engine, pytest.mark.every_engine, pytest.mark.xdist_group("selfcheck")]
 
 
 def test_everything_is_contained(report: Report) -> None:

@@ -6,6 +6,7 @@ import fcntl
 import io
 import json
 import os
+import secrets
 import select
 import stat
 import tempfile
@@ -61,7 +62,7 @@ def test_a_runtime_that_is_not_there_is_named(engine: ContainerEngine, tool_imag
 
 def test_a_copy_that_cannot_be_removed_yet_is_still_known(engine: ContainerEngine, tool_image: str) -> None:
     """As when the process that made it was killed and the copying goes on: what is forgotten is never removed."""
-    run = {LABEL_RUN: "nativecopy", LABEL_OWNER: str(Owner.current())}
+    run = {LABEL_RUN: secrets.token_hex(8), LABEL_OWNER: str(Owner.current())}
     name = engine.create(replace(spec(tool_image, "true"), role="builder", read_only=False, labels=run))
     root = Path(engine.address.removeprefix("native://")) / "writable" / name
     mount_tmpfs(root / "mnt", "size=64k")
