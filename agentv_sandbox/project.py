@@ -24,6 +24,8 @@ from agentv_sandbox.volumes import StagedFile
 
 _SKIPPED_DIRS = TOOL_CACHES | VIRTUAL_ENVIRONMENTS | {".git"}
 _SKIPPED_PATHS = frozenset({".agentv/results", ".agentv/workspaces", ".agentv/cache"})
+_RUN_FOLDER = frozenset({"index.jsonl", "artifacts"})
+"""What a folder of results holds from its first moment on. A run writes there while the project is packed."""
 _MAX_BYTES = 2 << 30
 _MAX_FILES = 200_000
 _SETTLED_NS = 2_000_000_000
@@ -150,16 +152,20 @@ class Project:
     def _walk(self) -> Iterator[tuple[Path, os.stat_result]]:
         folders = [self.root]
         while folders:
-            with os.scandir(folders.pop()) as entries:
-                for entry in sorted(entries, key=lambda e: e.name):
-                    path = Path(entry.path)
-                    if entry.is_dir(follow_symlinks=False):
-                        if not self._skipped(path):
-                            folders.append(path)
-                    elif not entry.name.startswith(".env"):
-                        info = entry.stat(follow_symlinks=False)
-                        if stat.S_ISREG(info.st_mode) or stat.S_ISLNK(info.st_mode):
-                            yield path, info
+            folder = folders.pop()
+            with os.scandir(folder) as scan:
+                entries = sorted(scan, key=lambda e: e.name)
+            if folder != self.root and {entry.name for entry in entries} >= _RUN_FOLDER:
+                continue
+            for entry in entries:
+                path = Path(entry.path)
+                if entry.is_dir(follow_symlinks=False):
+                    if not self._skipped(path):
+                        folders.append(path)
+                elif not entry.name.startswith(".env"):
+                    info = entry.stat(follow_symlinks=False)
+                    if stat.S_ISREG(info.st_mode) or stat.S_ISLNK(info.st_mode):
+                        yield path, info
 
     def _skipped(self, folder: Path) -> bool:
         return folder.name in _SKIPPED_DIRS or folder.relative_to(self.root).as_posix() in _SKIPPED_PATHS

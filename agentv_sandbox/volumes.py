@@ -161,7 +161,11 @@ def _tar_dir(name: str, uid: int, now: int) -> bytes:
 
 
 def _tar_file(info: tarfile.TarInfo, source: Path) -> Iterator[bytes]:
-    with source.open("rb") as handle:
+    try:
+        opened = source.open("rb")
+    except OSError as error:
+        raise SandboxError(f"{source} cannot be packed: {error.strerror or error}") from error
+    with opened as handle:
         info.size = left = os.fstat(handle.fileno()).st_size
         yield info.tobuf(tarfile.GNU_FORMAT, errors="surrogateescape")
         while left > 0:

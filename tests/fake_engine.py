@@ -182,7 +182,7 @@ class FakeEngine:
     def release(self) -> None: ...
 
     def command_to_look(self, volume: str, *, image: str, uid: int) -> str:
-        return f"look into {volume} with {image} as {uid}"
+        return f"docker run --user {uid} -v {volume}:/workspace:nocopy -w /workspace {image}"
 
     def hold(self, spec: ContainerSpec) -> str:
         return self.create(spec)

@@ -37,6 +37,7 @@ def test_a_named_test_exists(case: str) -> None:
 
 
 @pytest.mark.engine
+@pytest.mark.docker
 @pytest.mark.xdist_group("selfcheck")
 def test_the_self_check_tries_what_it_is_named_for(report: Report) -> None:
     tried = {attempt.id for attempt in report.attempts}

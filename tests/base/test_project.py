@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from agentv_sandbox.errors import InputError
+from agentv_sandbox.errors import InputError, SandboxError
 from agentv_sandbox.project import Project
+from agentv_sandbox.report.runfolder import RunFolder
+from agentv_sandbox.volumes import tar_stream
 
 
 @pytest.fixture
@@ -50,6 +52,22 @@ def test_the_tree_without_what_is_secret_generated_or_leads_out(project: Project
         "data/in.csv": "file",
         "inside": "symlink",
     }
+
+
+def test_results_are_no_part_of_it_wherever_they_are_written(project: Project) -> None:
+    """A run writes there, and files come and go, while the project is packed."""
+    before = {os.fsdecode(f.path) for f in project.files()}
+    with RunFolder.create(project.root / "evals" / "out", project.root):
+        (project.root / "evals/out/artifacts/sha256/.new-1").write_text("half")
+        assert {os.fsdecode(f.path) for f in project.files()} == before
+        assert project.matching(["evals/**"]) == [project.root / "evals/a.eval.yaml"]
+
+
+def test_a_file_that_vanishes_while_it_is_packed_is_named(project: Project) -> None:
+    staged = [file for file in project.files() if file.path == b"data/in.csv"]
+    (project.root / "data/in.csv").unlink()
+    with pytest.raises(SandboxError, match=r"data/in\.csv cannot be packed: No such file"):
+        b"".join(tar_stream(staged, uid=0))
 
 
 def test_the_size_names_what_is_large(project: Project) -> None:
