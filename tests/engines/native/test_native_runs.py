@@ -329,5 +329,5 @@ def test_containers_leave_nothing_behind(native: ContainerEngine, run_folder: Pa
             with sandbox.volumes(workspace=VolumeSpec()) as volumes:
                 mounts = [volumes.mount("workspace", "/workspace")]
                 assert sandbox.run(Role.GRADER, ["true"], image=base.id, mounts=mounts).ok
-        assert len(list(Path("/proc/self/fd").iterdir())) == open_before
+        assert len(list(Path("/proc/self/fd").iterdir())) <= open_before
         assert left_overs(run_folder) == before
