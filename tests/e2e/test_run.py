@@ -235,6 +235,7 @@ def test_a_need_that_cannot_be_met_stops_before_any_agent_and_names_all(project:
     assert not project.output.exists()
 
 
+@pytest.mark.docker
 def test_without_an_engine_one_clear_message(project: Project) -> None:
     project.write({".agentv/targets.yaml": TARGETS, "agent.sh": AGENT, "m.eval.yaml": suite("good")})
     done = project.run("m.eval.yaml", env={"DOCKER_HOST": "unix:///nowhere/docker.sock"})

@@ -141,7 +141,7 @@ def test_a_relay_that_is_killed_ends_its_calls_and_is_named(sandbox: Sandbox, to
                 sock.settimeout(10)
                 assert sock.recv(1) == b"x"
                 mine = sandbox.engine.owned({"agentv-sandbox.run": sandbox.run_id})
-                [relay] = [each for each in mine if each.name.startswith("agentv-relay-")]
+                [relay] = [each for each in mine if each.kind == "container" and "-relay-" in each.name]
                 sandbox.engine.destroy(relay)
                 assert sock.recv(1) == b"", "the call went on without its relay"
             assert running.result(30).stdout == b"b''\n"
