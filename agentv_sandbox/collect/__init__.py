@@ -6,7 +6,7 @@ and prints records; contents go into the blob store by hash, names stay bytes th
 
 from __future__ import annotations
 
-import json
+import marshal
 import os
 import posixpath
 from bisect import bisect_left
@@ -51,6 +51,8 @@ __all__ = ["Baseline", "CollectLimits", "Collected", "Space", "assemble", "gathe
 _GENERATED = TOOL_CACHES | {"node_modules", ".venv"}
 """Folders that tools fill; left out (and reported) unless the workspace had one before the agent."""
 _MAX_LINKS = 100
+_MARSHAL_VERSION = 2
+"""Read by every Python 3. Nothing that comes from a container is read in this form."""
 _MAX_NOTES = 100
 _ATTEMPTS = 3
 """Of a collection whose output did not come to its end, though the collector did."""
@@ -111,7 +113,7 @@ def gather(
     Raises SandboxError when the collector itself fails.
     """
     before = {mount.target: known if mount.target == WORKSPACE else {} for mount in mounts}
-    request = json.dumps(_request(before, answer, limits, keep=kept is not None)).encode()
+    request = marshal.dumps(_request(before, answer, limits, keep=kept is not None), _MARSHAL_VERSION)
     for _ in range(_ATTEMPTS):
         reader = FrameReader(store, before, kept)
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import marshal
 import resource
 import struct
 import subprocess
@@ -183,7 +184,7 @@ def test_devices_are_not_opened() -> None:
     request = {"roots": {"/dev": root}, "limits": limits, "aside": limits, "prune": []}
     done = subprocess.run(  # noqa: PLW1510
         [sys.executable, "-I", "-S", script],
-        input=json.dumps(request).encode(),
+        input=marshal.dumps(request),
         capture_output=True,
         timeout=20,
     )
