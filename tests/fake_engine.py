@@ -7,7 +7,7 @@ script is run for real, on the folders, so that what follows a collection sees t
 from __future__ import annotations
 
 import io
-import json
+import marshal
 import shutil
 import subprocess
 import sys
@@ -167,13 +167,13 @@ class FakeEngine:
         return self._collect(seen) if seen.spec.role == "collector" else finished()
 
     def _collect(self, seen: FakeRun) -> ExecResult:
-        request = json.loads(seen.stdin)
+        request = marshal.loads(seen.stdin)
         for root in request["roots"].values():
             root["dir"] = str(seen.path(root["dir"]))
         script = seen.spec.argv[-1]
         done = subprocess.run(
             [sys.executable, "-I", "-S", "-X", "utf8", "-c", script],
-            input=json.dumps(request).encode(),
+            input=marshal.dumps(request),
             capture_output=True,
             check=False,
         )

@@ -118,7 +118,14 @@ def load_saved(engine: ContainerEngine, path: Path) -> None:
     """Have the engine load an archive of ``docker save``, whose names it sets. Raises InputError, EngineError."""
     try:
         with path.open("rb") as file:
+            with archive_errors("it"), ForeignTar.reading(file, ReadBudget()) as archive:
+                if "manifest.json" not in archive.getnames():
+                    raise ArchiveError("it has no manifest.json")
+            file.seek(0)
             engine.load_image(file)
+    except ArchiveError as error:
+        message = f"is not an archive of `docker save`: {error}"
+        raise InputError([Problem(path=path, message=message)]) from error
     except OSError as error:
         message = f"cannot be read: {error.strerror or error}"
         raise InputError([Problem(path=path, message=message)]) from error

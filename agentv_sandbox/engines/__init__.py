@@ -26,6 +26,8 @@ LABEL_ROLE = "agentv-sandbox.role"
 LABEL_OWNER = "agentv-sandbox.owner"
 LABEL_KEEP = "agentv-sandbox.keep"
 """On volumes and holders that may outlive their run."""
+LABEL_SET = "agentv-sandbox.set"
+"""On the volumes of one workspace and on what holds them: what their names begin with."""
 LABEL_ENV_KEY = "agentv-sandbox.env-key"
 
 OnOutput = Callable[[bytes], None]

@@ -1,13 +1,12 @@
-"""Connections to an engine: where one may listen, and how the client library is made to talk to it."""
+"""Connections to an engine: how the client library is made to talk to it."""
 
 from __future__ import annotations
 
 import os
 import re
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -30,31 +29,6 @@ _SAFE_POSTS = re.compile(
 )
 """Calls that may be made twice. An attach comes before the start; a volume's name is its identity. To start, to
 create or to commit twice would do it twice: who asks for these looks first."""
-
-
-def docker_addresses(environ: Mapping[str, str]) -> list[str]:
-    """Where Docker may listen: where ``DOCKER_HOST`` says, and nowhere else, or at its usual sockets."""
-    if host := environ.get("DOCKER_HOST"):
-        return [host]
-    home = environ.get("HOME", "/root")
-    return _sockets(
-        "/var/run/docker.sock", f"{_runtime_dir(environ)}/docker.sock", f"{home}/.docker/run/docker.sock"
-    )
-
-
-def podman_addresses(environ: Mapping[str, str]) -> list[str]:
-    """Podman's usual sockets, unless ``DOCKER_HOST`` says where to look."""
-    if environ.get("DOCKER_HOST"):
-        return []
-    return _sockets("/run/podman/podman.sock", f"{_runtime_dir(environ)}/podman/podman.sock")
-
-
-def _runtime_dir(environ: Mapping[str, str]) -> str:
-    return environ.get("XDG_RUNTIME_DIR", f"/run/user/{os.getuid()}")
-
-
-def _sockets(*paths: str) -> list[str]:
-    return [f"unix://{path}" for path in paths if Path(path).is_socket()]
 
 
 def connected(kind: Any, address: str, timeout_s: float | None, **more: Any) -> Any:

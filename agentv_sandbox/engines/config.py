@@ -62,6 +62,7 @@ def resource_limits_of(spec: ContainerSpec) -> dict[str, int]:
     return {"nofile": spec.limits.open_files, "core": 0, "fsize": spec.limits.file_bytes}
 
 
+HOSTNAME = "sandbox"
 OOM_SCORE = 500
 """The kernel ends containers before anything else of the machine."""
 
@@ -76,7 +77,7 @@ def container_config(spec: ContainerSpec, *, stdin: bool) -> dict[str, Any]:
         "User": spec.user,
         "WorkingDir": spec.workdir,
         "Env": [f"{key}={value}" for key, value in sorted(env.items())],
-        "Hostname": "sandbox",
+        "Hostname": HOSTNAME,
         "Domainname": "",
         "Tty": False,
         "OpenStdin": stdin,

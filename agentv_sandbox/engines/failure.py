@@ -9,9 +9,8 @@ import requests
 import urllib3
 from docker import errors as docker_errors
 
+from agentv_sandbox.engines.addresses import HINT
 from agentv_sandbox.errors import EngineError, EngineLost, EngineUnavailable, SandboxError
-
-HINT = "Start it (`make engine`, or `systemctl start docker`), or point DOCKER_HOST at one that answers."
 
 NotFound = docker_errors.NotFound
 

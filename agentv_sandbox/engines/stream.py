@@ -120,6 +120,10 @@ class Conversation:
         """How much of ``data`` it was given. Raises OSError."""
         return self._channel.send(data)
 
+    def end_input(self) -> None:
+        """Say that nothing more comes; its output goes on."""
+        self._channel.end_input()
+
     def close(self) -> None:
         self._channel.close()
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from agentv_sandbox.engines import ContainerEngine
-from agentv_sandbox.engines.client import docker_addresses, podman_addresses
-from agentv_sandbox.engines.docker import DockerEngine
-from agentv_sandbox.engines.failure import HINT
+from agentv_sandbox.engines.addresses import HINT, docker_addresses, podman_addresses
 from agentv_sandbox.engines.native import NativeEngine, is_native, native_addresses
 from agentv_sandbox.errors import EngineUnavailable, InputError, Problem, SandboxError
+
+if TYPE_CHECKING:
+    from agentv_sandbox.engines.docker import DockerEngine
 
 CHOICE = "AGENTV_SANDBOX_ENGINE"
 """Variable that names the engine where neither the command line nor the settings do."""
@@ -26,12 +29,25 @@ class EngineKind:
     """Whether an address may be one of its own."""
 
 
+def _docker(address: str) -> DockerEngine:
+    """Imported when it is connected to: a native run has no use for the client library, which takes long to load."""
+    engine: DockerEngine = import_module("agentv_sandbox.engines.docker").DockerEngine(address)
+    return engine
+
+
 ENGINES: dict[str, EngineKind] = {
-    "docker": EngineKind(addresses=docker_addresses, connect=DockerEngine),
-    "podman": EngineKind(addresses=podman_addresses, connect=DockerEngine),
+    "docker": EngineKind(addresses=docker_addresses, connect=_docker),
+    "podman": EngineKind(addresses=podman_addresses, connect=_docker),
     "native": EngineKind(addresses=native_addresses, connect=NativeEngine, serves=is_native),
 }
 """In the order in which they are tried. Podman speaks Docker's API."""
+
+
+def known_kind(name: str) -> str:
+    """``name``, when it is a kind of engine. Raises ValueError."""
+    if name not in ENGINES:
+        raise ValueError(f"{name!r} is not a kind of engine; there are: {', '.join(ENGINES)}")
+    return name
 
 
 def find_engine(environ: Mapping[str, str], choice: str | None = None) -> ContainerEngine:
@@ -40,9 +56,11 @@ def find_engine(environ: Mapping[str, str], choice: str | None = None) -> Contai
     Raises InputError for a kind that there is not, EngineUnavailable with what was tried.
     """
     choice = choice or environ.get(CHOICE) or None
-    if choice is not None and choice not in ENGINES:
-        message = f"{choice!r} is not a kind of engine; there are: {', '.join(ENGINES)}"
-        raise InputError([Problem(message=message)])
+    if choice is not None:
+        try:
+            known_kind(choice)
+        except ValueError as error:
+            raise InputError([Problem(message=str(error))]) from error
     kinds = ENGINES if choice is None else {choice: ENGINES[choice]}
     # Who says where Docker listens does not want another engine instead.
     kinds = {

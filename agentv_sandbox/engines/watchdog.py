@@ -1,5 +1,6 @@
-"""Removes a run's containers and volumes when the orchestrator dies without doing so (SIGKILL, power cut of
-the terminal). A child in a session of its own holds one end of a pipe; end-of-file means that the run is over.
+"""Removes containers and volumes of a process that dies without doing so (SIGKILL, power cut of the terminal): those of
+its run, and those of images that it was making. A child in a session of its own holds one end of a pipe; end-of-file
+means that the process is gone.
 """
 
 from __future__ import annotations
@@ -7,20 +8,46 @@ from __future__ import annotations
 import subprocess
 import sys
 from contextlib import suppress
+from pathlib import Path
 from typing import IO
+
+from agentv_sandbox.engines.owner import Owner
+
+
+def command(owner: str, run_id: str, address: str) -> list[str]:
+    """The child's command line."""
+    return [
+        sys.executable,
+        "-I",
+        "-S",
+        str(Path(__file__).with_name("reaper.py")),
+        sys.executable,
+        owner,
+        run_id,
+        address,
+    ]
 
 
 class Watchdog:
-    """Started once a run. ``stop`` after a clean end lets it go without a sweep."""
+    """Started once a command. ``stop`` after a clean end lets it go without a sweep; as a context manager it stops by
+    itself."""
 
-    def __init__(self, run_id: str, address: str) -> None:
+    def __init__(self, address: str, run_id: str = "", owner: str = "") -> None:
+        """``owner``: whose objects are removed; this process's by default. ``run_id``: the run of which also goes what
+        was to be kept; that of others stays."""
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "agentv_sandbox.engines.reaper", run_id, address],
+            command(owner or str(Owner.current()), run_id, address),
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
+
+    def __enter__(self) -> Watchdog:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
     def stop(self) -> None:
         stdin: IO[bytes] | None = self._process.stdin

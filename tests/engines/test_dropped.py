@@ -103,6 +103,23 @@ def test_a_stream_that_was_cut_is_not_taken_for_all_that_was_printed(
         timer.join()
 
 
+def test_an_engine_that_was_waited_for_in_vain_is_not_waited_for_again(relay: Relay, tool_image: str) -> None:
+    patient = DockerEngine(relay.address, patience_s=6.0)
+    patient.ping()
+    relay.close()
+    with pytest.raises(EngineError, match="went away"):
+        patient.image(tool_image)
+    started = time.monotonic()
+    for _ in range(4):
+        with pytest.raises(EngineError, match="went away"):
+            patient.image(tool_image)
+    assert time.monotonic() - started < 6.0
+    relay.open()
+    assert patient.image(tool_image) is not None
+    relay.away(1.0).join()  # one that answered is waited for
+    assert patient.image(tool_image) is not None
+
+
 def test_patience_ends(relay: Relay, tool_image: str) -> None:
     impatient = DockerEngine(relay.address, patience_s=1.0)
     impatient.ping()

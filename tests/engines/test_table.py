@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from agentv_sandbox.cli import app
-from agentv_sandbox.engines.client import docker_addresses, podman_addresses
+from agentv_sandbox.engines.addresses import docker_addresses, podman_addresses
 from agentv_sandbox.engines.docker import DockerEngine
 from agentv_sandbox.engines.table import ENGINES, EngineKind, engine_at, find_engine
 from agentv_sandbox.errors import EngineUnavailable

@@ -5,16 +5,15 @@ from __future__ import annotations
 import secrets
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from agentv_sandbox.engines import LABEL_RUN
+from agentv_sandbox.engines import LABEL_KEEP, LABEL_OWNER, LABEL_RUN
 from agentv_sandbox.engines.docker import DockerEngine
-from agentv_sandbox.engines.watchdog import Watchdog
+from agentv_sandbox.engines.watchdog import Watchdog, command
 
 pytestmark = pytest.mark.engine
 
@@ -27,8 +26,15 @@ def run_id(engine: DockerEngine) -> Iterator[str]:
         engine.destroy(obj)
 
 
+def owner_of(run_id: str) -> str:
+    """A process that nobody else is."""
+    return f"{run_id}:1:1"
+
+
 def make(engine: DockerEngine, run_id: str, name: str = "a") -> None:
-    engine.create_volume(f"agentv-{run_id}-{name}", options={}, labels={LABEL_RUN: run_id})
+    engine.create_volume(
+        f"agentv-{run_id}-{name}", options={}, labels={LABEL_RUN: run_id, LABEL_OWNER: owner_of(run_id)}
+    )
 
 
 def wait_for(condition: Callable[[], bool], seconds: float) -> None:
@@ -43,8 +49,11 @@ def reaper() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
     started: list[subprocess.Popen[bytes]] = []
 
     def start(run_id: str, address: str) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "agentv_sandbox.engines.reaper", run_id, address]
-        started.append(subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL))
+        started.append(
+            subprocess.Popen(
+                command(owner_of(run_id), run_id, address), stdin=subprocess.PIPE, stderr=subprocess.DEVNULL
+            )
+        )
         return started[-1]
 
     yield start
@@ -60,7 +69,7 @@ def hang_up(process: subprocess.Popen[bytes]) -> None:
 
 
 def test_a_run_that_ended_well_keeps_what_it_meant_to_keep(engine: DockerEngine, run_id: str) -> None:
-    dog = Watchdog(run_id, engine.address)
+    dog = Watchdog(engine.address, run_id, owner_of(run_id))
     make(engine, run_id)
     dog.stop()
     assert dog._process.returncode == 0
@@ -90,7 +99,7 @@ def test_an_engine_that_does_not_answer_is_asked_again(
     process = reaper(run_id, f"unix://{later}")
     time.sleep(1.5)  # until it listens
     hang_up(process)
-    time.sleep(0.7)
+    time.sleep(2.5)
     later.symlink_to(socket)
     wait_for(lambda: not engine.owned({LABEL_RUN: run_id}), seconds=15)
 
@@ -108,3 +117,24 @@ def test_signals_that_end_a_terminals_programs_do_not_end_it(
     assert len(engine.owned({LABEL_RUN: run_id})) == 1
     hang_up(process)
     wait_for(lambda: not engine.owned({LABEL_RUN: run_id}), seconds=15)
+
+
+def test_what_an_earlier_run_of_the_process_kept_stays(
+    engine: DockerEngine, run_id: str, reaper: Callable[..., subprocess.Popen[bytes]]
+) -> None:
+    """A workspace for somebody to look into, of a run that ended well, and one of the run that was killed."""
+    before = f"{run_id[:-4]}feed"
+    try:
+        for run, name in ((before, "kept"), (run_id, "mine")):
+            labels = {LABEL_RUN: run, LABEL_OWNER: owner_of(run_id), LABEL_KEEP: "1"}
+            engine.create_volume(f"agentv-{run}-{name}", options={}, labels=labels)
+        make(engine, before, "left")
+        hang_up(reaper(run_id, engine.address))
+        wait_for(lambda: not engine.owned({LABEL_RUN: run_id}), seconds=15)
+        assert sorted(obj.name for obj in engine.owned({LABEL_RUN: before})) == [
+            f"agentv-{before}-kept",
+            f"agentv-{before}-left",  # another process's
+        ]
+    finally:
+        for obj in engine.owned({LABEL_RUN: before}):
+            engine.destroy(obj)

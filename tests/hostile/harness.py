@@ -20,6 +20,7 @@ from agentv_sandbox.models.image import Image
 from agentv_sandbox.models.suite import Suite
 from agentv_sandbox.sandbox import Sandbox
 from tests.fake_engine import Command, FakeEngine, FakeRun, finished, only_engine
+from tests.pagedata import contents
 
 SECRET = "sk-hostile-7f3a9c41d2e85b60"
 COMPLETE = ("index.jsonl", "run.json", "benchmark.json", "timing.json", "report.html", "junit.xml")
@@ -76,9 +77,7 @@ class Outcome:
 
 def leaks(folder: Path) -> list[str]:
     """Files below ``folder`` that hold the secret."""
-    return [
-        str(path) for path in folder.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()
-    ]
+    return [str(path) for path in folder.rglob("*") if path.is_file() and SECRET.encode() in contents(path)]
 
 
 def write_project(
@@ -109,10 +108,13 @@ def answering(answers: Mapping[str, bytes], files: Mapping[str, bytes] | None = 
 
 
 class _NoWatchdog:
-    def __init__(self, _run_id: str, _address: str) -> None:
+    def __init__(self, *_words: str) -> None:
         pass
 
-    def stop(self) -> None:
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
         pass
 
 
@@ -131,7 +133,8 @@ def fake_engine(commands: Mapping[str, Command]) -> Iterator[FakeEngine]:
             "build_images": _no_images,
             "Watchdog": _NoWatchdog,
         }.items():
-            stack.enter_context(patch(f"agentv_sandbox.api.{name}", value))
+            for module in ("api", "sites"):
+                stack.enter_context(patch(f"agentv_sandbox.{module}.{name}", value))
         yield engine
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from agentv_sandbox.engines.config import (
+    HOSTNAME,
     OOM_SCORE,
     command_of,
     environment_of,
@@ -21,7 +22,6 @@ from agentv_sandbox.models.container import ContainerSpec
 IDS = 65_536
 """How many user ids a container knows."""
 _PERIOD_US = 100_000
-_HOSTNAME = "sandbox"
 _NAMESPACES = ("pid", "network", "ipc", "uts", "mount", "cgroup")
 # The kernel's own files that say something of the machine, or change it; Docker's and Podman's lists together.
 _MASKED = (
@@ -64,7 +64,7 @@ def runtime_config(
     """
     uid, _, gid = spec.user.partition(":")
     given = dict(entry.partition("=")[::2] for entry in image_env)
-    env = {"HOSTNAME": _HOSTNAME} | given | environment_of(spec)
+    env = {"HOSTNAME": HOSTNAME} | given | environment_of(spec)
     mapping = [{"containerID": 0, "hostID": first_id, "size": IDS}]
     return {
         "ociVersion": "1.0.2",
@@ -82,7 +82,7 @@ def runtime_config(
             "oomScoreAdj": OOM_SCORE,
         },
         "root": {"path": str(rootfs), "readonly": spec.read_only},
-        "hostname": _HOSTNAME,
+        "hostname": HOSTNAME,
         "mounts": [*_system_mounts(spec, devices), *_tmpfs_mounts(spec), *map(_bind, binds)],
         "linux": {
             "namespaces": [*({"type": kind} for kind in _NAMESPACES), {"type": "user", "path": namespace}],

@@ -67,16 +67,15 @@ class Group:
 
     def memory_kills(self) -> int:
         """How many of its processes the kernel ended because its memory was used up."""
-        place, word = ("memory.events", "oom_kill") if version() == 2 else ("memory.oom_control", "oom_kill")
-        folder = ROOT / self.path[1:] if version() == 2 else ROOT / "memory" / self.path[1:]
+        own = self.path[1:]
+        events = (
+            ROOT / own / "memory.events" if version() == 2 else ROOT / "memory" / own / "memory.oom_control"
+        )
         try:
-            lines = (folder / place).read_text().splitlines()
+            counts = dict(line.split() for line in events.read_text().splitlines())
         except OSError:
             return 0
-        return next((int(line.split()[1]) for line in lines if line.split()[0] == word), 0)
-
-    def exists(self) -> bool:
-        return any(True for _ in self._folders())
+        return int(counts.get("oom_kill", 0))
 
     def kill(self) -> None:
         """End every process of it: none can be born meanwhile."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,14 +32,14 @@ class Description:
     def read(cls, path: Path) -> Description | None:
         """None for a file that is damaged, or of a newer version."""
         try:
-            return _DESCRIPTION.validate_json(path.read_bytes())
-        except ValidationError:
+            return _description(json.loads(path.read_bytes()))
+        except (ValueError, TypeError, KeyError, AttributeError):
             return None
 
     def write(self, path: Path) -> None:
         """In one step for those who read it. One writer at a time."""
         part = path.with_name(f".{path.name}")
-        part.write_bytes(_DESCRIPTION.dump_json(self))
+        part.write_text(json.dumps(asdict(self)))
         part.replace(path)
 
 
@@ -48,7 +49,7 @@ def info_of(config: bytes, *, size_bytes: int) -> ImageInfo:
     inner = document.get("config") or {}
     try:
         health = inner.get("Healthcheck") or {}
-        return _INFO.validate_python(
+        return _info().validate_python(
             {
                 "id": f"sha256:{hashlib.sha256(config).hexdigest()}",
                 "size_bytes": size_bytes,
@@ -79,5 +80,17 @@ def config_for(config: bytes, diff_id: str) -> bytes:
     return config_bytes({**document, "rootfs": rootfs, "history": [layer]})
 
 
-_DESCRIPTION = TypeAdapter(Description)
-_INFO = TypeAdapter(ImageInfo)
+def _description(document: Any) -> Description | None:
+    """Of what ``write`` wrote: root alone can change it, so that its form is not checked as that of foreign files."""
+    if document["version"] != 1:
+        return None
+    given: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in document["info"].items()
+    }
+    return Description(info=ImageInfo(**given), mount_points=tuple(document["mount_points"]))
+
+
+@cache
+def _info() -> TypeAdapter[ImageInfo]:
+    """Built when it is used: most runs read no foreign image."""
+    return TypeAdapter(ImageInfo)

@@ -9,20 +9,19 @@ link, and are collected by a container.
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import secrets
 import shutil
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
-from importlib.metadata import version
 from pathlib import Path
 from typing import IO
 
+from agentv_sandbox import __version__
 from agentv_sandbox.engines import LABEL_RUN, OnOutput
 from agentv_sandbox.engines.config import resource_limits_of
 from agentv_sandbox.engines.native import needs
@@ -30,6 +29,7 @@ from agentv_sandbox.engines.native.bundle import IDS, runtime_config
 from agentv_sandbox.engines.native.cgroups import Group, group_names
 from agentv_sandbox.engines.native.namespaces import UserNamespaces
 from agentv_sandbox.engines.native.parts import discard
+from agentv_sandbox.engines.native.places import DEFAULT_FOLDER, FOLDER_VARIABLE, Places
 from agentv_sandbox.engines.native.process import Process
 from agentv_sandbox.engines.native.records import Record, Records, write_json
 from agentv_sandbox.engines.native.runtimes import Runtime, Runtimes
@@ -49,12 +49,9 @@ from agentv_sandbox.models.container import (
 )
 
 SCHEME = "native://"
-FOLDER_VARIABLE = "AGENTV_SANDBOX_STATE"
-DEFAULT_FOLDER = "/var/lib/agentv-sandbox"
-_RUN = Path("/run/agentv-sandbox")
 _SYSTEM_TARGETS = ("/proc", "/sys", "/dev", "/tmp")  # noqa: S108 - paths inside
 _NEEDS_ENGINE = (
-    "Docker and Podman pull images and build Dockerfiles (`--engine docker`). What one of them has can be brought here "
+    "Docker and Podman pull images and build Dockerfiles (`--engine docker`). To bring here what one of them has: "
     "`docker save -o image.tar NAME`, then `agentv-sandbox import --saved --engine native image.tar`."
 )
 
@@ -77,11 +74,10 @@ class NativeEngine:
         root = Path(address.removeprefix(SCHEME))
         if not is_native(address) or not root.is_absolute():
             raise EngineUnavailable(f"{address} is not an address of the native engine ({SCHEME}/FOLDER)")
-        self._root = root
-        self._run = _RUN / hashlib.sha256(os.fsencode(root)).hexdigest()[:12]
-        self._records = Records(self._run / "containers", group=needs.FIRST_ID)
+        self._places = places = Places(root, group=needs.FIRST_ID)
+        self._records = Records(places.containers, group=needs.FIRST_ID)
         self._volumes = Volumes(
-            self._run / "volumes", root / "volumes", first_id=needs.FIRST_ID, in_use=self._volume_in_use
+            places.memory_volumes, places.disk_volumes, first_id=needs.FIRST_ID, in_use=self._volume_in_use
         )
         self._namespaces = UserNamespaces(needs.FIRST_ID, IDS)
         self._runtimes = Runtimes(self._namespaces)
@@ -93,9 +89,9 @@ class NativeEngine:
     def _store(self) -> ImageStore:
         """Made when it is first needed: merely to ask for this engine leaves no folder."""
         self._prepare()
-        store = ImageStore(self._root, first_id=needs.FIRST_ID, in_use=self._image_in_use)
+        store = ImageStore(self._places.root, first_id=needs.FIRST_ID, in_use=self._image_in_use)
         store.sweep()
-        left = list((self._root / "writable").iterdir())  # first: a record is there before its files are
+        left = list(self._places.writable.iterdir())  # first: a record is there before its files are
         known = {name for name, _ in self._records.all()}
         for folder in left:  # of a machine that went down
             if folder.name not in known:
@@ -104,10 +100,12 @@ class NativeEngine:
 
     # -- the machine ----------------------------------------------------------------------------------
     def ping(self) -> None:
-        self._default_runtime()
+        _ = self._default_runtime
 
+    @cached_property
     def _default_runtime(self) -> Runtime:
-        lacking = [*needs.missing(), *needs.closed_folders(self._root)]
+        """Looked for until it is found. Raises EngineUnavailable with all that this machine lacks."""
+        lacking = [*needs.missing(), *needs.closed_folders(self._places.root)]
         runtime = "" if lacking else self._runtimes.first()
         if isinstance(runtime, Runtime):
             return runtime
@@ -117,24 +115,13 @@ class NativeEngine:
         )
 
     def info(self) -> EngineInfo:
-        return needs.machine_info(
-            self.address, version=version("agentv-sandbox"), runtime=self._default_runtime()
-        )
+        return needs.machine_info(self.address, version=__version__, runtime=self._default_runtime)
 
     def _prepare(self) -> None:
-        """Make the folders that everything lies in; of root, and to be passed through by containers alone."""
         with self._ready:
-            if self._is_ready:
-                return
-            try:
-                for folder in (_RUN, self._run, self._records.folder("."), self._run / "volumes"):
-                    _private_folder(folder)
-                (self._run / "state").mkdir(mode=0o700, exist_ok=True)
-                for folder in (self._root, self._root / "volumes", self._root / "writable"):
-                    _private_folder(folder)
-            except OSError as error:
-                raise EngineError(f"the native engine's folders cannot be made: {error}") from error
-            self._is_ready = True
+            if not self._is_ready:
+                self._places.make()
+                self._is_ready = True
 
     # -- containers -----------------------------------------------------------------------------------
     def run(
@@ -176,7 +163,7 @@ class NativeEngine:
 
     def create(self, spec: ContainerSpec) -> str:
         self._prepare()
-        image = self._store.image(spec.image)
+        image = self._store.nameless(spec.image)
         if image is None:
             raise EngineError(f"creating the {spec.role} container failed: there is no image {spec.image}")
         container = f"{spec.labels.get(LABEL_RUN, 'none')}-{spec.role}-{secrets.token_hex(6)}"
@@ -203,14 +190,14 @@ class NativeEngine:
         return container
 
     def _group(self, container: str) -> Group:
-        return Group(self._run.name, container)
+        return Group(self._places.name, container)
 
     def _source(self, mount: Mount) -> Path:
         return self._volumes.path(mount.source) if mount.kind == "volume" else Path(mount.source)
 
     def _process(self, container: str, spec: ContainerSpec, *, stdin: bool, errors: bool = True) -> Process:
-        runtime = self._runtimes.named(spec.runtime) if spec.runtime else self._default_runtime()
-        image = self._store.image(spec.image)
+        runtime = self._runtimes.named(spec.runtime) if spec.runtime else self._default_runtime
+        image = self._store.nameless(spec.image)
         if image is None:
             raise EngineError(f"starting the {spec.role} container failed: its image {spec.image} is gone")
         folder = self._records.folder(container)
@@ -218,7 +205,9 @@ class NativeEngine:
         try:
             config = runtime_config(
                 spec,
-                rootfs=self._root_of(container, image.id, shared=spec.read_only),
+                rootfs=self._records.make_root(container, self._store.rootfs(image.id))
+                if spec.read_only
+                else self._writable(container),
                 devices=self._records.make_devices(container),
                 image_env=image.env,
                 binds=[(self._source(mount), mount.target, mount.read_only) for mount in spec.mounts],
@@ -230,7 +219,7 @@ class NativeEngine:
             write_json(folder / "config.json", config)
             return Process(
                 runtime.path,
-                state=self._run / "state",
+                state=self._places.state,
                 bundle=folder,
                 group=self._group(container),
                 name=container,
@@ -245,13 +234,8 @@ class NativeEngine:
                 raise EngineError(f"starting the {spec.role} container failed: {error}") from error
             raise
 
-    def _root_of(self, container: str, image: str, *, shared: bool) -> Path:
-        if not shared:
-            return self._writable(container)
-        return self._records.make_root(container, self._store.rootfs(image))
-
     def _writable(self, container: str) -> Path:
-        return self._root / "writable" / container
+        return self._places.writable / container
 
     @contextmanager
     def _started(self, container: str, spec: ContainerSpec, *, stdin: bool) -> Iterator[Process]:
@@ -296,7 +280,7 @@ class NativeEngine:
         group, record = self._group(container), self._records.get(container)
         try:
             group.remove()
-            shutil.rmtree(self._run / "state" / container, ignore_errors=True)
+            shutil.rmtree(self._places.state / container, ignore_errors=True)
             if record is not None and record.rootfs:
                 discard(Path(record.rootfs))
                 if os.path.lexists(record.rootfs):  # a dead owner's copy may still be under way
@@ -391,7 +375,7 @@ class NativeEngine:
     def _containers(self) -> Iterator[tuple[str, Mapping[str, str]]]:
         """All of them with their labels; of one that has lost its record its name says the run."""
         known = dict(self._records.all())
-        for name in (*known, *(name for name in group_names(self._run.name) if name not in known)):
+        for name in (*known, *(name for name in group_names(self._places.name) if name not in known)):
             record = known.get(name)
             yield name, record.labels if record and record.labels else {LABEL_RUN: name.partition("-")[0]}
 
@@ -416,21 +400,3 @@ def _outermost(targets: Iterable[str]) -> list[str]:
 
 def _matches(known: Mapping[str, str], wanted: Mapping[str, str | None]) -> bool:
     return all(key in known and value in (None, known[key]) for key, value in wanted.items())
-
-
-def _private_folder(folder: Path) -> None:
-    """A folder of root that only the containers' root may pass through besides. Raises EngineError for one that
-    holds what is not of ours."""
-    folder.mkdir(parents=True, exist_ok=True)
-    in_use = any(folder.iterdir())  # first: whoever makes it now closes it before anything is in it
-    known = folder.stat()
-    if (known.st_uid, known.st_gid, known.st_mode & 0o7777) == (0, needs.FIRST_ID, 0o710):
-        return
-    if in_use:
-        raise EngineError(
-            f"the native engine cannot use {folder}: it holds other files, and would be closed to everybody else",
-            hint=f"Name a folder of its own in {FOLDER_VARIABLE}.",
-        )
-    with suppress(PermissionError):
-        os.chown(folder, 0, needs.FIRST_ID)
-        folder.chmod(0o710)

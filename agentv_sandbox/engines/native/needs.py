@@ -66,8 +66,9 @@ def _missing_limits() -> Iterator[str]:
 
 
 def _missing_programs() -> Iterator[str]:
-    if shutil.which("prlimit") is None:
-        yield "there is no program prlimit on PATH (of util-linux)"
+    for program in ("prlimit", "setpriv"):
+        if shutil.which(program) is None:
+            yield f"there is no program {program} on PATH (of util-linux)"
 
 
 def has_seccomp() -> bool:

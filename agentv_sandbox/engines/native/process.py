@@ -109,7 +109,9 @@ class Process:
                 start_new_session=True,  # an interrupt from the terminal is not for containers
             )
         except OSError as error:
-            raise EngineError(f"the runtime {runtime} cannot be started: {error.strerror}") from error
+            raise EngineError(
+                f"no process can be started for a container: {error.strerror or error}"
+            ) from error
         self.pipes = Pipes(self._process)
 
     @property

@@ -71,11 +71,10 @@ class ImageStore:
     # -- looking --------------------------------------------------------------------------------------
     def image(self, ref: str) -> ImageInfo | None:
         """By tag (``name`` is ``name:latest``) or by whole id; None when it is not there."""
-        image_id = self._id_of(ref)
-        known = self._description(image_id) if image_id else None
+        known = self.nameless(ref)
         if known is None:
             return None
-        return replace(known.info, tags=self._tags.by_id().get(image_id, ()))
+        return replace(known, tags=self._tags.by_id().get(known.id.removeprefix("sha256:"), ()))
 
     def images(self, label: str) -> list[ImageInfo]:
         """All that have this label, whatever its value."""
@@ -86,6 +85,12 @@ class ImageStore:
             for image_id, image in known
             if image is not None and label in image.info.labels
         ]
+
+    def nameless(self, ref: str) -> ImageInfo | None:
+        """The same without its tags, for which all names would have to be read."""
+        image_id = self._id_of(ref)
+        known = self._description(image_id) if image_id else None
+        return None if known is None else known.info
 
     def rootfs(self, ref: str) -> Path:
         """The folder of the image's files, to be mounted read-only."""
@@ -161,7 +166,9 @@ class ImageStore:
         """Copy an image's files to the new folder ``target``, for one container that may write to them."""
         image_id, _ = self._present(ref)
         image = self._images / image_id
-        command = ["cp", "-dR", "--preserve=mode,ownership,timestamps,links", "--reflink=auto", "-T", "--"]
+        # What it copies for is gone when this process is: whoever clears up must not wait for seconds until it is done.
+        command = ["setpriv", "--pdeathsig", "KILL", "cp", "-dR"]
+        command += ["--preserve=mode,ownership,timestamps,links", "--reflink=auto", "-T", "--"]
         with self._disk_errors(str(target)), locked(image, shared=True):
             done = subprocess.run(
                 [*command, str(image / "rootfs"), str(target)],

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 from agentv_sandbox.engines.native.kernel import mount_tmpfs, unmount
+from agentv_sandbox.engines.native.parts import locked
 from agentv_sandbox.engines.native.records import read_json, write_json
 from agentv_sandbox.errors import EngineError
 
@@ -103,12 +103,6 @@ class Volumes:
                     if _NAME.fullmatch(entry.name):
                         yield entry.name, read_json(entry / "volume.json") or {}
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self) -> AbstractContextManager[None]:
         """No other process decides about volumes on disk meanwhile."""
-        descriptor = os.open(self._disk / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(descriptor)
+        return locked(self._disk)

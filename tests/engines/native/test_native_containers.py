@@ -108,6 +108,16 @@ def test_containers_get_to_their_files_whatever_the_umask_is(
     assert (result.exit_code, result.stderr) == (0, b"")
 
 
+def test_an_image_that_a_dead_process_was_making_is_removed_by_the_next_one() -> None:
+    with tempfile.TemporaryDirectory(dir="/var/lib") as folder:
+        address = f"native://{folder}/state"
+        NativeEngine(address).images("any")
+        left = Path(folder, "state", "parts", "left")
+        (left / "image" / "rootfs").mkdir(parents=True)
+        NativeEngine(address).images("any")
+        assert not left.exists()
+
+
 def test_a_missing_working_folder_becomes_no_part_of_the_image(
     engine: ContainerEngine, tool_image: str
 ) -> None:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import random
+import secrets
 import shutil
 import signal
 import subprocess
@@ -19,7 +20,7 @@ import pytest
 
 from agentv_sandbox.building import ensure_image
 from agentv_sandbox.cli.inputs import cache_dir
-from agentv_sandbox.engines import ContainerEngine
+from agentv_sandbox.engines import LABEL_RUN, ContainerEngine
 from agentv_sandbox.engines.native import cgroups
 from agentv_sandbox.engines.table import find_engine
 from agentv_sandbox.models.image import ImageConfig
@@ -317,6 +318,33 @@ def test_a_runtime_that_is_not_there_is_named(project: Path, native: ContainerEn
     done = run(project, "--engine", "native", "--runtime", "/nowhere/runsc")
     assert done.returncode == 3
     assert "there is no OCI runtime /nowhere/runsc" in done.stderr
+
+
+def test_clean_looks_into_every_engine_and_doctor_names_them(
+    project: Path, native: ContainerEngine, run_folder: Path, state: Path
+) -> None:
+    docker = find_engine({}, "docker")
+    name = f"agentv-left-{secrets.token_hex(8)}"
+    for engine in (docker, native):
+        engine.create_volume(name, options={}, labels={LABEL_RUN: name})
+    environ = {**os.environ, "AGENTV_SANDBOX_STATE": str(state)}
+    done = subprocess.run([*COMMAND[:3], "clean"], env=environ, capture_output=True, text=True, check=True)
+    assert done.stdout.count(f"removed volume {name}") == 2
+    done = subprocess.run(
+        [*COMMAND[:3], "doctor"], cwd=project, env=environ, capture_output=True, text=True, check=True
+    )
+    said = " ".join(done.stdout.split())
+    assert "engine: native answers too (`--engine native`): userns" in said
+
+
+def test_what_is_not_an_archive_of_an_image_is_bad_input(project: Path, native: ContainerEngine) -> None:
+    command = [*COMMAND[:3], "import", "--saved", "--engine", "native"]
+    for content, reason in ((b"root:x:0:0", "cannot be read"), (b"\0" * 10240, "it has no manifest.json")):
+        (project / "x.tar").write_bytes(content)
+        done = subprocess.run([*command, "x.tar"], cwd=project, capture_output=True, text=True, check=False)
+        assert done.returncode == 2
+        assert "x.tar: is not an archive of `docker save`" in done.stderr
+        assert reason in done.stderr
 
 
 def test_containers_leave_nothing_behind(native: ContainerEngine, run_folder: Path) -> None:
