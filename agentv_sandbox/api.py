@@ -13,23 +13,19 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypedDict
 
 from agentv_sandbox import logs
-from agentv_sandbox.egress import WayOut
-from agentv_sandbox.egress import sweep as sweep_egress
 from agentv_sandbox.engines.table import find_engine
-from agentv_sandbox.engines.tier import require_tier, tier
 from agentv_sandbox.engines.watchdog import Watchdog
 from agentv_sandbox.errors import InputError, Problem, SandboxError, unforeseen
 from agentv_sandbox.files import BlobStore
 from agentv_sandbox.gateway import Player, Recorder, Tape
-from agentv_sandbox.keptvolumes import sweep_copies
 from agentv_sandbox.loading import LoadResult, load_suites
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.image import LockMode, ProvedImage
@@ -37,16 +33,14 @@ from agentv_sandbox.models.suite import EvalCase, LimitOverrides, Suite
 from agentv_sandbox.pipeline import (
     CaseOptions,
     RunOptions,
-    RunTools,
     build_images,
     jobs_of,
-    run_suites,
+    work_through,
 )
 from agentv_sandbox.pipeline.checks import planned_tests, run_problems, secret_values
 from agentv_sandbox.pipeline.images import suite_env, suite_plan_with_refusals
 from agentv_sandbox.pipeline.resume import Resumption, take_over
 from agentv_sandbox.pipeline.scopes import how_asked, incomplete, is_unset_key, with_stand_in_keys
-from agentv_sandbox.pipeline.scratch import sweep_scratch
 from agentv_sandbox.plan import refusals
 from agentv_sandbox.report.earlier import earlier_facts, find_earlier
 from agentv_sandbox.report.facts import run_facts
@@ -54,11 +48,11 @@ from agentv_sandbox.report.redact import Redactor
 from agentv_sandbox.report.rows import Row, read_all_rows
 from agentv_sandbox.report.runfolder import RunFolder
 from agentv_sandbox.report.summary import exit_code
-from agentv_sandbox.sandbox import Sandbox, sweep
-from agentv_sandbox.settings import Settings, check_ceiling, load_settings
+from agentv_sandbox.sandbox import Sandbox
+from agentv_sandbox.settings import check_ceiling, load_settings
+from agentv_sandbox.sites import Asked, Site, cluster_module, settings_of, site_of
 
 Paths = str | Path | Sequence[str | Path]
-SandboxContext = AbstractContextManager[Sandbox]
 OnEvent = Callable[..., None]
 """Called as ``on_event(name, **keys)``, from several threads: ``note``, ``image.*``, ``run.started``,
 ``case.started``, ``case.stage``, ``case.finished``."""
@@ -187,7 +181,7 @@ def build(
         cwd=cwd or Path.cwd(),
     )
     answering = find_engine(variables, engine or settings.engine)
-    with Sandbox(answering, runtime=settings.runtime, stop=stop) as sandbox:
+    with Watchdog(answering.address), Sandbox(answering, runtime=settings.runtime, stop=stop) as sandbox:
         return build_images(loaded.suites, sandbox, options, on_event)
 
 
@@ -215,6 +209,7 @@ def run(
     allow_outside: bool = False,
     record: Path | None = None,
     replay: Path | None = None,
+    cluster: str | None = None,
     cwd: Path | None = None,
     environ: Mapping[str, str] | None = None,
     stop: threading.Event | None = None,
@@ -229,6 +224,7 @@ def run(
     ``engine``, ``runtime`` and ``required_tier``: as in the settings, over them; ``stop`` interrupts the run when set.
     ``no_grade``: agents run and all is kept; ``agentv_sandbox.regrading.grade`` completes the rows, here or elsewhere.
     ``record``: a new or empty folder for all calls of models; ``replay``: such a folder, in place of models.
+    ``cluster``: workers that run the tests in place of this process, as ``--cluster`` names them.
     The process's log and output are redacted from here on for the secrets that the targets name.
     Raises InputError, EngineError or BuildError as long as nothing was run; after that, what ends the run early
     stands in the report, beside the rows until then.
@@ -278,15 +274,23 @@ def run(
     earlier = find_earlier(
         suites.suites, output, folder, experiment, going_on=going_on, retry_errors=retry_errors
     )
+    asked = Asked(
+        loaded=suites,
+        options=options,
+        required_tier=required_tier or settings.require_tier,
+        engine=engine,
+        runtime=runtime,
+        record=record,
+        replay=replay,
+    )
+    if cluster is not None:
+        cluster_module("site").check(cluster, asked)
     tape = _tape(record, replay, redactor, goes_on=going_on or retry_errors is not None)
-    with run_sandbox(
-        settings, variables, engine=engine, runtime=runtime, may_keep=keep_failed, stop=stop
-    ) as sandbox:
-        images = ready_images(sandbox, suites, options, required_tier or settings.require_tier, on_event)
+    with site_of(cluster, asked, settings, variables, tape, stop, on_event) as site:
         folder_options: FolderOptions = {
             "redactor": redactor,
             "matrix": _is_matrix(suites.suites, options),
-            "engine": tier(sandbox.info, sandbox.runtime).summary,
+            "engine": site.engine,
             "private": settings.private_results,
         }
         if earlier is not None and going_on:
@@ -296,12 +300,12 @@ def run(
         with results:
             plan = None
             if earlier is not None:
-                plan = take_over(earlier, results, suites, images, options, rerun_failed=rerun_failed)
+                plan = take_over(earlier, results, suites, site.images, options, rerun_failed=rerun_failed)
                 for note in plan.notes:
                     on_event("note", message=note)
-            facts = run_facts(sandbox, suites.suites, images, options.of_grading())
+            facts = run_facts(site.facts, suites.suites, site.images, options.of_grading())
             results.write_run(facts | {"experiment": experiment, **earlier_facts(earlier)})
-            planned, failure = _run_all(suites, images, sandbox, options, results, plan, tape, on_event)
+            planned, failure = _run_all(suites, site, options, results, plan, tape, on_event)
         return replace(report_of(results.path, planned, failure), graded=not no_grade)
 
 
@@ -317,26 +321,6 @@ def _tape(record: Path | None, replay: Path | None, redactor: Redactor, *, goes_
     return Player(replay.absolute(), redactor) if replay is not None else None
 
 
-def ready_images(
-    sandbox: Sandbox,
-    loaded: LoadResult,
-    options: RunOptions,
-    required_tier: str | None,
-    on_event: OnEvent,
-) -> dict[Path, ProvedImage]:
-    """The suites' images, once the engine is known to keep its word. Raises EngineError, ImageRequestError."""
-    sandbox.check_enforced()
-    require_tier(tier(sandbox.info, sandbox.runtime), required_tier)
-    images = build_images(loaded.suites, sandbox, options, on_event)
-    if sandbox.runtime is not None:
-        sandbox.check_enforced()  # in a container: one that does not exist ends the run, not each of its tests
-    return images
-
-
-def settings_of(loaded: LoadResult, cwd: Path | None) -> Settings:
-    return load_settings(loaded.suites[0].project_root if loaded.suites else cwd or Path.cwd())
-
-
 def _run_variables(experiment: str) -> dict[str, str]:
     """What every container of a run gets."""
     return {
@@ -349,41 +333,9 @@ def _is_matrix(suites: Sequence[Suite], options: RunOptions) -> bool:
     return any(len({job.target.name for job in jobs_of(suite, options)}) > 1 for suite in suites)
 
 
-@contextmanager
-def run_sandbox(
-    settings: Settings,
-    environ: Mapping[str, str],
-    *,
-    engine: str | None,
-    runtime: str | None,
-    may_keep: bool,
-    stop: threading.Event | None,
-) -> Iterator[Sandbox]:
-    """A sandbox after the removal of what dead runs left, and cleaned up after should this process be killed."""
-    answering = find_engine(environ, engine or settings.engine)
-    sweep(answering)
-    sweep_copies(answering)
-    sweep_egress()
-    sweep_scratch()
-    with Sandbox(
-        answering,
-        runtime=runtime or settings.runtime,
-        may_keep=may_keep,
-        ceiling=settings.ceiling.limits(),
-        stop=stop,
-    ) as sandbox:
-        watchdog = Watchdog(sandbox.run_id, answering.address)
-        try:
-            yield sandbox
-        finally:
-            sandbox.close()
-            watchdog.stop()
-
-
 def _run_all(
     loaded: LoadResult,
-    images: Mapping[Path, ProvedImage],
-    sandbox: Sandbox,
+    site: Site,
     options: RunOptions,
     results: RunFolder,
     plan: Resumption | None,
@@ -392,14 +344,6 @@ def _run_all(
 ) -> tuple[int, SandboxError | None]:
     """Run every test that is not done and complete the folder; how many rows there are to be, and what ended the run
     early or went wrong at its end."""
-    tools = RunTools(
-        sandbox=sandbox,
-        store=BlobStore(results.artifacts),
-        kept=BlobStore(results.captured),
-        environments=loaded.environments,
-        tape=tape,
-        way=WayOut(sandbox, options.egress),
-    )
     suites = loaded.suites
     several = results.matrix or len(suites) > 1
     starts, done = (plan.suites, plan.rows) if plan else ({}, [])
@@ -417,20 +361,20 @@ def _run_all(
     def on_trial(suite: Suite, trial: CaseResult, case: EvalCase) -> None:
         results.write_trial(trial, case, suite)
 
+    crew = site.crew(BlobStore(results.artifacts), BlobStore(results.captured), on_trial)
     try:
-        failure = failure_of(
-            lambda: run_suites(suites, images, tools, options, on_event, on_result, on_trial, starts)
-        )
+        failure = failure_of(lambda: work_through(suites, crew, options, on_event, on_result, starts))
     except BaseException:  # such as the end of a program whose output nobody reads any more
         with suppress(Exception):
             results.finish(planned=planned)
         raise
+    unsaid = failure_of(lambda: results.add_facts(site.record()))
     if failure is not None:
         results.note_end(failure.fault)
     later = failure_of(lambda: results.finish(planned=planned))
     if failure is not None and later is not None:
         on_event("note", message=f"also: {later.message}")
-    return planned, failure or later or incomplete(tape)
+    return planned, failure or unsaid or later or incomplete(tape)
 
 
 def report_of(folder: Path, planned: int, failure: SandboxError | None) -> RunReport:

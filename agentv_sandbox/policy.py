@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from importlib.resources import files
 
 from agentv_sandbox.errors import SandboxError
@@ -138,11 +139,16 @@ def seccomp_profile(info: EngineInfo, *, builder: bool) -> str:
             "the container engine has no seccomp, without which nothing is run",
             hint="Use an engine and a kernel with seccomp (`docker info` lists it under Security Options).",
         )
-    name = f"{info.architecture}-builder" if builder else info.architecture
+    return _profile(info.architecture, builder=builder)
+
+
+@cache
+def _profile(architecture: str, *, builder: bool) -> str:
+    name = f"{architecture}-builder" if builder else architecture
     profile = files("agentv_sandbox") / "data" / "seccomp" / f"{name}.json"
     if not profile.is_file():
         raise SandboxError(
-            f"there is no seccomp profile for {info.architecture}",
+            f"there is no seccomp profile for {architecture}",
             hint="Profiles exist for amd64 and arm64. Nothing is run under the engine's own, which leaves io_uring, "
             "vsock and ptrace open on many versions.",
         )

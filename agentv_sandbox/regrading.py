@@ -11,32 +11,41 @@ As in ``agentv_sandbox.api``, nothing here prints or ends the process.
 
 from __future__ import annotations
 
+import difflib
 import os
 import threading
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from agentv_sandbox import api, logs
+from agentv_sandbox import api, logs, sites
 from agentv_sandbox.building import recorded_image
+from agentv_sandbox.engines.stream import Conversation
 from agentv_sandbox.engines.tier import tier
 from agentv_sandbox.errors import InputError, Problem, SandboxError
 from agentv_sandbox.files import BlobStore
 from agentv_sandbox.loading import LoadResult
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.image import ProvedImage
+from agentv_sandbox.models.paths import WORKSPACE
 from agentv_sandbox.models.suite import EvalCase, Suite
-from agentv_sandbox.pipeline import CaseOptions, Regrading, RunOptions, RunTools, run_suites
+from agentv_sandbox.pipeline import CaseOptions, Regrading, RunOptions, RunTools, run_suites, suite_run
 from agentv_sandbox.pipeline.checks import judge_problems, secret_values
 from agentv_sandbox.pipeline.records import Job
-from agentv_sandbox.report.captured import CapturedContents, CapturedRun, captured_run, unseal
+from agentv_sandbox.pipeline.regrade import CapturedAnswers
+from agentv_sandbox.pipeline.scratch import scratch_folder
+from agentv_sandbox.report.capture import read_capture
+from agentv_sandbox.report.captured import CapturedContents, CapturedRun, Key, captured_run, unseal
 from agentv_sandbox.report.earlier import STORES
-from agentv_sandbox.report.facts import run_facts
+from agentv_sandbox.report.facts import engine_facts, run_facts
 from agentv_sandbox.report.redact import Redactor
 from agentv_sandbox.report.regraded import Change, changes_of
 from agentv_sandbox.report.runfolder import RunFolder
-from agentv_sandbox.sandbox import Sandbox
+from agentv_sandbox.sandbox import POLICIES, Role, Sandbox
+
+_OPEN_S = 12 * 3600.0
+"""How long somebody may look into a workspace."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,6 +107,51 @@ def grade(
     return _Grading(source, options, cwd, environ, stop, on_event).in_place()
 
 
+@contextmanager
+def open_workspace(
+    run: str | Path,
+    test: str,
+    argv: Sequence[str],
+    options: GradeOptions = GradeOptions(),
+    *,
+    target: str | None = None,
+    trial: int = 1,
+    as_grader: bool = False,
+    cwd: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    stop: threading.Event | None = None,
+    on_event: api.OnEvent = api.ignore,
+) -> Iterator[Conversation]:
+    """``argv`` in a fresh container of the suite's image, in the workspace that ``test`` left in the folder ``run``:
+    a copy that may be changed, or, ``as_grader``, what graders see. What is done there is not kept.
+
+    ``target``: where several answered the test; ``trial``: from 1. Raises InputError, NotKeptError, EngineError,
+    BuildError."""
+    source = captured_run(Path(run), graded=None)
+    key = _key_of(source, test, target)
+    grading = _Grading(source, options, cwd, environ, stop, on_event)
+    with grading.opened(key, trial, argv, as_grader=as_grader) as talk:
+        yield talk
+
+
+def _key_of(source: CapturedRun, test: str, target: str | None) -> Key:
+    known = [key for key in source.tests if key[1] == test]
+    chosen = [key for key in known if target in (None, key[2])]
+    if len(chosen) == 1:
+        return chosen[0]
+    if not known:
+        names = sorted({key[1] for key in source.tests})
+        near = difflib.get_close_matches(test, names, 3) or names[:5]
+        message, hint = (
+            f"has no test {logs.safe_name(test)[:100]}",
+            f"There are {', '.join(map(logs.safe_name, near))}.",
+        )
+    else:
+        message = f"has several answers to {logs.safe_name(test)[:100]}"
+        hint = f"Name a target: {', '.join(sorted(logs.safe_name(key[2]) for key in known))}."
+    raise InputError([Problem(message=message, path=source.path, hint=hint)])
+
+
 class _Grading:
     """One call of ``regrade`` or ``grade``."""
 
@@ -121,7 +175,7 @@ class _Grading:
         known = targets if isinstance(targets, list) else []
         self._targets = tuple(name for name in known if isinstance(name, str))
         self._loaded = self._suites()
-        self._settings = api.settings_of(self._loaded, cwd)
+        self._settings = sites.settings_of(self._loaded, cwd)
         self._options = self._run_options()
         experiment = source.earlier.facts.get("experiment")
         self._experiment = experiment if isinstance(experiment, str) else "default"
@@ -183,8 +237,49 @@ class _Grading:
                 unseal(self._source)
                 return self._graded(sandbox, images, results, jobs, only_ungraded=True)
 
-    def _sandbox(self) -> api.SandboxContext:
-        return api.run_sandbox(
+    @contextmanager
+    def opened(self, key: Key, trial: int, argv: Sequence[str], *, as_grader: bool) -> Iterator[Conversation]:
+        """``argv`` in the workspace of a trial, as ``open_workspace`` says."""
+        trials = self._source.tests[key].trials
+        if not 1 <= trial <= len(trials):
+            message = f"has {len(trials)} trial(s) of {logs.safe_name(key[1])[:100]}, and no number {trial}"
+            raise InputError([Problem(message=message, path=self._source.path)])
+        jobs = self._jobs(only_ungraded=False)
+        found = [
+            (suite, job)
+            for suite in self._loaded.suites
+            for job in jobs[suite.path]
+            if (job.case.suite, job.case.id, job.target.name) == key
+        ]
+        if not found:
+            message = f"{logs.safe_name(key[1])[:100]} is no longer in its suite"
+            raise InputError([Problem(message=message, path=self._source.path)])
+        suite, job = found[0]
+        role = Role.GRADER if as_grader else Role.HOOK
+        with self._sandbox() as sandbox, scratch_folder() as scratch, ExitStack() as stack:
+            image = self._images(sandbox)[suite.path]
+            stores = {name: BlobStore(scratch / name) for name in STORES}
+            tools = RunTools(
+                sandbox=sandbox, store=stores["artifacts"], environments=self._loaded.environments
+            )
+            run = suite_run(stack, suite, image, tools, self._options, self._event)
+            capture = read_capture(self._source.path, trials[trial - 1].folder, job.case)
+            answers = CapturedAnswers(run, job, capture, CapturedContents(self._source.path, stores))
+            uid = sandbox.new_uid()
+            talk = sandbox.conversation(
+                role,
+                argv,
+                image=image.id,
+                mounts=answers.opened(stack, uid, as_grader=as_grader),
+                uid=uid,
+                workdir=WORKSPACE,
+                env={"AGENTV_WORKSPACE_PATH": WORKSPACE, "TERM": self._variables.get("TERM", "dumb")},
+                limits=replace(POLICIES[role].limits, timeout_s=_OPEN_S),
+            )
+            yield stack.enter_context(talk)
+
+    def _sandbox(self) -> sites.SandboxContext:
+        return sites.run_sandbox(
             self._settings,
             self._variables,
             engine=self._asked.engine,
@@ -232,7 +327,7 @@ class _Grading:
     # -- images -------------------------------------------------------------------------------------------
     def _images(self, sandbox: Sandbox) -> dict[Path, ProvedImage]:
         """The images of then, by content. Raises InputError when one is neither here nor what the lock gives."""
-        images = api.ready_images(
+        images = sites.ready_images(
             sandbox,
             self._loaded,
             self._options,
@@ -277,7 +372,12 @@ class _Grading:
             results.complete({key: (test.row, test.result) for key, test in tests.items()}, here)
             results.write_run({**self._source.earlier.facts, "graded_from": self._source.origin})
         else:
-            facts = run_facts(sandbox, self._loaded.suites, images, self._options.of_grading())
+            facts = run_facts(
+                engine_facts(sandbox.info, sandbox.runtime),
+                self._loaded.suites,
+                images,
+                self._options.of_grading(),
+            )
             results.write_run({**facts, "experiment": self._experiment, "regraded_from": self._source.origin})
             self._say_left_out(here)
         for note in self._source.notes:
@@ -358,4 +458,4 @@ def _other_image(suite: Suite, key: str, present: ProvedImage) -> Problem:
     return Problem(message=message, path=suite.path, hint=hint)
 
 
-__all__ = ["GradeOptions", "RegradeReport", "grade", "regrade"]
+__all__ = ["GradeOptions", "RegradeReport", "grade", "open_workspace", "regrade"]

@@ -8,12 +8,22 @@ from __future__ import annotations
 
 import secrets
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import replace
 
 from agentv_sandbox.budget import cancelled_by
-from agentv_sandbox.engines import LABEL_KEEP, LABEL_OWNER, LABEL_ROLE, LABEL_RUN, ContainerEngine, OnOutput
+from agentv_sandbox.engines import (
+    LABEL_KEEP,
+    LABEL_OWNER,
+    LABEL_ROLE,
+    LABEL_RUN,
+    LABEL_SET,
+    ContainerEngine,
+    OnOutput,
+)
 from agentv_sandbox.engines.binds import check_bind
 from agentv_sandbox.engines.enforcement import PROBE, Enforcement, declared, demand, observed
 from agentv_sandbox.engines.owner import Owner
@@ -39,6 +49,22 @@ log = get_logger()
 
 
 _VOLUME_TAG = "agentv"
+_seen: ContextVar[list[tuple[Role, float, float, str]] | None] = ContextVar("containers", default=None)
+_MOST_SEEN = 200
+
+
+@contextmanager
+def containers_seen() -> Iterator[list[tuple[Role, float, float, str]]]:
+    """What this thread runs in containers while the block lasts, as it ends: role, ``time.monotonic`` seconds of start
+    and end, outcome. The first 200 of it."""
+    seen: list[tuple[Role, float, float, str]] = []
+    token = _seen.set(seen)
+    try:
+        yield seen
+    finally:
+        _seen.reset(token)
+
+
 _DATA = "/volumes/data"
 
 
@@ -149,6 +175,7 @@ class Sandbox:
         )
         if added_s is not None:
             spec = replace(spec, spare_s=spare_s)
+        begun = time.monotonic()
         result = self.engine.run(
             spec,
             stdin=stdin,
@@ -157,6 +184,8 @@ class Sandbox:
             keep=keep,
             added_s=added_s or (lambda: 0.0),
         )
+        if (seen := _seen.get()) is not None and len(seen) < _MOST_SEEN:
+            seen.append((role, begun, time.monotonic(), result.outcome))
         if result.outcome == "cancelled":
             raise Cancelled
         if result.outcome == "exited" and result.exit_code == 137:
@@ -172,15 +201,32 @@ class Sandbox:
 
     @contextmanager
     def conversation(
-        self, role: Role, argv: Sequence[str], *, mounts: Sequence[Mount], uid: int
+        self,
+        role: Role,
+        argv: Sequence[str],
+        *,
+        mounts: Sequence[Mount],
+        uid: int,
+        image: str = "",
+        workdir: str = "/",
+        env: Mapping[str, str] | None = None,
+        limits: Limits | None = None,
     ) -> Iterator[Conversation]:
-        """A container of the tool image that is talked to for as long as the block lasts."""
+        """A container that is talked to for as long as the block lasts, of the tool image where none is named."""
         if self.cancelled():
             raise Cancelled
         if self._must_enforce:
             self.check_enforced()
-        image = self.tool_image
-        spec = self._spec(role, argv, image=image, mounts=mounts, workdir="/", env=None, limits=None, uid=uid)
+        spec = self._spec(
+            role,
+            argv,
+            image=image or self.tool_image,
+            mounts=mounts,
+            workdir=workdir,
+            env=env,
+            limits=limits,
+            uid=uid,
+        )
         talk = self.engine.converse(spec)
         try:
             yield talk
@@ -294,9 +340,9 @@ class Sandbox:
                 self.engine.create_volume(
                     names[name],
                     options=volume_options(spec, remapped=self.info.userns and not self.info.maps_owners),
-                    labels=self._labels(Role.HOLDER),
+                    labels={**self._labels(Role.HOLDER), LABEL_SET: stem},
                 )
-            holder = self._hold(names)
+            holder = self._hold(names, stem)
             for name, spec in specs.items():
                 if spec.disk:
                     self._open_to_all(names[name])
@@ -338,11 +384,12 @@ class Sandbox:
         inodes = min(space.inodes, top.workspace_inodes or space.inodes)
         return {**specs, "workspace": replace(space, size_bytes=size, inodes=inodes)}
 
-    def _hold(self, names: Mapping[str, str]) -> str:
+    def _hold(self, names: Mapping[str, str], stem: str) -> str:
         mounts = tuple(
             Mount(source=volume, target=f"/volumes/{name}", read_only=False) for name, volume in names.items()
         )
-        holder = self.engine.hold(self._holder(("/usr/bin/sleep", "infinity"), mounts))
+        spec = self._holder(("/usr/bin/sleep", "infinity"), mounts)
+        holder = self.engine.hold(replace(spec, labels={**spec.labels, LABEL_SET: stem}))
         self._holders.add(holder)
         return holder
 
@@ -403,4 +450,15 @@ def sweep(engine: ContainerEngine) -> int:
     return removed
 
 
-__all__ = ["ENV", "POLICIES", "Role", "Sandbox", "sweep"]
+def remove_kept(engine: ContainerEngine, volume: str) -> int:
+    """Remove the kept workspace whose volume has this name, with what belongs to it; returns how many objects. Raises
+    EngineError, and SandboxError while the run that kept it goes on."""
+    kept = engine.owned({LABEL_KEEP: None, LABEL_SET: volume.removesuffix("-workspace")})
+    if any(Owner.parse(obj.labels.get(LABEL_OWNER, "")).alive() for obj in kept):
+        raise SandboxError("the process that kept this workspace is still running")
+    for obj in sorted(kept, key=lambda obj: obj.kind != "container"):  # who holds volumes first
+        engine.destroy(obj)
+    return len(kept)
+
+
+__all__ = ["ENV", "POLICIES", "Role", "Sandbox", "containers_seen", "remove_kept", "sweep"]

@@ -9,11 +9,20 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+)
 from pydantic_core import ErrorDetails
 
 from agentv_sandbox.authoring.docs import explain
 from agentv_sandbox.egress import Way
+from agentv_sandbox.engines.table import known_kind
 from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.loading.suite_docs import parse_size
 from agentv_sandbox.models.image import ImageConfig
@@ -22,6 +31,7 @@ from agentv_sandbox.models.suite import LimitOverrides, Suite
 NAME = "agentv-sandbox.toml"
 
 Size = Annotated[int, BeforeValidator(parse_size)]
+EngineName = Annotated[str, AfterValidator(known_kind)]
 Amount = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -58,7 +68,7 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     image: ImageConfig = ImageConfig()
-    engine: str | None = None
+    engine: EngineName | None = None
     """Kind of engine, such as ``native``, unless the command line says otherwise; None: the first that answers."""
     runtime: str | None = None
     """OCI runtime of every container, unless the command line says otherwise."""

@@ -87,9 +87,12 @@ Fault = Literal[
     "not_graded",
     "not_captured",
     "report_failed",
+    "worker_lost",
 ]
 """What went wrong, from the engine's state and our own clock; never from what a program printed."""
-NOT_THE_AGENTS = frozenset({"engine_restarted", "target_unreachable", "target_error", "budget_exceeded"})
+NOT_THE_AGENTS = frozenset(
+    {"engine_restarted", "worker_lost", "target_unreachable", "target_error", "budget_exceeded"}
+)
 """Faults that say nothing of an agent's quality, at whatever moment of its work they come."""
 
 
@@ -339,6 +342,19 @@ class GraderResult:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ContainerSpan:
+    """A container of a test: when it was there."""
+
+    role: str
+    start_ms: float
+    """Since the test began."""
+    duration_ms: float
+    """From before it was made until after it was removed."""
+    outcome: str
+    """``exited``, or what ended it."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class CaseResult:
     """One row of index.jsonl and one folder."""
 
@@ -364,8 +380,14 @@ class CaseResult:
     shown_trial: int = 0
     """Which one; 1-based."""
     duration_ms: float = 0.0
+    containers: tuple[ContainerSpan, ...] = ()
+    """In the order in which they ended, as many as are kept."""
     timestamp: str = ""
     image_id: str = ""
+    worker: str = ""
+    """Name of the worker of a cluster that ran it; empty: this process."""
+    engine: str = ""
+    """Its engine and runtime in a few words; empty: those of this process."""
     workspace_kept: str | None = None
     notes: tuple[str, ...] = ()
     capture: Capture | None = None

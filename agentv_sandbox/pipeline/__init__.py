@@ -4,13 +4,14 @@ collection, preprocessing, grading, and a row that is on disk before the next on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from agentv_sandbox.egress import WayOut
 from agentv_sandbox.files import BlobStore
@@ -29,7 +30,7 @@ from agentv_sandbox.pipeline.projectvolumes import ProjectVolumes
 from agentv_sandbox.pipeline.records import CaseOptions, Job, RunOptions, SuiteStart
 from agentv_sandbox.pipeline.regrade import Regrading
 from agentv_sandbox.pipeline.repos import Repos
-from agentv_sandbox.pipeline.schedule import Schedule
+from agentv_sandbox.pipeline.schedule import Schedule, Stop
 from agentv_sandbox.pipeline.scratch import scratch_folder
 from agentv_sandbox.pipeline.shared import SharedWorkspaces
 from agentv_sandbox.pipeline.suiterun import OnEvent, SuiteRun
@@ -43,14 +44,20 @@ from agentv_sandbox.sandbox import Sandbox
 
 __all__ = [
     "CaseOptions",
+    "Crew",
+    "Members",
+    "OnTrial",
     "Regrading",
     "RunOptions",
     "RunTools",
+    "Threads",
     "build_images",
     "image_targets",
     "jobs_of",
     "planned_images",
     "run_suites",
+    "suite_run",
+    "work_through",
 ]
 
 DEFAULT_WORKERS = 3
@@ -80,6 +87,35 @@ OnTrial = Callable[[Suite, CaseResult, EvalCase], None]
 """The same for one of several trials, before all of them are one result."""
 
 
+class Members(Protocol):
+    """Who runs the jobs of one suite."""
+
+    def submit(self, job: Job) -> Future[CaseResult]:
+        """Have ``job`` run."""
+        ...
+
+    def capacity(self) -> int:
+        """How many jobs may run at a time, as of now."""
+        ...
+
+    def after_all(self, jobs: Sequence[Job]) -> Sequence[str]:
+        """Have hooks run that follow the last of ``jobs``; what is worth saying."""
+        ...
+
+
+class Crew(Stop, Protocol):
+    """Who runs the jobs of a run: threads of this process, or workers elsewhere."""
+
+    @property
+    def default_workers(self) -> int | None:
+        """Jobs of a target at a time where nobody says a number; None: as many as there are places."""
+        ...
+
+    def members(self, suite: Suite, start: SuiteStart, bound: int | None) -> AbstractContextManager[Members]:
+        """Those for ``suite``, of which at most ``bound`` jobs may run at a time."""
+        ...
+
+
 def run_suites(
     suites: Sequence[Suite],
     images: Mapping[Path, ProvedImage],
@@ -91,50 +127,110 @@ def run_suites(
     starts: Mapping[Path, SuiteStart] = {},
     regrading: Regrading | None = None,
 ) -> None:
-    """Run every case of every suite; ``on_result`` gets each result as soon as it is there, one at a time, and
-    ``on_trial`` each of several trials of a test, from several threads. ``starts``: what is done already, by the
-    suite's path. ``regrading``: the run whose agents stand in for those of now.
+    """Run every case of every suite in threads of this process; ``on_result`` gets each result as soon as it is there,
+    one at a time, and ``on_trial`` each of several trials of a test, from several threads. ``starts``: what is done
+    already, by the suite's path. ``regrading``: the run whose agents stand in for those of now.
 
     Raises Cancelled, EngineLost or EngineUnavailable; results until then have been handed over.
     """
+    crew = Threads(images, tools, options, on_event, on_trial, regrading)
+    work_through(suites, crew, options, on_event, on_result, starts, regrading)
+
+
+def work_through(
+    suites: Sequence[Suite],
+    crew: Crew,
+    options: RunOptions,
+    on_event: OnEvent,
+    on_result: OnResult,
+    starts: Mapping[Path, SuiteStart] = {},
+    regrading: Regrading | None = None,
+) -> None:
+    """Have ``crew`` run every case of every suite, as in ``run_suites``."""
     for suite in suites:
-        with ExitStack() as stack:
-            start = starts.get(suite.path, SuiteStart())
-            run = _suite_run(stack, suite, images[suite.path], tools, options, on_event)
-            run = replace(run, start=start, on_trial=partial(on_trial, suite))
-            run.meter.spend(start.spent_usd)
-            if regrading is not None:
-                jobs, work = regrading.jobs(suite, options.test_ids), regrading.run_job
-            else:
-                jobs, work = jobs_of(suite, options), run_job
-                for problem in target_warnings(select_targets(suite, options.targets)):
-                    on_event("note", message=str(problem))
-            workers, of_targets = _workers(suite, jobs, options)
-            schedule = Schedule(
-                suite,
-                jobs,
-                partial(on_result, suite),
-                stop=tools.sandbox,
-                of_targets=of_targets,
-                threshold=options.case.threshold,
-                start=start,
-            )
-            with ThreadPoolExecutor(workers, thread_name_prefix="case") as pool:
-                # Each thread with a copy of this one's context, or log events lose what is bound to it.
-                schedule.work(lambda job: pool.submit(copy_context().run, work, run, job), workers)  # noqa: B023
-            for note in after_all(run, jobs) if regrading is None else ():
+        start = starts.get(suite.path, SuiteStart())
+        if regrading is not None:
+            jobs = regrading.jobs(suite, options.test_ids)
+        else:
+            jobs = jobs_of(suite, options)
+            for problem in target_warnings(select_targets(suite, options.targets)):
+                on_event("note", message=str(problem))
+        bound, of_targets = _bounds(suite, jobs, options, crew.default_workers)
+        schedule = Schedule(
+            suite,
+            jobs,
+            partial(on_result, suite),
+            stop=crew,
+            of_targets=of_targets,
+            threshold=options.case.threshold,
+            start=start,
+        )
+        with crew.members(suite, start, bound) as members:
+            schedule.work(members.submit, members.capacity)
+            for note in members.after_all(jobs) if regrading is None else ():
                 on_event("note", message=note)
 
 
-def _workers(suite: Suite, jobs: Sequence[Job], options: RunOptions) -> tuple[int, Mapping[str, int]]:
-    """How many tests run at once, and how many of a target where neither the command line nor the suite says."""
+def _bounds(
+    suite: Suite, jobs: Sequence[Job], options: RunOptions, default: int | None
+) -> tuple[int | None, Mapping[str, int]]:
+    """How many tests run at once (None: as many as there are places), and how many of a target where neither the
+    command line nor the suite says."""
     if workers := options.workers or suite.execution.workers:
         return workers, {}
-    of_targets = {job.target.name: job.target.workers or DEFAULT_WORKERS for job in jobs}
-    return max(of_targets.values(), default=DEFAULT_WORKERS), of_targets
+    wanted = {job.target.name: job.target.workers or default for job in jobs}
+    of_targets = {name: workers for name, workers in wanted.items() if workers is not None}
+    return (None if default is None else max(of_targets.values(), default=default)), of_targets
 
 
-def _suite_run(
+@dataclass(frozen=True)
+class Threads:
+    """The crew that is this process."""
+
+    images: Mapping[Path, ProvedImage]
+    tools: RunTools
+    options: RunOptions
+    on_event: OnEvent
+    on_trial: OnTrial
+    regrading: Regrading | None = None
+    default_workers: int | None = DEFAULT_WORKERS
+
+    def cancel(self) -> None:
+        self.tools.sandbox.cancel()
+
+    def cancelled(self) -> bool:
+        return self.tools.sandbox.cancelled()
+
+    @contextmanager
+    def members(self, suite: Suite, start: SuiteStart, bound: int | None) -> Iterator[Members]:
+        with ExitStack() as stack:
+            run = suite_run(stack, suite, self.images[suite.path], self.tools, self.options, self.on_event)
+            run = replace(run, start=start, on_trial=partial(self.on_trial, suite))
+            run.meter.spend(start.spent_usd)
+            workers = bound or DEFAULT_WORKERS
+            pool = stack.enter_context(ThreadPoolExecutor(workers, thread_name_prefix="case"))
+            yield _ThreadMembers(run, pool, workers, self.regrading.run_job if self.regrading else run_job)
+
+
+@dataclass(frozen=True)
+class _ThreadMembers:
+    run: SuiteRun
+    pool: ThreadPoolExecutor
+    workers: int
+    work: Callable[[SuiteRun, Job], CaseResult]
+
+    def submit(self, job: Job) -> Future[CaseResult]:
+        # With a copy of this thread's context, or log events lose what is bound to it.
+        return self.pool.submit(copy_context().run, self.work, self.run, job)
+
+    def capacity(self) -> int:
+        return self.workers
+
+    def after_all(self, jobs: Sequence[Job]) -> Sequence[str]:
+        return after_all(self.run, jobs)
+
+
+def suite_run(
     stack: ExitStack,
     suite: Suite,
     image: ProvedImage,
@@ -142,6 +238,7 @@ def _suite_run(
     options: RunOptions,
     on_event: OnEvent,
 ) -> SuiteRun:
+    """What the tests of ``suite`` share, until ``stack`` is closed."""
     sandbox = tools.sandbox
     project = Project(suite.project_root, cwd=options.cwd)
     volumes = ProjectVolumes(stack, sandbox, project, on_event)

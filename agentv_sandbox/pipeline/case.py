@@ -12,7 +12,15 @@ from agentv_sandbox.gateway import Bounds, Meter, asked_by
 from agentv_sandbox.grade import Graded, effective_threshold
 from agentv_sandbox.logs import get_logger
 from agentv_sandbox.models.capture import Capture, CapturedState
-from agentv_sandbox.models.case import AgentResponse, CaseFailure, CaseOutput, CaseResult, Fault, Stage
+from agentv_sandbox.models.case import (
+    AgentResponse,
+    CaseFailure,
+    CaseOutput,
+    CaseResult,
+    ContainerSpan,
+    Fault,
+    Stage,
+)
 from agentv_sandbox.models.spending import cost_beside_gateway
 from agentv_sandbox.models.suite import Target
 from agentv_sandbox.models.times import now_text
@@ -26,6 +34,7 @@ from agentv_sandbox.pipeline.repos import RepoError
 from agentv_sandbox.pipeline.scopes import scope_of
 from agentv_sandbox.pipeline.suiterun import SuiteRun
 from agentv_sandbox.providers import PROVIDERS
+from agentv_sandbox.sandbox import Role, containers_seen
 
 log = get_logger()
 ON_DISK = "the workspace was on disk: single files were bounded, their number and sum were not"
@@ -85,8 +94,9 @@ def guarded_case(run: SuiteRun, job: Job, work: Callable[[CaseResult, Progress],
     )
     at = Progress(run, job)
     at.event("case.started")
+    containers: list[tuple[Role, float, float, str]] = []
     try:
-        with asked_by(scope_of(run.suite, job)):
+        with asked_by(scope_of(run.suite, job)), containers_seen() as containers:
             result = work(result, at)
     except (Cancelled, EngineLost, EngineUnavailable):
         raise
@@ -121,7 +131,19 @@ def guarded_case(run: SuiteRun, job: Job, work: Callable[[CaseResult, Progress],
     run.meter.spend(cost_beside_gateway(result))
     retries = [_attempt_note(number, failed) for number, failed in enumerate(at.failed, 1)]
     result = replace(result, notes=(*retries, *result.notes))
-    return replace(result, duration_ms=round((time.monotonic() - started) * 1000, 1))
+    return replace(
+        result,
+        duration_ms=round((time.monotonic() - started) * 1000, 1),
+        containers=tuple(
+            ContainerSpan(
+                role=role.value,
+                start_ms=round((begun - started) * 1000, 1),
+                duration_ms=round((ended - begun) * 1000, 1),
+                outcome=outcome,
+            )
+            for role, begun, ended, outcome in containers
+        ),
+    )
 
 
 def _attempts(run: SuiteRun, job: Job, blank: CaseResult, at: Progress) -> CaseResult:

@@ -58,6 +58,7 @@ class InputHashes:
         self._options = options
         self._file_hash = cache(_file_hash)
         self._below = cache(self._tree)
+        self._named_file = cache(self._file_of_word)
 
     def of(self, job: Job) -> dict[str, str]:
         """By part: ``test``, ``target``, ``graders``, ``image``, ``files``, ``settings``."""
@@ -178,7 +179,7 @@ class InputHashes:
     def _answering(self, target: Target) -> list[Target]:
         return [target, *(self._suite.targets[name] for name in target.fallback_targets)]
 
-    def _named_file(self, word: str, folder: Path) -> Path | None:
+    def _file_of_word(self, word: str, folder: Path) -> Path | None:
         for base in (folder, self._suite.path.parent, self._project.root):
             path = Path(os.path.normpath(base / word))
             with suppress(OSError, ValueError):  # a name that is too long, or holds a NUL

@@ -18,8 +18,9 @@ from agentv_sandbox.grade import Graded, effective_threshold
 from agentv_sandbox.logs import safe_name
 from agentv_sandbox.models.capture import Capture, CapturedState
 from agentv_sandbox.models.case import AgentResponse, CaseOutput, CaseResult
+from agentv_sandbox.models.container import Mount
 from agentv_sandbox.models.content import Blob
-from agentv_sandbox.models.paths import WORKSPACE
+from agentv_sandbox.models.paths import FILES, WORKSPACE
 from agentv_sandbox.models.suite import EvalCase, Suite
 from agentv_sandbox.pipeline.answer import given_files
 from agentv_sandbox.pipeline.case import Progress, captured, graded_answer, guarded_case, with_verdict
@@ -176,7 +177,8 @@ class CapturedAnswers:
         run, job, state = self.run, self.job, self._now
         assert state is not None
         with ExitStack() as stack:
-            own = self._missing(state) if state.workspace.missing else self._volumes(state, stack)
+            uid = run.sandbox.new_uid()
+            own = self._missing(state) if state.workspace.missing else self._volumes(state, stack, uid)
             beside = stack.enter_context(run.sandbox.deferred_volumes(**GRADER_VOLUMES))
             # Where the workspace is not whole, what is beside it must not depend on it.
             given = beside if state.workspace.missing else own
@@ -184,9 +186,22 @@ class CapturedAnswers:
             volumes.put("files", staged_files(given_files(output), run.store))
             return grade(run, replace(job, case=case), output, volumes, self.threshold)
 
-    def _volumes(self, state: CapturedState, stack: ExitStack) -> DeferredVolumes:
+    def opened(self, stack: ExitStack, uid: int, *, as_grader: bool) -> list[Mount]:
+        """What the last of the kept states is seen by, until ``stack`` ends: a copy that ``uid`` may change, or what
+        graders are given. Raises NotKeptError."""
+        state = list(self._states.values())[-1]
+        if state.workspace.missing:
+            _refuse(state.workspace.missing)
+        volumes = self._volumes(state, stack, uid)
+        mounts = [volumes.mount("workspace", WORKSPACE, read_only=as_grader), self.run.project_mount()]
+        if as_grader and state.output is not None:
+            volumes.put("files", staged_files(given_files(state.output), self.run.store))
+            mounts.append(volumes.mount("files", FILES))
+        return mounts
+
+    def _volumes(self, state: CapturedState, stack: ExitStack, uid: int) -> DeferredVolumes:
         """The workspace as it was, and what graders read beside it, held by one container."""
-        run, uid = self.run, self.run.sandbox.new_uid()
+        run = self.run
         staged = [self._staged(path, state) for path in sorted(state.workspace.entries)]
         outward = [file for file in staged if _leads_out(file)]
         plain = [file for file in staged if not _leads_out(file)]

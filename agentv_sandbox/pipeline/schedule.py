@@ -63,14 +63,14 @@ class Schedule:
         self._cost_usd = start.spent_usd
         self._errors = 0
 
-    def work(self, submit: Submit, workers: int) -> None:
-        """Run everything with at most ``workers`` jobs submitted at a time. Raises what must end the run, after all
-        that was going on has ended."""
+    def work(self, submit: Submit, places: Callable[[], int]) -> None:
+        """Run everything with at most ``places`` jobs submitted at a time, a number that may change. Raises what must
+        end the run, after all that was going on has ended."""
         running: dict[Future[CaseResult], Job] = {}
         failure: Exception | None = None
         while running or (self._waiting and failure is None):
             if failure is None:
-                for job in self._ready(workers - len(running)):
+                for job in self._ready(places() - len(running)):
                     running[submit(job)] = job
             # A short wait, so that a signal is handled by the main thread in time.
             wait(running, timeout=_POLL_S, return_when=FIRST_COMPLETED)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
+from threading import Lock
+from typing import Any
 
 from agentv_sandbox.authoring.fields import Text
 from agentv_sandbox.errors import InputError, Problem
@@ -58,7 +61,7 @@ class ReplayProvider(Provider):
     def response(self, request: Request, ran: AgentRun) -> AgentResponse:
         written = str(request.target.settings["fixtures"])
         path = project_file(request, "fixtures", written, what="Replay fixture file", most=_MAX_BYTES)
-        rows = [row for row in _rows(path) if _matches(row, request)]
+        rows = _fixture(path, _stamp(path)).rows(request)
         if len(rows) != 1:
             count_text = "no record" if not rows else f"{len(rows)} duplicate records"
             message = f"Replay fixture lookup found {count_text} for {_key(request)}"
@@ -83,20 +86,61 @@ def _text(value: Json) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _rows(path: Path) -> Iterator[Mapping[str, Json]]:
-    """The records of a fixture file. Raises InputError with the line of one that cannot be read."""
-    with path.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, 1):
-            if not line.strip():
-                continue
-            try:
-                row = read_json(line)
-            except ForeignJsonError as error:
-                raise InputError([Problem(message=f"is not JSON: {error}", path=path, line=number)]) from None
-            problem = _row_problem(row)
-            if problem is not None:
-                raise InputError([Problem(message=problem, path=path, line=number)])
-            yield row
+class _Fixture:
+    """A fixture file that was read once: where the records of each test begin. The records themselves stay on disk."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._places: dict[tuple[str, str, str], list[int]] = {}
+        self._index = Lock()
+        self._is_read = False
+
+    def rows(self, request: Request) -> list[Mapping[str, Json]]:
+        """Those that answer ``request``. Raises InputError with the line of a record that cannot be read."""
+        with self._index:
+            if not self._is_read:
+                self._read()
+        settings = request.target.settings
+        suite = settings.get("suite") or request.case.suite
+        places = self._places.get((str(suite), request.case.id, str(settings["source_target"])), [])
+        rows = []
+        with self._path.open("rb") as file:
+            for place in places:
+                file.seek(place)
+                rows.append(read_json(file.readline()))
+        return [row for row in rows if _matches(row, request)]
+
+    def _read(self) -> None:
+        place = 0
+        with self._path.open("rb") as lines:
+            for number, line in enumerate(lines, 1):
+                if line.strip():
+                    row = self._row(line, number)
+                    key = (row["suite"], row["test_id"], row["source_target"])
+                    self._places.setdefault(key, []).append(place)
+                place += len(line)
+        self._is_read = True
+
+    def _row(self, line: bytes, number: int) -> Any:
+        try:
+            row = read_json(line)
+        except ForeignJsonError as error:
+            message = f"is not JSON: {error}"
+            raise InputError([Problem(message=message, path=self._path, line=number)]) from None
+        problem = _row_problem(row)
+        if problem is not None:
+            raise InputError([Problem(message=problem, path=self._path, line=number)])
+        return row
+
+
+@lru_cache(maxsize=4)
+def _fixture(path: Path, stamp: tuple[int, int]) -> _Fixture:  # noqa: ARG001 - a file that was changed is another one
+    return _Fixture(path)
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    at = path.stat()
+    return at.st_mtime_ns, at.st_size
 
 
 def _row_problem(row: Json) -> str | None:

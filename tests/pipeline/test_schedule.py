@@ -373,6 +373,6 @@ def test_jobs_run_on_any_executor(bench: Bench) -> None:
 
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         submit = partial(pool.submit, result_of_another_process)
-        Schedule(suite, jobs_of(suite, RunOptions()), deliver, stop=Never()).work(submit, 2)
+        Schedule(suite, jobs_of(suite, RunOptions()), deliver, stop=Never()).work(submit, lambda: 2)
     assert list(results).index("a") > list(results).index("b") and set(results) == {"a", "b", "c"}
     assert str(os.getpid()) not in {result.category for result in results.values()}

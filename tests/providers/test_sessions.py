@@ -67,6 +67,7 @@ def answer(
     log: str = ASKED,
     stderr: bytes = b"",
     session: Session | None = None,
+    stand_ins: tuple[str, ...] = (),
 ) -> Any:
     kind = NAMES[provider]
     settings = {"base_url": "https://api.example.com"}
@@ -86,12 +87,20 @@ def answer(
         stderr_total=0,
         duration_s=1.0,
     )
-    return kind.response(request, AgentRun(result=result, network_log=log, output_file=data))
+    ran = AgentRun(result=result, network_log=log, output_file=data, stand_ins=stand_ins)
+    return kind.response(request, ran)
 
 
 def test_usage_sums_over_all_models_and_counts_what_was_cached_as_input() -> None:
     usage = answer("claude", stream(said("hi"), CLAUDE_END)).token_usage
     assert usage.wire() == {"input": 1015, "output": 51, "cached": 400}
+
+
+def test_the_token_that_stands_for_the_key_is_not_kept() -> None:
+    token = "agentv-0123456789abcdef"
+    response = answer("claude", stream(said(f"it is {token}"), CLAUDE_END), stand_ins=(token,))
+    assert b"it is (stand-in)" in response.events
+    assert token not in str(response.messages)
 
 
 def test_parts_of_one_message_are_one_message() -> None:

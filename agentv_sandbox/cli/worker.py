@@ -1,0 +1,111 @@
+"""``agentv-sandbox worker``: this machine for the runs of others."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import socket
+import threading
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agentv_sandbox import api, sites
+from agentv_sandbox.cli import options as opt
+from agentv_sandbox.cli.common import err, out, start_logs, with_exit_codes
+from agentv_sandbox.cli.numbers import count
+from agentv_sandbox.cli.run import interruptible
+from agentv_sandbox.doctor import disk_checks, engine_checks
+from agentv_sandbox.engines.table import find_engine
+from agentv_sandbox.engines.tier import require_tier as demand_tier
+from agentv_sandbox.engines.tier import tier
+from agentv_sandbox.errors import InputError, Problem, SandboxError
+from agentv_sandbox.pipeline.scratch import sweep_scratch
+from agentv_sandbox.sandbox import sweep
+
+Address = Annotated[
+    str,
+    typer.Argument(
+        metavar="ADDRESS",
+        help="Dask's scheduler: tcp://HOST:PORT, tls://HOST:PORT, or the file that it wrote.",
+        show_default=False,
+    ),
+]
+Slots = Annotated[
+    int | None,
+    opt.parsed_option(count(1, 256), "N", "Tests at a time, 1 to 256.", default="processors, at least 1"),
+]
+Name = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Name of this worker in results.", show_default="host and process"),
+]
+WithParent = Annotated[bool, typer.Option("--with-parent", hidden=True)]
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+
+
+@with_exit_codes
+def worker(
+    address: Address,
+    slots: Slots = None,
+    name: Name = None,
+    engine: opt.Engine = None,
+    runtime: opt.Runtime = None,
+    require_tier: opt.RequireTier = None,
+    with_parent: WithParent = False,
+    verbose: opt.Verbose = False,
+) -> int:
+    """Run tests for `run --cluster` on this machine, with its own engine and environment, until it is stopped.
+
+    Whoever reaches the scheduler can run programs here as this user: use tls://, or a network of your own.
+    """
+    start_logs(verbose)
+    hosting = sites.cluster_module("hosting")
+    where = sites.cluster_module("address").parse_address(address, Path.cwd())
+    if where.local:
+        raise InputError([Problem(message=f"{address} starts workers of its own; name a scheduler")])
+    if name is not None and not _NAME.fullmatch(name):
+        raise InputError(
+            [Problem(message=f"--name {name!r} is not made of letters, digits, '.', '_' and '-'")]
+        )
+    where.security("worker")
+    _prove(engine, runtime, require_tier)
+    for warning in where.warnings():
+        err.print(warning, markup=False)
+    settings = sites.cluster_module("session").WorkerSettings(
+        name=name or f"{socket.gethostname()}-{os.getpid()}",
+        slots=slots or os.cpu_count() or 1,
+        engine=engine,
+        runtime=runtime,
+        required_tier=require_tier,
+    )
+    with interruptible() as stop:
+        if with_parent:
+            threading.Thread(target=_end_with_parent, args=(stop,), daemon=True).start()
+        asyncio.run(
+            hosting.serve(where, settings, os.environ, stop, lambda line: out.print(line, markup=False))
+        )
+    return 0
+
+
+def _prove(choice: str | None, runtime: str | None, required: str | None) -> None:
+    """What ``doctor`` says of engine and disk; each run tries the limits, too. Raises SandboxError."""
+    engine = find_engine(os.environ, choice)
+    sweep(engine)  # of a worker that was killed; each run does so, too
+    sweep_scratch()
+    info = engine.info()
+    checks = [*engine_checks(info, runtime), *disk_checks(api.cache_dir(os.environ))]
+    failed = [check for check in checks if check.state == "failed"]
+    if failed:
+        text = "; ".join(f"{check.name}: {check.text}" for check in failed)
+        raise SandboxError(f"this machine cannot run tests: {text}", hint=failed[0].hint)
+    demand_tier(tier(info, runtime), required)
+    out.print(f"{info.kind} {info.version}: {tier(info, runtime).summary}", markup=False)
+
+
+def _end_with_parent(stop: threading.Event) -> None:
+    """Whoever started this process holds the other end of its standard input."""
+    while os.read(0, 1):  # not sys.stdin, whose lock the end of the interpreter would wait for
+        pass
+    stop.set()

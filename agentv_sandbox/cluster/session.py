@@ -1,0 +1,484 @@
+"""One run on one worker: rebuilt from what travelled, kept as long as its coordinator gives signs of life."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from agentv_sandbox import api, logs, sites
+from agentv_sandbox.building.lock import LOCK_NAME, sbom_path, write_lock
+from agentv_sandbox.cluster.packing import digest
+from agentv_sandbox.cluster.records import (
+    ABANDONED_S,
+    PIECE,
+    JobName,
+    JobOrder,
+    JobOutcome,
+    KeptBlob,
+    ParcelFile,
+    ReadyReport,
+    RunParcel,
+    Status,
+    WorkerUnfit,
+)
+from agentv_sandbox.doctor import limit_checks
+from agentv_sandbox.egress import WayOut
+from agentv_sandbox.engines.native.places import FOLDER_VARIABLE
+from agentv_sandbox.engines.tier import require_tier, tier
+from agentv_sandbox.errors import Cancelled, EngineError, InputError, Problem, SandboxError, unforeseen
+from agentv_sandbox.files import BlobStore
+from agentv_sandbox.gateway import Player
+from agentv_sandbox.loading import LoadResult, load_suites
+from agentv_sandbox.models.case import CaseFailure, CaseOutput, CaseResult, FileEntry
+from agentv_sandbox.models.container import EngineInfo
+from agentv_sandbox.models.content import Blob
+from agentv_sandbox.models.image import Image, ImagePlan
+from agentv_sandbox.models.spending import cost_of
+from agentv_sandbox.models.suite import Suite
+from agentv_sandbox.pipeline import RunTools, jobs_of, planned_images, suite_run
+from agentv_sandbox.pipeline.agent import after_all
+from agentv_sandbox.pipeline.checks import planned_tests, run_problems, secret_values
+from agentv_sandbox.pipeline.records import Job, SuiteStart
+from agentv_sandbox.pipeline.scopes import is_unset_key, with_stand_in_keys
+from agentv_sandbox.pipeline.scratch import scratch_folder
+from agentv_sandbox.pipeline.suiterun import SuiteRun
+from agentv_sandbox.pipeline.trials import run_job
+from agentv_sandbox.report.facts import engine_facts
+from agentv_sandbox.report.redact import Redactor
+from agentv_sandbox.sandbox import Sandbox
+
+_MOST_EVENTS = 2000
+_PASSED_ON = frozenset({"note", "case.stage", "workspace.kept"})
+"""Events of a run; that a test starts, the coordinator says."""
+_INLINE = 1 << 20
+"""Bytes of contents that come with a result."""
+_LEAST_FREE = 16 << 20
+"""Bytes on a disk of a worker, below which what failed may have failed for want of them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerSettings:
+    """What the person who starts a worker decides."""
+
+    name: str
+    slots: int
+    engine: str | None = None
+    runtime: str | None = None
+    required_tier: str | None = None
+
+
+@dataclass
+class _SuiteWork:
+    """A suite under way on this worker."""
+
+    run: SuiteRun
+    jobs: Mapping[JobName, Job]
+    stack: ExitStack
+    mutex: threading.Lock = field(default_factory=threading.Lock)
+    own_usd: float = 0.0
+    """Of jobs that ran here."""
+    others_usd: float = 0.0
+    """Of jobs elsewhere, as far as the meter knows of them."""
+
+    def note_spent(self, total_usd: float) -> None:
+        """Have the budget count what was spent elsewhere: ``total_usd`` by all rows so far."""
+        with self.mutex:
+            more = total_usd - self.own_usd - self.others_usd
+            if more > 0:
+                self.others_usd += more
+                self.run.meter.spend(more)
+
+
+class Session:
+    """One run. ``prepare`` once all contents are there; then jobs run until ``stop``."""
+
+    def __init__(self, parcel: RunParcel, settings: WorkerSettings, environ: Mapping[str, str]) -> None:
+        self.parcel = parcel
+        self._settings = settings
+        self._environ = environ
+        self._stack = ExitStack()
+        self._folder = self._stack.enter_context(scratch_folder())
+        self._contents = BlobStore(self._folder / "contents")
+        self._receiving: dict[str, Any] = {}
+        self._stop = threading.Event()
+        self._events: deque[tuple[str, dict[str, Any]]] = deque(maxlen=_MOST_EVENTS)
+        self._status = Status(state="receiving")
+        self._beat = time.monotonic()
+        self._thread: threading.Thread | None = None
+        self._suites: dict[int, _SuiteWork] = {}
+        self._mutex = threading.Lock()
+        self._going_on = 0
+        self._sandbox: Sandbox | None = None
+        self._stores = {name: BlobStore(self._folder / name) for name in ("artifacts", "captured")}
+
+    # -- contents ---------------------------------------------------------------------------------------
+    def missing(self) -> list[str]:
+        """Hashes of contents that are to be sent."""
+        files = [*self.parcel.files, *(self.parcel.recording or ())]
+        return sorted({f.blob.sha256 for f in files if f.blob and not self._contents.path(f.blob).exists()})
+
+    def take(self, pieces: Sequence[tuple[str, bytes, bool]]) -> None:
+        """Pieces of contents, in order, each with its hash and whether it is the last. Raises OSError."""
+        for sha256, data, last in pieces:
+            writer = self._receiving.get(sha256)
+            if writer is None:
+                writer = self._receiving[sha256] = self._contents.writer()
+            writer.write(data)
+            if last:
+                del self._receiving[sha256]
+                if writer.commit().sha256 != sha256:
+                    raise WorkerUnfit("a file of the project did not arrive as it was sent")
+
+    def read(self, store: str, sha256: str, offset: int) -> bytes:
+        """A piece of what a result refers to."""
+        with self._stores[store].path(Blob(sha256=sha256, size=0)).open("rb") as stream:
+            stream.seek(offset)
+            return stream.read(PIECE)
+
+    # -- life -------------------------------------------------------------------------------------------
+    def start(self, locks: Mapping[str, str]) -> None:
+        """Prepare in a thread of its own, which stays until the session ends. ``locks``: of the images that another
+        worker made."""
+        self.beat()
+        self._status = Status(state="preparing")
+        self._thread = threading.Thread(target=self._live, args=(locks,), name="session", daemon=True)
+        self._thread.start()
+
+    def beat(self) -> Status:
+        """Take a sign of life of the coordinator; what has happened since the last one."""
+        self._beat = time.monotonic()
+        events = [self._events.popleft() for _ in range(len(self._events))]
+        return replace(self._status, events=events)
+
+    def is_abandoned(self) -> bool:
+        return time.monotonic() - self._beat > ABANDONED_S
+
+    def stop(self) -> None:
+        """End what is running."""
+        self._stop.set()
+
+    def end(self) -> None:
+        """Stop, and wait until nothing is left."""
+        self.stop()
+        if self._thread is not None:
+            self._thread.join(30)
+        self._status = Status(state="ended")
+        self._stack.close()
+
+    def _live(self, locks: Mapping[str, str]) -> None:
+        try:
+            with ExitStack() as stack:
+                self._prepare(stack, locks)
+                while not self._stop.wait(0.5):
+                    if self.is_abandoned():
+                        self._stop.set()
+                self._wait_for_jobs()
+        except SandboxError as error:
+            self._status = Status(state="failed", problem=error.message)
+        except OSError as error:
+            problem = f"its disk: {error.strerror or error}"
+            self._status = Status(state="failed", problem=problem)
+        except Exception as error:
+            self._status = Status(state="failed", problem=unforeseen(error).message)
+
+    def _wait_for_jobs(self) -> None:
+        """Jobs end when their containers do, which the stop has had killed."""
+        deadline = time.monotonic() + 15
+        while self._going_on and time.monotonic() < deadline:
+            time.sleep(0.05)
+        for number in list(self._suites):
+            with suppress(Exception):
+                self._suites.pop(number).stack.close()
+
+    # -- preparation --------------------------------------------------------------------------------------
+    def _prepare(self, stack: ExitStack, locks: Mapping[str, str]) -> None:
+        parcel = self.parcel
+        tree = self._folder / "tree"
+        for root in parcel.roots:
+            (tree / root / ".git").mkdir(parents=True)  # marks it as the root that it was
+        (tree / parcel.cwd).mkdir(parents=True, exist_ok=True)
+        _place(parcel.files, tree, self._contents)
+        self._cwd = tree / parcel.cwd
+        loaded = self._load(tree)
+        settings = sites.settings_of(loaded, self._cwd)
+        self._options = replace(
+            parcel.options,
+            image=settings.image,
+            egress=settings.egress,
+            cache_dir=api.cache_dir(self._environ),
+            cwd=self._cwd,
+        )
+        if problems := run_problems(loaded, self._options):
+            raise InputError(problems)
+        planned_tests(loaded, self._options)
+        secrets = secret_values(loaded)
+        self._own_secrets = Redactor(
+            value for value in secrets if digest(parcel.secrets.salt, value) not in parcel.secrets.digests
+        )
+        redactor = Redactor(secrets)
+        logs.hide_with(redactor.text)
+        sandbox = stack.enter_context(
+            sites.run_sandbox(
+                settings,
+                self._environ,
+                engine=self._settings.engine,
+                runtime=self._settings.runtime,
+                may_keep=self._options.case.keep_failed,
+                stop=self._stop,
+            )
+        )
+        self._sandbox = sandbox
+        sandbox.check_enforced()
+        for required in (parcel.required_tier, self._settings.required_tier, settings.require_tier):
+            require_tier(tier(sandbox.info, sandbox.runtime), required)
+        for name, text in locks.items():
+            _below(tree, name).write_text(text, "utf-8")
+        made = planned_images(loaded.suites, sandbox, self._options, self._on_event)[1:]
+        _prove_limits(sandbox)
+        made_locks = self._locks(tree, loaded, made, sandbox.info)
+        recording = self._folder / "recording"
+        if parcel.recording is not None:
+            _place(parcel.recording, recording, self._contents)
+        self._tools = RunTools(
+            sandbox=sandbox,
+            store=self._stores["artifacts"],
+            kept=self._stores["captured"],
+            environments=loaded.environments,
+            tape=Player(recording, redactor) if parcel.recording is not None else None,
+            way=WayOut(sandbox, self._options.egress),
+        )
+        self._images = {suite.path: image for suite, (_, image) in zip(loaded.suites, made, strict=True)}
+        self._loaded = loaded
+        self._status = Status(
+            state="ready",
+            ready=ReadyReport(
+                engine=tier(sandbox.info, sandbox.runtime).summary,
+                facts=engine_facts(sandbox.info, sandbox.runtime),
+                images=tuple(image for _, image in made),
+                locks=made_locks,
+                hashes=tuple(self._first_hashes()),
+            ),
+        )
+
+    def _load(self, tree: Path) -> LoadResult:
+        parcel = self.parcel
+        suites: list[Suite] = []
+        environments: dict[Path, Mapping[str, str]] = {}
+        errors: list[Problem] = []
+        for path, targets in parcel.suites:
+            one = load_suites(
+                [tree / path],
+                targets_file=tree / targets if targets is not None else None,
+                targets=parcel.options.targets,
+                cwd=self._cwd,
+                environ=self._environ,
+            )
+            errors += [p for p in one.errors if parcel.recording is None or not is_unset_key(p)]
+            suites += one.suites
+            environments |= one.environments
+        if errors:
+            raise InputError([_shortened(problem, tree) for problem in errors])
+        loaded = LoadResult(suites=tuple(suites), environments=environments)
+        if parcel.recording is not None:
+            loaded = replace(loaded, environments=with_stand_in_keys(loaded))
+        return loaded
+
+    def _locks(
+        self, tree: Path, loaded: LoadResult, made: Sequence[tuple[ImagePlan, Image]], info: EngineInfo
+    ) -> dict[str, str]:
+        """Text of the lock of every suite. Files that making the images left beside the suites are removed: containers
+        see the project as the coordinator has it."""
+        texts = {}
+        for suite, (plan, image) in zip(loaded.suites, made, strict=True):
+            path = suite.path.parent / LOCK_NAME
+            if not path.exists():
+                write_lock(path, plan, f"{info.os}/{info.architecture}", image.resolution)
+            texts[path.relative_to(tree).as_posix()] = path.read_text("utf-8")
+        sent = {file.path for file in self.parcel.files}
+        for name in texts:
+            for path in (tree / name, sbom_path(tree / name)):
+                if path.relative_to(tree).as_posix() not in sent:
+                    path.unlink(missing_ok=True)
+        return texts
+
+    def _first_hashes(self) -> Iterator[Mapping[str, str]]:
+        for number in range(len(self._loaded.suites)):
+            work = self._work(number)
+            first = next(iter(work.jobs.values()), None)
+            yield work.run.hashes.of(first) if first is not None else {}
+
+    # -- jobs -----------------------------------------------------------------------------------------------
+    def run(self, order: JobOrder) -> JobOutcome:
+        """Run a job. Raises WorkerUnfit where this worker, and not the job, is the reason that it cannot."""
+        if self._status.state != "ready" or self._stop.is_set():
+            raise WorkerUnfit("the run has ended here")
+        with self._mutex:
+            self._going_on += 1
+        try:
+            work = self._work(order.suite)
+            job = work.jobs[order.job]
+            work.note_spent(order.spent_usd)
+            start = SuiteStart(trials={(job.target.name, job.case.id): order.begun} if order.begun else {})
+            result = run_job(replace(work.run, start=start), job)
+        except (EngineError, Cancelled) as error:
+            raise WorkerUnfit(error.message) from error
+        finally:
+            with self._mutex:
+                self._going_on -= 1
+        with work.mutex:
+            work.own_usd += cost_of(result)
+        if result.status == "execution_error" and (full := self._full_disk()):
+            raise WorkerUnfit(full)
+        return self._outcome(order, result)
+
+    def after_all(self, number: int) -> list[str]:
+        """Run what follows the last test of a suite, and let go of it."""
+        with self._mutex:
+            work = self._suites.pop(number, None)
+        if work is None:
+            return []
+        with work.stack:
+            return after_all(work.run, list(work.jobs.values()))
+
+    def _work(self, number: int) -> _SuiteWork:
+        with self._mutex:
+            if number not in self._suites:
+                suite = self._loaded.suites[number]
+                stack = ExitStack()
+                run = suite_run(
+                    stack, suite, self._images[suite.path], self._tools, self._options, self._on_event
+                )
+                jobs = {(j.target.name, j.case.suite, j.case.id): j for j in jobs_of(suite, self._options)}
+                self._suites[number] = _SuiteWork(run=run, jobs=jobs, stack=stack)
+            return self._suites[number]
+
+    def _outcome(self, order: JobOrder, result: CaseResult) -> JobOutcome:
+        result = replace(result, worker=self._settings.name)
+        if result.workspace_kept:
+            result = replace(
+                result, workspace_kept=f"on worker {self._settings.name}: {result.workspace_kept}"
+            )
+        blobs = [
+            kept for blob in sorted(_blobs_of(result), key=lambda b: b.sha256) if (kept := self._kept(blob))
+        ]
+        data = pickle.dumps(result)
+        if self._holds_own_secret(data, blobs):
+            return JobOutcome(attempt=order.attempt, result=pickle.dumps(self._withheld(result)))
+        contents: dict[str, bytes] = {}
+        left = _INLINE
+        for kept in blobs:
+            if kept.blob.size <= left:
+                left -= kept.blob.size
+                contents[kept.blob.sha256] = self._stores[kept.store].read(
+                    kept.blob, limit=kept.blob.size + 1
+                )
+        return JobOutcome(attempt=order.attempt, result=data, blobs=tuple(blobs), contents=contents)
+
+    def _kept(self, blob: Blob) -> KeptBlob | None:
+        for name, store in self._stores.items():
+            if store.path(blob).exists():
+                return KeptBlob(store="captured" if name == "captured" else "artifacts", blob=blob)
+        return None
+
+    def _holds_own_secret(self, data: bytes, blobs: Sequence[KeptBlob]) -> bool:
+        """Whether there is a secret in it whose value the coordinator cannot mask, as it has another one."""
+        if self._own_secrets.data(data) != data:
+            return True
+        paths = (self._stores[kept.store].path(kept.blob) for kept in blobs)
+        return any(self._own_secrets.holds(path) for path in paths)
+
+    def _withheld(self, result: CaseResult) -> CaseResult:
+        message = (
+            f"what it left holds a secret whose value only worker {self._settings.name} has, so it was not sent: give "
+            "all workers and the coordinator the same value"
+        )
+        failure = CaseFailure(stage="teardown", code="report_error", message=message, fault="report_failed")
+        return replace(
+            result.without_bulk(), score=0.0, scores=(), status="execution_error", failure=failure, notes=()
+        )
+
+    def _full_disk(self) -> str:
+        places = [self._folder, self._options.cache_dir]
+        if state := self._environ.get(FOLDER_VARIABLE):
+            places.append(Path(state))
+        for place in places:
+            with suppress(OSError):
+                if shutil.disk_usage(place).free < _LEAST_FREE:
+                    return f"its disk is full: {place}"
+        return ""
+
+    def _on_event(self, event: str, **keys: Any) -> None:
+        if event in _PASSED_ON:
+            self._events.append((event, keys))
+
+
+def _place(files: Sequence[ParcelFile], tree: Path, contents: BlobStore) -> None:
+    """The files at their paths; links last, so that nothing is written through one."""
+    for file in sorted(files, key=lambda each: bool(each.link)):
+        path = _below(tree, file.path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if file.link:
+            path.symlink_to(file.link)
+        elif file.blob is None:
+            path.mkdir(exist_ok=True)
+        else:
+            shutil.copyfile(contents.path(file.blob), path)
+            path.chmod(file.mode)
+
+
+def _below(tree: Path, name: str) -> Path:
+    path = Path(os.path.normpath(tree / name))
+    if not path.is_relative_to(tree):
+        raise WorkerUnfit(f"a path leaves the project: {logs.safe_name(name)}")
+    return path
+
+
+def _shortened(problem: Problem, tree: Path) -> Problem:
+    """With the path that the coordinator knows."""
+    path = problem.path
+    if path is not None and path.is_relative_to(tree):
+        path = Path("/") / path.relative_to(tree)
+    return replace(problem, path=path)
+
+
+def _blobs_of(result: CaseResult) -> set[Blob]:
+    """All contents that a result refers to."""
+    outputs = [result.output]
+    entries: list[FileEntry] = []
+    for each in (result, *result.trials):
+        outputs.append(each.output)
+        for state in each.capture.states if each.capture else ():
+            outputs.append(state.output)
+            entries += state.workspace.entries.values()
+    blobs = set()
+    for output in outputs:
+        if isinstance(output, CaseOutput):
+            entries += output.manifest.values()
+            blobs |= {file.blob for file in output.files if file.blob is not None}
+    return blobs | {Blob(sha256=e.sha256, size=e.size) for e in entries if e.kind == "file" and e.sha256}
+
+
+_PROVED = threading.Lock()
+_proved: set[str] = set()
+
+
+def _prove_limits(sandbox: Sandbox) -> None:
+    """What ``doctor`` tries of limits, once in the life of a worker. Raises SandboxError."""
+    key = f"{sandbox.engine.address} {sandbox.runtime}"
+    with _PROVED:
+        if key in _proved:
+            return
+        failed = [check for check in limit_checks(sandbox) if check.state == "failed"]
+        if failed:
+            text = "; ".join(f"{check.name}: {check.text}" for check in failed)
+            raise SandboxError(f"`doctor` fails: {text}")
+        _proved.add(key)

@@ -1,0 +1,333 @@
+"""The coordinator's side of a run: gathers workers, has them run jobs, and takes what they send."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import AsyncExitStack, ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from distributed import Client
+
+from agentv_sandbox.cluster.address import ClusterAddress, parse_address
+from agentv_sandbox.cluster.coordinator import Attempt, Coordinator
+from agentv_sandbox.cluster.intake import Intake
+from agentv_sandbox.cluster.local import local_cluster
+from agentv_sandbox.cluster.packing import Packing, locks_of, refusals
+from agentv_sandbox.cluster.records import ReadyReport, RunParcel
+from agentv_sandbox.engines.tier import LEVELS
+from agentv_sandbox.errors import Cancelled, InputError, SandboxError
+from agentv_sandbox.files import BlobStore
+from agentv_sandbox.grade import effective_threshold
+from agentv_sandbox.models.case import CaseResult
+from agentv_sandbox.models.image import ProvedImage
+from agentv_sandbox.models.spending import cost_of
+from agentv_sandbox.models.suite import Json, Suite
+from agentv_sandbox.pipeline import Crew, Members, OnTrial, jobs_of
+from agentv_sandbox.pipeline.inputhashes import InputHashes
+from agentv_sandbox.pipeline.records import Job, SuiteStart
+from agentv_sandbox.pipeline.scratch import scratch_folder
+from agentv_sandbox.pipeline.suiterun import OnEvent
+from agentv_sandbox.pipeline.workspace import template_key
+from agentv_sandbox.project import Project
+from agentv_sandbox.sites import Asked
+
+_CONNECT_S = 30
+_START_S = 60.0
+"""How long a run waits for a first worker."""
+_LOCAL_START_S = 300.0
+"""The same where it starts them itself, perhaps on a busy machine."""
+_POLL_S = 0.2
+T = TypeVar("T")
+
+
+def check(text: str, asked: Asked) -> None:
+    """Raises InputError where workers cannot do what is asked."""
+    address = parse_address(text, asked.options.cwd)
+    if not address.local:
+        address.security("client")
+    if problems := refusals(address, asked):
+        raise InputError(problems)
+
+
+@contextmanager
+def gathered(
+    text: str, asked: Asked, stop: threading.Event | None, on_event: OnEvent
+) -> Iterator[ClusterSite]:
+    """The workers at ``text``, of which at least one is ready. Raises InputError, SandboxError, Cancelled."""
+    address = parse_address(text, asked.options.cwd)
+    for warning in (*address.warnings(), *_bounds_of_each(asked.loaded.suites)):
+        on_event("note", message=warning)
+    with ExitStack() as stack:
+        packing = Packing(stack.enter_context(scratch_folder()))
+        parcel = packing.parcel(asked)
+        yield from _site(address, asked, parcel, packing.contents, stop, on_event)
+
+
+def _site(
+    address: ClusterAddress,
+    asked: Asked,
+    parcel: RunParcel,
+    contents: BlobStore,
+    stop: threading.Event | None,
+    on_event: OnEvent,
+) -> Iterator[ClusterSite]:
+    site = ClusterSite(address, asked, stop or threading.Event(), on_event)
+
+    def coordinator(client: Client) -> Coordinator:
+        return Coordinator(
+            client,
+            parcel,
+            contents,
+            locked=locks_of(asked.loaded.suites),
+            on_event=on_event,
+            stopped=site.cancelled,
+            patience_s=_LOCAL_START_S if address.local else _START_S,
+        )
+
+    thread = threading.Thread(target=site.live, args=(coordinator,), name="cluster", daemon=True)
+    thread.start()
+    try:
+        site.wait_until_ready()
+        yield site
+    finally:
+        site.leave()
+        thread.join()
+
+
+def _bounds_of_each(suites: Sequence[Suite]) -> Iterator[str]:
+    """Bounds that workers keep each for itself."""
+    targets = {target.name: target for suite in suites for target in suite.targets.values()}
+    bounded = [
+        name
+        for name, target in sorted(targets.items())
+        if target.gateway.max_concurrency is not None
+        or any(target.settings.get(bound) for bound in ("max_concurrency", "requests_per_minute"))
+    ]
+    if bounded:
+        which = "max_concurrency and requests_per_minute"
+        yield f"{which} of {', '.join(bounded)} hold for each worker: servers see the sum of all"
+
+
+class ClusterSite:
+    """Where the tests of a run take place: the workers of a cluster. It lives in a thread with an event loop."""
+
+    default_workers: int | None = None
+
+    def __init__(
+        self, address: ClusterAddress, asked: Asked, stop: threading.Event, on_event: OnEvent
+    ) -> None:
+        self._address = address
+        self._asked = asked
+        self._stop_of_caller = stop
+        self._stop = threading.Event()
+        self._leaving = threading.Event()
+        self._on_event = on_event
+        self._loop = asyncio.new_event_loop()
+        self._coordinator: Coordinator | None = None
+        self._met = threading.Event()
+        self._failure: SandboxError | None = None
+        self._hashes: dict[Path, InputHashes] = {}
+
+    # -- its thread ---------------------------------------------------------------------------------------
+    def live(self, coordinator: Callable[[Client], Coordinator]) -> None:
+        """Speak to the cluster until ``leave``."""
+        logging.getLogger("distributed").setLevel(logging.ERROR)
+        try:
+            self._loop.run_until_complete(self._live(coordinator))
+        except SandboxError as error:
+            self._failure = error
+        except (OSError, TimeoutError) as error:
+            where = self._address.scheduler or "this machine"
+            self._failure = SandboxError(
+                f"no scheduler of Dask answers at {where}: {error}",
+                hint="Start one with `dask scheduler`; docs/how-to/cluster.md shows how.",
+            )
+        except Exception as error:  # the run must hear of it, whatever it is
+            self._failure = SandboxError(f"the cluster failed: {type(error).__name__}: {error}")
+        finally:
+            self._met.set()
+            self._loop.close()
+
+    async def _live(self, make: Callable[[Client], Coordinator]) -> None:
+        async with AsyncExitStack() as stack:
+            if self._address.local:
+                started = local_cluster(self._address.local, self._asked)
+                scheduler, security = await stack.enter_async_context(started)
+            else:
+                scheduler, security = self._address.scheduler, self._address.security("client")
+            connecting = Client(
+                scheduler, security=security, asynchronous=True, timeout=_CONNECT_S, set_as_default=False
+            )
+            client = await stack.enter_async_context(connecting)
+            coordinator = self._coordinator = make(client)
+            coordinator.first_hashes = self._first_hashes
+            watching = asyncio.create_task(coordinator.watch())
+            try:
+                while not self._leaving.is_set() and not watching.done():
+                    if coordinator.leader is not None or coordinator.hopeless:
+                        self._met.set()
+                    await asyncio.wait([watching], timeout=_POLL_S)
+                if watching.done():
+                    await watching
+            finally:
+                watching.cancel()
+                await coordinator.end()
+
+    def wait_until_ready(self) -> None:
+        """Raises what keeps the run from starting."""
+        while not self._met.wait(_POLL_S):
+            if self.cancelled():
+                raise Cancelled
+        if self._failure is not None:
+            raise self._failure
+        if self._at.leader is None:
+            raise self._at.none_left()
+
+    def leave(self) -> None:
+        self._leaving.set()
+
+    @property
+    def _at(self) -> Coordinator:
+        assert self._coordinator is not None
+        return self._coordinator
+
+    @property
+    def _ready(self) -> ReadyReport:
+        leader = self._at.leader
+        assert leader is not None and leader.ready is not None
+        return leader.ready
+
+    # -- what a run asks of its site ------------------------------------------------------------------------
+    @property
+    def engine(self) -> str:
+        return self._ready.engine
+
+    @property
+    def images(self) -> Mapping[Path, ProvedImage]:
+        return self._images_of(self._ready)
+
+    def _images_of(self, ready: ReadyReport) -> dict[Path, ProvedImage]:
+        suites = self._asked.loaded.suites
+        return {
+            suite.path: ProvedImage(replace(image, lock_path=None))
+            for suite, image in zip(suites, ready.images, strict=True)
+        }
+
+    @property
+    def facts(self) -> Mapping[str, Json]:
+        return self._ready.facts
+
+    def record(self) -> Mapping[str, Json]:
+        used = [link for link in self._at.links.values() if link.rows and link.ready]
+        tiers = [link.ready.facts["tier"] for link in used if link.ready]
+        weakest = min(tiers, key=lambda tier: LEVELS.index(tier["level"]), default=None)
+        where = f"local:{self._address.local}" if self._address.local else self._address.scheduler
+        cluster = {"cluster": {"address": where, "workers": self._at.record()}}
+        return cluster if weakest is None else {**cluster, "tier": weakest}
+
+    def crew(self, store: BlobStore, kept: BlobStore, on_trial: OnTrial) -> Crew:
+        self._at.intake = Intake({"artifacts": store, "captured": kept})
+        self._on_trial = on_trial
+        return self
+
+    # -- the crew -------------------------------------------------------------------------------------------
+    def cancel(self) -> None:
+        self._stop.set()
+
+    def cancelled(self) -> bool:
+        return self._stop.is_set() or self._stop_of_caller.is_set()
+
+    @contextmanager
+    def members(self, suite: Suite, start: SuiteStart, bound: int | None) -> Iterator[Members]:
+        yield _Workers(self, suite, start, bound)
+
+    def hashes_of(self, suite: Suite) -> InputHashes:
+        """What jobs of ``suite`` are made of here."""
+        if suite.path not in self._hashes:
+            self._hashes[suite.path] = self._input_hashes(suite, self.images[suite.path])
+        return self._hashes[suite.path]
+
+    def _input_hashes(self, suite: Suite, image: ProvedImage) -> InputHashes:
+        loaded, options = self._asked.loaded, self._asked.options
+        project = Project(suite.project_root, cwd=options.cwd)
+        return InputHashes(suite, image, project, loaded.environments[suite.path], options.case)
+
+    def _first_hashes(self, ready: ReadyReport) -> Sequence[Mapping[str, str]]:
+        """Of the first job of each suite, with the images of ``ready``."""
+        images = self._images_of(ready)
+        hashes = []
+        for suite in self._asked.loaded.suites:
+            first = next(iter(jobs_of(suite, self._asked.options)), None)
+            hashes.append(
+                self._input_hashes(suite, images[suite.path]).of(first) if first is not None else {}
+            )
+        return hashes
+
+    def place(self, attempt: Attempt) -> Future[CaseResult]:
+        if self._failure is not None:
+            raise self._failure
+        self._loop.call_soon_threadsafe(self._at.place, attempt)
+        return attempt.future
+
+    def capacity(self) -> int:
+        if self._failure is not None:
+            raise self._failure
+        return self._at.usable_slots
+
+    def number_of(self, suite: Suite) -> int:
+        return self._asked.loaded.suites.index(suite)
+
+    def threshold(self, suite: Suite, job: Job) -> float:
+        return effective_threshold(job.case, suite, self._asked.options.case.threshold)
+
+    def ask(self, work: Coroutine[Any, Any, T]) -> T:
+        """What ``work`` returns in the thread of the site."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def after_all(self, suite: Suite) -> Sequence[str]:
+        return self.ask(self._at.after_all(self.number_of(suite)))
+
+
+class _Workers:
+    """The workers for one suite."""
+
+    def __init__(self, site: ClusterSite, suite: Suite, start: SuiteStart, bound: int | None) -> None:
+        self._site = site
+        self._suite = suite
+        self._start = start
+        self._bound = bound
+        self._hashes = site.hashes_of(suite)
+        self._spent_usd = start.spent_usd
+
+    def submit(self, job: Job) -> Future[CaseResult]:
+        space = job.workspace
+        shared = space.isolation == "shared"
+        attempt = Attempt(
+            job=job,
+            suite=self._site.number_of(self._suite),
+            threshold=self._site.threshold(self._suite, job),
+            hashes=self._hashes.of(job),
+            spent_usd=self._spent_usd,
+            begun=tuple(self._start.trials.get((job.target.name, job.case.id), ())),
+            chain=(self._suite.path, job.target.name, template_key(space, job.target)) if shared else None,
+        )
+        future = self._site.place(attempt)
+        future.add_done_callback(self._count)
+        return future
+
+    def _count(self, future: Future[CaseResult]) -> None:
+        if future.exception() is None:
+            self._spent_usd += cost_of(future.result())
+
+    def capacity(self) -> int:
+        places = max(self._site.capacity(), 1)
+        return min(places, self._bound or places)
+
+    def after_all(self, jobs: Sequence[Job]) -> Sequence[str]:
+        return self._site.after_all(self._suite) if jobs else []

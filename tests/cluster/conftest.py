@@ -1,0 +1,126 @@
+"""Clusters of this machine: a scheduler of Dask and workers as processes of their own, with the native engine."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentv_sandbox.engines import LABEL_RUN, ContainerEngine
+from agentv_sandbox.engines.table import CHOICE
+from tests.e2e.conftest import COMMAND, Project
+
+TARGETS = """
+targets:
+  - {name: agent, provider: cli, command: "sh agent.sh {PROMPT_FILE} {OUTPUT_FILE}"}
+"""
+AGENT = """
+echo notes > notes.txt
+head -c 2000000 /dev/zero | tr '\\0' x > large.txt
+cat given.txt >> notes.txt 2> /dev/null
+sed -n 's/.*wait \\([0-9.]*\\).*/\\1/p' "$1" | head -1 | xargs -r sleep
+grep -q 'say wrong' "$1" && echo wrong > "$2" || echo done > "$2"
+"""
+
+
+def suite(tests: Sequence[str], head: str = "") -> str:
+    lines = "".join(f"  - {test}\n" for test in tests)
+    every = "assertions: [{type: contains, value: done}]"
+    return f"name: many\nexecution: {{target: agent}}\n{head}{every}\ntests:\n{lines}"
+
+
+@dataclass
+class Cluster:
+    """A scheduler, and workers that are started one by one."""
+
+    folder: Path
+    env: Mapping[str, str]
+    address: str = ""
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def start_scheduler(self, *args: str) -> None:
+        file = self.folder / "scheduler.json"
+        argv = [
+            sys.executable,
+            "-m",
+            "distributed.cli.dask_scheduler",
+            "--no-dashboard",
+            "--host",
+            "127.0.0.1",
+        ]
+        argv += ["--port", "0", "--scheduler-file", str(file), *args]
+        self._start(argv, "scheduler")
+        self.address = json.loads(wait_for(lambda: file.exists() and file.read_text()))["address"]
+
+    def start_worker(
+        self, name: str, *args: str, slots: int = 2, env: Mapping[str, str] = {}
+    ) -> subprocess.Popen[bytes]:
+        argv = [*COMMAND, "worker", self.address, "--name", name, "--slots", str(slots), *args]
+        return self._start(argv, name, env)
+
+    def _start(self, argv: Sequence[str], name: str, env: Mapping[str, str] = {}) -> subprocess.Popen[bytes]:
+        with (self.folder / f"{name}.log").open("wb") as log:
+            process = subprocess.Popen(
+                argv, env={**self.env, **env}, stdout=log, stderr=subprocess.STDOUT, cwd=self.folder
+            )
+        self.processes.append(process)
+        return process
+
+    def said(self, name: str) -> str:
+        return (self.folder / f"{name}.log").read_text()
+
+    def close(self) -> None:
+        for process in reversed(self.processes):
+            process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(30)
+            process.kill()
+            process.wait()
+
+
+def wait_for(look: Callable[[], Any], seconds: float = 120) -> Any:
+    deadline = time.monotonic() + seconds
+    while True:
+        value = look()
+        if value:
+            return value
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.1)
+
+
+@pytest.fixture
+def project(tmp_path: Path, engine: ContainerEngine, tool_image: str) -> Project:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    made = Project(folder, "native")
+    made.write({"targets.yaml": TARGETS, "agent.sh": AGENT})
+    return made
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    folder = tmp_path / "cluster"
+    folder.mkdir()
+    made = Cluster(folder, {**os.environ, CHOICE: "native"})
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def left_overs(engine: ContainerEngine) -> Callable[[], list[str]]:
+    """What runs of dead and living processes have in the engine, beside what was there before."""
+    before = {obj.name for obj in engine.owned({LABEL_RUN: None})}
+    return lambda: sorted(obj.name for obj in engine.owned({LABEL_RUN: None}) if obj.name not in before)
+
+
+def rows_of(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "index.jsonl").read_text().splitlines()]

@@ -1,0 +1,122 @@
+"""Whole runs on workers, as users start them."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.cluster.conftest import Cluster, rows_of, suite, wait_for
+from tests.e2e.conftest import Project
+
+pytestmark = [pytest.mark.engine, pytest.mark.native, pytest.mark.xdist_group("cluster")]
+_TIMES = re.compile(
+    r"(duration|_at$|_time$|time|spent|artifact|path|dir$|hash$|sha256|worker|engine|experiment)"
+)
+
+
+def plain(value: Any) -> Any:
+    """``value`` without what differs between two runs of the same."""
+    if isinstance(value, dict):
+        return {k: plain(v) for k, v in value.items() if k == "input_hashes" or not _TIMES.search(k)}
+    return [plain(v) for v in value] if isinstance(value, list) else value
+
+
+TESTS = [
+    "{id: plain, input: go, expected_output: x}",
+    "{id: wrong, input: say wrong}",
+    "{id: second, input: go, depends_on: [wrong]}",
+    "{id: third, input: go, depends_on: [second]}",
+    "{id: templated, input: go, workspace: {template: template}}",
+    "{id: graded, input: [{role: user, content: [{type: file, value: facts.txt}, {type: text, value: go}]}],"
+    " assert: [{type: code-grader, name: code, command: [python3, grade.py]}]}",
+]
+GRADER = """
+import json, os, sys
+asked = json.load(sys.stdin)
+held = os.path.getsize(os.environ["AGENTV_WORKSPACE_PATH"] + "/large.txt") == 2_000_000
+print(json.dumps({"score": float(held and os.path.exists("facts.txt"))}))
+"""
+
+
+def test_workers_give_the_rows_that_this_process_gives(project: Project) -> None:
+    project.write(
+        {
+            "s.eval.yaml": suite(TESTS),
+            "trials.eval.yaml": suite(
+                ["{id: often, input: go}"], "workspace: {template: template}\n"
+            ).replace("{target: agent}", "{target: agent, trials: {count: 2, strategy: mean}}"),
+            "template/given.txt": "given",
+            "template/.cache/kept": "a project leaves it out, a template does not",
+            "template/empty/.gitkeep": "",
+            "facts.txt": "facts",
+            "grade.py": GRADER,
+        }
+    )
+    (project.folder / "template" / "hollow").mkdir()
+    done = project.run("s.eval.yaml", "trials.eval.yaml")
+    here = rows_of(project.output)
+    embedded = project.output.rename(project.folder.parent / "embedded")
+    there = project.run("s.eval.yaml", "trials.eval.yaml", "--cluster", "local:2")
+    assert (there.code, done.code) == (1, 1), there.stdout + there.stderr
+    rows = rows_of(project.output)
+    key = lambda row: (row["suite"], row["test_id"])  # noqa: E731
+    assert sorted(map(plain, rows), key=key) == sorted(map(plain, here), key=key)
+    assert {row["worker"] for row in rows} <= {"local-1", "local-2"}
+    assert all(row["engine"] for row in rows)
+    for manifest in project.output.rglob("manifest.json"):
+        assert {file["sha256"] for file in json.loads(manifest.read_text())["files"] if "sha256" in file} <= {
+            path.name for path in (project.output / "artifacts" / "sha256").iterdir()
+        }
+    captured = [{p.name for p in (f / "captured" / "sha256").iterdir()} for f in (project.output, embedded)]
+    assert captured[0] == captured[1] and captured[0]
+    facts = json.loads((project.output / "run.json").read_text())
+    assert sum(worker["rows"] for worker in facts["cluster"]["workers"]) == len(rows)
+    assert facts["engine"]["kind"] == "native"
+
+
+def test_jobs_of_a_killed_worker_run_elsewhere(
+    project: Project, cluster: Cluster, left_overs: Callable[[], list[str]]
+) -> None:
+    """The worker of the first row has another test at that time: one alone is quick."""
+    waits = ["go", *["wait 6"] * 5]
+    project.write({"s.eval.yaml": suite([f"{{id: t{n}, input: {wait}}}" for n, wait in enumerate(waits)])})
+    cluster.start_scheduler()
+    workers = {name: cluster.start_worker(name) for name in ("one", "two")}
+    run = project.start("s.eval.yaml", "--cluster", cluster.address)
+    wait_for(lambda: (project.output / "index.jsonl").exists() and len(rows_of(project.output)) >= 1, 240)
+    workers[rows_of(project.output)[0]["worker"]].send_signal(signal.SIGKILL)
+    stdout, _ = run.communicate(timeout=300)
+    rows = rows_of(project.output)
+    assert Counter(row["test_id"] for row in rows) == Counter({f"t{n}": 1 for n in range(6)}), stdout
+    assert all(row["score"] == 1 for row in rows)
+    moved = [row for row in rows if "was given to another worker" in "".join(row.get("notes", ()))]
+    assert moved and len({row["worker"] for row in moved}) == 1
+    assert "left the cluster" in stdout
+    wait_for(lambda: not left_overs(), 30)
+
+
+def test_workers_stop_when_the_coordinator_is_killed_and_the_run_goes_on(
+    project: Project, cluster: Cluster, left_overs: Callable[[], list[str]]
+) -> None:
+    tests = ["{id: quick, input: go}", *(f"{{id: slow{n}, input: 'wait 50'}}" for n in range(2))]
+    project.write({"s.eval.yaml": suite(tests)})
+    cluster.start_scheduler()
+    cluster.start_worker("one", slots=3)
+    run = project.start("s.eval.yaml", "--cluster", cluster.address)
+    wait_for(lambda: (project.output / "index.jsonl").exists() and rows_of(project.output), 240)
+    assert left_overs()
+    run.kill()
+    run.wait()
+    wait_for(lambda: not left_overs(), 30)
+    before = rows_of(project.output)
+    project.write({"agent.sh": (project.folder / "agent.sh").read_text()})
+    again = project.start("s.eval.yaml", "--cluster", cluster.address, "--resume", "--test-id", "quick")
+    stdout, _ = again.communicate(timeout=300)
+    assert again.returncode == 0, stdout
+    assert rows_of(project.output) == before
