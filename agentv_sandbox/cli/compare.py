@@ -12,13 +12,12 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from agentv_sandbox.cli.common import counted, err, out, with_exit_codes
+from agentv_sandbox.cli.common import counted, out, with_exit_codes
 from agentv_sandbox.cli.numbers import number_between
-from agentv_sandbox.errors import InputError, Problem
-from agentv_sandbox.logs import safe_name, safe_text
+from agentv_sandbox.cli.report import open_runs, write
+from agentv_sandbox.logs import safe_name
 from agentv_sandbox.report.comparison import Comparison, Figures, TestChange, Totals, compare_runs
-from agentv_sandbox.report.comparisonpage import write_comparison_page
-from agentv_sandbox.report.runreader import Run
+from agentv_sandbox.report.comparisonwords import evidence
 from agentv_sandbox.report.summary import EXIT_FAILED, EXIT_OK, WORD
 
 SHOWN = 40
@@ -62,7 +61,7 @@ def compare(
         typer.Option(
             "--page",
             metavar="FILE",
-            help="Also write all of it as an HTML page, which needs no network and no script.",
+            help="Also write the runs side by side as an HTML page, as `report` does.",
             show_default=False,
         ),
     ] = None,
@@ -74,10 +73,10 @@ def compare(
 
     Exit status: 0; with --fail-on-regression 1 when a run is worse; 2 when a folder cannot be read.
     """
-    first, *others = _opened([base, *runs])
+    first, *others = opened = open_runs([base, *runs])
     comparisons = [compare_runs(first, run, margin=margin, confidence=confidence) for run in others]
     if page is not None:
-        _write_page(page, comparisons)
+        write(page, opened, comparisons, field="--page")
     if as_json:
         typer.echo(json.dumps([_as_json(comparison) for comparison in comparisons], indent=2))
     else:
@@ -85,35 +84,6 @@ def compare(
             _show(comparison, everything=everything)
     worse = any(comparison.outcome == "worse" for comparison in comparisons)
     return EXIT_FAILED if worse and fail_on_regression else EXIT_OK
-
-
-def _write_page(path: Path, comparisons: Sequence[Comparison]) -> None:
-    """Raises InputError."""
-    try:
-        write_comparison_page(path, comparisons, [_evidence(comparison) for comparison in comparisons])
-    except OSError as error:
-        message = f"cannot write the page: {error.strerror or error}"
-        raise InputError([Problem(message=message, path=path, field="--page")]) from error
-
-
-def _opened(paths: Sequence[Path]) -> list[Run]:
-    """Raises InputError with the problems of all of them."""
-    runs: list[Run] = []
-    problems: list[Problem] = []
-    for path in paths:
-        try:
-            run = Run.open(path)
-        except InputError as error:
-            problems += error.problems
-            continue
-        if not run.rows:
-            problems.append(Problem(message="there is no result in it", path=path / "index.jsonl"))
-        for sentence in run.problems:
-            err.print(safe_text(f"warning: {sentence}"), markup=False)
-        runs.append(run)
-    if problems:
-        raise InputError(problems)
-    return runs
 
 
 def _show(comparison: Comparison, *, everything: bool) -> None:
@@ -129,7 +99,7 @@ def _show(comparison: Comparison, *, everything: bool) -> None:
     out.print(_counts(comparison), markup=False)
     if comparison.outcome == "not enough evidence":
         out.print("More tests or more trials would say more; a larger --margin asks for less.", markup=False)
-    verdict = f"RESULT: {comparison.outcome.upper()}  ({_evidence(comparison)})"
+    verdict = f"RESULT: {comparison.outcome.upper()}  ({evidence(comparison)})"
     out.print(Text(verdict, style=_STYLE[comparison.outcome]), soft_wrap=True)
 
 
@@ -238,21 +208,6 @@ def _counts(comparison: Comparison) -> str:
     }
     parts = [f"{number} {words[change]}" for change in words if (number := comparison.count(change))]  # type: ignore[arg-type]
     return f"{counted(len(comparison.tests), 'test')}: {', '.join(parts)}"
-
-
-def _evidence(comparison: Comparison) -> str:
-    if comparison.mean_difference is None:
-        return "no test was graded in both runs"
-    interval = comparison.interval
-    range_ = f", 95 % interval {interval[0]:+.3f} to {interval[1]:+.3f}" if interval else ""
-    return (
-        f"mean change {comparison.mean_difference:+.3f} over {counted(comparison.paired, 'test')}{range_}; "
-        f"chance of such a fall if nothing changed: {_chance(comparison.chance_of_fall)}"
-    )
-
-
-def _chance(value: float) -> str:
-    return "under 0.0001" if value < 0.0001 else f"{value:.4f}"
 
 
 def _as_json(comparison: Comparison) -> dict[str, Any]:

@@ -85,9 +85,9 @@ class CapturedRun:
         }
 
 
-def captured_run(path: Path, *, graded: bool) -> CapturedRun:
-    """``graded``: rows must have verdicts, else some must lack them. Raises InputError when ``path`` is not a finished
-    run of ours, or when there is nothing in it to be graded."""
+def captured_run(path: Path, *, graded: bool | None) -> CapturedRun:
+    """``graded``: rows must have verdicts, else some must lack them; None: both will do. Raises InputError when
+    ``path`` is not a finished run of ours, or when there is nothing in it to be graded."""
     earlier = earlier_run(path, alter=False)
     path = path.resolve()
     notes = list(earlier.problems[:5])
@@ -129,7 +129,7 @@ def _trial(path: Path, folder: str, row: Row, result: CaseResult) -> CapturedTri
 
 
 def _refuse_nothing_to_grade(
-    path: Path, earlier: EarlierRun, tests: Mapping[Key, CapturedTest], *, graded: bool
+    path: Path, earlier: EarlierRun, tests: Mapping[Key, CapturedTest], *, graded: bool | None
 ) -> None:
     kept = any((path / t.folder / NAME).is_file() for test in tests.values() for t in test.trials)
     waiting = [test for test in tests.values() if test.result.ungraded]
@@ -146,7 +146,7 @@ def _refuse_nothing_to_grade(
     elif graded and waiting and all(t.result.status == "execution_error" for t in tests.values()):
         message = "is not graded yet"
         hint = "`agentv-sandbox grade RUN` grades it; after that it can be graded again."
-    elif not graded and not waiting:
+    elif graded is False and not waiting:
         message = "is graded already"
         hint = "`agentv-sandbox regrade RUN` grades it again, in a new folder."
     if message:

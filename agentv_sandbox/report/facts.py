@@ -10,22 +10,15 @@ from pathlib import Path
 
 from agentv_sandbox import __version__
 from agentv_sandbox.engines.tier import tier
+from agentv_sandbox.models.container import EngineInfo
 from agentv_sandbox.models.image import Image
 from agentv_sandbox.models.suite import Json, Suite
-from agentv_sandbox.sandbox import Sandbox
 
 
-def run_facts(
-    sandbox: Sandbox, suites: Sequence[Suite], images: Mapping[Path, Image], options: Mapping[str, Json]
-) -> dict[str, Json]:
-    """What a run is made of: engine, isolation, images, command line. ``options``: what decided about grading."""
-    info = sandbox.info
+def engine_facts(info: EngineInfo, runtime: str | None) -> dict[str, Json]:
+    """An engine and the isolation that it gives."""
     return {
-        "started": datetime.now(UTC).isoformat(),
-        "argv": sys.argv,
-        "version": __version__,
-        "options": dict(options),
-        "tier": asdict(tier(info, sandbox.runtime)),
+        "tier": asdict(tier(info, runtime)),
         "engine": {
             "kind": info.kind,
             "version": info.version,
@@ -34,11 +27,28 @@ def run_facts(
             "containerd": info.containerd,
             "kernel": info.kernel,
             "cgroup": info.cgroup_version,
-            "runtime": sandbox.runtime or info.default_runtime,
+            "runtime": runtime or info.default_runtime,
             "userns": info.userns,
             "rootless": info.rootless,
             "seccomp": info.seccomp,
         },
+    }
+
+
+def run_facts(
+    engine: Mapping[str, Json],
+    suites: Sequence[Suite],
+    images: Mapping[Path, Image],
+    options: Mapping[str, Json],
+) -> dict[str, Json]:
+    """What a run is made of: engine, isolation, images, command line. ``engine``: as ``engine_facts`` has it;
+    ``options``: what decided about grading."""
+    return {
+        "started": datetime.now(UTC).isoformat(),
+        "argv": sys.argv,
+        "version": __version__,
+        "options": dict(options),
+        **engine,
         "images": [
             {
                 "suite": str(suite.path),

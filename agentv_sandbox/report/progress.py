@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any
@@ -26,11 +27,13 @@ from rich.text import Text
 
 from agentv_sandbox.logs import safe_name, safe_text
 from agentv_sandbox.report.redact import Redactor
-from agentv_sandbox.report.rows import Row, seconds, status_of
+from agentv_sandbox.report.rows import Row, cost_of, seconds, status_of
 from agentv_sandbox.report.summary import STYLE, WORD, case_label, headline, reasons
 
 MAX_LINE = 400
 REFRESH_PER_S = 8
+_RATE_FROM = 3
+"""Finished tests from which their rate says something about the rest."""
 CaseKey = tuple[str, str, str, int]
 Sentence = Callable[[str, Mapping[str, Any]], str]
 """One line for people about an event and its values."""
@@ -61,6 +64,10 @@ class Progress:
         self._hide = self._redactor.text
         self._mutex = threading.RLock()
         self._started = time.monotonic()
+        self._first_case: float | None = None
+        self._done_before = 0
+        """Rows of an earlier part of the run."""
+        self._cost_usd: float | None = None
         self._total = 0
         self._counts = dict.fromkeys(WORD, 0)
         self._several = False  # suites or targets, so that a test's id alone does not name a row
@@ -98,6 +105,8 @@ class Progress:
                 done = keys.get("done") or ()
                 for row in done:
                     self._counts[status_of(row)] += 1
+                self._done_before = len(done)
+                self._first_case = time.monotonic()
                 going_on = f", {len(done)} of them done before" if done else ""
                 self._line(f"running {tests}{going_on}, results in {keys['folder']}")
             elif event in ("case.started", "case.stage"):
@@ -128,6 +137,8 @@ class Progress:
         status = status_of(row)
         self._running.pop((row["suite"], row["test_id"], row["target"], row.get("trial", 0)), None)
         self._counts[status] += 1
+        if (cost := cost_of([row])) is not None:
+            self._cost_usd = (self._cost_usd or 0.0) + cost
         finished = sum(self._counts.values())
         text = Text()
         text.append(f"{WORD[status]:<5}", style=STYLE[status])
@@ -151,11 +162,18 @@ class Progress:
             if step and not self._running:
                 line = Text(f"  {safe_name(self._hide(step))}", overflow="ellipsis", no_wrap=True)
                 lines.append(line.append(f"  {now - since:.0f} s", style="dim"))
-            for key, (stage, since) in self._running.items():
+            # The longest first: those are the ones that somebody wonders about.
+            shown = sorted(self._running.items(), key=lambda item: item[1][1])[: self._most_lines()]
+            for key, (stage, since) in shown:
                 line = Text("  ", overflow="ellipsis", no_wrap=True)
                 line.append(self._hide(_case_name(key)))
                 line.append(f"  {safe_name(stage)}  {now - since:.0f} s", style="dim")
                 lines.append(line)
+            if stages := Counter(stage for stage, _ in self._running.values()):
+                words = ", ".join(f"{count} {safe_name(stage)}" for stage, count in stages.items())
+                more = len(self._running) - len(shown)
+                others = f"  ({more} more tests running)" if more else ""
+                lines.append(Text(f"  now: {words}{others}", style="dim", overflow="ellipsis", no_wrap=True))
             self._spinner.update(text=self._counts_line(now))
             return Group(*lines, self._spinner)
 
@@ -165,8 +183,26 @@ class Progress:
         for status, count in self._counts.items():
             if count:
                 text.append(f"  {count} {WORD[status]}", style=STYLE[status])
-        minutes, seconds = divmod(int(now - self._started), 60)
-        return text.append(f"  {minutes}:{seconds:02d}", style="dim")
+        text.append(f"  {_clock(now - self._started)}", style="dim")
+        here = finished - self._done_before
+        if self._first_case is not None and here >= _RATE_FROM and now > self._first_case:
+            rate = here / (now - self._first_case)
+            text.append(f"  {rate * 60:.3g} a minute", style="dim")
+            if left := self._total - finished:
+                text.append(f"  about {_clock(left / rate)} left", style="dim")
+        if self._cost_usd is not None:
+            text.append(f"  ${self._cost_usd:.4f}", style="dim")
+        return text
+
+    def _most_lines(self) -> int:
+        """Of running tests: what fits above two lines of our own."""
+        return max(self._console.height - 4, 1)
+
+
+def _clock(seconds: float) -> str:
+    minutes, seconds = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
 
 
 def _is_interactive(console: Console, environ: Mapping[str, str]) -> bool:

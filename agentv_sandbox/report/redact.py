@@ -51,13 +51,18 @@ class Redactor:
         """Mask secrets in a file of bytes; says whether it held any. Of packed formats (zip, xlsx, PNG) only what
         stands in them unpacked is found. Raises OSError; BudgetSpent or Cancelled, with the file as it was."""
         budget = budget or Budget(math.inf, cancelled=lambda: False)
-        if next(self._places(path, budget), None) is None:
+        if not self.holds(path, budget):
             return False
         try:
             replace_file(path, self._masked(path, budget))
         except OSError:  # such as a full disk: masked in place, which needs none
             self._overwrite(path, budget)
         return True
+
+    def holds(self, path: Path, budget: Budget | None = None) -> bool:
+        """Whether a secret stands in a file of bytes. Raises as ``data_file``."""
+        budget = budget or Budget(math.inf, cancelled=lambda: False)
+        return next(self._places(path, budget), None) is not None
 
     def _places(self, path: Path, budget: Budget) -> Iterator[tuple[int, int]]:
         """Where secrets stand in a file, read once from front to back in pieces of bounded size."""

@@ -49,6 +49,7 @@ def _result(row: Row) -> CaseResult:
         duration_ms=float(row["total_duration_ms"]),
         timestamp=row.get("timestamp", ""),
         image_id=row.get("image_id", ""),
+        worker=row.get("worker", ""),
         workspace_kept=row.get("workspace_kept"),
         notes=tuple(row.get("notes") or ()),
         input_hashes=dict(row.get("input_hashes") or {}),

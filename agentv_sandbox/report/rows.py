@@ -1,7 +1,7 @@
 """Rows and gradings in AgentV's wire form, and the reader of ``index.jsonl``.
 
-Keys are AgentV's, absent when undefined. Additions of ours: ``threshold``, ``trial``, ``trials``, ``trial_*``,
-``fault``, ``attempts``, ``total_duration_ms``, ``spent_usd``, ``input_hashes``, ``image_id``, ``agent``,
+Keys are AgentV's, absent when undefined. Additions of ours: ``tags``, ``threshold``, ``trial``, ``trials``,
+``trial_*``, ``fault``, ``attempts``, ``total_duration_ms``, ``spent_usd``, ``input_hashes``, ``image_id``, ``agent``,
 ``model_calls``, ``claimed``, ``engine``, ``notes``, ``row_sha256`` and the ``*_path`` keys of files that AgentV does
 not write.
 """
@@ -81,9 +81,15 @@ def score_entry(grader: GraderResult) -> Row:
 
 
 def row(
-    result: CaseResult, case: EvalCase, paths: Mapping[str, str], *, experiment: str, engine: str = ""
+    result: CaseResult,
+    case: EvalCase,
+    paths: Mapping[str, str],
+    *,
+    experiment: str,
+    engine: str = "",
+    tags: Sequence[str] = (),
 ) -> Row:
-    """The line of ``index.jsonl``. ``paths`` are run-folder-relative, by row key."""
+    """The line of ``index.jsonl``. ``paths`` are run-folder-relative, by row key. ``tags``: of the suite."""
     response, failure = result.response, result.failure
     source = result.output or response
     usage, cost_usd = spent(result)
@@ -113,6 +119,7 @@ def row(
         workspace_kept=result.workspace_kept,
         **paths,
         metadata=dict(case.metadata) or None,
+        tags=list(tags) or None,
         threshold=result.threshold,
         trial=result.trial or None,
         trial_scores=list(result.trial_scores) or None,
@@ -126,7 +133,8 @@ def row(
         regraded_from=dict(result.regraded_from) or None,
         image_id=result.image_id or None,
         agent=dict(response.agent) or None if response else None,
-        engine=engine or None,
+        engine=result.engine or engine or None,
+        worker=result.worker or None,
         notes=list(result.notes) or None,
     )
 
@@ -275,7 +283,16 @@ def timing(results: Iterable[tuple[TokenUsage | None, float]]) -> Row:
 
 
 def case_timing(result: CaseResult) -> Row:
-    return timing([(spent(result)[0], agent_ms(result))])
+    containers = [
+        {
+            "role": span.role,
+            "start_ms": span.start_ms,
+            "duration_ms": span.duration_ms,
+            "outcome": span.outcome,
+        }
+        for span in result.containers
+    ]
+    return timing([(spent(result)[0], agent_ms(result))]) | defined(containers=containers or None)
 
 
 def agent_ms(result: CaseResult) -> float:

@@ -97,6 +97,7 @@ def _has_texts(value: object) -> bool:
 _CHECKS: Mapping[str, Callable[[object], bool]] = {
     **dict.fromkeys(_RECORDS, _is_list_of(dict)),
     "notes": _is_list_of(str),
+    "tags": _is_list_of(str),
     "trial_scores": _is_list_of(int, float, NoneType),
     **dict.fromkeys(_TEXTS, _is_text),
     **dict.fromkeys(("token_usage", "agent", "model_calls", "claimed", "trial_statistics"), _is_record),

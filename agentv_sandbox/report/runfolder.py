@@ -270,6 +270,10 @@ class RunFolder:
         self._facts = dict(info)
         self._write_file(self.path / FACTS, self.redactor.dumps(dict(info), indent=2) + "\n")
 
+    def add_facts(self, more: Mapping[str, Json]) -> None:
+        """Put ``more`` into ``run.json``. Raises SandboxError."""
+        self.write_run({**self._facts, **more})
+
     def note_end(self, fault: str) -> None:
         """Why the run ends early, into ``run.json``. What cannot be written is missing there."""
         with suppress(SandboxError):
@@ -320,7 +324,7 @@ class RunFolder:
         names = self._write_files(folder, trial, case, suite)
         relative = folder.relative_to(self.path).as_posix()
         paths = {key: f"{relative}/{name}" for key, name in names.items()} | {"artifact_dir": relative}
-        row = rows.row(trial, case, paths, experiment=self.experiment, engine=self.engine)
+        row = rows.row(trial, case, paths, experiment=self.experiment, engine=self.engine, tags=suite.tags)
         files.replace_file(folder / TRIAL, self._line(row))
         files.sync_all([folder, folder.parent, directory, directory.parent])
 
@@ -345,7 +349,7 @@ class RunFolder:
         files.sync_all([directory.parent, self.path])  # its own name, and that of its suite
         paths = {key: f"{relative}/{name}" for key, name in names.items()}
         paths["artifact_dir"] = relative
-        row = rows.row(result, case, paths, experiment=self.experiment, engine=self.engine)
+        row = rows.row(result, case, paths, experiment=self.experiment, engine=self.engine, tags=suite.tags)
         with self._mutex:
             if result.ungraded:
                 (self.path / rows.UNGRADED).touch()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from agentv_sandbox.errors import InputError, Problem
@@ -22,6 +22,8 @@ class Run:
     rows: Sequence[Row]
     problems: Sequence[str]
     """What could not be read, one sentence each."""
+    _folders: dict[str, Path | None] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """Where folders are that rows name: a test has a dozen files in one."""
 
     @classmethod
     def open(cls, path: Path) -> Run:
@@ -75,6 +77,19 @@ class Run:
         """The path that a row names, all links followed, when it lies in the run folder."""
         if not isinstance(relative, str):
             return None
+        folder, _, name = relative.rpartition("/")
+        if folder not in self._folders:
+            self._folders[folder] = self._resolved(folder)
+        parent = self._folders[folder]
+        if parent is None or name in ("", ".", "..") or "\0" in name:
+            return self._resolved(relative)
+        path = parent / name
+        try:
+            return self._resolved(relative) if path.is_symlink() else path
+        except OSError:  # a name too long
+            return None
+
+    def _resolved(self, relative: str) -> Path | None:
         try:
             path = (self.path / relative).resolve()
         except (OSError, RuntimeError, ValueError):  # a loop of links, a NUL, a name too long

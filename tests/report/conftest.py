@@ -1,10 +1,16 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from agentv_sandbox.models.suite import Suite
+from tests.report.browser import chromium
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 
 @pytest.fixture
@@ -15,3 +21,13 @@ def suite(tmp_path: Path) -> Suite:
         search_roots=(tmp_path,),
         name="reports",
     )
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    from playwright.sync_api import sync_playwright  # the other tests here need no browser
+
+    with sync_playwright() as playwright:
+        program = chromium(playwright)
+        yield program
+        program.close()

@@ -14,6 +14,7 @@ import pytest
 
 from agentv_sandbox.engines.docker import DockerEngine
 from agentv_sandbox.report.rows import Row, read_rows
+from tests.pagedata import blocks, details_of, index_of, page_text
 
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("demo")]
 
@@ -80,12 +81,6 @@ def test_files_are_kept_by_content_and_the_change_as_a_diff(demo: Path) -> None:
     diff = (demo / rows["fix-converter"]["diff_path"]).read_text()
     assert "-    return round(amount_usd * usd_per_eur, 2)" in diff
     assert "+    return round(amount_usd / usd_per_eur, 2)" in diff
-
-
-def test_the_page_shows_the_chart_and_what_stopped_the_intruder(demo: Path) -> None:
-    html = (demo / "report.html").read_text()
-    assert "data:image/png;base64," in html
-    assert "Network is unreachable" in html and "<script" not in html and "\x1b" not in html
 
 
 def _append(name: str, data: bytes) -> Callable[[Path], None]:
@@ -204,3 +199,16 @@ def test_wrong_figures_fail(demo: Path, project: Path) -> None:
     ran = run("quarterly.eval.yaml", "--test-id", "workbook", "--output", careless / "results", cwd=careless)
     assert ran.returncode == 1, ran.stdout + ran.stderr
     assert "figures-are-right: " in ran.stdout and rows_of(careless / "results")["workbook"]["score"] == 0
+
+
+def test_its_page_shows_the_workbook_as_text_and_the_chart_as_a_picture(demo: Path) -> None:
+    page = demo / "report.html"
+    names = [row["test"] for row in index_of(page)["rows"]]
+    details = dict(zip(names, details_of(page), strict=True))
+    (workbook,) = details["workbook"]["files"]
+    assert SOUTH in workbook["converted"] and blocks(page)[f"file-{workbook['file']}"].startswith(b"PK")
+    assert [file.get("raster") for file in details["chart"]["files"]] == ["image/png"]
+    assert [prompt["grader"] for prompt in details["workbook"]["prompts"]] == ["reads-well"]
+    assert "Network is unreachable" in page_text(page), "what stopped the intruder"
+    assert "\x1b" not in page.read_text()
+    assert details["contained"]["skipped"][0] == [".git", "folder .git is not collected"]

@@ -1,3 +1,5 @@
+"""What a page holds, read without a browser: its policy, its bounds, and the folders of strangers."""
+
 from __future__ import annotations
 
 import base64
@@ -5,215 +7,101 @@ import hashlib
 import json
 import re
 import struct
-from html.parser import HTMLParser
+import tomllib
+from collections.abc import Sequence
+from importlib import resources
 from pathlib import Path
 
 import pytest
 
 from agentv_sandbox.errors import InputError
 from agentv_sandbox.files import BlobStore
-from agentv_sandbox.models.case import (
-    AgentResponse,
-    Assertion,
-    Changes,
-    FileChange,
-    FileEntry,
-    OutputFile,
-    Skipped,
-)
+from agentv_sandbox.models.case import Changes, FileChange, FileEntry, OutputFile
 from agentv_sandbox.models.suite import Suite
-from agentv_sandbox.report.page import render, write_page
+from agentv_sandbox.report import page as page_module
+from agentv_sandbox.report.naming import MAX_NAME, slug
+from agentv_sandbox.report.page import contents, render, shell, write_page
 from agentv_sandbox.report.runfolder import RunFolder
 from agentv_sandbox.report.runreader import Run
 from tests.answers import message, with_files
-from tests.report.made_results import make_case, make_error, make_grader, make_output, make_result, write_case
+from tests.pagedata import blocks, details_of, index_of, page_text
+from tests.report.made_results import make_case, make_output, make_result, write_case
+from tests.report.pages import page_of_many_kinds
 
-HOSTILE = (
-    "</pre></details><script>alert(1)</script><img src=x onerror=alert(2)>"
-    "<a href='javascript:alert(3)'>x</a> {{ 7*7 }} \x1b[31m \u202e &amp;"
-)
 PNG_HEAD = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
-TAGS = {
-    "html",
-    "head",
-    "meta",
-    "title",
-    "style",
-    "body",
-    "main",
-    "h1",
-    "h2",
-    "h3",
-    "p",
-    "div",
-    "b",
-    "table",
-    "thead",
-    "tbody",
-    "tr",
-    "th",
-    "td",
-    "a",
-    "span",
-    "details",
-    "summary",
-    "pre",
-    "header",
-    "strong",
-    "ul",
-    "li",
-    "code",
-    "img",
-}
 
 
-class Elements(HTMLParser):
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.tags: set[str] = set()
-        self.attributes: list[tuple[str, str, str]] = []
-        self.text = ""
-        self.feed(html)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        self.attributes += [(tag, name, value or "") for name, value in attrs]
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-
-def hostile_run(tmp_path: Path, suite: Suite) -> Path:
+def page_with_files(tmp_path: Path, suite: Suite, files: Sequence[bytes], **output: object) -> bytes:
+    """A page of one test whose answer names files with these contents."""
     with RunFolder.create(tmp_path / "run", tmp_path) as folder:
-        store = BlobStore(folder.artifacts)
-        blob = store.put(HOSTILE.encode())
-        bomb = store.put(PNG_HEAD + struct.pack(">II", 1 << 16, 1 << 16))
-        grader = make_grader(
-            HOSTILE,
-            0.0,
-            type="llm-grader",
-            assertions=(Assertion(text=HOSTILE, passed=False, evidence=HOSTILE),),
-            error=HOSTILE,
-            reasoning=HOSTILE,
-            input={HOSTILE: [HOSTILE]},
-            raw_reply=HOSTILE,
-            details={"preprocessing": [{"path": HOSTILE}]},
-            target=HOSTILE,
-        )
-        output = make_output(
-            messages=with_files(
-                OutputFile(path=HOSTILE, media_type=HOSTILE, blob=blob),
-                OutputFile(path="bomb.png", media_type="png", blob=bomb),
-                OutputFile(path="no", media_type="x", refused=HOSTILE),
-                text=HOSTILE,
-            ),
-            changes=Changes(diff=HOSTILE, files=(FileChange(path=HOSTILE + "2", kind="added"),)),
-            manifest={b"x": FileEntry(path=b"x", kind="symlink", link=HOSTILE.encode())},
-            skipped=(Skipped(path=HOSTILE, reason=HOSTILE),),
-        )
-        result = make_result(
-            HOSTILE,
-            0.0,
-            suite=HOSTILE,
-            target=HOSTILE,
-            scores=(make_grader("composite", 0.0, scores=(grader,)),),
-            output=output,
-            response=AgentResponse(stdout=HOSTILE.encode()),
-            notes=(HOSTILE,),
-            image_id=HOSTILE,
-        )
-        write_case(folder, result, make_case(HOSTILE, input=({"role": "user", "content": HOSTILE},)), suite)
-        write_case(folder, make_error("e", HOSTILE), make_case("e"), suite)
-        folder.finish()
-    return folder.path
+        blobs = [BlobStore(folder.artifacts).put(data) for data in files]
+        named = [OutputFile(path=f"file-{n}", media_type="png", blob=blob) for n, blob in enumerate(blobs)]
+        result = make_result(output=make_output(messages=with_files(*named), **output))
+        write_case(folder, result, make_case(), suite)
+    return b"".join(render([Run.open(folder.path)]))
 
 
-def test_hostile_data_becomes_text_and_nothing_else(tmp_path: Path, suite: Suite) -> None:
-    html = write_page(hostile_run(tmp_path, suite)).read_text()
-    page = Elements(html)
-    assert page.tags <= TAGS
-    assert not [a for a in page.attributes if a[1].startswith("on") or "javascript" in a[2]]
-    assert all(value.startswith("#test-") for tag, name, value in page.attributes if name == "href")
-    assert not [a for a in page.attributes if a[1] == "src"]
-    assert page.text.count("<script>alert(1)</script>") > 15
-    assert "{{ 7*7 }}" in page.text and "49" not in page.text.replace("{{ 7*7 }}", "")
-    assert "\x1b" not in html and "\u202e" not in html and "\\u202e" in html
+def hash_of(text: bytes) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text).digest()).decode()}'"
 
 
-def test_policy_allows_the_own_style_and_nothing_to_load(tmp_path: Path, suite: Suite) -> None:
-    html = write_page(hostile_run(tmp_path, suite)).read_text()
-    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', html)
-    style = re.search(r"<style>(.*?)</style>", html, re.DOTALL)
-    assert policy and style
-    digest = base64.b64encode(hashlib.sha256(style[1].encode()).digest()).decode()
-    assert policy[1].startswith("default-src 'none'") and f"style-src 'sha256-{digest}'" in policy[1].replace(
-        "&#39;", "'"
-    )
-    assert "script-src" not in policy[1] and "unsafe" not in policy[1]
+def test_policy_allows_the_own_script_and_style_and_nothing_to_load(tmp_path: Path, suite: Suite) -> None:
+    html = page_of_many_kinds(tmp_path, suite).read_bytes()
+    policy = re.search(rb'Content-Security-Policy" content="([^"]*)"', html)
+    (style,) = re.findall(rb"<style>(.*?)</style>", html, re.DOTALL)
+    (script,) = re.findall(rb"<script>(.*?)</script>", html, re.DOTALL)
+    assert policy
+    assert policy[1].decode().split("; ") == [
+        "default-src 'none'",
+        f"script-src {hash_of(script)}",
+        f"style-src {hash_of(style)}",
+        "img-src blob:",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "require-trusted-types-for 'script'",
+        "trusted-types 'none'",
+    ]
+    assert html.index(b"Content-Security-Policy") < html.index(b"<style>") < html.index(b"<script")
 
 
-def test_page_shows_input_answer_files_diff_graders_and_prompts(tmp_path: Path, suite: Suite) -> None:
-    request = {"messages": [{"role": "user", "content": "grade\nthis"}]}
-    with RunFolder.create(tmp_path / "run", tmp_path) as folder:
-        store = BlobStore(folder.artifacts)
-        csv, image = store.put(b"region,revenue\nNorth,1\n"), store.put(PNG_HEAD + struct.pack(">II", 8, 8))
-        output = make_output(
-            messages=with_files(
-                OutputFile(path="out/a.csv", media_type="csv", blob=csv), text="Revenue grew."
-            ),
-            manifest={b"c.png": FileEntry(path=b"c.png", kind="file", sha256=image.sha256, size=image.size)},
-            changes=Changes(diff="+added line", files=(FileChange(path="c.png", kind="added"),)),
-        )
-        grader = make_grader(
-            "judge",
-            0.9,
-            type="llm-grader",
-            input=request,
-            raw_reply="a reply",
-            details={"preprocessing": [{"path": "a.bin", "reason": "no converter"}]},
-        )
-        write_case(folder, make_result(output=output, scores=(grader,)), make_case(), suite)
-        folder.finish()
-    page = Elements("".join(render(Run.open(folder.path))))
-    for part in (
-        "Sum up the quarter.",
-        "Revenue grew.",
-        "region,revenue",
-        "North,1",
-        "+added line",
-        "judge holds",
-        "cell B7",
-        "grade\nthis",
-        "a reply",
-        "no converter",
-        "working",
-        "a socket",
-        "1.00",
-    ):
-        assert part in page.text, part
-    (source,) = [value for tag, name, value in page.attributes if name == "src"]
-    assert source.startswith("data:image/png;base64,")
+def test_data_stands_in_blocks_alone(tmp_path: Path, suite: Suite) -> None:
+    """All else is the same for every run, byte for byte."""
+    html = page_of_many_kinds(tmp_path, suite).read_bytes()
+    rest = re.sub(rb'<script type="application/gzip" id="[a-z0-9-]+">[A-Za-z0-9+/=]*</script>\n', b"", html)
+    assert rest == shell.head() + shell.script() + shell.end()
+    assert len(rest) < 1_000_000
+    assert not re.search(rb"https?://(?!www\.w3\.org)[^\"' ]*[\"'] *[,)]", shell.head())
+
+
+def test_libraries_are_those_that_are_pinned() -> None:
+    """Written by tools/vendor_page.py and not changed by hand, with their licences."""
+    folder = resources.files("agentv_sandbox.report.page").joinpath("static/vendor")
+    pinned = tomllib.loads(folder.joinpath("vendor.toml").read_text("utf-8"))
+    scripts = {name.removeprefix("vendor/") for name in shell.SCRIPTS if name.startswith("vendor/")}
+    assert scripts == {f"{name}.js" for name in pinned}
+    for name, library in pinned.items():
+        code = folder.joinpath(f"{name}.js").read_text("utf-8")
+        licence = folder.joinpath(f"{name}.LICENSE").read_text("utf-8").strip()
+        assert code.startswith(f"/*! {library['package']} {library['version']}\n\n{licence}")
+        assert hashlib.sha256(code.encode()).hexdigest() == library["sha256"]
 
 
 def test_a_file_that_the_answer_names_in_its_own_way_is_listed_once(tmp_path: Path, suite: Suite) -> None:
     with RunFolder.create(tmp_path / "run", tmp_path) as folder:
         blob = BlobStore(folder.artifacts).put(b"region,revenue\n" * 100)
+        named = OutputFile(
+            path="/workspace/./out/a.csv", media_type="csv", blob=blob, workspace_path=b"out/a.csv"
+        )
+        entry = FileEntry(path=b"out/a.csv", kind="file", sha256=blob.sha256, size=blob.size)
         output = make_output(
-            messages=with_files(
-                OutputFile(
-                    path="/workspace/./out/a.csv", media_type="csv", blob=blob, workspace_path=b"out/a.csv"
-                )
-            ),
-            manifest={
-                b"out/a.csv": FileEntry(path=b"out/a.csv", kind="file", sha256=blob.sha256, size=blob.size)
-            },
+            messages=with_files(named),
+            manifest={b"out/a.csv": entry},
             changes=Changes(diff="", files=(FileChange(path="out/a.csv", kind="added"),)),
         )
         write_case(folder, make_result(output=output), make_case(), suite)
-        folder.finish()
-    page = Elements("".join(render(Run.open(folder.path))))
-    assert page.text.count("a.csv") == 1
-    assert "1,500 bytes" in page.text
+    (details,) = details_of(render([Run.open(folder.path)]))
+    (file,) = details["files"]
+    assert (file["path"], file["note"]) == ("/workspace/./out/a.csv", "csv, 1,500 bytes")
 
 
 def test_rows_of_a_foreign_folder_cannot_name_files_outside(tmp_path: Path, suite: Suite) -> None:
@@ -222,10 +110,23 @@ def test_rows_of_a_foreign_folder_cannot_name_files_outside(tmp_path: Path, suit
         write_case(folder, make_result(), make_case(), suite)
     index = folder.path / "index.jsonl"
     (folder.path / "link.txt").symlink_to(tmp_path / "secret.txt")
+    (folder.path / "artifacts/sha256" / ("ab" * 32)).symlink_to(tmp_path / "secret.txt")
+    (folder.path / "manifest.json").write_text(
+        json.dumps(
+            {"files": [{"path": "x", "sha256": name} for name in ("ab" * 32, "../../../secret.txt", "..")]}
+        )
+    )
     row = json.loads(index.read_text())
     names = ("../secret.txt", str(tmp_path / "secret.txt"), "link.txt", "a\0b", 7, None)
-    index.write_text("".join(json.dumps({**row, "answer_path": n, "prompts_dir": n}) + "\n" for n in names))
-    assert "top secret" not in "".join(render(Run.open(folder.path)))
+    keys = ("answer_path", "prompts_dir", "transcript_path", "model_log_path", "artifact_dir")
+    hostile = [
+        {**row, "manifest_path": "manifest.json", **dict.fromkeys(keys, name), "trials": [row]}
+        for name in names
+    ]
+    index.write_text("".join(json.dumps(each) + "\n" for each in hostile))
+    page = b"".join(render([Run.open(folder.path)]))
+    assert all(b"top secret" not in data for data in blocks(page).values())
+    assert len(details_of(page)) == len(names)
 
 
 def test_a_row_without_a_result_is_reported_not_shown(tmp_path: Path, suite: Suite) -> None:
@@ -233,22 +134,130 @@ def test_a_row_without_a_result_is_reported_not_shown(tmp_path: Path, suite: Sui
         write_case(folder, make_result("kept"), make_case(), suite)
     with (folder.path / "index.jsonl").open("a") as index:
         index.write('{"score": "high", "test_id": "odd"}\n[1]\n{"torn": ')
-    html = "".join(render(Run.open(folder.path)))
-    assert "kept" in html and "torn" in html
-    assert "left out, of the wrong type: score" in html
-    assert html.count('class="reason"') == 4
+    shown = index_of(render([Run.open(folder.path)]))
+    assert [row["test"] for row in shown["rows"]] == ["kept"]
+    problems = shown["runs"][0]["problems"]
+    assert (
+        len(problems) == 4 and "left out, of the wrong type: score" in problems[0] and "torn" in problems[2]
+    )
 
 
 def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot read results"):
-        Run.open(tmp_path)
+        write_page(tmp_path)
 
 
-def test_a_thousand_tests_stay_one_page(tmp_path: Path, suite: Suite) -> None:
+def test_numbers_that_json_cannot_hold_are_left_out(tmp_path: Path) -> None:
+    head = '{"test_id":"t","execution_status":"ok","metadata":{"__proto__":1e999}'
+    row = head + ',"score":%s,"cost_usd":%s,"duration_ms":%s}'
+    numbers = ("1", "1e400", "-1e308", "NaN", "9" * 400, "1e300", "-0.0")
+    (tmp_path / "index.jsonl").write_text("".join(row % (n, n, n) + "\n" for n in numbers))
+    index = blocks(render([Run.open(tmp_path)]))["index"]
+    json.loads(index, parse_constant=pytest.fail)
+    assert index.count(b'"test":"t"') >= 3
+
+
+# -- bounds -----------------------------------------------------------------------------------------------------
+def test_a_picture_is_one_by_its_bytes_and_of_sensible_size(tmp_path: Path, suite: Suite) -> None:
+    small, bomb = PNG_HEAD + struct.pack(">II", 8, 8), PNG_HEAD + struct.pack(">II", 1 << 16, 1 << 16)
+    gif, jpeg = b"GIF89a\x08\0\x08\0", b"\xff\xd8\xff\xc0\0\x11\x08\0\x08\0\x08"
+    others = [b"<svg onload=alert(1)>", b"\x89PNG", b"GIF89a", b"\xff\xd8\xff" + b"\xff\xe0\0\0" * 9, bomb]
+    (details,) = details_of(page_with_files(tmp_path, suite, [small, gif, jpeg, *others]))
+    assert [file.get("raster") for file in details["files"]][:3] == ["image/png", "image/gif", "image/jpeg"]
+    assert not any(file.get("raster") for file in details["files"][3:])
+
+
+def test_many_files_are_counted(tmp_path: Path, suite: Suite) -> None:
+    (details,) = details_of(
+        page_with_files(tmp_path, suite, [b"x"] * 45, changes=Changes(diff=""), manifest={})
+    )
+    assert [file["path"] for file in details["files"]][-2:] == ["file-39", "… and 5 more"]
+
+
+def test_originals_are_carried_once_and_within_bounds(
+    tmp_path: Path, suite: Suite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contents, "ALL_FILES_BYTES", 3 << 20)
+    large, half = bytes((2 << 20) + 1), bytes([1]) * (2 << 20)
+    page = page_with_files(tmp_path, suite, [large, half, half, bytes([2]) * (2 << 20), b"small"])
+    (details,) = details_of(page)
+    left_out = [file.get("left_out", "") for file in details["files"][:5]]
+    assert left_out[0].startswith("larger than 2 MiB; it is artifacts/sha256/")
+    assert left_out[1:3] == ["", ""] and left_out[3].startswith(
+        "the page carries no more files; it is artifacts/"
+    )
+    carried = [name for name in blocks(page) if name.startswith("file-")]
+    assert carried == [
+        f"file-{hashlib.sha256(half).hexdigest()}",
+        f"file-{hashlib.sha256(b'small').hexdigest()}",
+    ]
+
+
+def test_a_changed_file_says_how_it_changed(tmp_path: Path, suite: Suite) -> None:
+    entry = FileEntry(path=b"new.txt", kind="file", sha256="cd" * 32, size=77)
+    changed = Changes(diff="+x", files=(FileChange(path="new.txt", kind="added", new_size=77),))
+    (details,) = details_of(
+        page_with_files(tmp_path, suite, [], changes=changed, manifest={b"new.txt": entry})
+    )
+    assert [file["note"] for file in details["files"]] == ["added, 77 bytes"]
+
+
+def test_texts_get_shorter_as_the_page_fills(
+    tmp_path: Path, suite: Suite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page_module, "TEXT_BYTES", 1 << 20)
+    noise = hashlib.shake_256(b"noise").hexdigest(100_000)
     with RunFolder.create(tmp_path / "run", tmp_path) as folder:
-        write_case(
-            folder, make_result(output=make_output(messages=(message("x" * 100_000),))), make_case(), suite
-        )
+        write_case(folder, make_result(output=make_output(messages=(message(noise),))), make_case(), suite)
     index = folder.path / "index.jsonl"
-    index.write_bytes(index.read_bytes() * 1000)
-    assert len("".join(render(Run.open(folder.path)))) < 24 << 20
+    index.write_bytes(index.read_bytes() * 200)
+    page = b"".join(render([Run.open(folder.path)]))
+    assert len(page) < 4 << 20
+    assert "cut here; the file has it whole" in page_text(page)
+
+
+def test_the_mean_is_that_of_tests_with_a_score(tmp_path: Path) -> None:
+    rows = [
+        {"test_id": "a", "score": 1.0, "execution_status": "ok"},
+        {"test_id": "b", "score": 0.0, "execution_status": "execution_error"},
+    ]
+    for chosen, mean in ((rows, 1.0), (rows[1:], None)):
+        run = Run(path=tmp_path, rows=chosen, problems=())
+        assert index_of(render([run]))["runs"][0]["figures"]["mean"] == mean
+
+
+@pytest.mark.parametrize("name", ["x" * 100, "é" * 100, "a/" * 60])
+def test_two_long_names_stay_apart(name: str) -> None:
+    first, second = slug(name + "1"), slug(name + "2")
+    assert first != second
+    assert max(len(first), len(second)) <= MAX_NAME
+    assert slug(name + "1") == first
+
+
+def test_containers_of_a_stranger_do_not_break_the_timeline(tmp_path: Path, suite: Suite) -> None:
+    with RunFolder.create(tmp_path / "run", tmp_path) as folder:
+        write_case(folder, make_result(), make_case(), suite)
+        folder.finish(planned=1)
+    [timing] = folder.path.glob("*/*/timing.json")
+    whole = 0.1
+    strange = [
+        {"role": "agent", "start_ms": 0, "duration_ms": whole, "outcome": "oom"},
+        {"role": "<b>x" * 5000, "start_ms": 0, "duration_ms": whole, "outcome": "\u202e" * 5000},
+        {"role": "late", "start_ms": 1e300, "duration_ms": whole},
+        {"role": "early", "start_ms": -5, "duration_ms": whole},
+        {"role": "words", "start_ms": "0", "duration_ms": None},
+        {"role": "agent", "start_ms": True, "duration_ms": [1]},
+        "text",
+        None,
+    ]
+    timing.write_text(
+        json.dumps({"containers": strange * 50_000})[:-2] + ', {"role": NaN, "start_ms": NaN}]}'
+    )
+    for text in (json.dumps({"containers": strange}), timing.read_text(), '{"containers": 7}', "[]", "{"):
+        timing.write_text(text)
+        write_page(folder.path)
+        [details] = details_of(folder.path / "report.html")
+        names = [name for name, *_ in details["timeline"]]
+        assert not {"late", "early", "words"} & set(names)
+        assert all(len(name) <= 300 for name in names)
+        assert len(names) < 20_000

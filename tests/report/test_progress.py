@@ -84,6 +84,31 @@ def test_a_running_test_is_timed_from_its_start_and_comes_before_building(
     assert "install.start" not in capture.get()
 
 
+def test_the_live_display_says_what_is_left_and_what_it_costs(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now))
+    console = Console(file=io.StringIO(), force_terminal=True, color_system=None, width=120, height=9)
+    with Progress(console, live=True) as progress:
+        progress.on_event("run.started", total=40, folder="/r", done=[row_of(make_result("old"))])
+        for n in range(12):
+            progress.on_event("case.started", case_id=f"t{n}", suite="s", target="t", trial=0)
+            progress.on_event("case.stage", case_id=f"t{n}", suite="s", target="t", trial=0, stage="agent")
+            now += 0.5
+        progress.on_event("case.stage", case_id="t11", suite="s", target="t", trial=0, stage="grading")
+        now = 160.0
+        for n in range(3):
+            row = row_of(make_result(f"t{n}", suite="s", target="t")) | {"cost_usd": 0.5}
+            progress.on_event("case.finished", row=row)
+        page = io.StringIO()
+        Console(file=page, width=120, height=9).print(progress._render())
+    lines = page.getvalue().splitlines()
+    assert [line.split()[0] for line in lines[:5]] == ["t3", "t4", "t5", "t6", "t7"]
+    assert lines[5].strip() == "now: 8 agent, 1 grading  (4 more tests running)"
+    # Three in a minute; the one of the earlier part does not count for the rate.
+    assert "4/40 tests  4 pass  1:00  3 a minute  about 12:00 left  $1.5000" in lines[6]
+    assert len(lines) == 7
+
+
 @pytest.mark.parametrize("label", ["\x1b]0;owned\x07", "\u202eevil", "\x9b31m", "a\nb\rc"])
 def test_a_terminal_gets_no_sequence_from_a_name(label: str) -> None:
     main, side = pty.openpty()

@@ -18,6 +18,7 @@ from agentv_sandbox.report.runfolder import RunFolder
 from agentv_sandbox.report.runreader import Run
 from agentv_sandbox.report.summary import verdict_line
 from agentv_sandbox.report.trialfigures import pass_at, pass_hat, row_statistics, totals, trial_statistics
+from tests.pagedata import details_of
 from tests.report.made_results import make_case, make_grader, make_result, row_of, write_case
 from tests.report.test_summary import printed
 
@@ -117,9 +118,13 @@ def test_every_trial_has_its_entry_folder_verdict_and_cost(tmp_path: Path, suite
     assert (figures["pass_rate"]["mean"], figures["trials"]["pass_hat_k"]) == (0.6, 0.0)
     restored = result_of(row)
     assert restored is not None and [each.score for each in restored.trials] == row["trial_scores"]
-    html = "".join(render(Run.open(folder.path)))
-    assert "3 of 5 graded trials passed (95 % interval 23% to 88%); mean 0.60 (0.00 to 1.00)" in html
-    assert html.count("/trials/") == 5
+    (details,) = details_of(render([Run.open(folder.path)]))
+    words = "3 of 5 graded trials passed (95 % interval 23% to 88%); mean 0.60 (0.00 to 1.00)"
+    assert details["trials_words"].startswith(words)
+    assert [each["folder"] for each in details["trials"]] == [
+        entry["artifact_dir"] for entry in row["trials"]
+    ]
+    assert all(each["details"]["graders"] for each in details["trials"])
     [properties] = ElementTree.fromstring(junit([row])).iter("properties")
     named = {each.get("name"): each.get("value") for each in properties}
     assert named["trial_strategy"] == "mean" and str(named["trials"]).startswith("3 of 5 graded trials")

@@ -1,0 +1,166 @@
+"""``run --serve``: the page of a run that is going on, for the user of this machine alone.
+
+A server on 127.0.0.1 with a secret in its address: other users of the machine and pages of the web, which reach it as
+well, are given nothing. It writes the page anew from what is on disk, at most as often as that costs a small share of
+a processor, and masks what the run folder will mask at its end.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import threading
+import time
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from agentv_sandbox.errors import InputError
+from agentv_sandbox.logs import get_logger
+from agentv_sandbox.models.suite import Json
+from agentv_sandbox.report.page import render
+from agentv_sandbox.report.redact import Redactor
+from agentv_sandbox.report.runreader import Run
+
+log = get_logger()
+_LEAST_S, _MOST_S = 3, 60
+"""Between two looks of a browser."""
+_SHARE = 20
+"""How much longer that is than it takes to write the page."""
+_PATIENCE_S = 10.0
+"""For a client that does not go on, and at the end for a browser that has not seen the last page."""
+_MOST_CLIENTS = 16
+_LONGEST = 1 << 16
+"""Of a secret in any form."""
+_PREPARING = b"""<!doctype html><html lang="en"><meta charset="utf-8"><title>preparing</title>
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'"><p>The run is being prepared.</p></html>"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _MaskedRun(Run):
+    """A run folder whose files are masked as they are read."""
+
+    redactor: Redactor
+
+    def data(self, relative: Json, limit: int) -> bytes | None:
+        # More than is shown, or a secret at the end would be cut in two and known by neither half.
+        data = Run.data(self, relative, limit + _LONGEST)
+        return None if data is None else self.redactor.data(data)[:limit]
+
+
+class LivePage:
+    """A server for as long as the block lasts; ``url`` is its secret address."""
+
+    def __init__(self, redactor: Redactor, *, port: int = 0) -> None:
+        """``port``: 0 for any that is free. Raises OSError."""
+        self._redactor = redactor
+        self._token = secrets.token_urlsafe(24)
+        self._folder: Path | None = None
+        self._ended = False
+        self._page = _PREPARING
+        self._refresh_s = _LEAST_S
+        self._written = -1.0
+        self._writing = threading.Lock()
+        self._clients = threading.BoundedSemaphore(_MOST_CLIENTS)
+        self._seen = 0.0
+        self._last_seen = threading.Event()
+        self._server = _Server(("127.0.0.1", port), self._handler())
+        self._thread = threading.Thread(target=self._server.serve_forever, name="live", daemon=True)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_address[1]}/{self._token}/"
+
+    def show(self, folder: Path) -> None:
+        """Serve the run in ``folder`` from now on."""
+        self._folder = folder
+
+    def __enter__(self) -> LivePage:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Who looked lately is given the last page first: it asks for nothing more."""
+        watched = self._seen and time.monotonic() - self._seen < 2 * self._refresh_s + 1
+        with self._writing:
+            self._ended, self._written = True, -1.0
+        if watched and kind is None:
+            self._last_seen.wait(self._refresh_s + _PATIENCE_S)
+        self._server.shutdown()
+        self._server.server_close()
+
+    def answer(self, host: str, path: str) -> tuple[int, bytes, int]:
+        """Status, body, and seconds until the next look, 0 for none."""
+        port = self._server.server_address[1]
+        known = hmac.compare_digest(path.encode("utf-8", "replace"), f"/{self._token}/".encode())
+        # A page of the web may have its own name lead here, but not with this Host.
+        if not known or host not in (f"127.0.0.1:{port}", f"localhost:{port}"):
+            return 404, b"", 0
+        with self._writing:
+            self._seen = time.monotonic()
+            ended = self._ended
+            if self._seen - self._written > self._refresh_s / 2 or self._written < 0:
+                self._write()
+        return 200, self._page, 0 if ended else self._refresh_s
+
+    def _write(self) -> None:
+        begun = time.monotonic()
+        try:
+            if self._folder is not None:
+                run = Run.open(self._folder)
+                masked = _MaskedRun(
+                    path=run.path, rows=run.rows, problems=run.problems, redactor=self._redactor
+                )
+                self._page = b"".join(render([masked]))
+        except (InputError, OSError) as error:
+            log.debug("live.unwritten", error=str(error))
+        self._written = time.monotonic()
+        self._refresh_s = int(min(max(_LEAST_S, _SHARE * (self._written - begun)), _MOST_S))
+
+    def _handler(live) -> type[BaseHTTPRequestHandler]:
+        class Handler(BaseHTTPRequestHandler):
+            timeout = _PATIENCE_S
+
+            def do_GET(self) -> None:
+                with live._clients:
+                    status, body, refresh_s = live.answer(self.headers.get("Host", ""), self.path)
+                    self.send_response(status)
+                    self.send_header("Content-Type", "text/html; charset=utf-8")
+                    self.send_header("Content-Length", str(len(body)))
+                    for name, value in _HEADERS.items():
+                        self.send_header(name, value)
+                    if refresh_s:
+                        self.send_header("Refresh", str(refresh_s))
+                    self.end_headers()
+                    self.wfile.write(body)
+                if status == 200 and not refresh_s:
+                    live._last_seen.set()
+
+            def log_message(self, *_: Any) -> None:
+                """Nothing: the address is secret."""
+
+        return Handler
+
+
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Connection": "close",
+}
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that went away is no news."""
+
+
+__all__ = ["LivePage"]

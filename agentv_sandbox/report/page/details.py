@@ -1,0 +1,317 @@
+"""All that a run folder holds of one test, as the page's panel shows it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+
+from agentv_sandbox.models.foreign_json import ForeignJsonError, read_json
+from agentv_sandbox.models.suite import Json
+from agentv_sandbox.report.page.contents import Originals, file_views
+from agentv_sandbox.report.page.entries import MAX_NAME, grader_state, verdict
+from agentv_sandbox.report.rows import Row, cause, seconds
+from agentv_sandbox.report.runreader import Run
+from agentv_sandbox.report.trace import content_text
+from agentv_sandbox.report.trialfigures import whole_words
+
+NO_TIME = "Not read, since time ran out. The folder of the test has it whole."
+DETAILS_CHARS = 8 << 10
+MAX_NESTING = 8
+MAX_TRIALS = 100
+OPENED_TRIALS = 20
+"""Trials of which all is shown; of the others the line in the table."""
+MAX_LINES = 400
+"""Messages, calls of models and of the network, each."""
+_LOG_BYTES = 4 << 20
+_LOGS = (
+    ("Standard output of the agent", "agent_stdout_path"),
+    ("Standard error of the agent", "agent_stderr_path"),
+    ("Events of the agent's program", "agent_events_path"),
+)
+
+
+class Details:
+    """Reads one run's tests. ``limit``: characters of one text."""
+
+    def __init__(self, run: Run, limit: int, originals: Originals) -> None:
+        self.run, self.limit, self.originals = run, limit, originals
+
+    def of_row(self, row: Row) -> Row:
+        """All of a test, and of each of its trials."""
+        trials = [trial for trial in row.get("trials") or () if isinstance(trial, dict)]
+        shown = [
+            self._trial(trial, number < OPENED_TRIALS) for number, trial in enumerate(trials[:MAX_TRIALS])
+        ]
+        return {
+            **self._one(row),
+            "trials": shown,
+            "trials_left_out": max(len(trials) - MAX_TRIALS, 0),
+            "trials_words": whole_words(row),
+        }
+
+    def _trial(self, trial: Row, opened: bool) -> Row:
+        graders = [
+            [str(entry.get("name", "?"))[:MAX_NAME], grader_state(entry), entry.get("score")]
+            for entry in trial.get("scores") or ()
+        ]
+        folder = str(trial.get("artifact_dir") or "")
+        value: Row = {
+            "trial": trial.get("trial"),
+            "verdict": verdict(trial),
+            "cause": cause(trial),
+            "score": None if verdict(trial) == "error" else trial.get("score"),
+            "seconds": seconds(trial),
+            "cost": trial.get("cost_usd"),
+            "graders": graders,
+            "folder": folder,
+        }
+        if opened and isinstance(own := self.run.json(f"{folder}/trial.json"), dict) and folder:
+            value["details"] = self._one(own)
+        return value
+
+    def _one(self, row: Row) -> Row:
+        grading = self._record(row.get("grading_path"))
+        diff = self._text(row, "diff_path")
+        manifest = self._record(row.get("manifest_path"))
+        graders = row.get("scores") or grading.get("graders")
+        return {
+            "error": str(row.get("error") or ""),
+            "stage": str(row.get("failure_stage") or ""),
+            "cause": cause(row),
+            "notes": [str(note) for note in row.get("notes") or ()][:MAX_LINES],
+            "input": self._text(row, "input_path"),
+            "answer": self._text(row, "answer_path"),
+            "graders": [self._grader(entry) for entry in _records(graders)[:MAX_LINES]],
+            "files": file_views(self.run, manifest, diff, self.limit, self.originals),
+            "skipped": [
+                [str(entry.get("path", "?")), str(entry.get("reason", ""))]
+                for entry in _records(self.run.json(row.get("skipped_path")))[:MAX_LINES]
+            ],
+            "diff": diff,
+            "messages": list(self._messages(row)),
+            "model_calls": [_call(line) for line in self._lines(row, "model_log_path")],
+            "network": [_visit(line) for line in self._lines(row, "network_log_path")],
+            "prompts": list(self._prompts(row)),
+            "logs": [[title, text] for title, key in _LOGS if (text := self._text(row, key))],
+            "timeline": _timeline(row, _records(self._record(row.get("timing_path")).get("containers"))),
+            "facts": list(_facts(row)),
+            "folder": str(row.get("artifact_dir") or ""),
+        }
+
+    def _text(self, row: Row, key: str) -> str:
+        return self.run.text(row.get(key), self.limit)
+
+    def _record(self, relative: Json) -> Mapping[str, Json]:
+        value = self.run.json(relative)
+        return value if isinstance(value, dict) else {}
+
+    def _lines(self, row: Row, key: str) -> list[Row]:
+        """Objects of a file with one JSON object a line, as far as they are whole."""
+        data = self.run.data(row.get(key), _LOG_BYTES) or b""
+        values: list[Row] = []
+        for line in data.split(b"\n")[: MAX_LINES * 2]:
+            try:
+                value = read_json(line) if line.strip() else None
+            except ForeignJsonError:
+                continue
+            if isinstance(value, dict):
+                values.append(value)
+        return values[:MAX_LINES]
+
+    def _messages(self, row: Row) -> Iterator[Row]:
+        room = self.limit * 4
+        for line in self._lines(row, "transcript_path"):
+            text = cut(content_text(line.get("content")), self.limit)
+            calls = [
+                _tool_call(call, self.limit // 4) for call in _records(line.get("tool_calls"))[:MAX_LINES]
+            ]
+            room -= len(text) + sum(len(call["input"]) + len(call["output"]) for call in calls)
+            if room < 0:
+                yield {"role": "", "text": "… outputs/transcript.jsonl has the rest", "calls": []}
+                return
+            yield {"role": str(line.get("role") or "assistant")[:40], "text": text, "calls": calls}
+
+    def _grader(self, entry: Row, depth: int = 0) -> Row:
+        members = _records(entry.get("scores") or entry.get("graders")) if depth < MAX_NESTING else []
+        details = entry.get("details")
+        return {
+            "name": str(entry.get("name", "?"))[:MAX_NAME],
+            "type": str(entry.get("type", ""))[:MAX_NAME],
+            "state": grader_state(entry),
+            "score": entry.get("score"),
+            "weight": entry.get("weight", 1),
+            "target": str(entry.get("target") or ""),
+            "seconds": seconds(entry) or None,
+            "cost": entry.get("cost_usd"),
+            "error": cut(str(entry.get("error") or ""), self.limit),
+            "reasoning": cut(str(entry.get("reasoning") or ""), self.limit),
+            "checks": [
+                {
+                    "text": cut(str(check.get("text", "")), DETAILS_CHARS),
+                    "passed": bool(check.get("passed")),
+                    "evidence": cut(str(check.get("evidence") or ""), DETAILS_CHARS),
+                }
+                for check in _records(entry.get("assertions"))[:MAX_LINES]
+            ],
+            "details": cut(_pretty(details), DETAILS_CHARS) if details else "",
+            "members": [self._grader(member, depth + 1) for member in members[:MAX_LINES]],
+        }
+
+    def _prompts(self, row: Row) -> Iterator[Row]:
+        names = self.run.names(row["prompts_dir"]) if row.get("prompts_dir") else []
+        for name in names[:MAX_LINES]:
+            prompt = self._record(name)
+            if prompt:
+                yield {
+                    "grader": str(prompt.get("grader", name))[:MAX_NAME],
+                    "target": str(prompt.get("target") or ""),
+                    "cost": prompt.get("cost_usd"),
+                    "request": cut(readable(prompt.get("request")), self.limit),
+                    "reply": cut(readable(prompt.get("reply")), self.limit),
+                }
+
+
+def _records(value: Json) -> list[Row]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[:limit]}\n… cut here; the run folder has it whole"
+
+
+def _pretty(value: Json) -> str:
+    return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False, default=str)
+
+
+def readable(value: Json, depth: int = 0) -> str:
+    """A request as its texts under their keys, since prompts in JSON quoting cannot be read."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Mapping) and depth < MAX_NESTING:
+        # What was asked, once; the HTTP body that repeats it is in the prompt's file.
+        keys = [key for key in ("system_prompt", "user_prompt") if value.get(key)] or list(value)
+        return "\n\n".join(f"── {key}\n{readable(value[key], depth + 1)}" for key in keys)
+    if isinstance(value, list) and depth < MAX_NESTING:
+        return "\n".join(readable(item, depth + 1) for item in value)
+    return "" if value is None else str(value)
+
+
+def _tool_call(call: Row, limit: int) -> Row:
+    given, got = call.get("input"), call.get("output")
+    return {
+        "tool": str(call.get("tool", "?"))[:MAX_NAME],
+        "status": str(call.get("status") or "")[:40],
+        "ms": call.get("duration_ms") if isinstance(call.get("duration_ms"), int | float) else None,
+        "input": "" if given is None else cut(_pretty(given), limit),
+        "output": "" if got is None else cut(content_text(got), limit),
+    }
+
+
+def _call(line: Row) -> list[Json]:
+    """One call of a model: time, model, tokens in and out, US dollars, status, seconds."""
+    if "calls_left_out" in line:
+        return ["", f"{line['calls_left_out']} more calls did not fit the log", None, None, None, None, None]
+    usage = line.get("usage")
+    usage = usage if isinstance(usage, dict) else {}
+    return [
+        clock(line.get("time")),
+        str(line.get("model") or line.get("path") or "?")[:MAX_NAME],
+        *(value if isinstance(value := usage.get(key), int | float) else None for key in ("input", "output")),
+        *(
+            value if isinstance(value := line.get(key), int | float) else None
+            for key in ("cost_usd", "status")
+        ),
+        line.get("duration_s") if isinstance(line.get("duration_s"), int | float) else None,
+    ]
+
+
+def _visit(line: Row) -> list[Json]:
+    """One request to the network: time, what was asked, whether it was let through, why not, status."""
+    what = f"{line.get('method', '')} {line.get('endpoint') or line.get('route') or '?'}"
+    return [
+        clock(line.get("time")),
+        what[:MAX_NAME],
+        str(line.get("decision") or "")[:40],
+        str(line.get("reason") or "")[:MAX_NAME],
+        line.get("status") if isinstance(line.get("status"), int) else None,
+    ]
+
+
+def clock(time: Json) -> str:
+    """``12:34:56.789`` of an ISO time; empty where it is not one."""
+    match = re.search(r"T(\d\d:\d\d:\d\d(?:\.\d{1,3})?)", str(time)[:40])
+    return match[1] if match else ""
+
+
+_SHOWN_AS = {
+    "probe": "limits looked at",
+    "agent": "agent",
+    "hook": "hook",
+    "collector": "collecting files",
+    "sealer": "opening files to graders",
+    "preprocessor": "file as text",
+    "grader": "grader's container",
+}
+
+
+def _timeline(row: Row, containers: Sequence[Row]) -> list[list[Json]]:
+    """What ran when, in seconds since the test began: name, kind, start, length."""
+    begun = _moment(row.get("timestamp"))
+    whole = seconds(row)
+    if begun is None or not whole or row.get("trials"):
+        return []
+    spans: list[list[Json]] = []
+    for entry in _records(row.get("scores")):
+        start, end = _moment(entry.get("started_at")), _moment(entry.get("ended_at"))
+        if start is not None and end is not None:
+            spans.append(
+                [f"grader {entry.get('name', '?')}"[:MAX_NAME], "grader", start - begun, end - start]
+            )
+    first = min((span[2] for span in spans), default=whole)
+    before = [span for entry in containers[:MAX_LINES] if (span := _container(entry)) is not None]
+    if not before:
+        before = [["workspace, agent, files", "agent", 0.0, first]]
+    start, end = _moment(row.get("start_time")), _moment(row.get("end_time"))
+    if start is not None and end is not None:
+        before.append(["agent, as it says", "agent", start - begun, end - start])
+    spans = [span for span in [*before, *spans] if 0 <= span[2] <= whole and 0 <= span[3] <= whole]
+    return [*sorted(spans, key=lambda span: span[2]), ["all", "all", 0.0, whole]]
+
+
+def _container(entry: Row) -> list[Json] | None:
+    start, length = entry.get("start_ms"), entry.get("duration_ms")
+    if not isinstance(start, int | float) or not isinstance(length, int | float):
+        return None
+    role, outcome = str(entry.get("role", "")), str(entry.get("outcome", ""))
+    name = _SHOWN_AS.get(role, role) + ("" if outcome == "exited" else f" ({outcome})")
+    return [name[:MAX_NAME], "grader" if role == "grader" else "agent", start / 1000, length / 1000]
+
+
+def _moment(time: Json) -> float | None:
+    """Seconds since 1970."""
+    try:
+        return datetime.fromisoformat(str(time)[:40]).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+def _facts(row: Row) -> Iterator[list[str]]:
+    """What it ran in and used, as pairs of texts."""
+    for key, label in (
+        ("engine", "isolation"),
+        ("image_id", "image"),
+        ("timestamp", "started"),
+        ("attempts", "attempts"),
+        ("workspace_kept", "workspace kept"),
+        ("conversation_id", "conversation"),
+        ("threshold", "threshold"),
+        ("category", "category"),
+    ):
+        if row.get(key) not in (None, ""):
+            yield [label, str(row[key])]
+    for key in ("agent", "token_usage", "model_calls", "claimed", "metadata", "regraded_from"):
+        value = row.get(key)
+        if isinstance(value, dict) and value:
+            yield [key.replace("_", " "), cut(_pretty(value), DETAILS_CHARS)]

@@ -1,0 +1,251 @@
+"""What the page says before a test is opened: one entry a row, figures of each run, and what changed between runs."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from agentv_sandbox.models.suite import Json
+from agentv_sandbox.report.comparison import Comparison, Figures, TestChange, Totals
+from agentv_sandbox.report.evidence import mean_interval, share_interval
+from agentv_sandbox.report.rows import Row, cause, cost_of, numbers, seconds, tokens_of
+from agentv_sandbox.report.runreader import Run
+from agentv_sandbox.report.targets import COLUMNS, side_by_side
+from agentv_sandbox.report.trialfigures import short_words, totals_words
+
+WORDS = {"ok": "pass", "quality_failure": "fail", "execution_error": "error"}
+_RANK = {"error": 0, "fail": 1, "pass": 2}
+MAX_REASON = 300
+MAX_NAME = 300
+MAX_GRADERS = 40
+MAX_TAGS = 20
+FACTS_CHARS = 64 << 10
+BUCKETS = 10
+"""Of the distribution of scores."""
+
+
+def verdict(row: Row) -> str:
+    return WORDS.get(str(row.get("execution_status")), "error")
+
+
+def rank(row: Row) -> tuple[int, float]:
+    """Order of the list: errors, then failures with the lowest score first."""
+    return _RANK[verdict(row)], float(row.get("score", 0.0))
+
+
+def index(
+    runs: Sequence[Run],
+    rows: Sequence[tuple[int, Row]],
+    comparisons: Sequence[Comparison],
+    sentences: Sequence[str],
+) -> Row:
+    """``rows``: number of the run and row, in the order of the list."""
+    return {
+        "runs": [_run(run) for run in runs],
+        "rows": [_entry(number, row) for number, row in rows],
+        "comparisons": [
+            _comparison(number, each, sentence)
+            for number, (each, sentence) in enumerate(zip(comparisons, sentences, strict=True), 1)
+        ],
+        "columns": list(COLUMNS),
+    }
+
+
+# -- one test -------------------------------------------------------------------------------------------------
+def _entry(run: int, row: Row) -> Row:
+    shown = verdict(row)
+    names, sentence = _reasons(row)
+    return {
+        "run": run,
+        "suite": _name(row.get("suite")),
+        "test": _name(row.get("test_id")),
+        "target": _name(row.get("target")),
+        "trial": row.get("trial"),
+        "verdict": shown,
+        "score": None if shown == "error" else row.get("score"),
+        "seconds": seconds(row),
+        "cost": row.get("cost_usd"),
+        "tokens": tokens_of([row]),
+        "tags": _tags(row),
+        "graders": [_grader(entry) for entry in _graders(row)[:MAX_GRADERS]],
+        "reasons": names,
+        "reason": sentence[:MAX_REASON],
+        "trials": short_words(row),
+        "attempts": row.get("attempts"),
+    }
+
+
+def _name(value: Json) -> str:
+    return str(value or "")[:MAX_NAME]
+
+
+def _graders(row: Row) -> list[Row]:
+    return [entry for entry in row.get("scores") or () if isinstance(entry, dict)]
+
+
+def grader_state(entry: Row) -> str:
+    if entry.get("error") or entry.get("verdict") == "skip":
+        return "error"
+    return "pass" if entry.get("verdict") == "pass" else "fail"
+
+
+def _grader(entry: Row) -> list[Json]:
+    return [_name(entry.get("name")), grader_state(entry), entry.get("score")]
+
+
+def _tags(row: Row) -> list[str]:
+    metadata = row.get("metadata")
+    of_test = metadata.get("tags") if isinstance(metadata, dict) else None
+    lists = [value for value in (row.get("tags"), of_test) if isinstance(value, list)]
+    return list(dict.fromkeys(_name(tag) for value in lists for tag in value if isinstance(tag, str)))[
+        :MAX_TAGS
+    ]
+
+
+def _reasons(row: Row) -> tuple[list[str], str]:
+    """Why it is not a pass: names to group by, and the first reason in words."""
+    shown = verdict(row)
+    if shown == "pass":
+        return [], ""
+    if shown == "error":
+        return [cause(row) or "error"], str(row.get("error") or "")
+    worst = sorted(_graders(row), key=lambda entry: float(entry["score"]))
+    missed = [entry for entry in worst if grader_state(entry) != "pass"] or worst[:1]
+    names = list(dict.fromkeys(f"grader {_name(entry.get('name'))}" for entry in missed))
+    return names[:MAX_GRADERS] or ["score"], next(map(_grader_sentence, missed), "")
+
+
+def _grader_sentence(entry: Row) -> str:
+    if entry.get("error"):
+        return str(entry["error"])
+    failed = [check for check in entry.get("assertions") or () if not check.get("passed")]
+    for check in failed[:1]:
+        evidence = check.get("evidence")
+        return f"{check.get('text', '')} — {evidence}" if evidence else str(check.get("text", ""))
+    return str(entry.get("reasoning") or f"{_name(entry.get('name'))}: score {entry['score']:.2f}")
+
+
+def searched(details: Row, most: int) -> str:
+    """What the search looks at beside the entry itself."""
+    texts = [*(part for part in _said(details) if part)]
+    room = max(most // (len(texts) + 1), 100)
+    return "\n".join(text[:room] for text in texts)[:most].lower()
+
+
+def _said(details: Row) -> Iterator[str]:
+    yield str(details.get("answer") or "")
+    yield str(details.get("input") or "")
+    yield str(details.get("error") or "")
+    waiting = list(details.get("graders") or ())
+    while waiting:
+        grader = waiting.pop(0)
+        yield str(grader["reasoning"] or grader["error"])
+        for check in grader["checks"]:
+            yield f"{check['text']} {check['evidence']}"
+        waiting += grader["members"]
+    for file in details.get("files") or ():
+        yield str(file.get("path", ""))
+
+
+# -- one run --------------------------------------------------------------------------------------------------
+def _run(run: Run) -> Row:
+    rows = run.rows
+    facts = run.json("run.json")
+    facts = facts if isinstance(facts, dict) else {}
+    tier, argv = facts.get("tier"), facts.get("argv")
+    return {
+        "name": run.path.name,
+        "started": str(facts.get("started") or ""),
+        "version": str(facts.get("version") or ""),
+        "command": " ".join(map(str, argv)) if isinstance(argv, list) else "",
+        "experiment": str(facts.get("experiment") or ""),
+        "ended": str(facts.get("ended") or ""),
+        "tier": str(tier.get("summary") or "") if isinstance(tier, dict) else "",
+        "facts": json.dumps(facts, indent=2, ensure_ascii=False)[:FACTS_CHARS] if facts else "",
+        "problems": list(run.problems),
+        "trials": totals_words(rows),
+        "targets": [list(target.cells) for target in side_by_side(rows)],
+        "figures": _figures(rows),
+    }
+
+
+def _figures(rows: Sequence[Row]) -> Row:
+    graded = [row for row in rows if verdict(row) != "error"]
+    scores = [min(max(value, 0.0), 1.0) for value in numbers(row.get("score") for row in graded)]
+    counts = Counter(map(verdict, rows))
+    spread = mean_interval(scores) if scores and min(scores) < max(scores) else None
+    reasons = Counter(name for row in rows for name in _reasons(row)[0])
+    return {
+        "tests": len(rows),
+        "passed": counts["pass"],
+        "failed": counts["fail"],
+        "errors": counts["error"],
+        "pass_interval": share_interval(counts["pass"], len(graded)) if graded else None,
+        "mean": statistics.fmean(scores) if scores else None,
+        "mean_interval": [max(spread[0], 0.0), min(spread[1], 1.0)] if spread else None,
+        "cost": cost_of(rows),
+        "priced": len(numbers(row.get("cost_usd") for row in rows)),
+        "spent": sum(numbers(row.get("spent_usd") for row in rows)) or None,
+        "tokens": tokens_of(rows),
+        "seconds": sum(numbers(map(seconds, rows))),
+        "stages": _stages(rows),
+        "buckets": [sum(bucket(score) == number for score in scores) for number in range(BUCKETS)],
+        "reasons": reasons.most_common(MAX_GRADERS),
+    }
+
+
+def bucket(score: float) -> int:
+    """Of a score from 0 to 1; 1 is in the last one."""
+    return min(int(score * BUCKETS + 1e-9), BUCKETS - 1)
+
+
+def _stages(rows: Sequence[Row]) -> list[list[Json]]:
+    """Seconds by what they were spent on, as far as rows say: trials say it of their agents."""
+    agent = sum(numbers(row.get("duration_ms") for row in rows)) / 1000
+    graders = sum(numbers(e.get("duration_ms") for row in rows for e in _graders(row))) / 1000
+    rest = sum(numbers(map(seconds, rows))) - agent - graders
+    parts = [["agent", agent], ["graders", graders], ["workspace, files and waiting", max(rest, 0.0)]]
+    return [[name, value] for name, value in parts if value]
+
+
+# -- several runs -----------------------------------------------------------------------------------------------
+def _comparison(number: int, comparison: Comparison, sentence: str) -> Row:
+    """``number``: of the run that is compared with the first."""
+    return {
+        "run": number,
+        "outcome": comparison.outcome,
+        "sentence": sentence,
+        "before": _totals(comparison.before),
+        "after": _totals(comparison.after),
+        "tests": [_change(test) for test in comparison.tests],
+    }
+
+
+def _totals(totals: Totals) -> Row:
+    return {**vars(totals), "faults": list(totals.faults.items())}
+
+
+def _change(test: TestChange) -> list[Json]:
+    """Suite, test, target (empty where each run has one), what changed, by how much, whether flaky, faults."""
+    faults = [figures.fault if figures else "" for figures in (test.before, test.after)]
+    return [
+        _name(test.suite),
+        _name(test.test),
+        _name(test.target),
+        test.change,
+        test.difference,
+        test.flaky,
+        *faults,
+        _delta(test.before, test.after),
+    ]
+
+
+def _delta(before: Figures | None, after: Figures | None) -> list[Json]:
+    """Seconds and US dollars after minus before, as far as known."""
+    if before is None or after is None:
+        return [None, None]
+    known = before.cost_usd is not None and after.cost_usd is not None
+    cost = (after.cost_usd or 0.0) - (before.cost_usd or 0.0) if known else None
+    return [after.seconds - before.seconds, cost]

@@ -1,0 +1,117 @@
+"""The page of a run that is going on: who is given it, what is masked in it, and how it ends."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+from agentv_sandbox.files import BlobStore
+from agentv_sandbox.models.content import OutputFile
+from agentv_sandbox.models.suite import Suite
+from agentv_sandbox.report.live import LivePage
+from agentv_sandbox.report.redact import Redactor
+from agentv_sandbox.report.runfolder import RunFolder
+from tests.answers import with_files
+from tests.pagedata import blocks, index_of
+from tests.report.made_results import make_case, make_output, make_result, write_case
+
+SECRET = "sk-live-0123456789abcdef"
+
+
+def port_of(live: LivePage) -> int:
+    return int(live.url.split(":")[2].split("/")[0])
+
+
+def listening(port: int) -> list[str]:
+    """Addresses, as the kernel writes them."""
+    lines = [
+        line.split()
+        for name in ("tcp", "tcp6")
+        for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]
+    ]
+    return [
+        words[1].split(":")[0] for words in lines if words[1].endswith(f":{port:04X}") and words[3] == "0A"
+    ]
+
+
+def test_only_who_knows_the_address_is_given_the_page() -> None:
+    with LivePage(Redactor()) as live:
+        port, url = port_of(live), live.url
+        assert listening(port) == ["0100007F"]
+        assert len(url.split("/")[3]) >= 30
+        good = httpx.get(url)
+        assert good.status_code == 200
+        assert "being prepared" in good.text
+        assert good.headers["cache-control"] == "no-store"
+        assert good.headers["referrer-policy"] == "no-referrer"
+        root = f"http://127.0.0.1:{port}"
+        others = [
+            "/",
+            "/x/",
+            f"{url[len(root) :]}x",
+            url[len(root) : -1],
+            f"{url[len(root) : -2]}/",
+            "/%2e%2e/",
+            "/é/",
+        ]
+        assert {httpx.get(root + path).status_code for path in others} == {404}
+        for host in ("evil.example", f"evil.example:{port}", "127.0.0.1", ""):
+            assert httpx.get(url, headers={"Host": host}).status_code == 404
+        assert httpx.get(url, headers={"Host": f"localhost:{port}"}).status_code == 200
+        assert httpx.post(url, content=b"x").status_code == 501
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(url)
+
+
+def test_clients_that_do_not_go_on_keep_nobody_waiting() -> None:
+    with LivePage(Redactor()) as live:
+        port = port_of(live)
+        stuck = [socket.create_connection(("127.0.0.1", port)) for _ in range(40)]
+        for number, each in enumerate(stuck):
+            each.send((b"GET /", b"\0\xff\r\n\r\n", b"GET " + b"a" * 70_000)[number % 3])
+        assert httpx.get(live.url, timeout=30).status_code == 200
+        for each in stuck:
+            each.close()
+
+
+def test_secrets_are_masked_before_the_run_folder_masks_them(tmp_path: Path, suite: Suite) -> None:
+    with RunFolder.create(tmp_path / "run", tmp_path) as folder:
+        blob = BlobStore(folder.artifacts).put(f"the key: {SECRET}\n".encode())
+        named = OutputFile(path="key.txt", media_type="text", blob=blob)
+        result = make_result(output=make_output(messages=with_files(named)))
+        write_case(folder, result, make_case(), suite)
+        assert any(SECRET.encode() in path.read_bytes() for path in folder.path.rglob("*") if path.is_file())
+        with LivePage(Redactor([SECRET])) as live:
+            live.show(folder.path)
+            page = httpx.get(live.url).content
+    texts = b"\n".join([page, *blocks(page).values()])
+    assert len(index_of(page)["rows"]) == 1
+    assert b"the key: " in texts
+    assert SECRET.encode() not in texts
+
+
+def test_the_last_page_is_given_to_who_looked_and_nobody_else_is_waited_for(
+    tmp_path: Path, suite: Suite
+) -> None:
+    begun = time.monotonic()
+    with LivePage(Redactor()) as live:
+        live.show(tmp_path / "not there yet")
+    assert time.monotonic() - begun < 5, "nobody looked"
+    with RunFolder.create(tmp_path / "run", tmp_path) as folder:
+        seen: list[httpx.Response] = []
+        with LivePage(Redactor()) as live:
+            live.show(folder.path)
+            first = httpx.get(live.url)
+            assert int(first.headers["refresh"]) >= 3
+            assert httpx.get(live.url).content == first.content, "it is not written for each look"
+            write_case(folder, make_result(), make_case(), suite)
+            later = threading.Timer(2, lambda: seen.append(httpx.get(live.url)))
+            later.start()
+        later.join()
+    assert "refresh" not in seen[0].headers
+    assert len(index_of(seen[0].content)["rows"]) == 1

@@ -1,0 +1,133 @@
+"""Runs side by side on one page: what changed, each test in all runs, and targets as columns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agentv_sandbox.report.comparison import compare_runs
+from agentv_sandbox.report.comparisonwords import evidence
+from agentv_sandbox.report.page import write_report
+from agentv_sandbox.report.rows import Row
+from agentv_sandbox.report.runreader import Run
+from tests.pagedata import index_of
+from tests.report.browser import opened
+from tests.report.test_comparison import row
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+
+def run_folder(path: Path, rows: Sequence[Row]) -> Run:
+    """A folder with these rows, each of which has an answer that names it."""
+    path.mkdir()
+    for number, each in enumerate(rows):
+        (path / f"{number}.md").write_text(f"{path.name} answers {each['test_id']}")
+        each["answer_path"] = f"{number}.md"
+    (path / "index.jsonl").write_text("".join(json.dumps(each) + "\n" for each in rows))
+    return Run.open(path)
+
+
+def failed(name: str, fault: str) -> Row:
+    return row(name, None, fault=fault, error=f"it met {fault}")
+
+
+BEFORE = [
+    row("fallen", 1.0, cost_usd=0.25, total_duration_ms=1000),
+    row("risen", 0.5),
+    row("same", 1.0),
+    failed("broken", "timeout"),
+    row("shaky", 0.5, trial_scores=[1.0, 0.0], trial_strategy="mean"),
+]
+AFTER = [
+    row("fallen", 0.5, cost_usd=0.5, total_duration_ms=4000),
+    row("risen", 1.0),
+    row("same", 1.0),
+    failed("broken", "out_of_memory"),
+    row("shaky", 0.5, trial_scores=[1.0, 0.0], trial_strategy="mean"),
+    row("added", 1.0),
+]
+
+
+def page_of(tmp_path: Path, *rows: Sequence[Row]) -> Path:
+    runs = [
+        run_folder(tmp_path / name, list(each))
+        for name, each in zip(("monday", "tuesday", "friday"), rows, strict=False)
+    ]
+    comparisons = [compare_runs(runs[0], run) for run in runs[1:]]
+    path = tmp_path / "page.html"
+    write_report(path, runs, comparisons, [evidence(comparison) for comparison in comparisons])
+    return path
+
+
+def matrix(lines: Sequence[str]) -> dict[str, list[str]]:
+    """Cells by test."""
+    cells = [[part for part in line.split("\n") if part.strip()] for line in lines]
+    return {line[0]: line[2:] for line in cells}
+
+
+ROWS = ".matrix .rows .row"
+
+
+def test_every_change_its_figures_and_its_fault_are_on_the_page(browser: Browser, tmp_path: Path) -> None:
+    with opened(browser, page_of(tmp_path, BEFORE, AFTER)) as it:
+        assert "mean change +0.000 over 4 tests" in it.texts(".verdict")[0]
+        assert "Faults, before and after: timeout 1 and 0, out_of_memory 0 and 1" in it.texts(".verdict")[0]
+        totals = [line.split("\t") for line in it.texts("#overview table tbody tr")]
+        assert [cells[:3] for cells in totals] == [["monday", "5", "50%"], ["tuesday", "6", "60%"]]
+        shown = matrix(it.texts(ROWS))
+        assert next(iter(shown)) == "fallen"  # what got worse stands first
+        assert shown["fallen"] == ["1.00", "0.50", "fell -0.50", "+3.0 s · +0.2500 US dollars"]
+        assert shown["risen"][:3] == ["0.50", "1.00", "rose +0.50"]
+        assert shown["broken"] == ["timeout", "out_of_memory", "same", "timeout → out_of_memory · 0.0 s"]
+        assert shown["shaky"][2:] == ["same", "flaky · 0.0 s"]
+        assert shown["added"][:3] == ["–", "1.00", "new"]
+        for change, names in (("fell", ["fallen"]), ("flaky", ["shaky"]), ("new", ["added"])):
+            it.tab.select_option("[aria-label='Filter by change']", change)
+            assert list(matrix(it.texts(ROWS))) == names
+
+
+def test_a_test_stands_beside_itself_in_another_run(browser: Browser, tmp_path: Path) -> None:
+    with opened(browser, page_of(tmp_path, BEFORE, AFTER)) as it:
+        it.tab.click(".square[aria-label^='fallen, tuesday']")
+        assert it.shown() == "fallen" and "at=1.0" in it.tab.evaluate("location.hash")
+        text = it.panel()
+        assert "monday answers fallen" in text and "tuesday answers fallen" in text
+        it.tab.click("#panel button:has-text('monday')")
+        assert "at=0.0" in it.tab.evaluate("location.hash")
+        it.key("j")
+        assert it.shown() == "same" and it.tab.evaluate("scrollY") == 0
+    with opened(browser, tmp_path / "page.html", "#test=fallen&at=1.0") as it:
+        assert "score 0.50" in it.panel()
+
+
+def test_three_runs_and_two_targets_are_a_matrix(browser: Browser, tmp_path: Path) -> None:
+    def of(score: float) -> list[Row]:
+        return [
+            row("q", score, target="small"),
+            row("q", 1.0, target="large"),
+            row("only-large", 1.0, target="large"),
+        ]
+
+    page = page_of(tmp_path, of(0.25), of(0.5), of(0.75))
+    assert len(index_of(page)["comparisons"]) == 2
+    with opened(browser, page) as it:
+        heads = [" ".join(text.split()) for text in it.texts(".matrix .head .cell")]
+        assert heads[:3] == ["Test", "monday large", "monday small"] and heads[-1] == "Change"
+        shown = matrix(it.texts(ROWS))
+        assert shown["q"][:6] == ["1.00", "0.25", "1.00", "0.50", "1.00", "0.75"]
+        assert shown["only-large"][:6] == ["1.00", "–", "1.00", "–", "1.00", "–"]
+        it.key("m")
+        assert len(it.rows()) == 9
+        it.tab.select_option("[aria-label='Filter by run']", "2")
+        assert sorted(it.rows()) == ["only-large", "q", "q"]
+
+
+def test_one_run_of_two_targets_has_a_matrix_too(browser: Browser, tmp_path: Path) -> None:
+    rows = [row("q", 0.25, target="small"), row("q", 1.0, target="large")]
+    with opened(browser, page_of(tmp_path, rows)) as it:
+        assert len(it.rows()) == 2
+        it.tab.click("text=Matrix")
+        assert matrix(it.texts(ROWS)) == {"q": ["1.00", "0.25"]}

@@ -1,0 +1,61 @@
+"""``report``: where its page goes, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from agentv_sandbox.cli import app
+from agentv_sandbox.report.packing import SUMS
+from tests.pagedata import index_of
+
+
+def report(*words: str | Path) -> Result:
+    return CliRunner().invoke(app, ["report", *map(str, words)])
+
+
+@pytest.fixture
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    monkeypatch.chdir(tmp_path)
+    folders = [tmp_path / "monday", tmp_path / "tuesday"]
+    for number, folder in enumerate(folders):
+        folder.mkdir()
+        row = {"test_id": "q", "suite": "s", "target": "t", "score": float(number), "threshold": 0.8}
+        row["execution_status"] = "ok" if number else "quality_failure"
+        (folder / "index.jsonl").write_text(json.dumps(row) + "\n")
+    return folders
+
+
+def test_one_run_gets_its_page_in_its_folder(runs: list[Path]) -> None:
+    done = report(runs[0])
+    assert done.exit_code == 0, done.output
+    assert [row["test"] for row in index_of(runs[0] / "report.html")["rows"]] == ["q"]
+    assert "monday/report.html" in done.output.replace("\n", "")
+
+
+def test_several_runs_are_compared_on_one_page(runs: list[Path], tmp_path: Path) -> None:
+    assert report(*runs).exit_code == 0
+    shown = index_of(tmp_path / "comparison.html")
+    assert [run["name"] for run in shown["runs"]] == ["monday", "tuesday"]
+    assert [change[3] for change in shown["comparisons"][0]["tests"]] == ["rose"]
+    assert not (runs[0] / "report.html").exists()
+
+
+def test_a_packed_run_is_not_altered(runs: list[Path], tmp_path: Path) -> None:
+    (runs[0] / SUMS).write_text("")
+    refused = report(runs[0])
+    assert refused.exit_code == 2 and "--output" in refused.output
+    assert report(runs[0], "-o", tmp_path / "page.html").exit_code == 0
+    assert sorted(path.name for path in runs[0].iterdir()) == [SUMS, "index.jsonl"]
+
+
+def test_all_folders_that_cannot_be_read_are_named_at_once(runs: list[Path], tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    refused = report(tmp_path / "empty", runs[0], tmp_path / "nowhere")
+    assert refused.exit_code == 2
+    assert "empty" in refused.output and "nowhere" in refused.output
+    refused = report(runs[0], "-o", tmp_path / "no/such/page.html")
+    assert refused.exit_code == 2 and "cannot write the page" in refused.output
