@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import functools
 import logging
+import os
+import re
 import sys
 import threading
 import traceback
@@ -84,6 +86,31 @@ def hide_with(redact: Callable[[str], str]) -> None:
     _hide = redact
 
 
+_COMMAND = re.compile(r"(^|[\r\n])([^\S\r\n]*):(?=:)|##(?=\[)")
+
+
+def in_github_actions() -> bool:
+    """Whether GitHub's runner reads what this process prints, and obeys the commands in it."""
+    return os.environ.get("GITHUB_ACTIONS") == "true"
+
+
+def write_command(line: str) -> None:
+    """Write one line, redacted, to standard error as it is."""
+    stream = sys.stderr
+    if isinstance(stream, _MaskedStream):
+        stream.write_line(line)
+    else:
+        print(_hide(line), file=stream, flush=True)
+
+
+def _disarmed(text: str) -> str:
+    """Without lines that have the form of a runner's command: it begins with ``::`` after white space, or with
+    ``##[`` anywhere. ``write_command`` alone writes them."""
+    if not in_github_actions():
+        return text
+    return _COMMAND.sub(lambda found: "# #" if found[0] == "##" else f"{found[1]}{found[2]}: ", text)
+
+
 class _MaskedStream:
     """A text stream whose writes are redacted, whoever makes them: consoles, logs, libraries, the interpreter."""
 
@@ -92,8 +119,13 @@ class _MaskedStream:
 
     def write(self, text: str) -> int:
         # What is not text goes on as it is: that is how callers find out whether a stream takes bytes.
-        self._stream.write(_hide(text) if isinstance(text, str) else text)
+        self._stream.write(_disarmed(_hide(text)) if isinstance(text, str) else text)
         return len(text)
+
+    def write_line(self, line: str) -> None:
+        """One line, which may be a command of a runner."""
+        self._stream.write(f"{_hide(line)}\n")
+        self._stream.flush()
 
     def writelines(self, lines: Iterator[str]) -> None:
         for line in lines:

@@ -6,6 +6,7 @@ A command's module is imported when the command is used: all of them together ta
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
@@ -45,6 +46,11 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
         "compare",
         "compare",
         "Compare runs test by test, and say whether what changed is more than chance.",
+    ),
+    "report": (
+        "report",
+        "report",
+        "Write runs as one HTML page: what failed and why, every test with all that is known of it, runs side by side.",
     ),
     "trajectories": (
         "interchange",
@@ -102,10 +108,20 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
         "doctor",
         "Check whether a run would work here, and say what to do where not. Exit status 0 only when it would.",
     ),
+    "worker": (
+        "worker",
+        "worker",
+        "Run tests for `run --cluster` on this machine, with its own engine and environment, until it is stopped.",
+    ),
     "selfcheck": (
         "selfcheck",
         "selfcheck",
         "Attack this machine's engine with what the project defends against, and print the outcome.",
+    ),
+    "shell": (
+        "shell",
+        "shell",
+        "Open the workspace that a test left in a fresh container of its suite's image.",
     ),
     "clean": ("upkeep", "clean", "Remove containers and volumes that earlier runs left."),
 }
@@ -122,8 +138,13 @@ class _Commands(TyperGroup):
 def imported_command(name: str) -> Any:
     """The command ``name`` with its arguments and options."""
     module, function, _ = COMMANDS[name]
+    # What is imported stays: to look for garbage in it, now and at every later collection, costs a tenth of the start.
+    gc.disable()
+    command = getattr(import_module(f"agentv_sandbox.cli.{module}"), function)
+    gc.freeze()
+    gc.enable()
     alone = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
-    alone.command(name)(getattr(import_module(f"agentv_sandbox.cli.{module}"), function))
+    alone.command(name)(command)
     return get_command(alone)
 
 

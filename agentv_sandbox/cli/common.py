@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 
 from agentv_sandbox import logs
+from agentv_sandbox.cli import github
 from agentv_sandbox.errors import (
     PREFLIGHT_FAILED,
     BuildError,
@@ -65,6 +66,7 @@ def show_problems(problems: Sequence[Problem]) -> None:
         word, style = ("warning", "yellow") if problem.warning else ("error", "red")
         err.print(f"[{style}]{word}[/{style}] ", end="")
         err.print(safe_text(relative(str(problem)), limit=4000), markup=False)
+    github.annotate_problems(problems)
 
 
 def relative(text: str) -> str:
@@ -75,6 +77,7 @@ def relative(text: str) -> str:
 def show_error(error: SandboxError) -> None:
     if isinstance(error, PreflightError):
         err.print(safe_text(relative(preflight_message(error.problems)), limit=100_000), markup=False)
+        github.annotate_problems(error.problems)
         err.print(f"{counted(len(error.problems), 'problem')}; nothing was run.", markup=False)
         return
     if isinstance(error, ImageRequestError):

@@ -36,6 +36,7 @@ from agentv_sandbox.cli.options import (
 )
 from agentv_sandbox.engines import ContainerEngine
 from agentv_sandbox.engines.table import find_engine
+from agentv_sandbox.engines.watchdog import Watchdog
 from agentv_sandbox.errors import InputError
 from agentv_sandbox.loading import LoadResult, load_suites
 from agentv_sandbox.models.image import ImagePlan, LockMode
@@ -158,7 +159,7 @@ def _build_base(engine: str | None) -> int:
     settings = load_settings(Path.cwd())
     options = RunOptions(image=settings.image, cache_dir=cache_dir(), cwd=Path.cwd())
     answering = find_engine(os.environ, engine or settings.engine)
-    with Sandbox(answering, runtime=settings.runtime) as sandbox:
+    with Watchdog(answering.address), Sandbox(answering, runtime=settings.runtime) as sandbox:
         with Progress(out, sentence=sentence) as progress:
             build_images((), sandbox, options, progress.on_event)
         out.print(sandbox.tool_image, markup=False)
@@ -228,7 +229,7 @@ def export_images(
     )
     directory.mkdir(parents=True, exist_ok=True)
     answering = find_engine(os.environ, engine or settings.engine)
-    with Sandbox(answering, runtime=settings.runtime) as sandbox:
+    with Watchdog(answering.address), Sandbox(answering, runtime=settings.runtime) as sandbox:
         with Progress(out, sentence=sentence) as progress:
             planned = planned_images(suites, sandbox, options, progress.on_event)
         for image_plan, image in {image.tag: (each, image) for each, image in planned}.values():

@@ -49,6 +49,16 @@ AllowOutside = Annotated[
 Frozen = Annotated[
     bool, typer.Option("--frozen", help="Use exactly what agentv-sandbox.lock says, or refuse.")
 ]
+AsJson = Annotated[
+    bool,
+    typer.Option("--json", help="What the run came to as JSON on stdout; all else on stderr."),
+]
+Serve = Annotated[
+    bool,
+    typer.Option(
+        "--serve", help="Show the page of the run while it goes on, on 127.0.0.1 under a secret address."
+    ),
+]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log what happens, step by step.")]
 Engine = Annotated[
     str | None,
@@ -167,6 +177,15 @@ Replay = Annotated[
         metavar="FOLDER",
         help="Answer calls of models from a folder that --record made; no model is asked, no key is needed.",
         show_default=False,
+    ),
+]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Have workers run the tests: tcp://HOST:PORT or tls://HOST:PORT of a Dask scheduler, the file that it "
+        "wrote, or local:N for N workers on this machine.",
+        show_default="this process",
     ),
 ]
 KeepFailed = Annotated[

@@ -15,6 +15,7 @@ from agentv_sandbox import regrading
 from agentv_sandbox.building import sentence
 from agentv_sandbox.cli import options as opt
 from agentv_sandbox.cli.common import counted, out, start_logs, with_exit_codes
+from agentv_sandbox.cli.outcome import show_on_github
 from agentv_sandbox.cli.run import Events, interruptible, show_report
 from agentv_sandbox.logs import safe_name, safe_text
 from agentv_sandbox.report.progress import Progress
@@ -150,7 +151,8 @@ def _grade(
             report = regrading.regrade(run, asked, output=output, stop=stop, on_event=events)
         else:
             report = regrading.grade(run, asked, stop=stop, on_event=events)
-    show_report(report, Redactor(), seconds=time.monotonic() - started)
+    show_report(report, Redactor(), out, seconds=time.monotonic() - started)
+    show_on_github(report, {}, Redactor())
     if again:
         _show_changes(report)
     if report.failure is not None:

@@ -15,14 +15,18 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from rich.console import Console
+
 from agentv_sandbox import api, logs
 from agentv_sandbox.building import sentence
 from agentv_sandbox.cli import options as opt
 from agentv_sandbox.cli.common import err, out, relative, start_logs, with_exit_codes
 from agentv_sandbox.cli.inputs import load
+from agentv_sandbox.cli.outcome import places_of, print_json, show_on_github
 from agentv_sandbox.logs import safe_name
 from agentv_sandbox.models.suite import LimitOverrides
 from agentv_sandbox.pipeline.checks import secret_values
+from agentv_sandbox.report.live import LivePage
 from agentv_sandbox.report.page import PAGE
 from agentv_sandbox.report.progress import Progress
 from agentv_sandbox.report.redact import Redactor
@@ -58,11 +62,14 @@ def run(
     no_grade: opt.NoGrade = False,
     record: opt.Record = None,
     replay: opt.Replay = None,
+    cluster: opt.Cluster = None,
     engine: opt.Engine = None,
     runtime: opt.Runtime = None,
     require_tier: opt.RequireTier = None,
     frozen: opt.Frozen = False,
     allow_outside: opt.AllowOutside = False,
+    serve: opt.Serve = False,
+    as_json: opt.AsJson = False,
     verbose: opt.Verbose = False,
 ) -> int:
     """Run AgentV suites in containers and grade what the agents produce.
@@ -75,57 +82,76 @@ def run(
     started = time.monotonic()
     loaded = load(paths, targets, target or (), allow_outside=allow_outside, without_keys=replay is not None)
     redactor = Redactor(secret_values(loaded))
+    places = places_of(loaded)
+    console = err if as_json else out
     logs.hide_with(redactor.text)
-    with interruptible() as stop, Progress(out, redactor=redactor, sentence=sentence) as progress:
-        events = Events(progress)
-        report = api.run(
-            loaded,
-            targets=target or (),
-            test_ids=test_id or (),
-            workers=workers,
-            threshold=threshold,
-            grader_target=grader_target,
-            max_retries=max_retries,
-            limits=LimitOverrides(
-                timeout_s=agent_timeout,
-                memory_bytes=memory,
-                cpus=cpus,
-                pids=pids,
-                workspace_bytes=workspace_size,
-                tmp_bytes=tmp_size,
-            ),
-            keep_failed=keep_failed,
-            no_grade=no_grade,
-            record=record,
-            replay=replay,
-            output=output,
-            resume=resume,
-            rerun_failed=rerun_failed,
-            retry_errors=retry_errors,
-            experiment=experiment,
-            engine=engine,
-            runtime=runtime,
-            required_tier=require_tier,
-            frozen=frozen,
-            allow_outside=allow_outside,
-            stop=stop,
-            on_event=events,
-        )
-    show_report(report, redactor, seconds=time.monotonic() - started)
-    for line in events.workspaces:
-        out.print(line, markup=False)
-    if len(report.rows) < report.planned and record is None and replay is None:
-        out.print(f"To go on: {_command_to_go_on(sys.argv[1:], report.folder)}", markup=False)
+    # Outermost: who looks at the page is given the last one after the summary.
+    with _live_page(redactor, console, serve) as live:
+        with interruptible() as stop, Progress(console, redactor=redactor, sentence=sentence) as progress:
+            events = Events(progress, live)
+            report = api.run(
+                loaded,
+                targets=target or (),
+                test_ids=test_id or (),
+                workers=workers,
+                threshold=threshold,
+                grader_target=grader_target,
+                max_retries=max_retries,
+                limits=LimitOverrides(
+                    timeout_s=agent_timeout,
+                    memory_bytes=memory,
+                    cpus=cpus,
+                    pids=pids,
+                    workspace_bytes=workspace_size,
+                    tmp_bytes=tmp_size,
+                ),
+                keep_failed=keep_failed,
+                no_grade=no_grade,
+                record=record,
+                replay=replay,
+                cluster=cluster,
+                output=output,
+                resume=resume,
+                rerun_failed=rerun_failed,
+                retry_errors=retry_errors,
+                experiment=experiment,
+                engine=engine,
+                runtime=runtime,
+                required_tier=require_tier,
+                frozen=frozen,
+                allow_outside=allow_outside,
+                stop=stop,
+                on_event=events,
+            )
+        show_report(report, redactor, console, seconds=time.monotonic() - started)
+        for line in events.workspaces:
+            console.print(line, markup=False)
+        if len(report.rows) < report.planned and record is None and replay is None:
+            console.print(f"To go on: {_command_to_go_on(sys.argv[1:], report.folder)}", markup=False)
+        if as_json:
+            print_json(report, places, redactor)
+        show_on_github(report, places, redactor)
     if report.failure is not None:
         raise report.failure
     return report.exit_code
 
 
-class Events:
-    """Takes the events of a run to ``progress``; workspaces that were kept are listed at the end instead."""
+@contextmanager
+def _live_page(redactor: Redactor, console: Console, serve: bool) -> Iterator[LivePage | None]:
+    if not serve:
+        yield None
+        return
+    with LivePage(redactor) as live:
+        console.print(f"live page, for you alone: {live.url}", markup=False)
+        yield live
 
-    def __init__(self, progress: Progress) -> None:
+
+class Events:
+    """Takes the events of a run to ``progress`` and ``live``; kept workspaces are listed at the end instead."""
+
+    def __init__(self, progress: Progress, live: LivePage | None = None) -> None:
         self._progress = progress
+        self._live = live
         self.workspaces: list[str] = []
 
     def __call__(self, event: str, **keys: Any) -> None:
@@ -133,6 +159,8 @@ class Events:
             self.workspaces.append(f"kept {safe_name(keys['what'])}: {keys['command']}")
             return
         if event == "run.started":
+            if self._live is not None:
+                self._live.show(Path(keys["folder"]))
             keys["folder"] = relative(str(keys["folder"]))
         self._progress.on_event(event, **keys)
 
@@ -152,12 +180,12 @@ def _command_to_go_on(argv: Sequence[str], folder: Path) -> str:
     return shlex.join(["agentv-sandbox", *words, "--resume", "--output", where])
 
 
-def show_report(report: api.RunReport, redactor: Redactor, *, seconds: float) -> None:
-    """The summary of what ``report`` says, on standard output."""
+def show_report(report: api.RunReport, redactor: Redactor, console: Console, *, seconds: float) -> None:
+    """The summary of what ``report`` says."""
     page = report.folder / PAGE
     summary(
         report.rows,
-        out,
+        console,
         redactor=redactor,
         folder=relative(str(report.folder)),
         page=relative(str(page)) if page.is_file() else "",

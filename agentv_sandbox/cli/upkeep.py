@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import time
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -16,14 +19,24 @@ from agentv_sandbox.cli.options import Engine
 from agentv_sandbox.engines import LABEL_OWNER, LABEL_RUN, ContainerEngine
 from agentv_sandbox.engines.owner import Owner
 from agentv_sandbox.engines.table import CHOICE, answering_engines, find_engine
-from agentv_sandbox.errors import EngineError, SandboxError
+from agentv_sandbox.errors import EngineError, InputError, Problem, SandboxError
 from agentv_sandbox.keptvolumes import remove_copies, sweep_copies
-from agentv_sandbox.logs import safe_text
+from agentv_sandbox.logs import safe_name, safe_text
 from agentv_sandbox.pipeline.scratch import sweep_scratch
+from agentv_sandbox.report.runreader import Run
+from agentv_sandbox.sandbox import remove_kept
 
 
 @with_exit_codes
 def clean(
+    workspaces: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="RUN/TEST",
+            show_default=False,
+            help="Remove only the kept workspaces of these tests: a run folder, a slash, a test's id.",
+        ),
+    ] = None,
     everything: Annotated[
         bool, typer.Option("--all", help="Also objects of runs that may still be going on.")
     ] = False,
@@ -48,6 +61,9 @@ def clean(
 
     In every engine that answers, unless --engine names one.
     """
+    if workspaces:
+        _remove_workspaces(workspaces, _engines(engine))
+        return
     removed = 0
     for answering in _engines(engine):
         removed += _clean(answering, everything=everything, images=images, days=days)
@@ -56,6 +72,53 @@ def clean(
         out.print(f"removed {folders} temporary folders of repositories", markup=False)
         removed += folders
     out.print(f"{removed} removed" if removed else "nothing to remove", markup=False)
+
+
+_VOLUME = re.compile(r"agentv-[0-9a-f]{16}-[0-9a-f]{8}-workspace")
+
+
+def _remove_workspaces(places: Sequence[str], engines: Sequence[ContainerEngine]) -> None:
+    """Raises InputError with all places that name no kept workspace, before any is removed."""
+    problems: list[Problem] = []
+    volumes = [volume for place in places for volume in _kept_volumes(place, problems)]
+    if problems:
+        raise InputError(problems)
+    for volume in volumes:
+        removed = sum(remove_kept(engine, volume) for engine in engines)
+        what = f"removed the workspace {volume}" if removed else f"the workspace {volume} is gone already"
+        out.print(what, markup=False)
+
+
+def _kept_volumes(place: str, problems: list[Problem]) -> list[str]:
+    """Names of the volumes that the rows of ``RUN/TEST`` say were kept."""
+    parts: list[str] = []
+    folder = Path(place)
+    while not (folder / "index.jsonl").is_file() and folder.name:
+        parts.insert(0, folder.name)
+        folder = folder.parent
+    test = "/".join(parts)
+    if not folder.name or not test:
+        problems.append(
+            Problem(message=f"{safe_name(place)[:200]} is not a run folder, a slash and a test's id")
+        )
+        return []
+    rows = [row for row in Run.open(folder).rows if row.get("test_id") == test]
+    kept = [str(row["workspace_kept"]) for row in rows if row.get("workspace_kept")]
+    far = [text.partition(":")[0] for text in kept if text.startswith("on worker ")]
+    volumes = [found[0] for text in kept for found in _VOLUME.finditer(text)]
+    if far:
+        problems.append(
+            Problem(
+                message=f"the workspace of {safe_name(test)[:100]} is {safe_name(far[0])[:100]}", path=folder
+            )
+        )
+    elif not volumes:
+        name = safe_name(test)[:100]
+        message = f"no workspace of {name} was kept" if rows else f"has no test {name}"
+        problems.append(
+            Problem(message=message, path=folder, hint="`run --keep-failed` keeps those of failed tests.")
+        )
+    return list(dict.fromkeys(volumes))
 
 
 def _engines(choice: str | None) -> list[ContainerEngine]:

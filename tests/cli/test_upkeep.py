@@ -1,16 +1,24 @@
-"""``agentv-sandbox clean``, on the fake engine."""
+"""What commands remove of dead runs, on the fake engine: on a shared one another command may do it meanwhile."""
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 from agentv_sandbox.cli import app
 from agentv_sandbox.engines import LABEL_OWNER, LABEL_RUN
 from agentv_sandbox.engines.owner import Owner
+from agentv_sandbox.keptvolumes import LABEL_COPY
+from agentv_sandbox.pipeline.scratch import PREFIX as SCRATCH_PREFIX
 from tests.fake_engine import FakeEngine, only_engine
+from tests.hostile.harness import answering, fake_engine, write_project
+
+ALIVE = Owner.current()
+DEAD = Owner(ALIVE.boot, ALIVE.pid, ALIVE.started + 1)
 
 
 @pytest.fixture
@@ -20,10 +28,37 @@ def engine() -> Iterator[FakeEngine]:
 
 
 def test_clean_leaves_live_runs_alone_unless_asked(engine: FakeEngine) -> None:
-    alive = Owner.current()
-    dead = Owner(alive.boot, alive.pid, alive.started + 1)
-    for name, owner in {"live": alive, "dead": dead}.items():
+    for name, owner in {"live": ALIVE, "dead": DEAD}.items():
         engine.create_volume(name, options={}, labels={LABEL_RUN: name, LABEL_OWNER: str(owner)})
     for args, left in {("clean",): ["live"], ("clean", "--all"): []}.items():
         app(list(args), standalone_mode=False)
         assert [found.name for found in engine.owned({LABEL_RUN: None})] == left
+
+
+COPY = "agentv-copy-begun"
+"""Of a large project: a run was killed while it was made."""
+
+
+@pytest.mark.parametrize(
+    ("args", "left"),
+    [(["run", "hostile.eval.yaml", "-o", "out"], set()), (["clean"], set()), (["doctor"], {COPY})],
+    ids=["run", "clean", "doctor"],
+)
+def test_what_dead_runs_left_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, args: list[str], left: set[str]
+) -> None:
+    write_project(tmp_path, ["t"], graders="\n  - {type: contains, value: done}")
+    # Nobody listens there: no packages for an image are fetched.
+    (tmp_path / "agentv-sandbox.toml").write_text('[image]\nmirror = "http://127.0.0.1:9/debian"\n')
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AGENT_KEY", "k")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    scratch = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX, dir=tmp_path))
+    with fake_engine(commands={"agent": answering({"t": b"done"})}) as engine:
+        for name, labels in {"volume": {LABEL_RUN: "dead"}, COPY: {LABEL_COPY: "begun"}}.items():
+            engine.create_volume(name, options={}, labels={**labels, LABEL_OWNER: str(DEAD)})
+        app(args, standalone_mode=False)
+        there = {found.name for label in (LABEL_RUN, LABEL_COPY) for found in engine.owned({label: None})}
+    assert there == left
+    assert scratch.exists() == (args == ["doctor"])

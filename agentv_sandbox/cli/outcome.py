@@ -1,0 +1,97 @@
+"""What a run came to, for programs: JSON on standard output, annotations and a summary in GitHub Actions."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from agentv_sandbox import api, logs
+from agentv_sandbox.cli import github
+from agentv_sandbox.cli.common import out, relative
+from agentv_sandbox.loading import LoadResult
+from agentv_sandbox.models.suite import Position
+from agentv_sandbox.report.markdown import markdown
+from agentv_sandbox.report.page import PAGE
+from agentv_sandbox.report.redact import Redactor
+from agentv_sandbox.report.rows import Row, cause, cost_of, seconds, status_of, tokens_of
+from agentv_sandbox.report.summary import case_label, reasons, verdict_line
+
+Places = Mapping[tuple[str, str], Position]
+"""Where a test is written, by its suite and id."""
+
+
+def places_of(loaded: LoadResult) -> Places:
+    return {
+        (case.suite, case.id): case.position
+        for suite in loaded.suites
+        for case in suite.cases
+        if case.position is not None
+    }
+
+
+def print_json(report: api.RunReport, places: Places, redactor: Redactor) -> None:
+    """One document on standard output; its keys are in docs/reference/results.md."""
+    rows = report.rows
+    statuses = [status_of(row) for row in rows]
+    graded = [float(row["score"]) for row in rows if status_of(row) in ("ok", "quality_failure")]
+    page = report.folder / PAGE
+    document = {
+        "verdict": verdict_line(rows, report.planned).split()[1],
+        "exit_code": report.exit_code,
+        "folder": str(report.folder),
+        "page": str(page) if page.is_file() else None,
+        "planned": report.planned,
+        "passed": statuses.count("ok"),
+        "failed": statuses.count("quality_failure"),
+        "errors": statuses.count("execution_error"),
+        "not_graded": statuses.count("not_graded"),
+        "mean_score": statistics.fmean(graded) if graded else None,
+        "cost_usd": cost_of(rows),
+        "tokens": tokens_of(rows),
+        "failure": None
+        if report.failure is None
+        else {"message": redactor.text(report.failure.message), "fault": report.failure.fault},
+        "tests": [_test(row, places, redactor) for row in rows],
+    }
+    # No text of a stranger may look like a command of a runner that reads the log.
+    out.file.write(json.dumps(document, indent=2).replace("##[", "#\\u0023[") + "\n")
+
+
+def _test(row: Row, places: Places, redactor: Redactor) -> dict[str, Any]:
+    place = places.get((str(row["suite"]), str(row["test_id"])))
+    return {
+        "suite": row["suite"],
+        "test_id": row["test_id"],
+        "target": row["target"],
+        "status": status_of(row),
+        "score": row["score"],
+        "threshold": row["threshold"],
+        "fault": cause(row) or None,
+        "reasons": reasons(row, redactor),
+        "file": None if place is None else str(place.path),
+        "line": None if place is None else place.line,
+        "seconds": seconds(row),
+        "artifact_dir": row.get("artifact_dir"),
+    }
+
+
+def show_on_github(report: api.RunReport, places: Places, redactor: Redactor) -> None:
+    """Annotations of what did not pass, and the job's summary; nothing outside of GitHub Actions."""
+    if not logs.in_github_actions():
+        return
+    folder = relative(str(report.folder))
+    github.add_summary(markdown(report.rows, redactor, planned=report.planned, folder=folder))
+    github.annotate([_annotation(row, places, why) for row in report.rows if (why := reasons(row, redactor))])
+
+
+def _annotation(row: Row, places: Places, why: Sequence[str]) -> github.Annotation:
+    place = places.get((str(row["suite"]), str(row["test_id"])))
+    word = "could not be judged" if status_of(row) == "execution_error" else f"scored {row['score']:.2f}"
+    return github.Annotation(
+        title=f"{case_label(row, long=True)} {word}",
+        message="\n".join(why),
+        path=None if place is None else place.path,
+        line=None if place is None else place.line,
+    )
