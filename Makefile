@@ -8,7 +8,7 @@ TEST_WORKERS ?= 2
 # Tests start the command hundreds of times: without compiled files, each start takes twice as long.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup setup-dev engine any-engine doctor demo test unit lint format bench image clean
+.PHONY: docs help setup setup-dev engine any-engine doctor demo test unit lint format vendor bench image clean
 
 help: ## Show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -21,9 +21,10 @@ $(VENV)/.ready: pyproject.toml tools/setup-python.sh
 
 setup-dev: $(VENV)/.ready-dev ## Also what tests need: linters, a small model, AgentV itself
 
-$(VENV)/.ready-dev: pyproject.toml tools/setup-python.sh tools/setup-agentv.sh
+$(VENV)/.ready-dev: pyproject.toml tools/setup-python.sh tools/setup-agentv.sh tools/setup-page.sh
 	@tools/setup-python.sh $(VENV) dev,model
 	@tools/setup-agentv.sh $(VENV)
+	@tools/setup-page.sh $(VENV)
 	@touch $(VENV)/.ready $@
 
 engine: ## Find a container engine, or install and start Docker (root on Debian and Ubuntu)
@@ -44,17 +45,24 @@ test: setup-dev engine lint ## Everything: lint, types, import contracts, all te
 unit: setup-dev ## Only the tests that need no container engine
 	@$(BIN)/pytest -n $(TEST_WORKERS) -m "not engine"
 
-lint: setup-dev ## ruff, mypy --strict, import contracts, code that only tests reach
+lint: setup-dev ## ruff, mypy --strict, import contracts, types of the page's scripts, code that only tests reach
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/mypy bench tools
 	@$(BIN)/lint-imports
+	@PATH=$(CURDIR)/$(BIN):$$PATH $(VENV)/page/node_modules/.bin/tsc -p agentv_sandbox/report/page/static/jsconfig.json
 	@$(BIN)/python tools/unreached.py agentv_sandbox tools/unreached.toml
 
 format: setup-dev ## Format the code
 	@$(BIN)/ruff check --fix-only -q .
 	@$(BIN)/ruff format -q .
+
+vendor: setup-dev ## Fetch the libraries of report.html from npm again, as pinned in their vendor.toml
+	@PATH=$(CURDIR)/$(BIN):$$PATH $(BIN)/python tools/vendor_page.py
+
+docs: setup-dev ## Make the documents a site, build/site; a link that leads nowhere is an error
+	@$(BIN)/python tools/site.py build/site
 
 bench: setup-dev engine ## Measure: ratios of two things timed in one run
 	@for file in bench/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
