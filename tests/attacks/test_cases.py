@@ -19,10 +19,12 @@ NEVER = {
     "an archive of the engine or of an agent is never unpacked": r"\bget_archive\(|\.extractall\(|\.unpack_archive\(",
     "nothing is executed in a container that runs": r"\bexec_create\(|\bexec_run\(|\bexec_start\(",
     "no shell on the host": r"shell=True|os\.system\(|os\.popen\(|run\(\[[\"'](ba)?sh[\"']",
-    "no loader that makes objects": r"yaml\.load\(|yaml\.unsafe|pickle\.|marshal\.",
+    "no loader that makes objects": r"yaml\.load\(|yaml\.unsafe|pickle\.(?!dumps\()|marshal\.(?!dumps\()",
 }
 RUNS_INSIDE = ("data", "engines/fake.py", "sdk.py")
 """Parts that run in containers or in tests alone."""
+TRUSTS_ITS_MEMBERS = ("cluster/",)
+"""Dask makes objects of whatever its members send; the wall is the TLS around all of them (SECURITY.md)."""
 
 
 def test_every_case_is_listed() -> None:
@@ -48,10 +50,11 @@ def test_the_self_check_tries_what_it_is_named_for(report: Report) -> None:
 
 @pytest.mark.parametrize("rule", NEVER)
 def test_calls_that_the_package_never_makes(rule: str) -> None:
+    elsewhere = TRUSTS_ITS_MEMBERS if rule == "no loader that makes objects" else ()
     found = [
         f"{path.relative_to(PACKAGE)}:{number}"
         for path in PACKAGE.rglob("*.py")
-        if not str(path.relative_to(PACKAGE)).startswith(RUNS_INSIDE)
+        if not str(path.relative_to(PACKAGE)).startswith((*RUNS_INSIDE, *elsewhere))
         for number, line in enumerate(path.read_text().splitlines(), 1)
         if re.search(NEVER[rule], line) and not line.lstrip().startswith("#")
     ]

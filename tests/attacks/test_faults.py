@@ -131,7 +131,7 @@ from agentv_sandbox.volumes import VolumeSpec
 engine = find_engine(os.environ)
 box = Sandbox(engine, tool_image=sys.argv[1])
 if sys.argv[2] == 'watched':
-    dog = Watchdog(box.run_id, engine.address)
+    dog = Watchdog(engine.address, box.run_id)
 with box.volumes(workspace=VolumeSpec(uid=200001)) as volumes:
     mount = volumes.mount('workspace', '/workspace', read_only=False)
     up = threading.Event()

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.conftest import Done, Project
+from tests.pagedata import index_of
 
 pytestmark = pytest.mark.engine
 
@@ -61,6 +62,8 @@ def test_runs_are_compared_test_by_test_and_a_fall_ends_with_status_1(project: P
         "RESULT: BETTER OR EQUAL  (mean change +0.000 over 12 tests"
     )
     assert "12 tests: 12 did not change" in done.stdout
+    # Nothing fell; that nothing ever would, twelve tests do not show.
+    assert "RESULT: NOT ENOUGH" in compare(project, str(base), str(same), "--margin", "0").stdout
 
     gate = ("--fail-on-regression", "--confidence", "0.95")
     done = compare(project, str(base), str(same), str(worse), *gate)
@@ -79,8 +82,14 @@ def test_runs_are_compared_test_by_test_and_a_fall_ends_with_status_1(project: P
     assert "More tests or more trials would say more" in done.stdout
 
     assert compare(project, str(base), str(worse), "--page", "page.html").code == 0
-    page = (project.folder / "page.html").read_text()
-    assert "mean change -0.500 over 12 tests" in page and page.count('class="changed fell"') == 6
+    (shown,) = index_of(project.folder / "page.html")["comparisons"]
+    assert shown["sentence"].startswith("mean change -0.500 over 12 tests")
+    assert [change[3] for change in shown["tests"]].count("fell") == 6
+    made = subprocess.run(
+        project.argv("report", str(base), str(worse), "-o", "again.html"), cwd=project.folder, check=True
+    )
+    assert made.returncode == 0
+    assert (project.folder / "again.html").read_bytes() == (project.folder / "page.html").read_bytes()
     done = compare(project, str(base), str(worse), "--page", "no/such/folder.html")
     assert (done.code, "cannot write the page" in done.stderr) == (2, True), done.stderr
 

@@ -129,32 +129,87 @@ SLOW_AGENT = AGENT.replace(", ask(chat, model=", ", 0]\nx = [ask(chat, model=")
 SLOW_AGENT = SLOW_AGENT[: SLOW_AGENT.index("x = ")] + SLOW_AGENT[SLOW_AGENT.index("answer = ") :]
 
 
+def run_two(
+    folder: Path, busy: Busy, *, bound: str = "", more: str = "", agent: str = SLOW_AGENT
+) -> list[Any]:
+    """Rows of two tests that run at once and ask ``busy``; ``bound`` and ``more`` are of the target."""
+    (folder / "template").mkdir()
+    (folder / "template/agent.py").write_text(agent)
+    (folder / "s.eval.yaml").write_text(SLOW_SUITE)
+    targets = TARGETS.replace("HOST", f"127.0.0.1:{busy.port}").replace(", BOUND", bound)
+    (folder / "targets.yaml").write_text(targets + more)
+    done = subprocess.run(
+        [sys.executable, "-m", "agentv_sandbox", "run", "s.eval.yaml", "-o", "out", "--workers", "2"],
+        cwd=folder,
+        env={**os.environ, "MY_KEY": KEY},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return [json.loads(line) for line in (folder / "out/index.jsonl").read_text().splitlines()]
+
+
+ONE_BY_ONE = SLOW_AGENT.replace(
+    "said = [ask(chat), 0]",
+    'import time; time.sleep(1.5 * (os.environ["AGENTV_EVAL_ID"] == "two")); said = [ask(chat), 0]',
+)
+"""One of two has its answer before the other asks."""
+assert ONE_BY_ONE != SLOW_AGENT
+
+
 def test_a_wait_for_a_rate_limit_is_not_the_agents_time(tmp_path: Path) -> None:
     """Agents with 5 s have them although the server makes both wait for 8 s; it says so to one of them alone."""
-    (tmp_path / "template").mkdir()
-    (tmp_path / "template/agent.py").write_text(SLOW_AGENT)
-    (tmp_path / "s.eval.yaml").write_text(SLOW_SUITE)
     first_only = Busy(lambda number: (429, {"Retry-After": "8"}) if number == 0 else (200, {}))
     with serving(first_only) as busy:
-        targets = TARGETS.replace("HOST", f"127.0.0.1:{busy.port}").replace(", BOUND", "")
-        (tmp_path / "targets.yaml").write_text(f"{targets}    limits: {{timeout_seconds: 5}}\n")
-        done = subprocess.run(
-            [sys.executable, "-m", "agentv_sandbox", "run", "s.eval.yaml", "-o", "out", "--workers", "2"],
-            cwd=tmp_path,
-            env={**os.environ, "MY_KEY": KEY},
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-    assert done.returncode == 0, done.stdout + done.stderr
-    rows = [json.loads(line) for line in (tmp_path / "out/index.jsonl").read_text().splitlines()]
+        rows = run_two(tmp_path, busy, more="    limits: {timeout_seconds: 5}\n", agent=ONE_BY_ONE)
     assert busy.statuses() == [429, 200, 200]
     assert busy.answers[1][0] - busy.answers[0][0] >= 7.9
     calls = [row["model_calls"] for row in rows]
     assert sorted(call["rate_limited"] for call in calls) == [0, 1]
     assert max(call["rate_limit_wait_ms"] for call in calls) >= 7900
     assert all(row["duration_ms"] < 5000 < row["total_duration_ms"] for row in rows)
+
+
+ONCE_AND_TWICE = SLOW_AGENT.replace(
+    "said = [ask(chat), 0]",
+    'said = [ask(chat) for _ in range(1 if os.environ["AGENTV_EVAL_ID"] == "one" else 2)]',
+)
+
+
+def test_the_suites_budget_knows_what_an_earlier_part_of_the_run_has_spent(tmp_path: Path) -> None:
+    (tmp_path / "template").mkdir()
+    (tmp_path / "template/agent.py").write_text(ONCE_AND_TWICE)
+    budget = f"execution: {{targets: [agent], budget_usd: {1.5 * CALL_USD}}}"
+    (tmp_path / "s.eval.yaml").write_text(SLOW_SUITE.replace("execution: {targets: [agent]}", budget))
+    with ModelServer({}, key=KEY) as server:
+        targets = TARGETS.replace("HOST", f"127.0.0.1:{server.port}").replace(", BOUND", "")
+        (tmp_path / "targets.yaml").write_text(targets)
+        for args in (("--test-id", "one"), ("--resume",)):
+            subprocess.run(
+                [sys.executable, "-m", "agentv_sandbox", "run", "s.eval.yaml", "-o", "out", *args],
+                cwd=tmp_path,
+                env={**os.environ, "MY_KEY": KEY},
+                capture_output=True,
+                timeout=300,
+                check=False,
+            )
+        assert len(server.seen) == 2
+
+
+AT_ONCE = SLOW_AGENT.replace(
+    "said = [ask(chat), 0]",
+    "import concurrent.futures\n"
+    "with concurrent.futures.ThreadPoolExecutor(3) as pool:\n    said = list(pool.map(ask, [chat] * 3))",
+)
+
+
+def test_all_agents_together_ask_no_more_at_once_than_their_target_says(tmp_path: Path) -> None:
+    with serving(Busy(lambda _: (200, {}), wait_s=0.3)) as busy:
+        run_two(tmp_path, busy, bound=", max_concurrency: 1", agent=AT_ONCE)
+    assert busy.statuses() == [200] * 6
+    assert busy.most_running == 1
 
 
 def test_containers_that_cannot_see_our_sockets_are_reached_over_a_relay(

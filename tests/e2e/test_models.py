@@ -14,6 +14,7 @@ import pytest
 
 from tests.e2e.conftest import Project
 from tests.llm.servers import Answer, Asked, Server, sse, stream_of
+from tests.pagedata import contents
 
 pytestmark = pytest.mark.engine
 KEY = "sk-very-secret-key-0123456789"
@@ -111,9 +112,7 @@ def test_every_kind_answers_and_every_fault_is_an_error_of_its_own(project: Proj
         assert why in rows[name]["error"]
     asked = [a for a in server.asked if a.path.startswith("/good")]
     assert all('<file path=\\"data/numbers.csv\\">\\n1,2\\n</file>' in a.raw.decode() for a in asked)
-    assert not [
-        path for path in done.folder.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()
-    ]
+    assert not [path for path in done.folder.rglob("*") if path.is_file() and KEY.encode() in contents(path)]
     assert KEY not in done.stdout + done.stderr + checked.stdout + checked.stderr
 
 
@@ -214,3 +213,19 @@ def test_a_real_model_answers_a_suite(project: Project, small_model: str) -> Non
         assert row["token_usage"]["input"] > 5 and 0 < row["token_usage"]["output"] <= 24
         assert row["agent"]["stop_reason"] in ("stop", "length")
         assert (done.folder / row["answer_path"]).read_text().strip()
+
+
+def test_a_call_that_cannot_be_recorded_fails_the_run_and_not_the_test(project: Project) -> None:
+    def answer_in_the_way(asked: Asked) -> Answer:
+        (project.folder / "kept" / "calls").write_text("a file where a folder is to be")
+        return stream_of(asked, "All is fine.")
+
+    with Server([answer_in_the_way]) as server:
+        target = f"{{name: m, provider: openai, model: m, api_key: '${{{{ MODEL_KEY }}}}', base_url: {server.url}}}"
+        suite = "execution: {target: m}\ntests:\n  - {id: t, input: go, assert: [{type: contains, value: fine}]}\n"
+        project.write({"targets.yaml": f"targets: [{target}]\n", "s.eval.yaml": suite})
+        done = project.run("s.eval.yaml", "--record", "kept", env={"MODEL_KEY": KEY})
+    assert done.rows["t"]["score"] == 1.0
+    assert done.code == 3
+    assert "calls of models were not recorded" in done.stderr
+    assert "record anew" in done.stderr

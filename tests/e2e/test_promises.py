@@ -13,7 +13,7 @@ import threading
 import time
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
@@ -21,7 +21,8 @@ from typing import Any, ClassVar
 import pytest
 
 from agentv_sandbox.building.lock import sbom_path
-from agentv_sandbox.engines import LABEL_OWNER, LABEL_ROLE, LABEL_RUN
+from agentv_sandbox.egress import MOUNT
+from agentv_sandbox.engines import LABEL_KEEP, LABEL_OWNER, LABEL_ROLE, LABEL_RUN, ContainerEngine
 from agentv_sandbox.engines.binds import SHARED, SHARED_PREFIX
 from agentv_sandbox.engines.docker import DockerEngine
 from agentv_sandbox.engines.owner import Owner
@@ -30,6 +31,7 @@ from agentv_sandbox.keptvolumes import LABEL_COPY
 from agentv_sandbox.models.container import OwnedObject
 from agentv_sandbox.pipeline.scratch import PREFIX as SCRATCH_PREFIX
 from tests.e2e.conftest import Done, Project
+from tests.pagedata import contents, details_of, index_of
 
 pytestmark = pytest.mark.engine
 
@@ -99,6 +101,25 @@ def test_a_runtime_of_the_settings_is_the_one_that_is_asked_for(project: Project
     done = run(project, "echo done > $1")
     assert done.code == 3
     assert "no-such-runtime" in done.stderr
+
+
+def test_the_self_check_attacks_the_runtime_that_it_is_given(project: Project) -> None:
+    done = command(project, "selfcheck", "--runtime", "no-such-runtime")
+    assert done.returncode == 3
+    assert "no-such-runtime" in done.stderr
+    assert "attacks tried" not in done.stdout
+
+
+def test_the_way_out_of_the_settings_is_taken(project: Project) -> None:
+    agent = f"echo done at $(grep ' {MOUNT} ' /proc/self/mountinfo | cut -d ' ' -f 4) > $1"
+    targets = TARGETS + "    network: {allow: ['listed.example:443']}\n"
+    for way in ("socket", "relay"):
+        project.write({"agentv-sandbox.toml": f'egress = "{way}"\n'})
+        done = run(project, agent, targets=targets)
+        # A relay offers its socket in a volume, which is mounted whole; else it is in a folder of this machine.
+        folder = answer(project, done).removeprefix("done at ").strip()
+        assert (folder == "/") == (way == "relay"), folder
+        project.output.rename(project.folder / way)
 
 
 LIMITS = r"""
@@ -227,6 +248,42 @@ def test_the_workspace_of_a_failed_test_is_kept_until_clean(project: Project, to
     assert subprocess.run(look, capture_output=True, check=False).returncode != 0
 
 
+@pytest.mark.every_engine
+def test_one_kept_workspace_is_removed_and_the_others_stay(project: Project, engine: ContainerEngine) -> None:
+    own = Project(project.folder, engine.info().kind)
+    suite = ONE + "  - {id: a/b, criteria: c, input: go, assert: [{type: contains, value: done}]}\n"
+    done = run(own, "echo kept > note.txt; echo no > $1", "--keep-failed", suite=suite)
+    assert done.code == 1, done.stderr
+    owner = {row["test_id"]: row["workspace_kept"] for row in done.rows.values()}
+    names = {
+        test: re.findall(r"agentv-[0-9a-f]+-[0-9a-f]+-workspace", text)[0] for test, text in owner.items()
+    }
+
+    def left() -> list[str]:
+        objects = engine.owned({LABEL_KEEP: None})
+        return sorted(test for test, name in names.items() if any(obj.name == name for obj in objects))
+
+    assert left() == ["a/b", "t"]
+    for place, said in (
+        ("out/none", "has no test none"),
+        ("t", "is not a run folder"),
+        ("out", "is not a run folder"),
+    ):
+        refused = command(own, "clean", "out/t", place)
+        assert refused.returncode == 2
+        assert said in refused.stderr
+    assert left() == ["a/b", "t"]
+    removed = command(own, "clean", "out/a/b")
+    assert removed.returncode == 0, removed.stderr
+    assert names["a/b"] in removed.stdout
+    assert left() == ["t"]
+    again = command(own, "clean", "out/a/b", "out/t")
+    assert "is gone already" in again.stdout
+    assert left() == []
+    stem = names["t"].removesuffix("-workspace")
+    assert not [obj for obj in engine.owned({LABEL_RUN: None}) if stem in obj.name or stem in str(obj.labels)]
+
+
 def test_the_workspace_of_a_passed_test_is_not_kept(project: Project) -> None:
     done = run(project, "echo done > $1", "--keep-failed")
     assert done.code == 0
@@ -257,7 +314,17 @@ def test_a_variable_that_was_passed_on_is_masked_wherever_it_appears(project: Pr
     assert "container.done" in done.stderr  # what --verbose adds
     files = [path for path in done.folder.rglob("*") if path.is_file()]
     assert len(files) > 8
-    assert [path for path in files if SECRET.encode() in path.read_bytes()] == []
+    assert [path for path in files if SECRET.encode() in contents(path)] == []
+
+
+def test_a_message_of_the_command_itself_is_masked_too(project: Project) -> None:
+    project.write({f"{SECRET}/left.txt": "somebody's"})
+    targets = TARGETS + "    env: [MY_KEY]\n"
+    project.write({"targets.yaml": targets, "agent.sh": "", "s.eval.yaml": ONE})
+    done = command(project, "run", "s.eval.yaml", "-o", SECRET, env={"MY_KEY": SECRET})
+    assert done.returncode == 2
+    assert "[redacted] is not empty: it holds left.txt" in done.stderr
+    assert SECRET not in done.stdout + done.stderr
 
 
 def test_a_token_written_into_a_target_is_refused_and_not_repeated(project: Project) -> None:
@@ -304,6 +371,36 @@ def test_graders_start_beside_their_suite_and_read_what_the_agent_had_closed(pro
     assert done.rows["t"]["score"] == 1.0, done.rows["t"]
 
 
+PEEKS = """
+import os
+def peek():
+    def look(name):
+        try:
+            open(f"/proc/{os.getppid()}/{name}", "rb").close()
+        except OSError:
+            return "closed"
+        return "open"
+    return [look("mem"), look("environ")]
+"""
+CALLS = """
+import ctypes, json
+from agentv_sandbox.sdk import run_candidate
+seen = run_candidate("/workspace/peeks.py", function="peek").value
+# What closes it where the kernel has no Landlock, which closes it, too.
+dumpable = ctypes.CDLL(None).prctl(3, 0, 0, 0, 0)
+score = float(seen == [["closed", "closed"]] and not dumpable)
+print(json.dumps({"score": score, "details": {"seen": seen, "dumpable": dumpable}}))
+"""
+
+
+def test_a_candidate_cannot_look_into_the_grader_that_calls_it(project: Project) -> None:
+    suite = ONE.replace("{type: contains, value: done}", "{type: code-grader, command: [python3, calls.py]}")
+    suite = suite.replace("execution:", "workspace: {template: ws}\nexecution:")
+    project.write({"ws/peeks.py": PEEKS})
+    done = run(project, "echo done > $1", suite=suite, **{"calls.py": CALLS})
+    assert done.rows["t"]["score"] == 1.0, done.rows["t"]["scores"]
+
+
 # -- what a run leaves to read -------------------------------------------------------------------------------
 
 
@@ -320,7 +417,26 @@ def test_a_run_folder_holds_its_facts_junit_and_page(project: Project) -> None:
     assert sorted(cases.values()) == [False, True]
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("Report: ")]
     page = project.folder / line.removeprefix("Report: ")
-    assert page == done.folder / "report.html" and "bad" in page.read_text()
+    assert page == done.folder / "report.html"
+    assert {row["test"] for row in index_of(page)["rows"]} >= {"bad"}
+
+
+def test_each_container_of_a_test_has_its_time_in_the_folder_and_in_the_page(project: Project) -> None:
+    suite = ONE + "  - {id: slow, criteria: c, input: go, assert: [{type: contains, value: done}]}\n"
+    done = run(project, "sleep 0.5; echo done > $1", suite=suite)
+    assert done.code == 0, done.stderr
+    row = done.rows["slow"]
+    timing = json.loads((done.folder / row["timing_path"]).read_text())
+    spans = {span["role"]: span for span in timing["containers"]}
+    assert {"agent", "collector"} <= set(spans)
+    assert 500 <= spans["agent"]["duration_ms"] <= row["total_duration_ms"]
+    ended = spans["agent"]["start_ms"] + spans["agent"]["duration_ms"]
+    assert ended <= spans["collector"]["start_ms"] + 0.2
+    assert spans["agent"]["outcome"] == "exited"
+    page = done.folder / "report.html"
+    number = [each["test"] for each in index_of(page)["rows"]].index("slow")
+    names = [name for name, *_ in details_of(page)[number]["timeline"]]
+    assert [name for name in names if name in ("agent", "collecting files")] == ["agent", "collecting files"]
 
 
 def test_trials_stand_in_the_row(project: Project) -> None:
@@ -462,13 +578,47 @@ def test_a_secret_that_is_granted_to_an_agent_reaches_its_server_alone(project: 
     assert done.code == 0, done.stdout + done.stderr
     assert _Model.seen == [f"Bearer {SECRET}"]
     assert "done with agentv-" in answer(project, done)
-    kept = [
-        path for path in done.folder.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()
-    ]
+    kept = [path for path in done.folder.rglob("*") if path.is_file() and SECRET.encode() in contents(path)]
     assert kept == []
 
 
 # -- when a run cannot go on ---------------------------------------------------------------------------------
+
+
+class _Page(_Model):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(f"done at {self.connection.getsockname()[1]}".encode())
+
+
+READING = """
+import sys, urllib.request
+pages = []
+for port in sys.argv[2:]:
+    try:
+        pages.append(urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=20).read().decode())
+    except OSError:
+        pages.append("nothing")
+open(sys.argv[1], "w").write(" and ".join(pages))
+"""
+
+
+def test_hosts_of_the_suite_and_of_the_target_are_reached_and_no_others(project: Project) -> None:
+    with ExitStack() as stack:
+        servers = [stack.enter_context(ThreadingHTTPServer(("127.0.0.1", 0), _Page)) for _ in range(3)]
+        for server in servers:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            stack.callback(server.shutdown)
+        of_suite, of_target, of_nobody = (server.server_port for server in servers)
+        targets = TARGETS.replace(
+            "sh agent.sh {OUTPUT_FILE}", f"python3 read.py {{OUTPUT_FILE}} {of_suite} {of_target} {of_nobody}"
+        )
+        targets += f"    network: {{allow: ['127.0.0.1:{of_target}']}}\n"
+        suite = ONE + f"network: {{allow: ['127.0.0.1:{of_suite}']}}\n"
+        done = run(project, "", suite=suite, targets=targets, **{"read.py": READING})
+    assert done.code == 0, done.stdout + done.stderr
+    assert answer(project, done) == f"done at {of_suite} and done at {of_target} and nothing"
 
 
 @contextmanager

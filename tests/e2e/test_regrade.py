@@ -23,6 +23,8 @@ pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("regrade")]
 AGENT = """\
 import json, os, pathlib, sys, time
 out, test = pathlib.Path(sys.argv[1]), sys.argv[2]
+print("log of", test)
+print("complaint of", test, file=sys.stderr)
 if test == "broken":
     raise SystemExit(3)
 pathlib.Path("left.txt").open("a").write(f"{time.time_ns()}\\n")  # another run would leave something else
@@ -238,14 +240,18 @@ def test_a_regraded_row_says_where_it_is_from_and_spends_nothing_of_the_agents(
         for key in ("token_usage", "cost_usd", "duration_ms", "start_time", "error", "fault", "input_hashes"):
             assert now.get(key) == row.get(key), (name, key)
         assert "spent_usd" not in now
-        for key in ("transcript_path", "diff_path", "agent_stderr_path", "manifest_path"):
+        for key in ("transcript_path", "diff_path", "manifest_path"):
             if key in row:
                 assert (again.folder / now[key]).is_file(), (name, key)
+        for key, text in (("agent_stdout_path", "log of"), ("agent_stderr_path", "complaint of")):
+            if key in row:
+                assert (again.folder / now[key]).read_text().startswith(text), name
         if "diff_path" in row:
             assert (again.folder / now["diff_path"]).read_bytes() == (
                 first.folder / row["diff_path"]
             ).read_bytes()
     assert first.rows["kinds"]["spent_usd"] == 0.25
+    assert "agent_stdout_path" in first.rows["kinds"]
     trial = json.loads((again.folder / "trials/twice/trials/2/trial.json").read_text())
     assert trial["regraded_from"]["run"] == "first" and trial["cost_usd"] == 0.25
 

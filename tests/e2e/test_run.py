@@ -18,6 +18,7 @@ from agentv_sandbox.engines.docker import DockerEngine
 from agentv_sandbox.engines.owner import Owner
 from agentv_sandbox.models.container import OwnedObject
 from tests.e2e.conftest import Project
+from tests.pagedata import page_text
 
 pytestmark = pytest.mark.engine
 
@@ -131,7 +132,7 @@ echo "{\\"text\\": \\"$text\\", \\"cost_usd\\": 0.5}" > $2
     ]
     assert (row["trial_statistics"]["passed"], row["trial_statistics"]["pass_hat_k"]) == (1, [0.5, 0.0])
     assert "(0/1 with the mean of their trials >= 95%, mean over tests: 50%)" in done.stdout
-    assert "1 of 2 graded trials passed" in (project.output / "report.html").read_text()
+    assert "1 of 2 graded trials passed" in page_text(project.output / "report.html")
 
 
 def test_an_agents_script_may_lie_beside_the_template(project: Project) -> None:
@@ -176,7 +177,7 @@ def test_an_interrupted_run_leaves_finished_rows_and_nothing_else(
     assert len(mine()) > 4
     # Other runs sweep, too, so that nothing is left would not show whose doing it was.
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    assert any("agentv_sandbox.engines.reaper" in Path(f"/proc/{n}/cmdline").read_text() for n in children)
+    assert any("engines/reaper.py" in Path(f"/proc/{n}/cmdline").read_text() for n in children)
     process.send_signal(number)
     text, _ = process.communicate(timeout=60)
     deadline = time.monotonic() + 20

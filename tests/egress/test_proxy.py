@@ -13,6 +13,7 @@ import tempfile
 import threading
 import time
 from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -218,6 +219,28 @@ def test_budgets(model_server) -> None:
         body = b"x" * 20_000
         head = f"POST http://{allowed}/ HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
         assert status(talk(grant, head + body)) == 403
+    assert rows(grant)[0]["reason"].startswith("more than 5000 bytes")
+
+
+class _Large(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", "200000")
+        self.end_headers()
+        with suppress(OSError):
+            self.wfile.write(b"x" * 200_000)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_what_comes_down_is_bounded_as_what_goes_up() -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Large) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        allowed = f"127.0.0.1:{server.server_port}"
+        with proxy(budget=Budget(total_bytes=5_000)).grant(policy(allowed), {}) as grant:
+            assert len(talk(grant, f"GET http://{allowed}/ HTTP/1.0\r\n\r\n".encode())) < 200_000
+        server.shutdown()
     assert rows(grant)[0]["reason"].startswith("more than 5000 bytes")
 
 

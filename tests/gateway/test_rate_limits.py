@@ -18,6 +18,7 @@ import pytest
 from agentv_sandbox.egress import EgressProxy
 from agentv_sandbox.errors import LlmError
 from agentv_sandbox.gateway import Bounds, GatewayPolicy, KeyLimit, Meter, RateLimits
+from agentv_sandbox.gateway.modelcall import ModelCall
 from agentv_sandbox.gateway.waits import MOST_WAIT_S, asked_wait
 from agentv_sandbox.llm import LlmClient
 from agentv_sandbox.llm.openai import ChatFormat, OpenAiServer
@@ -179,6 +180,15 @@ def test_a_limit_that_lasts_too_long_is_said_once_by_the_server_and_then_by_the_
     assert "x-should-retry" not in ours.headers
     assert "rate limit lasts longer" in other.grant.model_refusals[0]
     assert (one.grant.model_use.calls, other.grant.model_use.calls) == (1, 0)
+
+
+def test_all_waits_of_a_call_together_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs give up on an answer that does not come, however short each of the waits is."""
+    monkeypatch.setitem(ModelCall.__init__.__kwdefaults__, "patience_s", 2.0)
+    busy = Busy(lambda number: (429 if number < 9 else 200, {"Retry-After": "0.7"}))
+    with serving(busy), containers(busy.port, RateLimits()) as (client,):
+        assert ask(client).status == 429
+    assert 2 <= len(busy.answers) <= 3
 
 
 FINAL = {

@@ -1,0 +1,89 @@
+"""``make docs`` and the documents that are made of the code."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def build(root: Path, target: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(root / "tools/site.py"), str(target)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """The documents and the tool, elsewhere."""
+    folder = tmp_path / "checkout"
+    for path in [
+        *ROOT.glob("*.md"),
+        ROOT / "tools/site.py",
+        *ROOT.glob("examples/**/*.md"),
+        *ROOT.glob("examples/ci/*"),
+    ]:
+        copy = folder / path.relative_to(ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, copy)
+    shutil.copytree(ROOT / "docs", folder / "docs")
+    return folder
+
+
+class _Loaded(HTMLParser):
+    """What a browser fetches by itself."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.places: list[str] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        if tag in ("script", "img", "iframe", "source"):
+            self.places += [str(given[name]) for name in ("src", "srcset") if given.get(name)]
+        if tag == "link" and given.get("rel") != "canonical":
+            self.places.append(str(given.get("href")))
+
+
+def test_the_site_is_made_without_a_warning_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
+    done = build(ROOT, tmp_path / "site")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr == ""
+    pages = {str(path.relative_to(tmp_path / "site")) for path in (tmp_path / "site").rglob("*.html")}
+    written = {str(path.relative_to(ROOT).with_suffix(".html")) for path in (ROOT / "docs").rglob("*.md")}
+    assert written <= pages, "every document is in it"
+    for name in ("index.html", "docs/tutorial.html", "docs/reference/cli.html"):
+        places = _Loaded((tmp_path / "site" / name).read_text()).places
+        assert places
+        assert not [place for place in places if re.match(r"(?:https?:)?//", place)]
+
+
+@pytest.mark.parametrize(
+    ("document", "link"),
+    [("docs/tutorial.md", "reference/nowhere.md"), ("README.md", "docs/tutorial.md#no-such-place")],
+)
+def test_a_link_that_leads_nowhere_is_an_error(checkout: Path, document: str, link: str) -> None:
+    with (checkout / document).open("a") as file:
+        file.write(f"\n[more]({link})\n")
+    done = build(checkout, checkout.parent / "site")
+    assert done.returncode != 0
+    assert link in done.stderr
+    assert document.rpartition("/")[2] in done.stderr
+
+
+def test_the_command_line_is_documented_as_it_is() -> None:
+    argv = [sys.executable, str(ROOT / "tools/reference.py"), "--check"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, "run `python tools/reference.py`"
