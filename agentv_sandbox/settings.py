@@ -17,21 +17,26 @@ from pydantic import (
     Field,
     TypeAdapter,
     ValidationError,
+    WithJsonSchema,
 )
 from pydantic_core import ErrorDetails
 
 from agentv_sandbox.authoring.docs import explain
 from agentv_sandbox.egress import Way
-from agentv_sandbox.engines.table import known_kind
+from agentv_sandbox.engines.table import ENGINES, known_kind
+from agentv_sandbox.engines.tier import Level
 from agentv_sandbox.errors import InputError, Problem
-from agentv_sandbox.loading.suite_docs import parse_size
+from agentv_sandbox.loading.schema import DIALECT, Schema, describe, tidy
+from agentv_sandbox.loading.suite_docs import SIZE_SCHEMA, parse_size
 from agentv_sandbox.models.image import ImageConfig
 from agentv_sandbox.models.suite import LimitOverrides, Suite
 
 NAME = "agentv-sandbox.toml"
 
-Size = Annotated[int, BeforeValidator(parse_size)]
-EngineName = Annotated[str, AfterValidator(known_kind)]
+Size = Annotated[int, BeforeValidator(parse_size), WithJsonSchema(SIZE_SCHEMA)]
+EngineName = Annotated[
+    str, AfterValidator(known_kind), WithJsonSchema({"type": "string", "enum": list(ENGINES)})
+]
 Amount = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -72,7 +77,7 @@ class Settings(BaseModel):
     """Kind of engine, such as ``native``, unless the command line says otherwise; None: the first that answers."""
     runtime: str | None = None
     """OCI runtime of every container, unless the command line says otherwise."""
-    require_tier: str | None = None
+    require_tier: Level | None = None
     """Weakest isolation in which anything is run; see ``--require-tier``."""
     egress: Way = "auto"
     """How containers reach the egress proxy: by a socket that they share with this machine, or over a relay."""
@@ -87,6 +92,29 @@ _TABLES: Mapping[str, Iterable[str]] = {
     "image": ImageConfig.__dataclass_fields__,
 }
 """Known keys of each table."""
+
+
+def settings_schema() -> Schema:
+    """The JSON Schema of the file, for editors."""
+    top: Schema = Settings.model_json_schema(ref_template="#/$defs/{model}")
+    definitions: Schema = top.pop("$defs")
+    for part, model in (
+        (top, Settings),
+        (definitions["Ceiling"], Ceiling),
+        (definitions["ImageConfig"], ImageConfig),
+    ):
+        describe(part["properties"], model)
+        part["additionalProperties"] = False
+        part["description"] = part["description"].replace("``", "`")
+        del part["title"]
+    for table in _TABLES:
+        top["properties"].get(table, {}).pop("default", None)
+    return {
+        "$schema": DIALECT,
+        "title": f"{NAME}, settings of agentv-sandbox",
+        **tidy(top),
+        "$defs": tidy(definitions),
+    }
 
 
 def load_settings(project_root: Path) -> Settings:

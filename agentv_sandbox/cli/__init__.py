@@ -25,7 +25,11 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
         "validate",
         "Check eval files and all they refer to; every problem of every file at once.",
     ),
-    "schema": ("suites", "schema", "Print the JSON Schema of eval files, for editors."),
+    "schema": (
+        "suites",
+        "schema",
+        "Print the JSON Schema of eval files, for editors, or of another kind of file.",
+    ),
     "graders": ("suites", "graders", "List the assertion types: what each does, its other names, its keys."),
     "providers": (
         "suites",

@@ -6,7 +6,7 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -24,7 +24,9 @@ from agentv_sandbox.pipeline import RunOptions
 from agentv_sandbox.pipeline.checks import run_problems
 from agentv_sandbox.pipeline.targets import target_names
 from agentv_sandbox.providers import PROVIDERS, check_target
+from agentv_sandbox.providers.response import answer_schema
 from agentv_sandbox.providers.settings import Settings
+from agentv_sandbox.settings import settings_schema
 from agentv_sandbox.transpile import transpile as transpile_suite
 
 
@@ -95,12 +97,28 @@ def _target_problems(result: LoadResult) -> list[Problem]:
     return [replace(p, warning=True) if p.message.endswith("is not set") else p for p in problems]
 
 
+SCHEMAS = {
+    "suite": eval_schema,
+    "targets": targets_schema,
+    "settings": settings_schema,
+    "answer": answer_schema,
+}
+
+
 @with_exit_codes
 def schema(
-    targets: Annotated[bool, typer.Option("--targets", help="Of targets files instead.")] = False,
+    of: Annotated[
+        Literal["suite", "targets", "settings", "answer"],
+        typer.Argument(
+            metavar="KIND",
+            help="suite (an eval file), targets, settings (agentv-sandbox.toml), or answer: what an agent writes to "
+            "{OUTPUT_FILE}.",
+            show_default=False,
+        ),
+    ] = "suite",
 ) -> int:
-    """Print the JSON Schema of eval files, for editors."""
-    typer.echo(json.dumps(targets_schema() if targets else eval_schema(), indent=2))
+    """Print the JSON Schema of eval files, for editors, or of another kind of file."""
+    typer.echo(json.dumps(SCHEMAS[of](), indent=2, ensure_ascii=False))
     return 0
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic.json_schema import models_json_schema
 
 from agentv_sandbox.authoring.docs import Doc
+from agentv_sandbox.authoring.keydocs import key_docs
 from agentv_sandbox.graders import GRADERS, GraderKind
 from agentv_sandbox.graders.custom import CUSTOM
 from agentv_sandbox.loading.includes import IncludeDoc
@@ -18,6 +19,7 @@ from agentv_sandbox.providers import PROVIDERS, Provider
 from agentv_sandbox.providers.settings import REFERENCE
 
 Schema = dict[str, Any]
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 _MESSAGE: Schema = {
     "type": "object",
@@ -75,10 +77,10 @@ def schema() -> Schema:
     definitions[TargetRefDoc.__name__] = {"$ref": "#/$defs/Target"}
     top = definitions.pop("SuiteDoc")
     return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$schema": DIALECT,
         "title": "AgentV evaluation suite",
-        **_tidy({key: value for key, value in top.items() if key != "title"}),
-        "$defs": _tidy(definitions),
+        **tidy({key: value for key, value in top.items() if key != "title"}),
+        "$defs": tidy(definitions),
     }
 
 
@@ -86,10 +88,10 @@ def targets_schema() -> Schema:
     """The schema of a targets file: what each provider may be set to."""
     entries = {"type": "array", "items": {"$ref": "#/$defs/Target"}}
     return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$schema": DIALECT,
         "title": "AgentV targets",
         "anyOf": [{"type": "object", "required": ["targets"], "properties": {"targets": entries}}, entries],
-        "$defs": _tidy(_targets()),
+        "$defs": tidy(_targets()),
     }
 
 
@@ -134,10 +136,11 @@ def _models() -> dict[str, type[Doc]]:
 
 
 def _complete(definition: Schema, model: type[Doc]) -> None:
-    """Add the other spellings of keys, and whether unknown keys are taken."""
+    """Add what keys mean, their other spellings, and whether unknown keys are taken."""
     properties: Schema = definition.setdefault("properties", {})
     for name in ("src", "extras"):
         properties.pop(name, None)
+    describe(properties, model)
     spellings: dict[str, list[str]] = {}
     for alias, name in model.ALIASES.items():
         if name in properties:
@@ -151,6 +154,13 @@ def _complete(definition: Schema, model: type[Doc]) -> None:
         definition.setdefault("allOf", []).append(choice)
     definition["additionalProperties"] = model.OPEN
     definition.pop("title", None)
+
+
+def describe(properties: Schema, model: type) -> None:
+    """Add what the keys of ``model`` mean."""
+    for name, text in key_docs(model).items():
+        if name in properties:
+            properties[name] = {**properties[name], "description": text}
 
 
 def _assertion() -> Schema:
@@ -183,16 +193,16 @@ def _rule(kind: GraderKind[Any], names: Sequence[str], keys: Iterable[str] = ())
     }
 
 
-def _tidy(value: Any) -> Any:
+def tidy(value: Any) -> Any:
     """Without null (a key without a value is reported by the loader), and with the references that pydantic
     was not to follow."""
     if isinstance(value, list):
-        return [_tidy(item) for item in value]
+        return [tidy(item) for item in value]
     if not isinstance(value, dict):
         return value
     if "x-ref" in value:
         return {"$ref": f"#/$defs/{value['x-ref']}"}
-    cleaned = {k: _tidy(v) for k, v in value.items() if not (k == "default" and v is None)}
+    cleaned = {k: tidy(v) for k, v in value.items() if not (k == "default" and v is None)}
     options = cleaned.get("anyOf")
     if isinstance(options, list):
         kept = [option for option in options if option != {"type": "null"}]

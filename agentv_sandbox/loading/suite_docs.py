@@ -51,7 +51,7 @@ def _relative_glob(value: str) -> str:
     return value
 
 
-_SIZE_SCHEMA = {
+SIZE_SCHEMA = {
     "type": ["integer", "string"],
     "exclusiveMinimum": 0,
     "pattern": "^\\s*[0-9.]+\\s*[kmgtKMGT]?[iI]?[bB]?\\s*$",
@@ -70,7 +70,7 @@ def _printable(text: str) -> str:
 
 
 Id = Annotated[Text, AfterValidator(_printable)]
-Size = Annotated[Annotated[int, Field(gt=0)] | Text, AfterValidator(parse_size), WithJsonSchema(_SIZE_SCHEMA)]
+Size = Annotated[Annotated[int, Field(gt=0)] | Text, AfterValidator(parse_size), WithJsonSchema(SIZE_SCHEMA)]
 Host = Annotated[Text, AfterValidator(allowed_host), WithJsonSchema(_HOST_SCHEMA)]
 Glob = Annotated[Text, AfterValidator(_relative_glob), WithJsonSchema(_GLOB_SCHEMA)]
 Input = Annotated[Any, WithJsonSchema({"x-ref": "Input"})]

@@ -7,15 +7,15 @@ match blocks with files.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from agentv_sandbox.models.suite import Json
 
 ROLES = ("system", "user", "assistant", "tool")
-_MESSAGE_KEYS = ("name", "start_time", "end_time", "duration_ms", "metadata")
-_CALL_KEYS = ("tool", "input", "output", "id", "status", "start_time", "end_time", "duration_ms")
+MESSAGE_KEYS = ("name", "start_time", "end_time", "duration_ms", "metadata")
+CALL_KEYS = ("tool", "input", "output", "id", "status", "start_time", "end_time", "duration_ms")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +85,13 @@ Block = TextBlock | ImageBlock | FileBlock | InputBlock
 Content = str | tuple[Block, ...] | Mapping[str, Json] | None
 """An object is allowed and passed on, but is not an answer that text could be taken from."""
 
+BLOCKS: Mapping[str, tuple[Callable[..., Block], tuple[str, ...]]] = {
+    "text": (TextBlock, ("text",)),
+    "image": (ImageBlock, ("media_type", "source")),
+    "file": (FileBlock, ("media_type", "path")),
+}
+"""Blocks of answers by their ``type``, each with the keys that it must have; their values are texts."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ToolCall:
@@ -134,7 +141,7 @@ def read_message(row: Json) -> AnswerMessage | None:
         role=row["role"],
         content=_read_content(row.get("content")),
         tool_calls=read_calls(calls) if isinstance(calls, list) else None,
-        more={key: row[key] for key in _MESSAGE_KEYS if key in row},
+        more={key: row[key] for key in MESSAGE_KEYS if key in row},
     )
 
 
@@ -158,14 +165,12 @@ def _read_content(content: Json) -> Content:
 def _read_block(block: Json) -> Block | None:
     if not isinstance(block, Mapping):
         return None
-    match block:
-        case {"type": "text", "text": str(text)}:
-            return TextBlock(text=text, raw=block)
-        case {"type": "image", "media_type": str(media_type), "source": str(source)}:
-            return ImageBlock(media_type=media_type, source=source, raw=block)
-        case {"type": "file", "media_type": str(media_type), "path": str(path)}:
-            return FileBlock(path=path, media_type=media_type, raw=block)
-    return None
+    kind = block.get("type")
+    if not isinstance(kind, str) or kind not in BLOCKS:
+        return None
+    make, keys = BLOCKS[kind]
+    texts = {key: value for key in keys if isinstance(value := block.get(key), str)}
+    return make(raw=block, **texts) if len(texts) == len(keys) else None
 
 
 def read_calls(calls: Json) -> tuple[ToolCall, ...]:
@@ -178,7 +183,7 @@ def read_calls(calls: Json) -> tuple[ToolCall, ...]:
             output=call.get("output"),
             duration_ms=_duration_ms(call),
             failed=call.get("status") == "error",
-            raw={key: call[key] for key in _CALL_KEYS if key in call},
+            raw={key: call[key] for key in CALL_KEYS if key in call},
         )
         for call in rows
         if isinstance(call, Mapping) and isinstance(call.get("tool"), str)

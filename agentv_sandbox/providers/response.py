@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from agentv_sandbox.models.case import AgentResponse, TokenUsage
-from agentv_sandbox.models.content import AnswerMessage, read_message
+from agentv_sandbox.models.content import (
+    BLOCKS,
+    CALL_KEYS,
+    MESSAGE_KEYS,
+    ROLES,
+    AnswerMessage,
+    read_message,
+)
 from agentv_sandbox.models.foreign_json import (
     MAX_COST_USD,
     MAX_COUNT,
@@ -20,6 +28,8 @@ MAX_BYTES = 8 << 20
 """A grader's document repeats an answer up to five times, and a test's folder three times."""
 MAX_DURATION_MS = 1e12
 """Some thirty years."""
+_LISTS = ("output", "output_messages")
+_USAGE = ("input", "output", "cached", "reasoning")
 
 
 def parse_response(data: bytes, *, measured_ms: float) -> AgentResponse:
@@ -63,7 +73,7 @@ def _unusable(value: Mapping[str, Json], **read: Json) -> Iterator[str]:
 
 
 def _messages(value: Mapping[str, Json]) -> tuple[AnswerMessage, ...] | None:
-    rows = value.get("output", value.get("output_messages"))
+    rows = next((value[key] for key in _LISTS if key in value), None)
     if isinstance(rows, list):
         messages = [read_message(row) for row in rows]
         return tuple(m for m in messages if m is not None) if None not in messages else None
@@ -75,9 +85,7 @@ def _messages(value: Mapping[str, Json]) -> tuple[AnswerMessage, ...] | None:
 def _tokens(value: Json) -> TokenUsage | None:
     if not isinstance(value, dict):
         return None
-    given = {
-        key: value[key] for key in ("input", "output", "cached", "reasoning") if value.get(key) is not None
-    }
+    given = {key: value[key] for key in _USAGE if value.get(key) is not None}
     counts = {key: count(number) for key, number in given.items()}
     if None in counts.values():
         return None
@@ -87,3 +95,78 @@ def _tokens(value: Json) -> TokenUsage | None:
         cached=counts.get("cached"),
         reasoning=counts.get("reasoning"),
     )
+
+
+def answer_schema() -> dict[str, Any]:
+    """The JSON Schema of an answer file of which nothing is lost. What does not fit is read all the same: as plain
+    text, without a block, or without a figure."""
+    figures: dict[str, dict[str, Any]] = {
+        key: {"description": f"{words[0].upper()}{words[1:]}."} for key, words in _WANTED.items()
+    }
+    figures["token_usage"] |= {
+        "type": ["object", "null"],
+        "properties": {
+            key: {"type": ["integer", "null"], "minimum": 0, "maximum": MAX_COUNT} for key in _USAGE
+        },
+    }
+    figures["cost_usd"] |= {"type": ["number", "null"], "minimum": 0, "maximum": MAX_COST_USD}
+    figures["duration_ms"] |= {"type": ["number", "null"], "minimum": 0, "maximum": MAX_DURATION_MS}
+    messages = {
+        "type": "array",
+        "items": {"$ref": "#/$defs/Message"},
+        "description": "The conversation; the last message of the assistant with text or blocks is what is graded.",
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Answer file of an agent",
+        "type": "object",
+        "anyOf": [{"required": [key]} for key in (*_LISTS, "text")],
+        "properties": {
+            **dict.fromkeys(_LISTS, messages),
+            "text": {"type": "string", "description": "The answer, where there is no list of messages."},
+            **figures,
+        },
+        "$defs": {"Message": _MESSAGE, "Block": _BLOCK, "ToolCall": _CALL},
+    }
+
+
+_AS_WRITTEN = {"description": "Shown as it is written."}
+_MESSAGE = {
+    "type": "object",
+    "required": ["role"],
+    "properties": {
+        **dict.fromkeys(MESSAGE_KEYS, _AS_WRITTEN),
+        "role": {"enum": list(ROLES), "description": "Who says it."},
+        "content": {
+            "description": "Text, a list of blocks, or an object, which is passed on and not graded.",
+            "anyOf": [
+                {"type": ["string", "object", "null"]},
+                {"type": "array", "items": {"$ref": "#/$defs/Block"}},
+            ],
+        },
+        "tool_calls": {
+            "type": "array",
+            "items": {"$ref": "#/$defs/ToolCall"},
+            "description": "Calls of tools, with what they gave.",
+        },
+    },
+}
+_BLOCK = {
+    "type": "object",
+    "oneOf": [
+        {
+            "properties": {"type": {"const": kind}, **{key: {"type": "string"} for key in keys}},
+            "required": ["type", *keys],
+        }
+        for kind, (_, keys) in BLOCKS.items()
+    ],
+}
+_CALL = {
+    "type": "object",
+    "required": ["tool"],
+    "properties": {
+        **dict.fromkeys(CALL_KEYS, _AS_WRITTEN),
+        "tool": {"type": "string", "description": "The tool's name."},
+        "status": {"description": "`error` where the call failed."},
+    },
+}
