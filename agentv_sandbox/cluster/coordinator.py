@@ -11,107 +11,38 @@ import pickle
 import secrets
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any
+from dataclasses import replace
 
 from distributed import Client
 
-from agentv_sandbox import __version__
 from agentv_sandbox.cluster import hosting
+from agentv_sandbox.cluster.attempts import Attempt
 from agentv_sandbox.cluster.intake import Intake, check_hashes, checked_result
+from agentv_sandbox.cluster.link import Link, reason_of
 from agentv_sandbox.cluster.records import (
     ABANDONED_S,
     BEAT_S,
-    PIECE,
     SLOT,
     JobOrder,
-    KeptBlob,
     ReadyReport,
     RunParcel,
     Status,
-    WorkerReport,
     WorkerUnfit,
 )
 from agentv_sandbox.errors import Cancelled, SandboxError
 from agentv_sandbox.files import BlobStore
 from agentv_sandbox.logs import error_line, safe_text
-from agentv_sandbox.models.case import CaseFailure, CaseResult
-from agentv_sandbox.models.content import Blob
 from agentv_sandbox.models.suite import Json
-from agentv_sandbox.models.times import now_text
-from agentv_sandbox.pipeline.records import Job
 from agentv_sandbox.pipeline.suiterun import OnEvent
 
 MOST_TRIES = 5
 """Workers that one job is lost with before its row says so."""
 _ANSWER_S = 10.0
-_HELLO_S = 20.0
 _WITHOUT_WORKERS_S = 60.0
 """How long a run waits for a worker while there is none."""
 _MOST_CHARS = 500
-
-
-@dataclass(eq=False)
-class Attempt:
-    """One job on its way to a row."""
-
-    job: Job
-    suite: int
-    threshold: float
-    hashes: Mapping[str, str]
-    spent_usd: float
-    begun: tuple[CaseResult, ...]
-    chain: object = None
-    """Jobs of one chain use a workspace together, which is on one worker; None: it has its own."""
-    future: Future[CaseResult] = field(default_factory=Future)
-    id: str = ""
-
-    @property
-    def keys(self) -> dict[str, Any]:
-        """As in events of a run."""
-        job = self.job
-        return {"suite": job.case.suite, "case_id": job.case.id, "target": job.target.name, "trial": 0}
-
-    task: asyncio.Task[None] | None = None
-    lost: list[str] = field(default_factory=list)
-    """Why it did not end elsewhere."""
-
-
-@dataclass(eq=False)
-class Link:
-    """One worker as the coordinator knows it."""
-
-    address: str
-    report: WorkerReport | None = None
-    ready: ReadyReport | None = None
-    running: dict[str, Attempt] = field(default_factory=dict)
-    rows: int = 0
-    errors: int = 0
-    """Jobs in a row that ended in an exception."""
-    problem: str = ""
-    """Why it gets no more jobs; empty: it may."""
-    heard: float = field(default_factory=time.monotonic)
-    task: asyncio.Task[None] | None = None
-
-    @property
-    def name(self) -> str:
-        return safe_text(self.report.name, limit=80) if self.report else self.address
-
-    @property
-    def usable(self) -> bool:
-        return self.ready is not None and not self.problem
-
-    @property
-    def slots(self) -> int:
-        return self.report.slots if self.report else 0
-
-    @property
-    def free(self) -> int:
-        return self.slots - len(self.running)
 
 
 class Coordinator:
@@ -163,7 +94,7 @@ class Coordinator:
             except (OSError, TimeoutError) as error:
                 raise SandboxError(f"the scheduler does not answer any more: {error_line(error)}") from error
             for address in present - self.links.keys():
-                link = self.links[address] = Link(address)
+                link = self.links[address] = Link(self._client, self._parcel.run, address)
                 link.task = asyncio.create_task(self._tend(link))
             for address, link in self.links.items():
                 if address not in present and not link.problem:
@@ -181,7 +112,7 @@ class Coordinator:
         elif time.monotonic() - self._alone_since > self._patience_s:
             error = self.none_left()
             while self._pending:
-                _fail(self._pending.popleft(), error)
+                self._pending.popleft().fail(error)
 
     def none_left(self) -> SandboxError:
         """Why nobody runs anything."""
@@ -208,45 +139,18 @@ class Coordinator:
         except asyncio.CancelledError:
             raise
         except Exception as error:
-            self.lose(link, _reason(error))
+            self.lose(link, reason_of(error))
 
     async def _admit(self, link: Link) -> None:
-        report = await self._call(link, hosting.report, timeout=_HELLO_S)
-        if not isinstance(report, WorkerReport):
-            raise WorkerUnfit("it is not a worker of agentv-sandbox")
-        link.report = report
-        here = hosting.python_version()
-        if report.version != __version__:
-            raise WorkerUnfit(f"it has agentv-sandbox {report.version}, and the coordinator {__version__}")
-        if report.python != here:
-            raise WorkerUnfit(f"it has Python {report.python}, and the coordinator {here}")
+        await link.introduce()
         if self._leader is not None:
-            self._check_architecture(link, self._leader)
-
-    @staticmethod
-    def _check_architecture(link: Link, leader: Link) -> None:
-        assert link.report is not None and leader.report is not None
-        if link.report.architecture != leader.report.architecture:
-            raise WorkerUnfit(
-                f"it has {link.report.architecture}, and the images of this run are for {leader.report.architecture}"
-            )
+            link.check_architecture(self._leader)
 
     async def _open(self, link: Link) -> None:
-        missing = await self._call(link, hosting.open_run, self._data, timeout=60)
-        batch: list[tuple[str, bytes, bool]] = []
-        size = 0
-        for sha256 in missing:
-            async for data, last in _pieces(self._contents.path(Blob(sha256=sha256, size=0))):
-                batch.append((sha256, data, last))
-                size += len(data)
-                if size >= PIECE:
-                    await self._call(link, hosting.take_pieces, self._parcel.run, batch, timeout=120)
-                    batch, size = [], 0
-        if batch:
-            await self._call(link, hosting.take_pieces, self._parcel.run, batch, timeout=120)
+        await link.send_project(self._data, self._contents)
         await self._wait_for_leader(link)
         locks = self._leader.ready.locks if self._leader is not None and self._leader.ready else {}
-        await self._call(link, hosting.start_run, self._parcel.run, locks)
+        await link.call(hosting.start_run, self._parcel.run, locks)
         link.heard = time.monotonic()
 
     async def _wait_for_leader(self, link: Link) -> None:
@@ -259,11 +163,11 @@ class Coordinator:
             await self._exchange_signs(link)
             await asyncio.sleep(0.2)
         if self._leader is not None:
-            self._check_architecture(link, self._leader)
+            link.check_architecture(self._leader)
 
     async def _exchange_signs(self, link: Link) -> None:
         try:
-            status = await self._call(link, hosting.sign_of_life, self._parcel.run)
+            status = await link.call(hosting.sign_of_life, self._parcel.run)
         except (OSError, TimeoutError) as error:
             if time.monotonic() - link.heard > ABANDONED_S:
                 raise WorkerUnfit(f"it gave no sign of life for {ABANDONED_S:.0f} s") from error
@@ -279,7 +183,7 @@ class Coordinator:
         if self._leader is None:
             self._leader = link
         elif self._leader.ready is not None:
-            self._check_architecture(link, self._leader)
+            link.check_architecture(self._leader)
             if [image.key for image in ready.images] != [image.key for image in self._leader.ready.images]:
                 raise WorkerUnfit("it made other images of the same suites; `agentv-sandbox lock` fixes them")
         for wanted, seen in zip(self.first_hashes(ready), ready.hashes, strict=True):
@@ -313,7 +217,7 @@ class Coordinator:
         link.problem = safe_text(reason, limit=_MOST_CHARS)
         if not self.ended:
             self._on_event("note", message=f"worker {link.name} is not used (any more): {link.problem}")
-            asyncio.create_task(self._end_on(link, timeout=_ANSWER_S))  # noqa: RUF006 - it may come too late
+            asyncio.create_task(link.end_run())  # noqa: RUF006 - it may come too late
         for attempt in list(link.running.values()):
             if attempt.task is not None:
                 attempt.task.cancel()
@@ -329,7 +233,7 @@ class Coordinator:
     def place(self, attempt: Attempt) -> None:
         """Have it run as soon as a worker has a place."""
         if self._stopped():
-            _fail(attempt, Cancelled())
+            attempt.fail(Cancelled())
             return
         self._pending.append(attempt)
         self._fill_places()
@@ -353,9 +257,7 @@ class Coordinator:
         if attempt.chain in self._chains:
             link = self._chains[attempt.chain]
             if link.problem:
-                self._finish(
-                    attempt, _lost_result(attempt, f"its shared workspace was lost with {link.name}")
-                )
+                attempt.finish_lost(f"its shared workspace was lost with {link.name}")
                 return None
             return link if link.free > 0 else None
         usable = [link for link in self.links.values() if link.usable and link.free > 0]
@@ -389,7 +291,7 @@ class Coordinator:
         try:
             outcome = await future
             assert self.intake is not None
-            await self.intake.take(outcome, lambda kept: self._fetched(link, kept))
+            await self.intake.take(outcome, link.fetch)
             result = await asyncio.to_thread(checked_result, outcome, job, attempt.hashes, attempt.begun)
         except asyncio.CancelledError:
             if attempt.id == attempt_id and not attempt.future.done() and not link.problem:
@@ -399,18 +301,18 @@ class Coordinator:
             self.lose(link, str(error))
         except OSError as error:
             if link.address in self.links and isinstance(error, ConnectionError | TimeoutError):
-                self.lose(link, _reason(error))
+                self.lose(link, reason_of(error))
             else:
-                _fail(attempt, SandboxError(f"contents of workers cannot be kept: {error.strerror or error}"))
+                attempt.fail(SandboxError(f"contents of workers cannot be kept: {error.strerror or error}"))
         except Exception as error:
-            self._blame(link, attempt, attempt_id, f"a job ended in {_reason(error)}")
+            self._blame(link, attempt, attempt_id, f"a job ended in {reason_of(error)}")
         else:
             if link.running.pop(attempt_id, None) is not None:
                 assert link.ready is not None
                 link.rows += 1
                 link.errors = 0
                 result = replace(result, worker=link.name, engine=link.ready.engine)
-                self._finish(attempt, result)
+                attempt.finish(result)
                 self._fill_places()
         finally:
             with suppress(Exception):
@@ -425,56 +327,34 @@ class Coordinator:
             self._again(link, attempt, reason)
             self._fill_places()
 
-    def _finish(self, attempt: Attempt, result: CaseResult) -> None:
-        notes = [
-            f"was given to another worker: {reason}; what it spent there is not known"
-            for reason in attempt.lost
-        ]
-        if not attempt.future.done():
-            attempt.future.set_result(replace(result, notes=(*result.notes, *notes)))
-
     def _again(self, link: Link, attempt: Attempt, reason: str) -> None:
         attempt.lost.append(f"{link.name}: {reason}")
         if self._stopped():
-            _fail(attempt, Cancelled())
+            attempt.fail(Cancelled())
         elif len(attempt.lost) >= MOST_TRIES:
             text = f"{len(attempt.lost)} workers were lost while they ran it; the last: {attempt.lost[-1]}"
-            self._finish(attempt, _lost_result(attempt, text))
+            attempt.finish_lost(text)
         else:
             self._pending.appendleft(attempt)
-
-    async def _fetched(self, link: Link, kept: KeptBlob) -> AsyncIterator[bytes]:
-        offset = 0
-        while offset < kept.blob.size:
-            ask = (self._parcel.run, kept.store, kept.blob.sha256, offset)
-            data = await self._call(link, hosting.read_piece, *ask, timeout=60)
-            if not data:
-                return
-            offset += len(data)
-            yield data
 
     # -- the end ----------------------------------------------------------------------------------------
     def _end_attempts(self) -> None:
         """The run is interrupted: what is going on ends now, here and on the workers."""
         for link in self.links.values():
             for attempt in link.running.values():
-                if attempt.task is not None:
-                    attempt.task.cancel()
-                _fail(attempt, Cancelled())
+                attempt.interrupt()
             link.running.clear()
         while self._pending:
-            _fail(self._pending.popleft(), Cancelled())
+            self._pending.popleft().interrupt()
 
     async def after_all(self, number: int) -> list[str]:
         """Have workers run what follows the last test of a suite; what is worth saying, each once."""
         links = [link for link in self.links.values() if link.usable]
-        calls = (
-            self._call(link, hosting.end_suite, self._parcel.run, number, timeout=3600) for link in links
-        )
+        calls = (link.call(hosting.end_suite, self._parcel.run, number, timeout=3600) for link in links)
         notes: dict[str, None] = {}
         for link, said in zip(links, await asyncio.gather(*calls, return_exceptions=True), strict=True):
             if isinstance(said, BaseException):
-                notes[f"worker {link.name} did not end the suite: {_reason(said)}"] = None
+                notes[f"worker {link.name} did not end the suite: {reason_of(said)}"] = None
             else:
                 notes |= dict.fromkeys(str(note) for note in said)
         return list(notes)
@@ -487,85 +367,8 @@ class Coordinator:
             if link.task is not None:
                 link.task.cancel()
         links = [link for link in self.links.values() if link.report and not link.problem]
-        await asyncio.gather(*(self._end_on(link, timeout=45) for link in links))
-
-    async def _end_on(self, link: Link, *, timeout: float) -> None:
-        with suppress(Exception):
-            await self._call(link, hosting.end_run, self._parcel.run, timeout=timeout)
-
-    async def _call(
-        self, link: Link, function: Callable[..., Any], *args: Any, timeout: float = _ANSWER_S
-    ) -> Any:
-        """What ``function`` returns there, outside of Dask's tasks. Raises what it raises, OSError, TimeoutError."""
-        call = self._client.run(function, *args, workers=[link.address], on_error="return")
-        answers = await asyncio.wait_for(call, timeout)
-        answer = answers[link.address]
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+        await asyncio.gather(*(link.end_run(timeout=45) for link in links))
 
     def record(self) -> Json:
         """Which workers there were, for ``run.json``."""
-        return [
-            {
-                "name": link.name,
-                "host": link.report.host if link.report else "",
-                "address": link.address,
-                "process": link.report.process if link.report else 0,
-                "version": link.report.version if link.report else "",
-                "architecture": link.report.architecture if link.report else "",
-                "slots": link.slots,
-                "rows": link.rows,
-                **(
-                    {"engine": link.ready.facts["engine"], "isolation": link.ready.engine}
-                    if link.ready
-                    else {}
-                ),
-                **({"problem": link.problem} if link.problem else {}),
-            }
-            for link in self.links.values()
-        ]
-
-
-def _lost_result(attempt: Attempt, message: str) -> CaseResult:
-    job = attempt.job
-    return CaseResult(
-        case_id=job.case.id,
-        suite=job.case.suite,
-        category=job.case.category,
-        target=job.target.name,
-        score=0.0,
-        status="execution_error",
-        failure=CaseFailure(stage="setup", code="worker_lost", message=message, fault="worker_lost"),
-        timestamp=now_text(),
-        threshold=attempt.threshold,
-        input_hashes=attempt.hashes,
-    )
-
-
-def _fail(attempt: Attempt, error: Exception) -> None:
-    if not attempt.future.done():
-        attempt.future.set_exception(error)
-
-
-def _reason(error: BaseException) -> str:
-    if isinstance(error, WorkerUnfit):
-        return str(error)
-    if isinstance(error, ModuleNotFoundError):
-        return f"agentv-sandbox is not installed there ({error})"
-    if isinstance(error, TimeoutError):
-        return "it does not answer"
-    if isinstance(error, OSError):
-        return "the connection to it broke"
-    return error_line(error) if isinstance(error, Exception) else type(error).__name__
-
-
-async def _pieces(path: Path) -> AsyncIterator[tuple[bytes, bool]]:
-    with path.open("rb") as stream:
-        data = await asyncio.to_thread(stream.read, PIECE)
-        while True:
-            following = await asyncio.to_thread(stream.read, PIECE)
-            yield data, not following
-            if not following:
-                return
-            data = following
+        return [link.record() for link in self.links.values()]

@@ -26,6 +26,7 @@ from agentv_sandbox.cluster.records import (
     JobOrder,
     JobOutcome,
     Status,
+    Store,
     WorkerReport,
     WorkerUnfit,
 )
@@ -121,7 +122,7 @@ async def sign_of_life(run: str) -> Status:
     return _this().session(run).beat()
 
 
-async def read_piece(run: str, store: str, sha256: str, offset: int) -> bytes:
+async def read_piece(run: str, store: Store, sha256: str, offset: int) -> bytes:
     return await asyncio.to_thread(_this().session(run).read, store, sha256, offset)
 
 

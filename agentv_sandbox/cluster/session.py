@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 import shutil
 import threading
 import time
@@ -23,13 +22,14 @@ from agentv_sandbox.cluster.records import (
     JobName,
     JobOrder,
     JobOutcome,
-    KeptBlob,
     ParcelFile,
     ReadyReport,
     RunParcel,
     Status,
+    Store,
     WorkerUnfit,
 )
+from agentv_sandbox.cluster.sending import STORES, Sender
 from agentv_sandbox.doctor import limit_checks
 from agentv_sandbox.egress import WayOut
 from agentv_sandbox.engines.native.places import FOLDER_VARIABLE
@@ -38,7 +38,6 @@ from agentv_sandbox.errors import Cancelled, EngineError, InputError, Problem, S
 from agentv_sandbox.files import BlobStore
 from agentv_sandbox.gateway import Player
 from agentv_sandbox.loading import LoadResult, load_suites
-from agentv_sandbox.models.case import CaseFailure, CaseOutput, CaseResult, FileEntry
 from agentv_sandbox.models.container import EngineInfo
 from agentv_sandbox.models.content import Blob
 from agentv_sandbox.models.image import Image, ImagePlan
@@ -47,7 +46,7 @@ from agentv_sandbox.models.suite import Suite
 from agentv_sandbox.pipeline import RunTools, jobs_of, planned_images, suite_run
 from agentv_sandbox.pipeline.agent import after_all
 from agentv_sandbox.pipeline.checks import planned_tests, run_problems, secret_values
-from agentv_sandbox.pipeline.records import Job, SuiteStart
+from agentv_sandbox.pipeline.records import Job, RunOptions, SuiteStart
 from agentv_sandbox.pipeline.scopes import is_unset_key, with_stand_in_keys
 from agentv_sandbox.pipeline.scratch import scratch_folder
 from agentv_sandbox.pipeline.suiterun import SuiteRun
@@ -55,12 +54,11 @@ from agentv_sandbox.pipeline.trials import run_job
 from agentv_sandbox.report.facts import engine_facts
 from agentv_sandbox.report.redact import Redactor
 from agentv_sandbox.sandbox import Sandbox
+from agentv_sandbox.settings import Settings
 
 _MOST_EVENTS = 2000
 _PASSED_ON = frozenset({"note", "case.stage", "workspace.kept"})
 """Events of a run; that a test starts, the coordinator says."""
-_INLINE = 1 << 20
-"""Bytes of contents that come with a result."""
 _LEAST_FREE = 16 << 20
 """Bytes on a disk of a worker, below which what failed may have failed for want of them."""
 
@@ -117,8 +115,7 @@ class Session:
         self._suites: dict[int, _SuiteWork] = {}
         self._mutex = threading.Lock()
         self._going_on = 0
-        self._sandbox: Sandbox | None = None
-        self._stores = {name: BlobStore(self._folder / name) for name in ("artifacts", "captured")}
+        self._stores = {store: BlobStore(self._folder / store) for store in STORES}
 
     # -- contents ---------------------------------------------------------------------------------------
     def missing(self) -> list[str]:
@@ -138,7 +135,7 @@ class Session:
                 if writer.commit().sha256 != sha256:
                     raise WorkerUnfit("a file of the project did not arrive as it was sent")
 
-    def read(self, store: str, sha256: str, offset: int) -> bytes:
+    def read(self, store: Store, sha256: str, offset: int) -> bytes:
         """A piece of what a result refers to."""
         with self._stores[store].path(Blob(sha256=sha256, size=0)).open("rb") as stream:
             stream.seek(offset)
@@ -201,31 +198,65 @@ class Session:
 
     # -- preparation --------------------------------------------------------------------------------------
     def _prepare(self, stack: ExitStack, locks: Mapping[str, str]) -> None:
+        tree = self._place_project()
+        loaded = self._loaded = self._load(tree)
+        settings = sites.settings_of(loaded, self._cwd)
+        self._options = self._options_here(settings)
+        self._check(loaded)
+        redactor = self._hide_secrets(loaded)
+        sandbox = self._open_sandbox(stack, settings)
+        for name, text in locks.items():
+            _below(tree, name).write_text(text, "utf-8")
+        made = planned_images(loaded.suites, sandbox, self._options, self._on_event)[1:]
+        _prove_limits(sandbox)
+        made_locks = self._locks(tree, loaded, made, sandbox.info)
+        self._tools = self._run_tools(sandbox, loaded, redactor)
+        self._images = {suite.path: image for suite, (_, image) in zip(loaded.suites, made, strict=True)}
+        ready = ReadyReport(
+            engine=tier(sandbox.info, sandbox.runtime).summary,
+            facts=engine_facts(sandbox.info, sandbox.runtime),
+            images=tuple(image for _, image in made),
+            locks=made_locks,
+            hashes=tuple(self._first_hashes()),
+        )
+        self._status = Status(state="ready", ready=ready)
+
+    def _place_project(self) -> Path:
+        """The coordinator's paths below a folder of this session."""
         parcel = self.parcel
         tree = self._folder / "tree"
         for root in parcel.roots:
             (tree / root / ".git").mkdir(parents=True)  # marks it as the root that it was
-        (tree / parcel.cwd).mkdir(parents=True, exist_ok=True)
-        _place(parcel.files, tree, self._contents)
         self._cwd = tree / parcel.cwd
-        loaded = self._load(tree)
-        settings = sites.settings_of(loaded, self._cwd)
-        self._options = replace(
-            parcel.options,
+        self._cwd.mkdir(parents=True, exist_ok=True)
+        _place(parcel.files, tree, self._contents)
+        return tree
+
+    def _options_here(self, settings: Settings) -> RunOptions:
+        return replace(
+            self.parcel.options,
             image=settings.image,
             egress=settings.egress,
             cache_dir=api.cache_dir(self._environ),
             cwd=self._cwd,
         )
+
+    def _check(self, loaded: LoadResult) -> None:
         if problems := run_problems(loaded, self._options):
             raise InputError(problems)
         planned_tests(loaded, self._options)
-        secrets = secret_values(loaded)
-        self._own_secrets = Redactor(
-            value for value in secrets if digest(parcel.secrets.salt, value) not in parcel.secrets.digests
-        )
+
+    def _hide_secrets(self, loaded: LoadResult) -> Redactor:
+        """Of all secrets of this worker; those that the coordinator cannot mask do not leave it."""
+        secrets, known = secret_values(loaded), self.parcel.secrets
+        own = (value for value in secrets if digest(known.salt, value) not in known.digests)
+        self._sender = Sender(self._settings.name, self._stores, Redactor(own))
         redactor = Redactor(secrets)
         logs.hide_with(redactor.text)
+        return redactor
+
+    def _open_sandbox(self, stack: ExitStack, settings: Settings) -> Sandbox:
+        """One that keeps its word, of every tier that is required."""
         sandbox = stack.enter_context(
             sites.run_sandbox(
                 settings,
@@ -236,37 +267,22 @@ class Session:
                 stop=self._stop,
             )
         )
-        self._sandbox = sandbox
         sandbox.check_enforced()
-        for required in (parcel.required_tier, self._settings.required_tier, settings.require_tier):
+        for required in (self.parcel.required_tier, self._settings.required_tier, settings.require_tier):
             require_tier(tier(sandbox.info, sandbox.runtime), required)
-        for name, text in locks.items():
-            _below(tree, name).write_text(text, "utf-8")
-        made = planned_images(loaded.suites, sandbox, self._options, self._on_event)[1:]
-        _prove_limits(sandbox)
-        made_locks = self._locks(tree, loaded, made, sandbox.info)
+        return sandbox
+
+    def _run_tools(self, sandbox: Sandbox, loaded: LoadResult, redactor: Redactor) -> RunTools:
         recording = self._folder / "recording"
-        if parcel.recording is not None:
-            _place(parcel.recording, recording, self._contents)
-        self._tools = RunTools(
+        if self.parcel.recording is not None:
+            _place(self.parcel.recording, recording, self._contents)
+        return RunTools(
             sandbox=sandbox,
             store=self._stores["artifacts"],
             kept=self._stores["captured"],
             environments=loaded.environments,
-            tape=Player(recording, redactor) if parcel.recording is not None else None,
+            tape=Player(recording, redactor) if self.parcel.recording is not None else None,
             way=WayOut(sandbox, self._options.egress),
-        )
-        self._images = {suite.path: image for suite, (_, image) in zip(loaded.suites, made, strict=True)}
-        self._loaded = loaded
-        self._status = Status(
-            state="ready",
-            ready=ReadyReport(
-                engine=tier(sandbox.info, sandbox.runtime).summary,
-                facts=engine_facts(sandbox.info, sandbox.runtime),
-                images=tuple(image for _, image in made),
-                locks=made_locks,
-                hashes=tuple(self._first_hashes()),
-            ),
         )
 
     def _load(self, tree: Path) -> LoadResult:
@@ -338,7 +354,7 @@ class Session:
             work.own_usd += cost_of(result)
         if result.status == "execution_error" and (full := self._full_disk()):
             raise WorkerUnfit(full)
-        return self._outcome(order, result)
+        return self._sender.outcome(order.attempt, result)
 
     def after_all(self, number: int) -> list[str]:
         """Run what follows the last test of a suite, and let go of it."""
@@ -360,51 +376,6 @@ class Session:
                 jobs = {(j.target.name, j.case.suite, j.case.id): j for j in jobs_of(suite, self._options)}
                 self._suites[number] = _SuiteWork(run=run, jobs=jobs, stack=stack)
             return self._suites[number]
-
-    def _outcome(self, order: JobOrder, result: CaseResult) -> JobOutcome:
-        result = replace(result, worker=self._settings.name)
-        if result.workspace_kept:
-            result = replace(
-                result, workspace_kept=f"on worker {self._settings.name}: {result.workspace_kept}"
-            )
-        blobs = [
-            kept for blob in sorted(_blobs_of(result), key=lambda b: b.sha256) if (kept := self._kept(blob))
-        ]
-        data = pickle.dumps(result)
-        if self._holds_own_secret(data, blobs):
-            return JobOutcome(attempt=order.attempt, result=pickle.dumps(self._withheld(result)))
-        contents: dict[str, bytes] = {}
-        left = _INLINE
-        for kept in blobs:
-            if kept.blob.size <= left:
-                left -= kept.blob.size
-                contents[kept.blob.sha256] = self._stores[kept.store].read(
-                    kept.blob, limit=kept.blob.size + 1
-                )
-        return JobOutcome(attempt=order.attempt, result=data, blobs=tuple(blobs), contents=contents)
-
-    def _kept(self, blob: Blob) -> KeptBlob | None:
-        for name, store in self._stores.items():
-            if store.path(blob).exists():
-                return KeptBlob(store="captured" if name == "captured" else "artifacts", blob=blob)
-        return None
-
-    def _holds_own_secret(self, data: bytes, blobs: Sequence[KeptBlob]) -> bool:
-        """Whether there is a secret in it whose value the coordinator cannot mask, as it has another one."""
-        if self._own_secrets.data(data) != data:
-            return True
-        paths = (self._stores[kept.store].path(kept.blob) for kept in blobs)
-        return any(self._own_secrets.holds(path) for path in paths)
-
-    def _withheld(self, result: CaseResult) -> CaseResult:
-        message = (
-            f"what it left holds a secret whose value only worker {self._settings.name} has, so it was not sent: give "
-            "all workers and the coordinator the same value"
-        )
-        failure = CaseFailure(stage="teardown", code="report_error", message=message, fault="report_failed")
-        return replace(
-            result.without_bulk(), score=0.0, scores=(), status="execution_error", failure=failure, notes=()
-        )
 
     def _full_disk(self) -> str:
         places = [self._folder, self._options.cache_dir]
@@ -448,23 +419,6 @@ def _shortened(problem: Problem, tree: Path) -> Problem:
     if path is not None and path.is_relative_to(tree):
         path = Path("/") / path.relative_to(tree)
     return replace(problem, path=path)
-
-
-def _blobs_of(result: CaseResult) -> set[Blob]:
-    """All contents that a result refers to."""
-    outputs = [result.output]
-    entries: list[FileEntry] = []
-    for each in (result, *result.trials):
-        outputs.append(each.output)
-        for state in each.capture.states if each.capture else ():
-            outputs.append(state.output)
-            entries += state.workspace.entries.values()
-    blobs = set()
-    for output in outputs:
-        if isinstance(output, CaseOutput):
-            entries += output.manifest.values()
-            blobs |= {file.blob for file in output.files if file.blob is not None}
-    return blobs | {Blob(sha256=e.sha256, size=e.size) for e in entries if e.kind == "file" and e.sha256}
 
 
 _PROVED = threading.Lock()

@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 from distributed import Client
 
 from agentv_sandbox.cluster.address import ClusterAddress, parse_address
-from agentv_sandbox.cluster.coordinator import Attempt, Coordinator
+from agentv_sandbox.cluster.attempts import Attempt
+from agentv_sandbox.cluster.coordinator import Coordinator
 from agentv_sandbox.cluster.intake import Intake
 from agentv_sandbox.cluster.local import local_cluster
 from agentv_sandbox.cluster.packing import Packing, locks_of, refusals

@@ -23,13 +23,12 @@ from agentv_sandbox.models.case import (
 )
 from agentv_sandbox.models.spending import cost_beside_gateway
 from agentv_sandbox.models.suite import Target
-from agentv_sandbox.models.times import now_text
 from agentv_sandbox.pipeline.answer import AgentAnswers, Answers
 from agentv_sandbox.pipeline.caseworkspace import case_workspace
 from agentv_sandbox.pipeline.conversation import ConversationState, run_conversation
 from agentv_sandbox.pipeline.keeping import Keeper
 from agentv_sandbox.pipeline.programs import check_health
-from agentv_sandbox.pipeline.records import CaseFailed, Job
+from agentv_sandbox.pipeline.records import CaseFailed, Job, unfinished
 from agentv_sandbox.pipeline.repos import RepoError
 from agentv_sandbox.pipeline.scopes import scope_of
 from agentv_sandbox.pipeline.suiterun import SuiteRun
@@ -77,21 +76,9 @@ def run_case(run: SuiteRun, job: Job) -> CaseResult:
 
 def guarded_case(run: SuiteRun, job: Job, work: Callable[[CaseResult, Progress], CaseResult]) -> CaseResult:
     """What ``work`` makes of the result that it is given; what it raises becomes the result, as in ``run_case``."""
-    case, target = job.case, job.target
-    threshold = effective_threshold(case, run.suite, run.options.threshold)
+    threshold = effective_threshold(job.case, run.suite, run.options.threshold)
     started = time.monotonic()
-    result = CaseResult(
-        case_id=case.id,
-        suite=case.suite,
-        category=case.category,
-        target=target.name,
-        score=0.0,
-        status="execution_error",
-        threshold=threshold,
-        trial=job.trial,
-        image_id=run.image.id,
-        timestamp=now_text(),
-    )
+    result = replace(unfinished(job, threshold), image_id=run.image.id)
     at = Progress(run, job)
     at.event("case.started")
     containers: list[tuple[Role, float, float, str]] = []
@@ -121,7 +108,7 @@ def guarded_case(run: SuiteRun, job: Job, work: Callable[[CaseResult, Progress],
     except Exception as error:
         # Unexpected exceptions included: a crash in one test must not abort the run.
         if not isinstance(error, SandboxError | OSError):
-            log.error("case.crashed", case=case.id, stage=at.stage, exc_info=error)
+            log.error("case.crashed", case=job.case.id, stage=at.stage, exc_info=error)
         result = replace(
             result,
             failure=CaseFailure(

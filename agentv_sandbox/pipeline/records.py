@@ -12,6 +12,7 @@ from agentv_sandbox.grade import Graded
 from agentv_sandbox.models.case import AgentResponse, CaseFailure, CaseOutput, CaseResult
 from agentv_sandbox.models.image import ImageConfig, LockMode
 from agentv_sandbox.models.suite import EvalCase, Hook, Json, LimitOverrides, Target, Workspace
+from agentv_sandbox.models.times import now_text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +93,22 @@ class SuiteStart:
     """Of tests that are not done."""
     spent_usd: float = 0.0
     """By all rows until now, those that were run again included."""
+
+
+def unfinished(job: Job, threshold: float, failure: CaseFailure | None = None) -> CaseResult:
+    """What there is of ``job`` until it has run; with ``failure``, the result of one that will not."""
+    return CaseResult(
+        case_id=job.case.id,
+        suite=job.case.suite,
+        category=job.case.category,
+        target=job.target.name,
+        score=0.0,
+        status="execution_error",
+        failure=failure,
+        threshold=threshold,
+        trial=job.trial,
+        timestamp=now_text(),
+    )
 
 
 def ungraded() -> Graded:

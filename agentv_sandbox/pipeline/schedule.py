@@ -13,8 +13,7 @@ from agentv_sandbox.grade import effective_threshold
 from agentv_sandbox.models.case import CaseFailure, CaseResult
 from agentv_sandbox.models.spending import cost_of
 from agentv_sandbox.models.suite import EvalCase, Suite
-from agentv_sandbox.models.times import now_text
-from agentv_sandbox.pipeline.records import Job, SuiteStart
+from agentv_sandbox.pipeline.records import Job, SuiteStart, unfinished
 
 Deliver = Callable[[CaseResult, EvalCase], CaseResult]
 Submit = Callable[[Job], Future[CaseResult]]
@@ -56,7 +55,9 @@ class Schedule:
         """How many jobs of a target may run at a time; any number of one that is not in it."""
         self._running: Counter[str] = Counter()
         """Jobs by target."""
-        self._done: dict[tuple[str, str], CaseResult] = dict(start.done)
+        self._done: set[tuple[str, str]] = set(start.done)
+        self._broken = {key for key, result in start.done.items() if _is_broken(result)}
+        """Of what is done: tests on which others cannot build."""
         self._sharing: set[str] = set()
         """Targets of which a test is running in a shared workspace."""
         self._planned = {(job.target.name, job.case.id) for job in jobs}
@@ -119,16 +120,13 @@ class Schedule:
                 if _shares(job):
                     self._sharing.add(job.target.name)
             else:
-                self._finish(job, self._not_run(job, failure))
+                threshold = effective_threshold(job.case, self._suite, self._threshold)
+                self._finish(job, unfinished(job, threshold, failure))
         return ready
 
     def _refusal(self, job: Job, depends: Sequence[tuple[str, str]]) -> CaseFailure | None:
         execution = self._suite.execution
-        broken = [
-            key[1]
-            for key in depends
-            if (r := self._done.get(key)) is not None and r.status == "execution_error" and not r.ungraded
-        ]
+        broken = [name for target, name in depends if (target, name) in self._broken]
         if broken and job.case.on_dependency_failure != "run":
             return CaseFailure(
                 stage="setup",
@@ -150,24 +148,18 @@ class Schedule:
             )
         return None
 
-    def _not_run(self, job: Job, failure: CaseFailure) -> CaseResult:
-        return CaseResult(
-            case_id=job.case.id,
-            suite=job.case.suite,
-            category=job.case.category,
-            target=job.target.name,
-            score=0.0,
-            status="execution_error",
-            failure=failure,
-            timestamp=now_text(),
-            threshold=effective_threshold(job.case, self._suite, self._threshold),
-        )
-
     def _finish(self, job: Job, result: CaseResult) -> None:
         result = self._deliver(result, job.case)
-        self._done[job.target.name, job.case.id] = result.without_bulk()
-        self._errors += result.status == "execution_error" and not result.ungraded
+        key = (job.target.name, job.case.id)
+        self._done.add(key)
+        if _is_broken(result):
+            self._broken.add(key)
+            self._errors += 1
         self._cost_usd += cost_of(result)
+
+
+def _is_broken(result: CaseResult) -> bool:
+    return result.status == "execution_error" and not result.ungraded
 
 
 def _shares(job: Job) -> bool:

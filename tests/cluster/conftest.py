@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -15,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from agentv_sandbox.engines import LABEL_RUN, ContainerEngine
+from agentv_sandbox.engines import LABEL_OWNER, LABEL_ROLE, ContainerEngine
+from agentv_sandbox.engines.owner import Owner
 from agentv_sandbox.engines.table import CHOICE
 from tests.e2e.conftest import COMMAND, Project
 
@@ -80,6 +82,7 @@ class Cluster:
 
     def close(self) -> None:
         for process in reversed(self.processes):
+            process.send_signal(signal.SIGCONT)
             process.terminate()
             with suppress(subprocess.TimeoutExpired):
                 process.wait(30)
@@ -115,11 +118,33 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
     made.close()
 
 
+@dataclass(frozen=True)
+class Held:
+    """What processes have in the engine, which other tests use at the same time."""
+
+    engine: ContainerEngine
+
+    def by(self, pid: int, role: str | None = None) -> list[str]:
+        objects = self.engine.owned({LABEL_OWNER: None, LABEL_ROLE: role})
+        return sorted(o.name for o in objects if Owner.parse(o.labels[LABEL_OWNER]).pid == pid)
+
+
 @pytest.fixture
-def left_overs(engine: ContainerEngine) -> Callable[[], list[str]]:
-    """What runs of dead and living processes have in the engine, beside what was there before."""
-    before = {obj.name for obj in engine.owned({LABEL_RUN: None})}
-    return lambda: sorted(obj.name for obj in engine.owned({LABEL_RUN: None}) if obj.name not in before)
+def held(engine: ContainerEngine) -> Held:
+    return Held(engine)
+
+
+def stop_at_work(worker: subprocess.Popen[bytes], held: Held) -> None:
+    """Freeze a worker that is ready while an agent runs there: it has a job whose end it cannot report."""
+
+    def frozen_at_work() -> bool:
+        worker.send_signal(signal.SIGSTOP)
+        if held.by(worker.pid, "agent"):
+            return True
+        worker.send_signal(signal.SIGCONT)
+        return False
+
+    wait_for(frozen_at_work, 240)
 
 
 def rows_of(folder: Path) -> list[dict[str, Any]]:

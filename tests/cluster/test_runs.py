@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import signal
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.cluster.conftest import Cluster, rows_of, suite, wait_for
+from tests.cluster.conftest import Cluster, Held, rows_of, stop_at_work, suite, wait_for
 from tests.e2e.conftest import Project
 
 pytestmark = [pytest.mark.engine, pytest.mark.native, pytest.mark.xdist_group("cluster")]
@@ -80,40 +78,38 @@ def test_workers_give_the_rows_that_this_process_gives(project: Project) -> None
     assert facts["engine"]["kind"] == "native"
 
 
-def test_jobs_of_a_killed_worker_run_elsewhere(
-    project: Project, cluster: Cluster, left_overs: Callable[[], list[str]]
-) -> None:
-    """The worker of the first row has another test at that time: one alone is quick."""
-    waits = ["go", *["wait 6"] * 5]
-    project.write({"s.eval.yaml": suite([f"{{id: t{n}, input: {wait}}}" for n, wait in enumerate(waits)])})
+def test_jobs_of_a_killed_worker_run_elsewhere(project: Project, cluster: Cluster, held: Held) -> None:
+    project.write({"s.eval.yaml": suite([f"{{id: t{n}, input: wait 3}}" for n in range(6)])})
     cluster.start_scheduler()
-    workers = {name: cluster.start_worker(name) for name in ("one", "two")}
+    one = cluster.start_worker("one")
     run = project.start("s.eval.yaml", "--cluster", cluster.address)
-    wait_for(lambda: (project.output / "index.jsonl").exists() and len(rows_of(project.output)) >= 1, 240)
-    workers[rows_of(project.output)[0]["worker"]].send_signal(signal.SIGKILL)
+    wait_for((project.output / "index.jsonl").exists, 240)
+    two = cluster.start_worker("two")
+    stop_at_work(one, held)
+    one.kill()
     stdout, _ = run.communicate(timeout=300)
     rows = rows_of(project.output)
     assert Counter(row["test_id"] for row in rows) == Counter({f"t{n}": 1 for n in range(6)}), stdout
     assert all(row["score"] == 1 for row in rows)
     moved = [row for row in rows if "was given to another worker" in "".join(row.get("notes", ()))]
-    assert moved and len({row["worker"] for row in moved}) == 1
+    assert moved and {row["worker"] for row in moved} == {"two"}
     assert "left the cluster" in stdout
-    wait_for(lambda: not left_overs(), 30)
+    wait_for(lambda: not held.by(one.pid) and not held.by(two.pid), 30)
 
 
 def test_workers_stop_when_the_coordinator_is_killed_and_the_run_goes_on(
-    project: Project, cluster: Cluster, left_overs: Callable[[], list[str]]
+    project: Project, cluster: Cluster, held: Held
 ) -> None:
     tests = ["{id: quick, input: go}", *(f"{{id: slow{n}, input: 'wait 50'}}" for n in range(2))]
     project.write({"s.eval.yaml": suite(tests)})
     cluster.start_scheduler()
-    cluster.start_worker("one", slots=3)
+    worker = cluster.start_worker("one", slots=3)
     run = project.start("s.eval.yaml", "--cluster", cluster.address)
     wait_for(lambda: (project.output / "index.jsonl").exists() and rows_of(project.output), 240)
-    assert left_overs()
+    assert held.by(worker.pid)
     run.kill()
     run.wait()
-    wait_for(lambda: not left_overs(), 30)
+    wait_for(lambda: not held.by(worker.pid), 30)
     before = rows_of(project.output)
     project.write({"agent.sh": (project.folder / "agent.sh").read_text()})
     again = project.start("s.eval.yaml", "--cluster", cluster.address, "--resume", "--test-id", "quick")

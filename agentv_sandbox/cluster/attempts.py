@@ -1,0 +1,60 @@
+"""One job on its way to a row, through as many workers as it takes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from agentv_sandbox.errors import Cancelled
+from agentv_sandbox.models.case import CaseFailure, CaseResult
+from agentv_sandbox.pipeline.records import Job, unfinished
+
+
+@dataclass(eq=False)
+class Attempt:
+    """A job, and how far it is. Its id changes with each worker that gets it."""
+
+    job: Job
+    suite: int
+    threshold: float
+    hashes: Mapping[str, str]
+    spent_usd: float
+    begun: tuple[CaseResult, ...]
+    chain: object = None
+    """Jobs of one chain use a workspace together, which is on one worker; None: it has its own."""
+    future: Future[CaseResult] = field(default_factory=Future)
+    id: str = ""
+    task: asyncio.Task[None] | None = None
+    lost: list[str] = field(default_factory=list)
+    """Why it did not end elsewhere."""
+
+    @property
+    def keys(self) -> dict[str, Any]:
+        """As in events of a run."""
+        job = self.job
+        return {"suite": job.case.suite, "case_id": job.case.id, "target": job.target.name, "trial": 0}
+
+    def finish(self, result: CaseResult) -> None:
+        notes = [
+            f"was given to another worker: {reason}; what it spent there is not known" for reason in self.lost
+        ]
+        if not self.future.done():
+            self.future.set_result(replace(result, notes=(*result.notes, *notes)))
+
+    def finish_lost(self, message: str) -> None:
+        """Its row says that it was lost with its workers."""
+        failure = CaseFailure(stage="setup", code="worker_lost", message=message, fault="worker_lost")
+        self.finish(replace(unfinished(self.job, self.threshold, failure), input_hashes=self.hashes))
+
+    def fail(self, error: Exception) -> None:
+        """It has no row, and ``error`` ends the run."""
+        if not self.future.done():
+            self.future.set_exception(error)
+
+    def interrupt(self) -> None:
+        if self.task is not None:
+            self.task.cancel()
+        self.fail(Cancelled())
