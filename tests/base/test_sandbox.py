@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from agentv_sandbox.budget import Budget
 from agentv_sandbox.engines import LABEL_OWNER, LABEL_RUN
 from agentv_sandbox.engines.comparison import differences
 from agentv_sandbox.engines.config import container_config
@@ -110,6 +111,15 @@ def test_a_cancelled_sandbox_starts_nothing(sandbox: Sandbox, engine: FakeEngine
     with pytest.raises(Cancelled), sandbox.volumes(workspace=VolumeSpec()):
         pass
     assert engine.runs == []
+
+
+def test_a_cancelled_sandbox_ends_the_work_of_this_process_too(sandbox: Sandbox) -> None:
+    with sandbox:
+        assert Budget().left()
+        sandbox.cancel()
+        with pytest.raises(Cancelled):
+            Budget().left()
+    assert Budget().left(), "what comes after the run is not its work"
 
 
 def test_close_and_sweep_remove_only_what_is_theirs(engine: FakeEngine) -> None:

@@ -224,6 +224,30 @@ def test_transpile_writes_beside_the_suite(folder: Path) -> None:
     assert made["evals"][0]["should_trigger"] is True
 
 
+def test_transpile_lists_expectations_where_they_are_asked_for(folder: Path) -> None:
+    plain, asked = (
+        json.loads(command("transpile", "small.eval.yaml", "--stdout", *more, cwd=folder).stdout)["evals"][0]
+        for more in ((), ("--expectations",))
+    )
+    assert "expectations" not in plain
+    assert asked["expectations"] == plain["assertions"] != []
+
+
+def test_validate_takes_files_outside_of_the_project_only_where_that_is_allowed(folder: Path) -> None:
+    (folder / "outside.txt").write_text("x")
+    inside = folder / "inside"
+    (inside / ".git").mkdir(parents=True)
+    suite = SUITE.replace("input: hi", "input: hi, input_files: [../outside.txt]").replace(
+        "execution", "tags"
+    )
+    (inside / "small.eval.yaml").write_text(suite.replace("tags: {target: t}", "tags: [x]"))
+    refused = command("validate", "small.eval.yaml", cwd=inside)
+    assert refused.returncode == 2
+    assert "outside" in refused.stderr
+    allowed = command("validate", "small.eval.yaml", "--allow-outside", cwd=inside)
+    assert allowed.returncode != 2, allowed.stderr
+
+
 def test_doctor_names_the_keys_of_models_that_are_not_set(folder: Path) -> None:
     targets = TARGETS.replace(
         "targets: [", "targets: [{name: judge, provider: openai, model: m, api_key: '${{ NO_KEY }}'}, "

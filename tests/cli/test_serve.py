@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.pagedata import index_of
+from tests.pagedata import blocks, index_of
 
 SUITE = """
 name: slow
@@ -23,8 +24,10 @@ tests:
 """
 TARGETS = """
 targets:
-  - {name: agent, provider: cli, command: "sh -c 'sleep 4; echo done > {OUTPUT_FILE}'"}
+  - {name: agent, provider: cli, command: "sh -c 'sleep 4; echo from $WORD > left.txt; echo done > {OUTPUT_FILE}'", env: [WORD]}
 """
+
+WORD = "open-sesame-word"
 
 pytestmark = pytest.mark.engine
 
@@ -33,7 +36,14 @@ def test_a_run_is_served_while_it_goes_on(tmp_path: Path) -> None:
     (tmp_path / "s.eval.yaml").write_text(SUITE)
     (tmp_path / "targets.yaml").write_text(TARGETS)
     argv = [sys.executable, "-u", "-m", "agentv_sandbox", "run", "s.eval.yaml", "--serve", "-o", "out"]
-    process = subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        argv,
+        cwd=tmp_path,
+        env={**os.environ, "WORD": WORD},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     try:
         assert process.stdout is not None
         found = re.search(r"http://127\.0\.0\.1:\d+/\S+/", process.stdout.readline())
@@ -43,6 +53,8 @@ def test_a_run_is_served_while_it_goes_on(tmp_path: Path) -> None:
             assert time.monotonic() < end
             page = httpx.get(found[0], timeout=60)
             refresh = page.headers.get("refresh", "")
+            texts = b"\n".join([page.content, *blocks(page.content).values()])
+            assert WORD.encode() not in texts
             counts.append(len(index_of(page.content)["rows"]) if b"application/gzip" in page.content else 0)
             time.sleep(float(refresh or 0))
         out, errors = process.communicate(timeout=60)
@@ -53,6 +65,7 @@ def test_a_run_is_served_while_it_goes_on(tmp_path: Path) -> None:
     assert counts == sorted(counts)
     assert {1, 2} & set(counts), counts
     assert counts[-1] == 3
+    assert b"from [redacted]" in texts
     assert "RESULT: PASS" in out
     with pytest.raises(httpx.ConnectError):
         httpx.get(found[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agentv_sandbox.cli import app
-from agentv_sandbox.engines import LABEL_OWNER, LABEL_RUN
+from agentv_sandbox.engines import LABEL_KEEP, LABEL_OWNER, LABEL_RUN, LABEL_SET
 from agentv_sandbox.engines.owner import Owner
 from agentv_sandbox.keptvolumes import LABEL_COPY
 from agentv_sandbox.pipeline.scratch import PREFIX as SCRATCH_PREFIX
@@ -62,3 +63,17 @@ def test_what_dead_runs_left_is_removed(
         there = {found.name for label in (LABEL_RUN, LABEL_COPY) for found in engine.owned({label: None})}
     assert there == left
     assert scratch.exists() == (args == ["doctor"])
+
+
+def test_the_workspace_that_a_live_run_keeps_is_not_removed(tmp_path: Path, engine: FakeEngine) -> None:
+    stem = "agentv-0123456789abcdef-01234567"
+    kept = f"docker run -v {stem}-workspace:/workspace image"
+    row = {"test_id": "t", "score": 0.0, "execution_status": "quality_failure", "workspace_kept": kept}
+    (tmp_path / "index.jsonl").write_text(json.dumps(row) + "\n")
+    for owner, code, left in ((ALIVE, 3, 2), (DEAD, 0, 0)):
+        labels = {LABEL_RUN: "r", LABEL_KEEP: "1", LABEL_SET: stem, LABEL_OWNER: str(owner)}
+        for name in ("workspace", "output"):
+            engine.remove_volume(f"{stem}-{name}")
+            engine.create_volume(f"{stem}-{name}", options={}, labels=labels)
+        assert app(["clean", f"{tmp_path}/t"], standalone_mode=False) == code
+        assert len(engine.owned({LABEL_RUN: None})) == left

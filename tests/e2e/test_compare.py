@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -62,6 +63,11 @@ def test_runs_are_compared_test_by_test_and_a_fall_ends_with_status_1(project: P
         "RESULT: BETTER OR EQUAL  (mean change +0.000 over 12 tests"
     )
     assert "12 tests: 12 did not change" in done.stdout
+    assert " t11 " not in done.stdout
+    assert (
+        len(re.findall(r"^ *t\d+ .* same *$", compare(project, str(base), str(same), "--all").stdout, re.M))
+        == 12
+    )
     # Nothing fell; that nothing ever would, twelve tests do not show.
     assert "RESULT: NOT ENOUGH" in compare(project, str(base), str(same), "--margin", "0").stdout
 

@@ -167,3 +167,13 @@ def test_a_fixture_file_belongs_to_the_project(
         failure = bench.run(bench.suite([case("t")], targets={"agent": target(fixtures=name)}))["t"].failure
         assert failure is not None
         assert message in failure.message
+
+
+def test_a_fixture_that_was_changed_is_read_again(bench: Bench) -> None:
+    suite = bench.suite([case("t")], targets={"agent": target()})
+    write(bench, row(cost_usd=0.25))
+    assert bench.run(suite)["t"].status == "ok"
+    write(bench, row(test_id="other"), row(cost_usd=0.75))
+    response = bench.run(suite)["t"].response
+    assert response is not None
+    assert response.cost_usd == 0.75
