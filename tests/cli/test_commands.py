@@ -261,3 +261,12 @@ def test_doctor_names_the_keys_of_models_that_are_not_set(folder: Path) -> None:
     checks = {check["name"]: check for check in json.loads(done.stdout)}
     assert (checks["key: judge"]["state"], checks["key: judge"]["text"]) == ("failed", "NO_KEY is not set")
     assert "export NO_KEY" in checks["key: judge"]["hint"]
+
+
+def test_doctor_asks_the_engine_of_the_settings(folder: Path) -> None:
+    (folder / "agentv-sandbox.toml").write_text('engine = "podman"\n')
+    done = command("doctor", "--json", cwd=folder)
+    assert done.returncode == 3
+    (engine,) = [check for check in json.loads(done.stdout) if check["name"] == "engine"]
+    assert "podman" in engine["text"].lower()
+    assert "/nowhere" not in engine["text"]

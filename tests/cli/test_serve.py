@@ -24,7 +24,10 @@ tests:
 """
 TARGETS = """
 targets:
-  - {name: agent, provider: cli, command: "sh -c 'sleep 4; echo from $WORD > left.txt; echo done > {OUTPUT_FILE}'", env: [WORD]}
+  - name: agent
+    provider: cli
+    command: "sh -c 'sleep 4; echo from $WORD > left.txt; echo done > {OUTPUT_FILE}'"
+    env: [WORD]
 """
 
 WORD = "open-sesame-word"

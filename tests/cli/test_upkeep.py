@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from agentv_sandbox.building.store import note_use
 from agentv_sandbox.cli import app
-from agentv_sandbox.engines import LABEL_KEEP, LABEL_OWNER, LABEL_RUN, LABEL_SET
+from agentv_sandbox.cli.inputs import cache_dir
+from agentv_sandbox.engines import LABEL_ENV_KEY, LABEL_KEEP, LABEL_OWNER, LABEL_RUN, LABEL_SET
 from agentv_sandbox.engines.owner import Owner
 from agentv_sandbox.keptvolumes import LABEL_COPY
 from agentv_sandbox.pipeline.scratch import PREFIX as SCRATCH_PREFIX
@@ -77,3 +81,17 @@ def test_the_workspace_that_a_live_run_keeps_is_not_removed(tmp_path: Path, engi
             engine.create_volume(f"{stem}-{name}", options={}, labels=labels)
         assert app(["clean", f"{tmp_path}/t"], standalone_mode=False) == code
         assert len(engine.owned({LABEL_RUN: None})) == left
+
+
+def test_images_go_that_were_not_used_for_the_days_that_were_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: FakeEngine
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    for name, days in (("new", 2), ("old", 10)):
+        image = engine.commit("", tag=f"agentv-env:{name}", labels={LABEL_ENV_KEY: name})
+        note_use(cache_dir(), image)
+        used = time.time() - days * 86_400
+        os.utime(cache_dir() / "used" / image.removeprefix("sha256:"), (used, used))
+    for days, left in (("20", ["new", "old"]), ("5", ["new"]), ("1", [])):
+        app(["clean", "--images", "--days", days], standalone_mode=False)
+        assert [image.labels[LABEL_ENV_KEY] for image in engine.images(LABEL_ENV_KEY)] == left

@@ -520,6 +520,15 @@ def test_frozen_chooses_no_versions_of_what_the_operator_pins(project: Project, 
     assert not (project.folder / "agentv-sandbox.lock").exists()
 
 
+def test_images_are_exported_for_the_target_that_is_named(project: Project) -> None:
+    pinned = "workspace: {env: {packages: {npm: {claude: '@anthropic-ai/claude-code@1.0.0'}}}}\n"
+    other = "  - {name: other, provider: claude, version: 2.0.0, model: m, api_key: '${{ KEY }}'}\n"
+    project.write({"targets.yaml": TARGETS + other, "s.eval.yaml": ONE.replace("tests:", f"{pinned}tests:")})
+    done = command(project, "export", "s.eval.yaml", "--target", "other", "-o", "files", env={"KEY": "k"})
+    assert done.returncode == 2, done.stdout
+    assert "target 'other' wants @anthropic-ai/claude-code@2.0.0, and" in done.stderr
+
+
 def test_only_lock_update_replaces_a_lock_that_cannot_be_read(project: Project) -> None:
     broken = "this is no lock file"
     lock = project.folder / "agentv-sandbox.lock"

@@ -163,10 +163,10 @@ FILES = {
 }
 
 
-def command(project: Project, *args: str, cwd: Path | None = None) -> Done:
+def command(project: Project, *args: str, cwd: Path | None = None, **env: str) -> Done:
     argv, folder = project.argv(*args), cwd or project.folder
     done = subprocess.run(
-        argv, cwd=folder, env=project.env(), capture_output=True, text=True, timeout=300, check=False
+        argv, cwd=folder, env=project.env(**env), capture_output=True, text=True, timeout=300, check=False
     )
     named = next((Path(args[n + 1]) for n, arg in enumerate(args) if arg == "-o"), Path())
     return Done(done.returncode, done.stdout, done.stderr, folder / named)
@@ -257,8 +257,11 @@ def test_a_regraded_row_says_where_it_is_from_and_spends_nothing_of_the_agents(
 
 
 def test_what_was_regraded_can_be_regraded(project: Project, again: Done) -> None:
-    done = command(project, "regrade", "again", "-o", "thrice", "--test-id", "t*")
+    summary = project.folder / "summary.md"
+    in_github = {"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": str(summary)}
+    done = command(project, "regrade", "again", "-o", "thrice", "--test-id", "t*", **in_github)
     assert done.code == 0, done.stdout + done.stderr
+    assert "| PASS | <code>twice" in summary.read_text()
     assert {name: verdicts(row) for name, row in done.rows.items()} == {
         name: verdicts(again.rows[name]) for name in ("talk", "twice")
     }

@@ -104,6 +104,23 @@ def test_every_turn_sees_the_history_and_the_same_workspace(bench: Bench) -> Non
     assert bench.left() == []
 
 
+def test_a_turn_is_shown_no_more_of_the_history_than_its_window(bench: Bench) -> None:
+    prompts: list[str] = []
+
+    def agent(run: FakeRun) -> ExecResult:
+        prompts.append(run.path("/input/prompt.md").read_text())
+        return echo(run)
+
+    bench.engine.commands = {"agent": agent}
+    bench.run(bench.suite([talk("one", "two", "three", window_size=1)]))
+    assert [said in prompts[2] for said in ("be short", "one", "echo two", "three")] == [
+        True,
+        False,
+        True,
+        True,
+    ]
+
+
 @pytest.mark.parametrize(("how", "score"), [("mean", 0.5), ("min", 0.0), ("max", 1.0)])
 def test_aggregation(bench: Bench, how: str, score: float) -> None:
     result = bench.run(bench.suite([talk(turn("a", "echo"), turn("b", "no"), aggregation=how)]))["t"]

@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from multiprocessing import get_context
@@ -17,14 +18,17 @@ from pathlib import Path
 import pytest
 
 from agentv_sandbox.errors import Cancelled, EngineLost, InputError
+from agentv_sandbox.files import BlobStore
 from agentv_sandbox.graders.llm_grader import LlmGraderOptions
 from agentv_sandbox.graders.text import TextOptions
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.container import ExecResult
+from agentv_sandbox.models.image import Image
 from agentv_sandbox.models.suite import EvalCase, Execution, GraderSpec, Target, Trials
-from agentv_sandbox.pipeline import RunOptions, jobs_of, select_targets
-from agentv_sandbox.pipeline.records import Job
+from agentv_sandbox.pipeline import RunOptions, RunTools, jobs_of, select_targets, suite_run
+from agentv_sandbox.pipeline.records import Job, SuiteStart
 from agentv_sandbox.pipeline.schedule import Schedule
+from agentv_sandbox.pipeline.trials import run_job
 from agentv_sandbox.report.junit import junit
 from agentv_sandbox.report.redact import Redactor
 from agentv_sandbox.report.rows import read_rows
@@ -194,6 +198,25 @@ def trials_of(bench: Bench, strategy: str, texts: Sequence[str], threshold: floa
     trials = Trials(count=len(texts), strategy=strategy)  # type: ignore[arg-type]
     execution = Execution(target="agent", trials=trials, threshold=threshold)
     return bench.run(bench.suite([case("t")], execution=execution))["t"]
+
+
+def test_trials_of_an_earlier_part_of_the_run_count_for_the_budget_of_calls(bench: Bench) -> None:
+    bench.engine.commands = {"agent": answering("done", "done", cost_usd=0.3)}
+    first = bench.run(bench.suite([case("t")]))["t"]
+    execution = Execution(target="agent", trials=Trials(count=2, strategy="mean"), budget_usd=0.5)
+    suite = bench.suite([case("t")], execution=execution)
+    image = Image(id="image", tag="t", key="k")
+    options = RunOptions(cwd=bench.folder, cache_dir=bench.folder / "cache")
+    tools = RunTools(
+        sandbox=bench.sandbox, store=BlobStore(bench.folder / "artifacts"), environments={suite.path: {}}
+    )
+    with ExitStack() as stack:
+        run = suite_run(stack, suite, image, tools, options, lambda *_a, **_k: None)
+        run = replace(run, start=SuiteStart(trials={("agent", "t"): [replace(first, trial=1)]}))
+        assert not run.meter.spent
+        result = run_job(run, jobs_of(suite, options)[0])
+        assert run.meter.spent, "0.3 before and 0.3 now, of 0.5"
+    assert result.trial_scores == (1.0, 1.0)
 
 
 def test_all_trials_count_and_stay(bench: Bench) -> None:

@@ -58,6 +58,9 @@ def test_failures_come_first_and_every_column_sorts(browser: Browser, page: Path
         it.tab.click("[role=columnheader] >> text=Score")
         assert it.rows()[:3] == ["good-0", "good-1", "good-2"]
         assert it.tab.get_attribute("[role=columnheader].c-score", "aria-sort") == "descending"
+        link, shown = it.tab.evaluate("location.hash"), it.rows()
+    with opened(browser, page, link) as it:
+        assert it.rows() == shown
 
 
 @pytest.mark.parametrize(
