@@ -76,6 +76,7 @@ class RunReport:
     """What a run left."""
 
     folder: Path
+    """The run folder."""
     rows: tuple[Row, ...]
     """The lines of ``index.jsonl``, one a test, in the order in which tests ended; see docs/reference/results.md."""
     planned: int

@@ -46,13 +46,21 @@ class Ceiling(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     memory: Size | None = None
+    """Memory of a container."""
     cpus: Amount | None = None
+    """Processors of a container."""
     pids: Annotated[int, Field(gt=0)] | None = None
+    """Processes of a container."""
     timeout_seconds: Amount | None = None
+    """Time of one command."""
     workspace_size: Size | None = None
+    """Bytes of the workspace."""
     workspace_files: Annotated[int, Field(gt=0)] | None = None
+    """Files of the workspace."""
     output_size: Size | None = None
+    """Bytes of standard output and standard error that are kept, each."""
     tmp_size: Size | None = None
+    """Bytes of `/tmp`, which is also `HOME`."""
 
     def limits(self) -> LimitOverrides:
         return LimitOverrides(
@@ -73,6 +81,7 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     image: ImageConfig = ImageConfig()
+    """How images are made."""
     engine: EngineName | None = None
     """Kind of engine, such as ``native``, unless the command line says otherwise; None: the first that answers."""
     runtime: str | None = None
@@ -82,6 +91,7 @@ class Settings(BaseModel):
     egress: Way = "auto"
     """How containers reach the egress proxy: by a socket that they share with this machine, or over a relay."""
     ceiling: Ceiling = Ceiling()
+    """Highest values of `limits` in a suite, a target or on the command line, with the same names."""
     private_results: bool = False
     """Run folders can be entered by their owner alone, whatever the umask says."""
 

@@ -1,6 +1,7 @@
-"""Writes docs/reference/cli.md from the command line itself. ``--check``: only say whether it is as the code has it.
+"""Writes what the reference says of commands, keys, settings, rows and functions from the code itself: whole pages, and
+in pages that people write what stands between ``<!-- of the code: NAME -->`` and ``<!-- end of NAME -->``.
 
-Usage: ``python tools/reference.py [--check]``. Exit status 1 when it is not.
+Usage: ``python tools/reference.py [--check]``. ``--check`` only says what is not as the code has it.
 """
 
 from __future__ import annotations
@@ -10,9 +11,12 @@ import sys
 from pathlib import Path
 from typing import Any, get_args
 
+from reference_tables import SECTIONS, assertions, one_line, providers
+
 from agentv_sandbox.cli import COMMANDS, imported_command
 
-PAGE = Path(__file__).parents[1] / "docs" / "reference" / "cli.md"
+REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
+_SECTION = re.compile(r"(<!-- of the code: (\w+) -->\n).*?(<!-- end of \2 -->)", re.DOTALL)
 _HEAD = """# Command line
 
 Every command has `--help`, which says the same. `agentv-sandbox --version` prints the version,
@@ -20,8 +24,8 @@ Every command has `--help`, which says the same. `agentv-sandbox --version` prin
 """
 
 
-def page() -> str:
-    """The whole document."""
+def command_line() -> str:
+    """The page of all commands."""
     return "\n".join([_HEAD, *(_command(name) for name in COMMANDS)])
 
 
@@ -58,7 +62,7 @@ def _names(param: Any) -> str:
 
 
 def _text(param: Any) -> str:
-    text = _one_line(param.help or "")
+    text = one_line(param.help or "")
     shown = param.show_default if isinstance(param.show_default, str) else ""
     if (
         not shown
@@ -70,20 +74,41 @@ def _text(param: Any) -> str:
     return f"{text} Default: {shown}." if shown else text
 
 
-def _one_line(text: str) -> str:
-    return re.sub(r"\s+", " ", text).strip().replace("|", "\\|").replace("<", "&lt;")
-
-
 def _paragraphs(text: str) -> str:
-    return "\n\n".join(_one_line(part) for part in text.replace("\b", "").split("\n\n"))
+    return "\n\n".join(one_line(part) for part in text.replace("\b", "").split("\n\n"))
+
+
+PAGES = {"cli.md": command_line, "assertions.md": assertions, "providers.md": providers}
+
+
+def _with_sections(text: str, used: set[str]) -> str:
+    """A page that people write, with its sections as the code has them."""
+
+    def replaced(found: re.Match[str]) -> str:
+        used.add(found[2])
+        return f"{found[1]}\n{SECTIONS[found[2]]()}\n\n{found[3]}"
+
+    return _SECTION.sub(replaced, text)
 
 
 def main() -> int:
-    text = page()
-    if "--check" in sys.argv:
-        return 0 if PAGE.is_file() and PAGE.read_text() == text else 1
-    PAGE.write_text(text)
-    return 0
+    used: set[str] = set()
+    made = {REFERENCE / name: write() for name, write in PAGES.items()}
+    made |= {
+        path: _with_sections(path.read_text(), used)
+        for path in sorted(REFERENCE.glob("*.md"))
+        if path.name not in PAGES
+    }
+    wrong = [path for path, text in made.items() if not path.is_file() or path.read_text() != text]
+    unused = sorted(SECTIONS.keys() - used)
+    for name in unused:
+        print(f"no page has the section {name}", file=sys.stderr)
+    for path in wrong:
+        if "--check" in sys.argv:
+            print(f"{path.name} is not as the code has it", file=sys.stderr)
+        else:
+            path.write_text(made[path])
+    return 1 if unused or (wrong and "--check" in sys.argv) else 0
 
 
 if __name__ == "__main__":

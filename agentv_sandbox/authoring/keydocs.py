@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import inspect
-import itertools
-import textwrap
+import sys
 from collections.abc import Iterator, Mapping
+from functools import cache
+from itertools import pairwise
 
 
 def key_docs(model: type) -> Mapping[str, str]:
@@ -16,18 +17,21 @@ def key_docs(model: type) -> Mapping[str, str]:
     """
     docs: dict[str, str] = {}
     for base in reversed(model.__mro__):
-        docs |= dict(_own_docs(base))
+        docs |= _docs_of_module(base.__module__).get(base.__name__, {})
     return docs
 
 
-def _own_docs(model: type) -> Iterator[tuple[str, str]]:
-    try:
-        source = textwrap.dedent(inspect.getsource(model))
-    except (OSError, TypeError):  # made at run time, or not written in Python
-        return
-    (definition,) = ast.parse(source).body
-    body = definition.body if isinstance(definition, ast.ClassDef) else []
-    for field, text in itertools.pairwise(body):
+@cache
+def _docs_of_module(name: str) -> Mapping[str, Mapping[str, str]]:
+    """By class and field; of modules of ours alone."""
+    if not name.startswith(f"{__name__.partition('.')[0]}."):
+        return {}
+    tree = ast.parse(inspect.getsource(sys.modules[name]))
+    return {node.name: dict(_own_docs(node)) for node in tree.body if isinstance(node, ast.ClassDef)}
+
+
+def _own_docs(definition: ast.ClassDef) -> Iterator[tuple[str, str]]:
+    for field, text in pairwise(definition.body):
         if (
             isinstance(field, ast.AnnAssign)
             and isinstance(field.target, ast.Name)

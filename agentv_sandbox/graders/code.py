@@ -53,6 +53,7 @@ class CodeGraderOptions(Options):
 
 class TargetAccessDoc(Doc):
     max_calls: Annotated[int, Field(ge=0)] = 50
+    """How often it may ask."""
 
 
 class CodeGraderDoc(ItemDoc):
@@ -60,10 +61,15 @@ class CodeGraderDoc(ItemDoc):
     OPEN: ClassVar = True
 
     command: Text | Annotated[list[Text], Field(min_length=1)]
+    """A list of arguments, or text, which a shell runs."""
     cwd: Text | None = None
+    """Default: the eval file's folder."""
     target: bool | TargetAccessDoc = False
+    """Lets the program ask the grader's model."""
     config: dict[str, Any] | None = None
+    """Passed to it, with keys that are not known here."""
     timeout_seconds: Positive | None = None
+    """Here only. Default: `workspace.docker.timeout`, else 300."""
 
 
 def load(doc: CodeGraderDoc, tools: LoadTools) -> CodeGraderOptions:

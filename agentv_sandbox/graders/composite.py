@@ -67,12 +67,19 @@ class CompositeOptions(Options):
 
 class AggregatorDoc(Doc):
     type: Text
+    """`weighted_average`, `threshold`, `code-grader` or `llm-grader`."""
     weights: dict[str, Weight] | None = None
+    """Of `weighted_average`: by the members' names."""
     threshold: Unit | None = None
+    """Of `threshold`: share of members that must pass."""
     path: Text | None = None
+    """Of `code-grader`: the program."""
     prompt: Text | None = None
+    """Of `llm-grader`: the prompt."""
     target: Text | None = None
+    """Of `llm-grader`: who is asked."""
     model: str | None = None
+    """Accepted, without effect."""
 
 
 class CompositeDoc(ItemDoc):
@@ -84,7 +91,9 @@ class CompositeDoc(ItemDoc):
     }
 
     assertions: Assertions
+    """The members."""
     aggregator: AggregatorDoc
+    """How their scores become one."""
 
 
 # -- loading ------------------------------------------------------------------------------------------

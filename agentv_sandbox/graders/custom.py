@@ -43,6 +43,7 @@ class CustomDoc(ItemDoc):
     OPEN: ClassVar = True
 
     config: dict[str, Any] | None = None
+    """Passed to the script, with keys that are not known here."""
 
 
 def find_script(written: str, project: ReferenceScope) -> Path | None:

@@ -20,12 +20,19 @@ class ExecutionMetricsOptions(Options):
     """At least one bound is set."""
 
     max_tool_calls: Count | None = None
+    """Calls of tools."""
     max_llm_calls: Count | None = None
+    """Messages of the model."""
     max_tokens: Count | None = None
+    """Tokens in and out."""
     max_cost_usd: NonNegative | None = None
+    """US dollars."""
     max_duration_ms: NonNegative | None = None
+    """Milliseconds."""
     target_exploration_ratio: Unit | None = None
+    """Share of calls that only look."""
     exploration_tolerance: NonNegative = 0.2
+    """How far the share may be from it."""
 
 
 _BOUNDS = [name for name in ExecutionMetricsOptions.model_fields if name != "exploration_tolerance"]

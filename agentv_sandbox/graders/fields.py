@@ -31,16 +31,24 @@ class AccuracyField(Options):
     path: Text
     """Dotted path; ``items[0].total``."""
     match: Literal["exact", "numeric_tolerance", "date"] = "exact"
+    """How it is compared."""
     required: bool = True
+    """A field that the answer lacks counts as wrong; `false`: it is left out of the share."""
     weight: Weight = 1.0
+    """Its share."""
     tolerance: NonNegative = 0.0
+    """Of `numeric_tolerance`."""
     relative: bool = False
+    """The tolerance is a share of the expected number."""
     formats: Annotated[tuple[str, ...], Strict(False)] = ()
+    """Of `date`: how it may be written."""
 
 
 class FieldAccuracyOptions(Options):
     fields: Annotated[tuple[AccuracyField, ...], Strict(False), Field(min_length=1)]
+    """What is compared of the answer's JSON with the expected one."""
     aggregation: Literal["weighted_average", "all_or_nothing"] = "weighted_average"
+    """Whether the share that fits counts, or all must fit."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -44,7 +44,9 @@ Assertions = Annotated[InstanceOf[Seq], WithJsonSchema({"x-ref": "Assertions"})]
 
 class PreprocessorDoc(Doc):
     type: Text
+    """Media type, or the ending of names."""
     command: Annotated[list[Text], Field(min_length=1)]
+    """The converter: `builtin:NAME`, or a command that reads the file and prints text."""
 
 
 class ItemDoc(Doc):
@@ -53,13 +55,22 @@ class ItemDoc(Doc):
     ALIASES: ClassVar = {"metric": "name"}
 
     type: Text
+    """Which kind of assertion."""
     name: Text | None = None
+    """In results; default: the type."""
     description: str | None = None
+    """For readers."""
     weight: Weight = 1.0
+    """Its share in the mean."""
     required: bool | Gate = False
+    """The test's score is 0 where this one is below `min_score`, or below the test's threshold; a number is a
+    `min_score`."""
     min_score: Gate | None = None
+    """From which it counts as passed."""
     negate: bool = False
+    """Turns score, verdict and assertions round."""
     preprocessors: list[PreprocessorDoc] | None = None
+    """In place of the suite's."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +87,9 @@ class PromptCommandDoc(Doc):
     ALIASES: ClassVar = {"script": "command"}
 
     command: Annotated[list[Text], Field(min_length=1)]
+    """Prints the prompt; it runs in a container and reads the case on stdin."""
     config: dict[str, Any] | None = None
+    """Passed to it."""
 
 
 class LoadTools(Protocol):

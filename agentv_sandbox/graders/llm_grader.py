@@ -70,12 +70,19 @@ class LlmGraderDoc(ItemDoc):
     ALIASES: ClassVar = {**ItemDoc.ALIASES, "maxSteps": "max_steps"}
 
     prompt: Text | PromptCommandDoc | None = None
+    """The prompt, a file, or a program that prints it."""
     rubrics: RubricList | None = None
+    """A checklist, or scores by ranges."""
     target: Text | None = None
+    """Who is asked."""
     model: str | None = None
+    """Accepted, without effect."""
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    """Of the request, with a `target`."""
     max_steps: Annotated[int, Field(ge=1, le=50)] | None = None
+    """Accepted, without effect."""
     config: dict[str, Any] | None = None
+    """Passed to a `prompt.command`."""
 
 
 class RubricsDoc(LlmGraderDoc):
@@ -84,6 +91,7 @@ class RubricsDoc(LlmGraderDoc):
 
     rubrics: None = None
     criteria: Text | RubricList
+    """A sentence, or a list of items."""
 
 
 def load(doc: LlmGraderDoc, tools: LoadTools) -> LlmGraderOptions | None:

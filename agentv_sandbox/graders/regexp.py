@@ -42,6 +42,7 @@ class RegexOptions(Options):
     value: Text
     """JavaScript regular expression."""
     flags: str = ""
+    """As in JavaScript."""
 
 
 def grade(spec: GraderSpec, context: GradeContext) -> GraderResult:

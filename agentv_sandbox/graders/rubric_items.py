@@ -35,20 +35,30 @@ class Rubric(Options):
 
 class ScoreRangeDoc(Doc):
     score_range: Annotated[list[int], Field(min_length=2, max_length=2)]
+    """Lowest and highest score."""
     outcome: Text
+    """What earns it."""
 
 
 class RubricDoc(Doc):
     ALIASES: ClassVar = {"criteria": "outcome", "description": "outcome", "expected_outcome": "outcome"}
 
     id: Text | None = None
+    """In results."""
     outcome: Text | None = None
+    """What is to be seen in the answer."""
     weight: Weight = 1.0
+    """Its share."""
     required: bool | None = None
+    """Without it the verdict is `fail`; the score stays."""
     operator: Literal["correctness", "contradiction"] | None = None
+    """`contradiction`: the item is met where the answer does not contradict it."""
     min_score: Gate | None = None
+    """Below it the verdict is `fail`."""
     required_min_score: Annotated[int, Field(ge=0, le=10)] | None = None
+    """The same, from 0 to 10."""
     score_ranges: list[ScoreRangeDoc] | dict[str, Text] | None = None
+    """What earns which score from 0 to 10."""
 
 
 RubricList = Annotated[list[Text | RubricDoc], Field(min_length=1)]

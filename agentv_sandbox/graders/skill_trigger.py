@@ -15,7 +15,9 @@ from agentv_sandbox.models.suite import GraderSpec
 
 class SkillTriggerOptions(Options):
     skill: Text
+    """Name of the skill."""
     should_trigger: bool = True
+    """`false`: passes when it was not used."""
 
 
 def grade(spec: GraderSpec, context: GradeContext) -> GraderResult:

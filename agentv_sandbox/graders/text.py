@@ -20,6 +20,7 @@ IGNORING_CASE = " (case-insensitive)"
 
 class TextOptions(Options):
     value: Text
+    """The text that is looked for."""
 
 
 def contains(answer: str, value: str) -> bool:

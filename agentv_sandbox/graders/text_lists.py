@@ -14,6 +14,7 @@ from agentv_sandbox.models.suite import GraderSpec
 
 class TextListOptions(Options):
     value: Texts
+    """The texts that are looked for."""
 
 
 def _any(spec: GraderSpec, answer: str, values: Sequence[str], check: Check, note: str) -> GraderResult:

@@ -48,11 +48,13 @@ _CALL_SPELLINGS = {"argsMatch": "args_match", "maxDurationMs": "max_duration_ms"
 
 class ToolTrajectoryOptions(Options):
     mode: Literal["any_order", "in_order", "exact", "superset", "subset"]
+    """How calls are compared."""
     minimums: Mapping[str, Count] = Field(default_factory=dict)
     """``any_order``: how often each tool is called at least."""
     expected: Annotated[tuple[ExpectedCall, ...], Strict(False)] = ()
     """The other modes."""
     args_match: ArgsMatch = "exact"
+    """How arguments are compared, where a call does not say."""
 
 
 @dataclass(kw_only=True)

@@ -25,8 +25,11 @@ class TokenUsageOptions(Options):
     """At least one bound is set."""
 
     max_input: Count | None = None
+    """Tokens that go in, cached ones included."""
     max_output: Count | None = None
+    """Tokens that come out."""
     max_total: Count | None = None
+    """Both together."""
 
 
 def latency(spec: GraderSpec, context: GradeContext) -> GraderResult:

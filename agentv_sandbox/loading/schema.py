@@ -11,6 +11,7 @@ from agentv_sandbox.authoring.docs import Doc
 from agentv_sandbox.authoring.keydocs import key_docs
 from agentv_sandbox.graders import GRADERS, GraderKind
 from agentv_sandbox.graders.custom import CUSTOM
+from agentv_sandbox.graders.kind import Options
 from agentv_sandbox.loading.includes import IncludeDoc
 from agentv_sandbox.loading.suite_docs import SuiteDoc, TargetRefDoc, TestDoc
 from agentv_sandbox.loading.target_docs import TargetDoc
@@ -100,9 +101,12 @@ def _definitions(docs: Sequence[type[Doc]]) -> dict[str, Schema]:
     _, generated = models_json_schema([(doc, "validation") for doc in docs], ref_template="#/$defs/{model}")
     definitions: dict[str, Schema] = generated["$defs"]
     models = _models()
+    options = {model.__name__: model for model in Options.__subclasses__()}
     for name, definition in definitions.items():
         if name in models:
             _complete(definition, models[name])
+        elif name in options:
+            describe(definition["properties"], options[name])
     return definitions
 
 
@@ -111,7 +115,9 @@ def _targets() -> dict[str, Schema]:
     settings = _definitions(list(dict.fromkeys(kind.settings for kind in PROVIDERS.values())))
     for definition in settings.values():
         for name, value in definition["properties"].items():
-            definition["properties"][name] = {"anyOf": [value, {"type": "string", "pattern": REFERENCE}]}
+            said = {key: value.pop(key) for key in ("description",) if key in value}
+            choice = {"anyOf": [value, {"type": "string", "pattern": REFERENCE}]}
+            definition["properties"][name] = {**choice, **said}
     rules = [_provider_rule(kind) for kind in PROVIDERS.values()]
     target = {"allOf": [{"$ref": f"#/$defs/{TargetDoc.__name__}"}, *rules]}
     return {**_definitions([TargetDoc]), **settings, "Target": target}
@@ -201,7 +207,8 @@ def tidy(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     if "x-ref" in value:
-        return {"$ref": f"#/$defs/{value['x-ref']}"}
+        said = {key: value[key] for key in ("description",) if key in value}
+        return {"$ref": f"#/$defs/{value['x-ref']}", **said}
     cleaned = {k: tidy(v) for k, v in value.items() if not (k == "default" and v is None)}
     options = cleaned.get("anyOf")
     if isinstance(options, list):

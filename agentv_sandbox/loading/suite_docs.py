@@ -87,8 +87,12 @@ Seconds = Annotated[float, Field(gt=0)]
 
 class NetworkDoc(Doc):
     allow: list[Host] = Field(default_factory=list)
+    """Hosts that can be reached, each as `host:port`."""
     read_only: list[Host] = Field(default_factory=list)
+    """Hosts that can be read by GET and HEAD, at `http://127.0.0.1:3128/HOST/`."""
     plain: list[Host] = Field(default_factory=list)
+    """Hosts, as `host:port`, where something else than TLS may be spoken at port 443, and where `read_only` reads
+    without TLS."""
 
     def policy(self) -> NetworkPolicy:
         """What was written, as the proxy takes it."""
@@ -99,30 +103,48 @@ class NetworkDoc(Doc):
 
 class LimitsDoc(Doc):
     memory: Size | None = None
+    """Memory of a container, with `/tmp`; bytes, or as in `512m`, `2g`."""
     cpus: Annotated[float, Field(gt=0)] | None = None
+    """Processors of a container."""
     pids: Annotated[int, Field(gt=0)] | None = None
+    """Processes and threads of a container."""
     timeout_seconds: Seconds | None = None
+    """Time of one command."""
     workspace_size: Size | None = None
+    """Bytes of the workspace."""
     workspace_files: Annotated[int, Field(gt=0)] | None = None
+    """Files and folders of the workspace."""
     output_size: Size | None = None
+    """Bytes of standard output and of standard error that are kept."""
     tmp_size: Size | None = None
+    """Bytes of `/tmp` (128m), which is also `HOME`; they count as memory."""
 
 
 class HookDoc(Doc):
     ALIASES: ClassVar = {"script": "command"}
 
     command: list[Text] | Text | None = None
+    """A list of arguments, or text, which a shell runs."""
     timeout_ms: Annotated[float, Field(gt=0)] | None = None
+    """Default: 60,000 before and 30,000 after."""
     cwd: Text | None = None
+    """Default: the eval file's folder."""
     reset: Literal["none", "fast", "strict"] = "none"
+    """Of a shared workspace; `fast` and `strict` are the same: the next test starts from what the first one started
+    from."""
 
 
 class HooksDoc(Doc):
     enabled: bool = True
+    """`false` turns all of them off."""
     before_all: HookDoc | None = None
+    """Runs once; every test starts from what it leaves."""
     before_each: HookDoc | None = None
+    """Runs before each agent."""
     after_each: HookDoc | None = None
+    """Runs after a test's graders."""
     after_all: HookDoc | None = None
+    """Runs at the end of a workspace that tests share."""
 
 
 class RepoDoc(Doc):
@@ -135,25 +157,39 @@ class RepoDoc(Doc):
     }
 
     path: Text | None = None
+    """Folder of the workspace; default: the workspace itself."""
     repo: Text
+    """An https, ssh or file URL, `owner/name` on GitHub, or a local path inside the project."""
     commit: Text | None = None
+    """Hash, branch or tag; http and git URLs need the full hash."""
     ancestor: Annotated[int, Field(ge=0)] | None = None
+    """So many commits back."""
     sparse: list[Text] = Field(default_factory=list)
+    """Folders alone, as git's cone mode has them."""
 
 
 class DockerDoc(Doc):
     image: Text | None = None
+    """The image that the suite's image is built on."""
     dockerfile: Text | None = None
+    """Here only: a Dockerfile that makes it."""
     timeout: Seconds | None = None
+    """Seconds of a grader's program that has no `timeout_seconds` of its own; 1800 where `docker` does not say."""
     memory: Size | None = None
+    """As in `limits`."""
     cpus: Annotated[float, Field(gt=0)] | None = None
+    """As in `limits`."""
 
 
 class PackagesDoc(Doc):
     apt: dict[Text, Text] = Field(default_factory=dict)
+    """Command or any name: Debian package, also `name=version`."""
     pip: dict[Text, Text] = Field(default_factory=dict)
+    """Module or any name: distribution of PyPI, with extras and versions."""
     sdist: dict[Text, Text] = Field(default_factory=dict)
+    """The same, built from its sources."""
     npm: dict[Text, Text] = Field(default_factory=dict)
+    """Command or any name: npm package, also `name@version`."""
 
 
 def _version(runtime: str, example: str) -> Any:
@@ -174,14 +210,20 @@ def _version(runtime: str, example: str) -> Any:
 
 class VersionsDoc(Doc):
     python: _version("python", "3.12") | None = None  # type: ignore[valid-type]
+    """Such as `"3.12"`, in quotes."""
     node: _version("node", "22") | None = None  # type: ignore[valid-type]
+    """Such as `"22"`, in quotes."""
 
 
 class EnvDoc(Doc):
     required_commands: list[Text] = Field(default_factory=list)
+    """Commands that must run in the image."""
     required_python_modules: list[Text] = Field(default_factory=list)
+    """Modules that must be importable in the image."""
     packages: PackagesDoc | None = None
+    """Here only: names pinned to packages."""
     versions: VersionsDoc | None = None
+    """Here only: versions of Python and Node.js."""
 
 
 class WorkspaceDoc(Doc):
@@ -197,20 +239,32 @@ class WorkspaceDoc(Doc):
     }
 
     template: Text | None = None
+    """Folder whose content the workspace starts with."""
     isolation: Literal["shared", "per_test", "suite", "attempt"] | None = None
+    """`per_test` (`attempt`), the default here, or `shared` (`suite`)."""
     repos: list[RepoDoc] | None = None
+    """Repositories whose files the workspace starts with."""
     hooks: HooksDoc | None = None
+    """Commands that prepare or clear the workspace."""
     storage: Literal["memory", "disk"] | None = None
+    """`disk` puts it on the engine's disk; it lies in memory otherwise."""
     mode: Literal["pooled", "temp", "static"] | None = None
+    """`static` is refused: an agent would write into a folder of your machine; the others have no effect."""
     path: Text | None = None
+    """Of a static workspace; refused with it."""
     docker: DockerDoc | None = None
+    """What the suite's image is built on."""
     env: EnvDoc | None = None
+    """What must work in the suite's image."""
 
 
 class TrialsDoc(Doc):
     count: Annotated[int, Field(ge=1)] = 1
+    """How often each test runs."""
     strategy: Literal["pass_at_k", "pass_any", "pass_all", "mean", "confidence_interval"] = "pass_at_k"
+    """Which score of the trials counts."""
     cost_limit_usd: Annotated[float, Field(gt=0)] | None = None
+    """No further trial of a test from so many US dollars on."""
 
 
 class TargetHooksDoc(HooksDoc):
@@ -223,8 +277,11 @@ class TargetRefDoc(Doc):
     OPEN: ClassVar = True
 
     name: Text
+    """Name of the target."""
     use_target: Text | None = None
+    """Name of the target of `targets.yaml` that it is."""
     hooks: TargetHooksDoc | None = None
+    """Hooks of the target."""
 
 
 TargetName = Text | TargetRefDoc
@@ -234,24 +291,38 @@ class ExecutionDoc(Doc):
     ALIASES: ClassVar = {"assert": "assertions", "evaluators": "assertions", "repeat": "trials"}
 
     target: TargetName | None = None
+    """Name of the target that is evaluated, or a definition."""
     targets: list[TargetName] | None = None
+    """Several; each test runs on each. Of a test: only on these of the suite's."""
     workers: Annotated[int, Field(ge=1, le=50)] | None = None
+    """How many tests run at a time."""
     threshold: Unit | None = None
+    """Score from which a test passes; 0.8 where nobody says."""
     trials: TrialsDoc | Annotated[int, Field(ge=1)] | None = None
+    """Repetitions of each test: their number, or a mapping."""
     budget_usd: Annotated[float, Field(gt=0)] | None = None
+    """US dollars that agents and graders of the suite may cost."""
     fail_on_error: bool | Unit = False
+    """`true`: after an execution error, later tests are not run. A number has no effect."""
     skip_defaults: bool = False
+    """Of a test: take nothing over from the suite."""
     cache: bool | None = None
+    """Accepted, without effect."""
     cache_path: Text | None = None
+    """Accepted, without effect."""
     assertions: Assertions | None = None
+    """Of a test: as its own `assertions`."""
 
 
 class TurnDoc(Doc):
     ALIASES: ClassVar = {"assert": "assertions", "evaluators": "assertions"}
 
     input: Input
+    """What the agent is asked."""
     expected_output: Expected = None
+    """Reference answer of the turn."""
     assertions: Assertions | None = None
+    """Graders of the turn."""
 
 
 class TestDoc(Doc):
@@ -264,28 +335,51 @@ class TestDoc(Doc):
     }
 
     id: Id
+    """Text, unique in the suite."""
     criteria: str | None = None
+    """What a good answer shows; graded by a model when there are no assertions."""
     description: Any = None
+    """For readers."""
     input: Input = None
+    """What the agent is asked."""
     input_files: list[Text] | None = None
+    """Files for it; needs a text `input`."""
     expected_output: Expected = None
+    """Reference answer."""
     assertions: Assertions | None = None
+    """Graders of the test."""
     rubrics: list[Text | RubricDoc] | None = None
+    """Items of one more grader, a checklist."""
     vars: dict[str, Any] | None = None
+    """Variables of this test."""
     execution: ExecutionDoc | None = None
+    """`threshold`, `targets`, `skip_defaults`, `assertions`; a `target` is ignored."""
     workspace: WorkspaceDoc | Text | None = None
+    """Over the suite's, field by field; `env` is joined."""
     metadata: dict[str, Any] | None = None
+    """Passed on to graders and results."""
     outputs: Globs | None = None
+    """Here only: globs of workspace files that are files of the answer, instead of the suite's."""
     conversation_id: Id | None = None
+    """Passed on to results."""
     suite: str | None = None
+    """Accepted, without effect."""
     depends_on: list[Text] | None = None
+    """Ids of tests that run first."""
     on_dependency_failure: Literal["skip", "fail", "run"] = "skip"
+    """What happens when one of them did not pass."""
     mode: Literal["conversation"] | None = None
+    """`conversation`: several turns."""
     turns: Annotated[list[TurnDoc], Field(min_length=1)] | None = None
+    """Turns of a conversation."""
     aggregation: Literal["mean", "min", "max"] = "mean"
+    """How the scores of turns become one."""
     on_turn_failure: Literal["continue", "stop"] = "continue"
+    """Whether turns after one that failed are asked."""
     window_size: Annotated[int, Field(ge=1)] | None = None
+    """How many earlier turns are sent along; all system messages are."""
     evaluator: Any = None
+    """Accepted, without effect."""
 
 
 class SuiteDoc(Doc):
@@ -299,26 +393,48 @@ class SuiteDoc(Doc):
 
     schema_uri: str | None = None
     name: Text | None = None
+    """Default: the file's name."""
     description: str | None = None
+    """For readers."""
     category: str | None = None
+    """In rows and reports."""
     version: Annotated[str | None, BeforeValidator(lambda v: str(v) if isinstance(v, int | float) else v)] = (
         None
     )
+    """For readers."""
     author: Any = None
+    """For readers."""
     tags: Names | None = None
+    """In rows and reports."""
     license: str | None = None
+    """For readers."""
     requires: dict[str, Any] | None = None
+    """For AgentV."""
     input: Input = None
+    """Messages put before those of each test."""
     input_files: list[Text] | None = None
+    """Files for every test that has no list of its own."""
     tests: Text | Items
+    """A list of tests, or the path of a file or folder."""
     target: TargetName | None = None
+    """As `execution.target`."""
     execution: ExecutionDoc | None = None
+    """How tests run."""
     assertions: Assertions | None = None
+    """Appended to those of each test."""
     evaluator: Any = None
+    """Accepted, without effect."""
     preprocessors: list[PreprocessorDoc] | None = None
+    """Commands that turn files of an answer into text for graders."""
     workspace: WorkspaceDoc | Text | None = None
+    """What agents work in; a mapping, or the path of a file that holds it."""
     metadata: dict[str, Any] | None = None
+    """Merged into each test's metadata."""
     governance: dict[str, Any] | None = None
+    """Merged into each test's metadata."""
     outputs: Globs | None = None
+    """Here only: globs of workspace files that count as files of the answer though the agent does not name them."""
     network: NetworkDoc | None = None
+    """Here only: hosts that agents can reach."""
     limits: LimitsDoc | None = None
+    """Here only: bounds of an agent's containers."""

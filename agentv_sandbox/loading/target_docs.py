@@ -30,12 +30,19 @@ class SecretDoc(ExactDoc):
     """A credential that the egress proxy adds."""
 
     host: Annotated[Text, AfterValidator(secret_host)]
+    """The one server that gets it, with a port where it is unusual."""
     header: Text | None = None
+    """Default: `Authorization`."""
     prefix: str | None = None
+    """Put before the value; default: `Bearer ` of `Authorization`, else nothing."""
     scheme: Literal["https", "http"] | None = None
+    """Default: `https`."""
     base_url_env: Text | None = None
+    """Variable that gets the address to ask instead of the server's."""
     model_server: bool | None = None
+    """Whether requests pass the model gateway; default: where the server is a known one."""
     path: Text | None = None
+    """Where the server's API stands, if it is unusual."""
 
     def written(self) -> dict[str, Any]:
         """What was written, as the proxy takes it."""
@@ -61,22 +68,34 @@ class PriceDoc(ExactDoc):
     """US dollars for a million tokens."""
 
     input: _Dollars
+    """Of tokens that go in."""
     output: _Dollars
+    """Of tokens that come out."""
     cached: _Dollars | None = None
+    """Of tokens read from the cache."""
     cache_write: _Dollars | None = None
+    """Of tokens written to the cache."""
 
 
 class GatewayDoc(ExactDoc):
     """What the model gateway allows a target beside ordinary calls of its own model."""
 
     models: list[Text] = Field(default_factory=list)
+    """Further models that it may ask; `*` stands for any text."""
     allow: list[Grant] = Field(default_factory=list)
+    """What it may ask beside ordinary calls."""
     fields: list[Text] = Field(default_factory=list)
+    """Further fields of a request's body."""
     prices: dict[str, PriceDoc] = Field(default_factory=dict)
+    """Prices by model, over the list prices."""
     max_concurrency: Annotated[int, Field(ge=1)] | None = None
+    """Calls at a time."""
     max_calls: Annotated[int, Field(ge=1)] | None = None
+    """Calls of one test."""
     max_tokens: Annotated[int, Field(ge=1)] | None = None
+    """Tokens of one test."""
     max_cost_usd: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    """US dollars of one test."""
 
 
 class TargetDoc(Doc):
@@ -86,18 +105,32 @@ class TargetDoc(Doc):
     ALIASES: ClassVar = {"judge_target": "grader_target"}
 
     name: Text
+    """How suites name it."""
     provider: Text | None = None
+    """The kind of target; a kind that nobody knows is a script `.agentv/providers/NAME.ts`."""
     use_target: Text | None = None
+    """Another target's definition under this name."""
     grader_target: Text | None = None
+    """Target that grades what it answers, where the grader does not say."""
     fallback_targets: list[Text] = Field(default_factory=list)
+    """Targets that are tried in turn where it fails."""
     workers: Annotated[int, Field(ge=1, le=50)] | None = None
+    """How many of its tests run at a time (3), where neither `--workers` nor `execution.workers` says."""
     env: list[Text] = Field(default_factory=list)
+    """Here only: names of variables of this machine or `.env` that its containers get. A run stops at once when one
+    is not set."""
     secrets: dict[str, SecretDoc] = Field(default_factory=dict)
+    """Here only: credentials that the proxy adds, by the variable that holds each."""
     files: list[Text] = Field(default_factory=list)
+    """Here only: project files that its containers see under `/suite`."""
     network: NetworkDoc | None = None
+    """Here only: hosts that it can reach, with the suite's."""
     gateway: GatewayDoc | None = None
+    """Here only: what it may ask of its model's server, and for how much."""
     limits: LimitsDoc | None = None
+    """Here only: bounds of its containers, over the suite's."""
     hooks: HooksDoc | None = None
+    """As a workspace's."""
 
     @classmethod
     def _unknown(cls, key: str, node: Map, extras: dict[str, Any], problems: Problems) -> None:

@@ -37,6 +37,7 @@ class ImageConfig:
     """Debian archive, such as ``http://deb.debian.org/debian``. Empty: the host's when it runs Debian, else
     Debian's public one. May carry credentials; they stay on the host."""
     security_mirror: str = ""
+    """Archive of security updates. Empty: beside `mirror`, else the host's or Debian's."""
     keyring: Path | None = None
     """OpenPGP certificates that may sign the archive. ``None``: the shipped ones of Debian."""
     packages: Mapping[PackageKind, Mapping[str, str]] = field(default_factory=dict)
@@ -50,7 +51,9 @@ class ImageConfig:
     timeout_s: float = 1800
     """Longest single build step."""
     memory_bytes: int = 4 << 30
+    """Memory of a build step."""
     cpus: float = 2.0
+    """Processors of a build step."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -51,16 +51,22 @@ class AgentCliSettings(Settings):
     }
 
     executable: Text | None = None
+    """Another command of the image instead; nothing is installed for it."""
     version: Text | None = None
     """Of the program's package; without it, the newest when the lock file is written."""
     model: Text | None = None
+    """Which model it asks."""
     cwd: Text | None = None
     timeout_seconds: Seconds | None = None
+    """Time of one answer."""
     log_dir: Text | None = None
     stream_log: Flag | Literal["raw", "summary"] | None = None
     system_prompt: str | None = None
+    """More text for the program's system prompt."""
     api_key: Secret | None = None
+    """Here only: `${{ NAME }}`, the variable that holds the key of the model's server."""
     base_url: Text | None = None
+    """Here only: another server that speaks the same API."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,10 +23,15 @@ _ADDRESSES = ("endpoint", "base_url", "resource")
 
 class AzureSettings(ModelSettings):
     endpoint: Text | None = None
+    """An address, or the resource's name."""
     resource: Text | None = None
+    """Another word for `endpoint`."""
     version: Text | None = None
+    """Of the API; default: `v1`."""
     api_version: Text | None = None
+    """Another word for `version`."""
     api_format: Literal["chat", "responses"] | None = None
+    """`responses` (the default) or `chat`."""
 
 
 def _endpoint(target: Target) -> str:

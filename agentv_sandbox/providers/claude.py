@@ -33,8 +33,11 @@ class ClaudeSettings(AgentCliSettings):
 
     log_format: Text | None = None
     max_turns: Positive | None = None
+    """Answers of the model after which it stops."""
     max_budget_usd: Number | None = None
+    """US dollars after which it stops."""
     bypass_permissions: Flag | None = None
+    """`false`: an agent that asks for a permission fails."""
     variant: Text | None = None
     """Of ``cc-mirror``."""
 

@@ -39,9 +39,13 @@ _NO_MODULE = re.compile(
 
 class HealthCheckDoc(Doc):
     command: Text | None = None
+    """Runs once, in the agent's place; any exit status but 0 ends the run."""
     url: Text | None = None
+    """Refused: it would ask from this machine; write `command`."""
     cwd: str | None = None
+    """As the target's."""
     timeout_seconds: Seconds | None = None
+    """Default: the target's."""
 
 
 def _known_placeholders(command: str) -> str:
@@ -63,10 +67,15 @@ class CliSettings(Settings):
         "keep_output_files": "keep_temp_files",
     }
     command: Annotated[Text, AfterValidator(_known_placeholders)]
+    """The command line; `{PROMPT}`, `{PROMPT_FILE}`, `{EVAL_ID}`, `{ATTEMPT}`, `{FILES}` and `{OUTPUT_FILE}` are
+    filled in."""
     files_format: Text | None = None
+    """How `{FILES}` names each input file: `{path}`, `{basename}`."""
     cwd: str | None = None
     timeout_seconds: Seconds | None = None
+    """Time of one answer."""
     healthcheck: HealthCheckDoc | None = None
+    """Whether the target works, asked before the first test."""
     verbose: Flag | None = None
     keep_temp_files: Flag | None = None
 

@@ -32,6 +32,7 @@ class CodexSettings(AgentCliSettings):
 
     args: Any = None
     model_reasoning_effort: Literal["minimal", "low", "medium", "high", "xhigh"] | None = None
+    """How much the model is to think."""
 
 
 class Codex(AgentCli):

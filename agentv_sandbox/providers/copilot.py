@@ -58,11 +58,16 @@ class CopilotSettings(AgentCliSettings):
     }
 
     args: list[Text] | None = None
+    """More arguments."""
     log_format: Text | None = None
     subprovider: Literal["openai", "azure", "anthropic"] | None = None
+    """Whose API `base_url` speaks; default: `openai`."""
     bearer_token: Secret | None = None
+    """`${{ NAME }}`: a token in place of the key."""
     api_version: Text | None = None
+    """Of Azure."""
     api_format: Literal["completions", "responses"] | None = None
+    """`completions` (the default) or `responses`."""
 
 
 class CopilotSdkSettings(CopilotSettings):

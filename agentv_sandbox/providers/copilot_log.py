@@ -43,9 +43,13 @@ class CopilotLogSettings(Settings):
     }
 
     session_dir: Text | None = None
+    """Folder of the session, copied from `~/.copilot/session-state` into the project."""
     session_id: Text | None = None
+    """Name of a session in `session_state_dir`, in place of `session_dir`."""
     session_state_dir: Text | None = None
+    """Folder of several sessions."""
     discover: Text | None = None
+    """Refused: which session is the latest is not the same tomorrow."""
     cwd: Text | None = None
 
 

@@ -36,6 +36,7 @@ _STOPPED = "Loop detected"
 
 class GeminiCliSettings(AgentCliSettings):
     max_turns: Positive | None = None
+    """Answers of the model after which it stops."""
 
 
 class GeminiCli(AgentCli):

@@ -18,6 +18,7 @@ class MockSettings(Settings):
     IGNORED: ClassVar = {**Settings.IGNORED, "trace": "a mock says its response and nothing else"}
 
     response: str | None = None
+    """What it always says."""
     trace: Json = None
 
 

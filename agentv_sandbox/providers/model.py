@@ -38,23 +38,41 @@ _WITHHELD = frozenset(
 
 class ModelSettings(Settings):
     api_key: Secret | None = None
+    """`${{ NAME }}`, the variable that holds it; public servers want one."""
     model: str | None = None
+    """Which model answers."""
     deployment: str | None = None
+    """Another word for `model`."""
     variant: str | None = None
+    """Another word for `model`."""
     base_url: Text | None = None
+    """Another server that speaks the same protocol."""
     temperature: Number | None = None
+    """Sent when it is set."""
     max_output_tokens: Positive | None = None
+    """Sent when it is set."""
     stream: Flag | None = None
+    """`false`: the answer in one piece; of a grader it is asked for in one piece unless this is `true`."""
     structured_output: Flag | None = None
+    """`false`: graders do not ask for the server's own structured form."""
     timeout_seconds: Seconds | None = None
+    """Of one request: 600, of a grader 120. All of them together have the agent's time (`limits.timeout_seconds`)."""
     retry_initial_delay_ms: Amount | None = None
+    """Default: 1000."""
     retry_max_delay_ms: Amount | None = None
+    """Default: 60000."""
     retry_backoff_factor: Amount | None = None
+    """Default: 2."""
     retry_status_codes: list[int] | None = None
+    """Default: 408, 429, 500, 502, 503, 504, 529. 401 and 403 are never repeated."""
     max_concurrency: Positive | None = None
+    """Requests at a time, over all tests; of each worker under `--cluster`."""
     requests_per_minute: Seconds | None = None
+    """Over all tests; of each worker under `--cluster`."""
     input_cost_per_million: Amount | None = None
+    """US dollars, where the server does not say what an answer costs."""
     output_cost_per_million: Amount | None = None
+    """US dollars, where the server does not say what an answer costs."""
 
 
 class OneNameSettings(ModelSettings):

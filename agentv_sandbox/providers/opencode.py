@@ -39,6 +39,8 @@ _CUT = "The model's answers end without a reason, as when a stream is cut off"
 
 class OpenCodeSettings(AgentCliSettings):
     max_turns: Positive | None = None
+    """Answers of the model after which it is asked for its last words; one that calls tools all the same is not
+    stopped: `gateway: {max_calls: …}` does."""
     variant: Text | None = None
     """The program's name for how much the model is to think."""
 

@@ -47,12 +47,16 @@ class PiSettings(AgentCliSettings):
     }
 
     args: list[Text] | None = None
+    """More arguments."""
     log_format: Text | None = None
     subprovider: (
         Literal["google", "gemini", "anthropic", "openai", "azure", "openrouter", "groq", "xai"] | None
     ) = None
+    """Whose models it asks; default: `google`."""
     tools: list[Text] | Text | None = None
+    """Tools that it offers."""
     thinking: Text | None = None
+    """How much its model reasons."""
 
 
 class Pi(AgentCli):

@@ -25,11 +25,17 @@ _MAX_BYTES = 256 << 20
 
 class ReplaySettings(Settings):
     fixtures: Text | None = None
+    """JSONL file of AgentV's `--record-replay`."""
     execution_traces: Json = None
+    """Not supported: name `fixtures`."""
     source_target: Text | None = None
+    """Target whose rows are meant."""
     suite: Text | None = None
+    """Suite whose rows are meant."""
     eval_path: Text | None = None
+    """Eval file whose rows are meant."""
     variant: Text | None = None
+    """Variant whose rows are meant."""
 
 
 class ReplayProvider(Provider):

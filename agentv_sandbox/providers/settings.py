@@ -52,6 +52,7 @@ class Settings(Doc):
     """Settings that AgentV knows and that have no effect here, each with the reason."""
 
     max_retries: Whole | None = None
+    """How often a failed answer is asked for again."""
     provider_batching: Flag | None = None
     subagent_mode_allowed: Flag | None = None
 

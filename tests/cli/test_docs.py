@@ -10,13 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from agentv_sandbox.authoring.docs import known_keys
 from agentv_sandbox.cli import COMMANDS, imported_command
 from agentv_sandbox.graders import GRADERS
-from agentv_sandbox.models.image import ImageConfig
-from agentv_sandbox.providers import EVALUATED, PROVIDERS
 from agentv_sandbox.providers.response import parse_response
-from agentv_sandbox.settings import Ceiling, Settings, load_settings
+from agentv_sandbox.settings import load_settings
 
 REFERENCE = Path(__file__).parents[2] / "docs/reference"
 
@@ -46,38 +43,17 @@ def test_the_documented_answer_file_is_read() -> None:
     assert (answer.cost_usd, answer.duration_ms) == (0.01, 5300)
 
 
-def test_every_setting_is_documented(tmp_path: Path) -> None:
+def test_the_documented_settings_are_read(tmp_path: Path) -> None:
     (example,) = blocks("settings.md", "toml")
     (tmp_path / "agentv-sandbox.toml").write_text(example)
     settings = load_settings(tmp_path)
     assert settings.private_results and settings.ceiling.tmp_size == 256 << 20
-    tables = {
-        "settings.md": [*Settings.model_fields, *Ceiling.model_fields],
-        "images.md": ImageConfig.__dataclass_fields__,
-    }
-    for page, keys in tables.items():
-        text = (REFERENCE / page).read_text()
-        assert [key for key in keys if f"`{key}`" not in text and f"`[{key}]`" not in text] == [], page
 
 
-def test_the_tables_of_kinds_are_true() -> None:
-    """All kinds are listed by ``graders`` and ``providers``; what the reference says of some of them holds."""
+def test_the_table_of_fixed_rules_names_types() -> None:
     rules = rows_below("graders.md", "## Fixed rules")
     types = {name for row in rules for name in re.findall(r"`([a-z-]+)`", row[0])}
     assert len(types) > 10 and types <= GRADERS.keys()
-    judges = {
-        re.findall(r"`(.+?)`", row[0])[0]: row[2] for row in rows_below("graders.md", "## Targets that judge")
-    }
-    assert len(judges) > 4
-    for name, settings in judges.items():
-        assert PROVIDERS[name].is_model
-        named = set(re.findall(r"`([a-z_]+)`", settings))
-        assert named and named <= known_keys(PROVIDERS[name].settings).keys()
-    (kinds,) = [row[1] for row in rows_below("eval-format.md", "## Targets") if row[0].startswith("`name`")]
-    evaluated, grading = re.findall(r"what can (?:be evaluated|grade): ([^;.]+)", kinds)
-    assert set(re.findall(r"`([a-z-]+)`", evaluated)) <= set(EVALUATED)
-    graders = [PROVIDERS[name] for name in re.findall(r"`([a-z-]+)`", grading)]
-    assert all(kind.is_model or kind.in_container for kind in graders)
 
 
 @pytest.mark.parametrize("name", ["run", "export", "transpile"])

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Mapping
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+
+from agentv_sandbox.report import rows
+from agentv_sandbox.report.rowtypes import ROW, SCORE
 
 ROOT = Path(__file__).parents[2]
 
@@ -83,7 +89,49 @@ def test_a_link_that_leads_nowhere_is_an_error(checkout: Path, document: str, li
     assert document.rpartition("/")[2] in done.stderr
 
 
-def test_the_command_line_is_documented_as_it_is() -> None:
-    argv = [sys.executable, str(ROOT / "tools/reference.py"), "--check"]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, "run `python tools/reference.py`"
+def reference(root: Path, *argv: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(root / "tools/reference.py"), *argv],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def test_the_reference_is_as_the_code_has_it() -> None:
+    done = reference(ROOT, "--check")
+    assert done.returncode == 0, f"run `python tools/reference.py`: {done.stderr}"
+
+
+def test_a_stale_reference_is_named_and_mended(checkout: Path) -> None:
+    for name in ("reference.py", "reference_tables.py"):
+        shutil.copyfile(ROOT / "tools" / name, checkout / "tools" / name)
+    folder = checkout / "docs/reference"
+    wanted = (folder / "eval-format.md").read_text()
+    stale = wanted.replace("| `tests` (`eval_cases`, `evalcases`)", "| `tests`")
+    assert stale != wanted
+    (folder / "eval-format.md").write_text(stale)
+    (folder / "providers.md").unlink()
+    done = reference(checkout, "--check")
+    assert done.returncode == 1
+    assert "eval-format.md is not" in done.stderr
+    assert "providers.md is not" in done.stderr
+    assert (folder / "eval-format.md").read_text() == stale
+    assert reference(checkout).returncode == 0
+    assert (folder / "eval-format.md").read_text() == wanted
+    assert (folder / "providers.md").read_text() == (ROOT / "docs/reference/providers.md").read_text()
+
+
+@pytest.mark.parametrize(("write", "table"), [(rows.row, ROW), (rows.score_entry, SCORE)])
+def test_every_key_of_a_row_is_in_its_table(
+    write: Callable[..., object], table: Mapping[str, object]
+) -> None:
+    """By the names under which the function that writes rows writes its values."""
+    calls = [node for node in ast.walk(ast.parse(inspect.getsource(write))) if isinstance(node, ast.Call)]
+    writing = [
+        call for call in calls if isinstance(call.func, ast.Name) and call.func.id in ("defined", "_verdict")
+    ]
+    keys = {keyword.arg for call in writing for keyword in call.keywords if keyword.arg}
+    assert len(keys) > 10
+    assert keys <= table.keys()

@@ -1,0 +1,347 @@
+"""The tables of the reference that are made of the code: authoring models, settings, rows, the Python interface."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+import agentv_sandbox
+from agentv_sandbox.authoring.docs import Doc, known_keys
+from agentv_sandbox.authoring.keydocs import key_docs
+from agentv_sandbox.graders import GRADERS
+from agentv_sandbox.graders.kind import ItemDoc
+from agentv_sandbox.loading import schema as schemas
+from agentv_sandbox.loading.suite_docs import (
+    ExecutionDoc,
+    HookDoc,
+    HooksDoc,
+    LimitsDoc,
+    NetworkDoc,
+    SuiteDoc,
+    TestDoc,
+    WorkspaceDoc,
+)
+from agentv_sandbox.loading.target_docs import TargetDoc
+from agentv_sandbox.providers import PROVIDERS
+from agentv_sandbox.providers.agentcli import AgentCliSettings
+from agentv_sandbox.providers.base import Provider
+from agentv_sandbox.providers.model import ModelSettings
+from agentv_sandbox.providers.response import answer_schema
+from agentv_sandbox.providers.settings import REFERENCE, Settings
+from agentv_sandbox.report.rowtypes import ROW, SCORE
+from agentv_sandbox.settings import settings_schema
+
+Schema = Mapping[str, Any]
+schema = functools.cache(schemas.schema)
+_TABLES = {
+    "LimitsDoc": "[limits](eval-format.md#limits)",
+    "NetworkDoc": "[network](eval-format.md#network)",
+    "HooksDoc": "[hooks](eval-format.md#hooks)",
+    "HookDoc": "[hook](eval-format.md#hooks)",
+    "TargetHooksDoc": "[hooks](eval-format.md#hooks)",
+    "WorkspaceDoc": "[workspace](eval-format.md#workspace)",
+    "ExecutionDoc": "[execution](eval-format.md#execution)",
+    "Input": "text, a message or a list of messages",
+    "Expected": "anything",
+    "Assertions": "list of [assertions](assertions.md)",
+    "TestItem": "[test](eval-format.md#a-test)",
+    "Message": "message",
+    "TargetRefDoc": "definition",
+    "Ceiling": "table",
+    "ImageConfig": "[table](images.md#configuration)",
+    "TargetDoc": "[target](providers.md)",
+}
+"""What a reference is called where its keys stand elsewhere. The keys of all others stand below it."""
+_WORDS = {
+    "string": "text",
+    "integer": "whole number",
+    "number": "number",
+    "boolean": "`true`, `false`",
+    "object": "mapping",
+    "array": "list",
+}
+
+_PLURALS = {"text": "texts", "whole number": "whole numbers", "number": "numbers", "mapping": "mappings"}
+
+
+def one_line(text: str) -> str:
+    """Text for the cell of a table."""
+    return re.sub(r"\s+", " ", text).strip().replace("|", "\\|").replace("<", "&lt;")
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    lines = [list(head), ["---"] * len(list(head)), *map(list, rows)]
+    return "\n".join(
+        "| " + " | ".join(cells) + " |" if any(cells) else "|" + " |" * len(cells) for cells in lines
+    )
+
+
+class Keys:
+    """Tables of keys, by the definitions of one schema."""
+
+    def __init__(self, made: Schema) -> None:
+        self._definitions: Schema = made["$defs"]
+
+    def of(self, model: type[Doc], *, without: Collection[str] = ()) -> str:
+        return _keys_table(self._rows(self._definitions[model.__name__], model, without))
+
+    def shared(self, base: type[Doc], member: type[Doc], *, without: Collection[str] = ()) -> str:
+        """The keys of ``base``, which stand in the definition of ``member``."""
+        made = self._definitions[member.__name__]
+        known = known_keys(base)
+        properties = {name: value for name, value in made["properties"].items() if name in known}
+        return _keys_table(self._rows({**made, "properties": properties}, base, without))
+
+    def of_schema(self, made: Schema, model: type[Doc] | None = None) -> str:
+        return _keys_table(self._rows(made, model, ()))
+
+    def of_definition(self, name: str) -> str:
+        return self.of_schema(self._definitions[name])
+
+    def _rows(
+        self, made: Schema, model: type[Doc] | None, without: Collection[str], prefix: str = ""
+    ) -> Iterator[list[str]]:
+        aliases: dict[str, list[str]] = {}
+        for alias, name in (model.ALIASES if model else {}).items():
+            aliases.setdefault(name, []).append(alias)
+        for name, written in made["properties"].items():
+            if name in without or (model is not None and name in model.ALIASES):
+                continue
+            kind, inner = self._kind(written)
+            others = f" ({', '.join(f'`{alias}`' for alias in aliases[name])})" if name in aliases else ""
+            yield [f"`{prefix}{name}`{others}", kind, _meaning(name, written, model)]
+            if inner is not None:
+                below = f"{prefix}{name}{'[]' if 'list' in kind else ''}."
+                yield from self._rows(self._definitions[inner], _model(inner), (), below)
+
+    def _kind(self, written: Schema) -> tuple[str, str | None]:
+        """The type in words, and the definition whose keys stand below it."""
+        options = written.get("anyOf") or [written]
+        kinds: dict[str, None] = {}
+        inner = None
+        for option in options:
+            if option.get("pattern") == REFERENCE and len(options) > 1:
+                continue
+            word, below = self._word(option)
+            kinds[word] = None
+            inner = inner or below
+        return " or ".join(kinds) or "`${{ NAME }}`", inner
+
+    def _word(self, option: Schema) -> tuple[str, str | None]:
+        if "$ref" in option:
+            name = option["$ref"].rpartition("/")[2]
+            if name in _TABLES:
+                return _TABLES[name], None
+            below = self._definitions[name]
+            return ("mapping", name) if "properties" in below else self._kind(below)
+        if "anyOf" in option:
+            return self._kind(option)
+        if "enum" in option:
+            return ", ".join(f"`{value}`" for value in option["enum"]), None
+        if option.get("pattern") == REFERENCE:
+            return "`${{ NAME }}`", None
+        return self._plain_word(option)
+
+    def _plain_word(self, option: Schema) -> tuple[str, str | None]:
+        kind: Any = option.get("type", "anything")
+        if isinstance(kind, list):
+            return " or ".join(_WORDS[word] for word in kind if word != "null"), None
+        if kind == "array" and "items" in option:
+            word, inner = self._kind(option["items"])
+            words = " or ".join(_PLURALS.get(part, part) for part in word.split(" or "))
+            return f"list of {words}", inner
+        if kind == "object" and isinstance(option.get("additionalProperties"), dict):
+            word, _ = self._kind(option["additionalProperties"])
+            return f"mapping of names to {_PLURALS.get(word, word)}", None
+        low, high = option.get("minimum"), option.get("maximum")
+        bounds = f" from {low} to {high}" if low is not None and high is not None else ""
+        return f"{_WORDS.get(kind, kind)}{bounds}", None
+
+
+def _keys_table(rows: Iterable[list[str]]) -> str:
+    return table(("key", "type", "meaning"), rows)
+
+
+def _model(name: str) -> type[Doc] | None:
+    todo: list[type[Doc]] = [Doc]
+    while todo:
+        model = todo.pop()
+        if model.__name__ == name:
+            return model
+        todo += model.__subclasses__()
+    return None
+
+
+def _meaning(name: str, written: Schema, model: type[Doc] | None) -> str:
+    text = written.get("description", "")
+    if model is not None and issubclass(model, Settings) and name in model.IGNORED:
+        text = f"Accepted, without effect: {model.IGNORED[name]}."
+    default = written.get("default")
+    if default not in (None, "", [], {}, False):
+        shown = str(default).lower() if isinstance(default, bool) else default
+        text = f"{text} Default: `{shown}`.".strip()
+    return one_line(text)
+
+
+# -- assertions and targets ---------------------------------------------------------------------------
+
+
+def assertions() -> str:
+    """The page of all types of assertions."""
+    keys = Keys(schema())
+    parts = [
+        "# Assertions",
+        "What each type of assertion may say. [Graders](graders.md) says how they score.",
+        "## All of them",
+        keys.shared(ItemDoc, GRADERS["contains"].doc),
+    ]
+    common = known_keys(ItemDoc)
+    for kind in GRADERS.values():
+        parts += [f"## {kind.type}", *_also([*kind.aliases, *kind.aliases_with]), one_line(kind.summary)]
+        if any(name not in common for name in known_keys(kind.doc)):
+            parts.append(keys.of(kind.doc, without=common))
+    return "\n\n".join(parts) + "\n"
+
+
+def providers() -> str:
+    """The page of all kinds of targets."""
+    keys = Keys(schemas.targets_schema())
+    parts = [
+        "# Kinds of targets",
+        "What an entry of `targets.yaml` may say, as `agentv-sandbox schema targets` has it: [the keys of every target]"
+        "(eval-format.md#targets), and those of its `provider`. Any value may be `${{ NAME }}`, a variable of the "
+        "environment; keys and other secrets must be written so.",
+    ]
+    for family, title in _FAMILIES.items():
+        member = next(kind.settings for kind in PROVIDERS.values() if issubclass(kind.settings, family))
+        base = () if family is Settings else known_keys(Settings)
+        parts += [f"## {title}", keys.shared(family, member, without=base)]
+    for kind in PROVIDERS.values():
+        family = next(model for model in reversed(_FAMILIES) if issubclass(kind.settings, model))
+        parts += [f"## {kind.name}", *_also(kind.aliases), f"{one_line(kind.summary)} {_uses(kind)}"]
+        if family is not Settings:
+            title = _FAMILIES[family].lower()
+            parts.append(f"What [{title}](#{title.replace(' ', '-')}) have, and:")
+        same = {name for name in family.model_fields if _says(kind.settings, name) == _says(family, name)}
+        if known_keys(kind.settings).keys() - known_keys(family).keys():
+            parts.append(keys.of(kind.settings, without=same))
+        elif family is not Settings:
+            parts[-1] = parts[-1].removesuffix(", and:") + "."
+    return "\n\n".join(parts) + "\n"
+
+
+_FAMILIES = {Settings: "All kinds", ModelSettings: "All models", AgentCliSettings: "All coding agents"}
+
+
+def _says(model: type[Settings], name: str) -> object:
+    """What a kind of target says of a key beside its type: other spellings, and whether it has an effect."""
+    return sorted(alias for alias, key in model.ALIASES.items() if key == name), model.IGNORED.get(name)
+
+
+def _also(names: Iterable[str]) -> list[str]:
+    written = ", ".join(f"`{name}`" for name in names)
+    return [f"Also written {written}."] if written else []
+
+
+def _uses(kind: Provider) -> str:
+    uses = [] if kind.refusal else ["be evaluated"]
+    uses += ["grade"] if kind.is_model or kind.in_container else []
+    return f"It can {' and '.join(uses)}." if uses else f"It cannot be evaluated here. {kind.refusal}"
+
+
+# -- sections of pages that people write -----------------------------------------------------------------
+
+
+def _answer() -> str:
+    made = answer_schema()
+    keys = Keys(made)
+    parts = [keys.of_schema(made), "Each message:", keys.of_definition("Message"), "Each call of a tool:"]
+    return "\n\n".join([*parts, keys.of_definition("ToolCall")])
+
+
+def _settings(name: str | None) -> str:
+    made = settings_schema()
+    keys = Keys(made)
+    return keys.of_schema(made) if name is None else keys.of_definition(name)
+
+
+def _rows(keys: Mapping[str, tuple[str, str]]) -> str:
+    return table(
+        ("key", "type", "meaning"),
+        ([f"`{name}`", kind, one_line(says)] for name, (kind, says) in keys.items()),
+    )
+
+
+def _python() -> str:
+    """What ``import agentv_sandbox`` gives, with signatures and docstrings."""
+    parts = []
+    for name in sorted(set(agentv_sandbox.__all__) - {"__version__"}, key=str.lower):
+        item = getattr(agentv_sandbox, name)
+        parts += [
+            f"### {name}",
+            f"```python\n{_signature(name, item)}\n```",
+            _prose(inspect.getdoc(item) or ""),
+        ]
+    return "\n\n".join(parts)
+
+
+def _signature(name: str, item: Any) -> str:
+    signature = inspect.signature(item)
+    parameters, star = [], False
+    for parameter in signature.parameters.values():
+        if parameter.kind is parameter.KEYWORD_ONLY and not star:
+            parameters.append("*")
+            star = True
+        default = "" if parameter.default is parameter.empty else f" = {_default(parameter.default)}"
+        parameters.append(f"{parameter.name}: {parameter.annotation}{default}")
+    returned = signature.return_annotation
+    arrow = "" if returned in (inspect.Signature.empty, None) or inspect.isclass(item) else f" -> {returned}"
+    inner = "".join(f"    {parameter},\n" for parameter in parameters)
+    return f"{name}(\n{inner}){arrow}"
+
+
+def _default(value: object) -> str:
+    """How a default is written where it can be said in short."""
+    return repr(value) if value is None or isinstance(value, str | bool | int | float | tuple) else "…"
+
+
+def _attributes(item: type) -> str:
+    """What an object has, for readers: its fields and properties."""
+    says = dict(key_docs(item))
+    for name, value in vars(item).items():
+        if isinstance(value, property):
+            says[name] = " ".join((inspect.getdoc(value) or "").split())
+    names = dict.fromkeys([*inspect.signature(item).parameters, *says])
+    return table(("attribute", "meaning"), ([f"`{name}`", one_line(says.get(name, ""))] for name in names))
+
+
+def _prose(text: str) -> str:
+    return text.replace("``", "`").replace("<", "&lt;")
+
+
+def _suite_table(model: type[Doc]) -> Callable[[], str]:
+    return lambda: Keys(schema()).of(model)
+
+
+SECTIONS: Mapping[str, Callable[[], str]] = {
+    "suite": lambda: Keys(schema()).of_schema(schema(), SuiteDoc),
+    "execution": _suite_table(ExecutionDoc),
+    "test": _suite_table(TestDoc),
+    "workspace": _suite_table(WorkspaceDoc),
+    "network": _suite_table(NetworkDoc),
+    "limits": _suite_table(LimitsDoc),
+    "hooks": _suite_table(HooksDoc),
+    "hook": _suite_table(HookDoc),
+    "target": _suite_table(TargetDoc),
+    "answer": _answer,
+    "settings": lambda: _settings(None),
+    "ceiling": lambda: _settings("Ceiling"),
+    "image": lambda: _settings("ImageConfig"),
+    "row": lambda: _rows(ROW),
+    "score": lambda: _rows(SCORE),
+    "python": _python,
+}
+"""What stands between the marks of its name in a page."""
