@@ -83,13 +83,14 @@ class Settings(BaseModel):
     image: ImageConfig = ImageConfig()
     """How images are made."""
     engine: EngineName | None = None
-    """Kind of engine, such as ``native``, unless the command line says otherwise; None: the first that answers."""
+    """Kind of engine; ``--engine`` wins. Without one, the first that answers."""
     runtime: str | None = None
-    """OCI runtime of every container, unless the command line says otherwise."""
+    """OCI runtime of every container; ``--runtime`` wins. Without one, the engine's."""
     require_tier: Level | None = None
-    """Weakest isolation in which anything is run; see ``--require-tier``."""
+    """Weakest isolation in which anything is run; ``--require-tier`` wins."""
     egress: Way = "auto"
-    """How containers reach the egress proxy: by a socket that they share with this machine, or over a relay."""
+    """How containers reach the egress proxy: by a ``socket`` that they share with this machine, or over a ``relay``, a
+    container that carries it; ``auto`` tries the socket once a run."""
     ceiling: Ceiling = Ceiling()
     """Highest values of `limits` in a suite, a target or on the command line, with the same names."""
     private_results: bool = False

@@ -35,7 +35,10 @@ ROW: Mapping[str, tuple[str, str]] = {
     "failure_stage": ("text", "Of an error: `setup`, `repo_setup`, `agent`, `evaluator` or `teardown`."),
     "failure_reason_code": ("text", "Of an error: AgentV's code, such as `provider_error`."),
     "fault": ("text", "Here only: what went wrong, of a fixed list."),
-    "workspace_kept": ("text", "How to look into a kept workspace (`--keep-failed`)."),
+    "workspace_kept": (
+        "text",
+        "How to look into a kept workspace (`--keep-failed`); `clean RUN/TEST` removes it.",
+    ),
     "artifact_dir": ("text", "The test's folder; like all paths relative to the run folder."),
     "prompts_dir": ("text", "Here only: folder of what LLM graders asked and got."),
     "metadata": ("any", "Of the test."),
