@@ -217,6 +217,18 @@ def test_a_warm_image_costs_next_to_nothing(engine: DockerEngine, small: Image) 
     assert events.names == ["image.reused"]
 
 
+def test_a_use_is_known_to_those_who_prune_and_clean(
+    engine: DockerEngine, small: Image, tmp_path: Path
+) -> None:
+    cache = prefilled(tmp_path, "c")
+    shutil.copytree(cache_dir() / "resolutions", cache / "resolutions")
+    image, _ = ensure(engine, plan_image(SMALL, config=ImageConfig()), cache)
+    used = {stored.id for stored in list_images(engine, cache) if stored.last_used is not None}
+    base = engine.image(image.base["ref"])
+    assert base is not None
+    assert used == {image.id, base.id}
+
+
 def test_concurrent_callers_build_once(engine: DockerEngine, tool_image: str, tmp_path: Path) -> None:
     plan = plan_image(WorkspaceEnv(packages={"apt": {"x": "hello"}}), config=ImageConfig())
     cache = prefilled(tmp_path, "cache")

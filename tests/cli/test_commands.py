@@ -270,3 +270,21 @@ def test_doctor_asks_the_engine_of_the_settings(folder: Path) -> None:
     (engine,) = [check for check in json.loads(done.stdout) if check["name"] == "engine"]
     assert "podman" in engine["text"].lower()
     assert "/nowhere" not in engine["text"]
+
+
+TWICE = """
+import os, signal
+from agentv_sandbox.cli.run import interruptible
+with interruptible() as stop:
+    for _ in range(2):
+        os.kill(os.getpid(), signal.{name})
+        print("goes on", stop.is_set(), flush=True)
+"""
+
+
+@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+def test_who_interrupts_twice_leaves_at_once(name: str, code: int) -> None:
+    argv = [sys.executable, "-c", TWICE.format(name=name)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (code, "goes on True\n")
+    assert "once more to leave at once" in done.stderr

@@ -462,6 +462,10 @@ def test_a_judge_that_answers_otherwise_is_named(tmp_path: Path, tool_image: str
     (change,) = json.loads((again.folder / "regraded.json").read_text())["tests"]
     assert change["why"][0] == "judged: the judge answered otherwise", change
     assert [each["equal"] for each in change["graders"]] == [False, True]
+    severe = '  - {name: judge, provider: mock, response: \'{"score": 0.1, "assertions": []}\'}\n'
+    own.write({"other.yaml": f"targets:\n  - {{name: said, provider: mock, grader_target: judge}}\n{severe}"})
+    other = command(own, "regrade", "first", "--targets", "other.yaml", "-o", "other")
+    assert [score["score"] for score in other.rows["t"]["scores"]] == [0.1, 1.0], other.stderr
 
 
 @pytest.mark.docker

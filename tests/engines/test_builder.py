@@ -16,6 +16,7 @@ from agentv_sandbox.models.container import ExecResult, Limits
 from agentv_sandbox.models.image import Check, Image, ImageConfig, ImagePlan, Resolution
 from agentv_sandbox.models.suite import WorkspaceEnv
 from agentv_sandbox.sandbox import POLICIES, Role, Sandbox
+from agentv_sandbox.settings import load_settings
 from tests.fake_engine import FakeEngine
 
 SYSCALLS = """
@@ -91,6 +92,20 @@ def test_building_and_proving_use_the_runtime_that_was_asked_for(fake: FakeEngin
         prove(box, [candidate], cache_dir=tmp_path, on_event=lambda *_: None)
     assert {spec.runtime for spec in fake.runs} == {"runsc"}
     assert [spec.role for spec in fake.runs if spec.role != "holder"] == ["builder", "grader", "grader"]
+
+
+def test_the_operator_decides_what_a_build_may_use(fake: FakeEngine, tmp_path: Path) -> None:
+    (tmp_path / "agentv-sandbox.toml").write_text(
+        "[image]\nmemory_bytes = 3000000000\ncpus = 0.5\ntimeout_s = 70\n"
+    )
+    with Builder(fake, load_settings(tmp_path).image, cancelled=lambda: False) as builder:
+        builder.run("i", ["true"])
+        with builder.volume("i", []) as volume:
+            builder.run_sealed("i", ["true"], volume=volume, on_output=lambda _: None)
+    limits = [spec.limits for spec in fake.runs if spec.role != "holder"]
+    assert [(each.memory_bytes, each.cpus, each.timeout_s) for each in limits] == [
+        (3_000_000_000, 0.5, 70)
+    ] * 2
 
 
 @pytest.mark.parametrize("role", Role)

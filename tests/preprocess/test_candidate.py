@@ -311,6 +311,17 @@ def test_images_are_attached_from_what_was_collected(store: BlobStore, runner: R
     assert got.text == ""
 
 
+def test_an_image_that_is_too_large_is_named_and_not_attached(store: BlobStore, runner: Runner) -> None:
+    blob = store.put(b"\x89PNG" + bytes(96))
+    entry = FileEntry(path=b"plot.png", kind="file", sha256=blob.sha256, size=blob.size)
+    block = {"type": "image", "media_type": "image/png", "source": "plot.png"}
+    output = CaseOutput(messages=(message([block]),), manifest={b"plot.png": entry})
+    for most, attached in ((100, 1), (99, 0)):
+        got = Preprocessors(runner, store, TextLimits(image_bytes=most)).candidate(output, [])
+        assert len(got.images) == attached
+    assert [note.reason for note in got.notes] == ["image not attached: too large or not changed"]
+
+
 def test_changed_files_as_text_for_the_difference(store: BlobStore, runner: Runner) -> None:
     runner.results = {"c": ran(b"cells"), "broken": ran(code=1)}
     convert = Preprocessors(runner, store).as_text([spec("xlsx", "c"), spec("pdf", "broken")])

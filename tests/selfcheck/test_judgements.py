@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from agentv_sandbox.cli import app
+from agentv_sandbox.cli import selfcheck as command
 from agentv_sandbox.collect import Collected
 from agentv_sandbox.egress import EgressProxy
 from agentv_sandbox.engines.binds import SHARED_PREFIX
@@ -28,7 +30,7 @@ from agentv_sandbox.selfcheck.report import Attempt, Report
 from agentv_sandbox.selfcheck.resources import SMALL, Bench
 from agentv_sandbox.volumes import VolumeSpec
 from tests.egress.test_proxy import status, talk
-from tests.fake_engine import FakeEngine, FakeRun, finished
+from tests.fake_engine import FakeEngine, FakeRun, finished, only_engine
 
 MB = 1 << 20
 OOM = replace(finished(), outcome="oom")
@@ -371,3 +373,18 @@ def test_broken_check_is_not_a_success() -> None:
         "took 3 s",
     ]
     assert replace(report, attempts=report.attempts[:1]).ok
+
+
+@pytest.mark.parametrize(("outcome", "code"), [("contained", 0), ("got through", 3), ("broken", 3)])
+def test_the_command_ends_with_0_only_when_all_was_contained(
+    monkeypatch: pytest.MonkeyPatch, engine: FakeEngine, outcome: Any, code: int
+) -> None:
+    found = (
+        Attempt(id="R1", name="n", outcome="contained"),
+        Attempt(id="R2", name="n", outcome=outcome),
+    )
+    report = Report(tier=SimpleNamespace(summary="plain", warnings=[]), attempts=found)  # type: ignore[arg-type]
+    monkeypatch.setattr(command, "attack", lambda *_args, **_keys: report)
+    monkeypatch.setattr(command, "build_images", lambda *_args: None)
+    with only_engine(engine):
+        assert (app(["selfcheck"], standalone_mode=False) or 0) == code

@@ -186,3 +186,19 @@ def test_locks_on_files_of_the_system_are_seen_by_nobody_else(
     finally:
         talk.close()
         engine.remove(talk.container)
+
+
+LOOK = """
+cat /proc/keys /proc/interrupts /proc/timer_list /proc/kcore 2> /dev/null | wc -c
+ls -A /sys/firmware /proc/acpi /proc/scsi 2> /dev/null | grep -v : | wc -w
+for path in /proc/bus /proc/fs /proc/irq /proc/sys; do
+    awk -v path=$path '$5 == path && $6 ~ /^ro/ { seen = 1 } END { printf seen ? "ro " : "open " }' /proc/self/mountinfo
+done
+"""
+
+
+def test_what_the_kernel_says_of_the_machine_is_covered_or_read_only(
+    engine: ContainerEngine, tool_image: str
+) -> None:
+    result = engine.run(spec(tool_image, "sh", "-c", LOOK))
+    assert result.stdout.split() == [b"0", b"0", *[b"ro"] * 4], result.stdout

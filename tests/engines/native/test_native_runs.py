@@ -20,7 +20,7 @@ import pytest
 
 from agentv_sandbox.building import ensure_image
 from agentv_sandbox.cli.inputs import cache_dir
-from agentv_sandbox.engines import LABEL_RUN, ContainerEngine
+from agentv_sandbox.engines import LABEL_ENV_KEY, LABEL_RUN, ContainerEngine
 from agentv_sandbox.engines.native import cgroups
 from agentv_sandbox.engines.table import find_engine
 from agentv_sandbox.models.image import ImageConfig
@@ -188,6 +188,29 @@ def test_nothing_is_left_five_seconds_after_a_kill(project: Path, run_folder: Pa
         process.send_signal(signal.SIGKILL)
         process.wait()
     assert left_after(run_folder, 5) == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_nothing_is_left_of_a_build_that_was_killed(
+    project: Path, native: ContainerEngine, run_folder: Path, state: Path, seed: int
+) -> None:
+    """Its container has a copy of the image, which takes seconds to remove on a busy machine."""
+    write_suite(project, 1)
+    for image in native.images(LABEL_ENV_KEY):
+        if any(tag.startswith("agentv-env:") for tag in image.tags):
+            native.remove_image(image.id)
+    process = subprocess.Popen([*COMMAND, "--engine", "native"], cwd=project, stdout=subprocess.DEVNULL)
+    try:
+        until = time.monotonic() + 60
+        while not list(run_folder.glob("containers/*-builder-*")) and time.monotonic() < until:
+            time.sleep(0.01)
+        time.sleep(random.Random(seed).uniform(0, 0.5))
+        assert list(run_folder.glob("containers/*-builder-*"))
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert left_after(run_folder, 20) == []
+    assert list((state / "writable").iterdir()) == []
 
 
 def engine_of(done: subprocess.CompletedProcess[str], project: Path) -> str:
