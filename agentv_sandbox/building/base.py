@@ -23,7 +23,7 @@ from agentv_sandbox.models.image import Artefact, Check, ImagePlan, base_identit
 RECIPE = 9
 """Raised whenever the way in which packages are installed changes an image's content."""
 
-BASE_RECIPE = 5
+BASE_RECIPE = 6
 """Raised whenever the way in which bases are made changes their content."""
 
 _PULL_TIMEOUT_S = 1800.0

@@ -16,7 +16,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from agentv_sandbox.building.archive import flatten
-from agentv_sandbox.building.containers import Builder, blob_files
+from agentv_sandbox.building.containers import STAGE, Builder, blob_files
 from agentv_sandbox.building.deb import deb_tar
 from agentv_sandbox.building.fetch import Cache
 from agentv_sandbox.building.mirror import Index, Package, newest
@@ -141,6 +141,8 @@ def _write_rootfs(out: io.BufferedWriter, debs: list[Path], recipe: Mapping[str,
     with tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT) as tar:
         for name in ("bin", "sbin", "lib", "lib64"):
             _link(tar, name, f"usr/{name}", epoch, seen)
+        # A package makes it while something is mounted there: without this it was up to the engine whether it stays.
+        _folder(tar, STAGE.strip("/"), epoch, seen)
         for deb in debs:
             with tarfile.open(fileobj=deb_tar(deb, "data")) as data:
                 for member in data:
@@ -168,6 +170,13 @@ def _write_rootfs(out: io.BufferedWriter, debs: list[Path], recipe: Mapping[str,
 def _link(tar: tarfile.TarFile, name: str, target: str, epoch: int, seen: set[str]) -> None:
     info = tarfile.TarInfo(name)
     info.type, info.linkname, info.mode, info.mtime = tarfile.SYMTYPE, target, 0o777, epoch
+    tar.addfile(info)
+    seen.add(name)
+
+
+def _folder(tar: tarfile.TarFile, name: str, epoch: int, seen: set[str]) -> None:
+    info = tarfile.TarInfo(name)
+    info.type, info.mode, info.mtime = tarfile.DIRTYPE, 0o755, epoch
     tar.addfile(info)
     seen.add(name)
 

@@ -5,20 +5,26 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
+from agentv_sandbox.building import ensure_image
 from agentv_sandbox.building.base import RECIPE, Base, existing_base, locked_base
 from agentv_sandbox.building.containers import Builder
 from agentv_sandbox.building.credentials import Credentials
 from agentv_sandbox.building.fetch import Cache
+from agentv_sandbox.building.labels import LABEL_TREE
 from agentv_sandbox.building.origins import Origins
 from agentv_sandbox.building.trees import Trees
+from agentv_sandbox.cli.inputs import cache_dir
+from agentv_sandbox.engines.table import find_engine
 from agentv_sandbox.errors import BuildError
 from agentv_sandbox.models.container import ImageInfo
 from agentv_sandbox.models.image import Artefact, ImageConfig, ImagePlan, Resolution
+from agentv_sandbox.pipeline.images import tool_plan
 from tests.building.test_exchange import tar_of
 from tests.fake_engine import FakeEngine
 
@@ -144,3 +150,22 @@ def test_an_image_that_cannot_be_read_is_known_by_digest_or_id(tmp_path: Path) -
     assert frozen(engine, tmp_path, facts) == local.id
     with pytest.raises(BuildError, match="is not in the engine"):
         frozen(engine, tmp_path, {**facts, "id": f"sha256:{'0' * 64}"})
+
+
+@pytest.mark.engine
+@pytest.mark.xdist_group("images")
+def test_each_engine_makes_the_same_base() -> None:
+    """A lock that one wrote holds for the other, and workers with different engines agree."""
+    trees = set()
+    for kind in ("docker", "native"):
+        made = ensure_image(
+            find_engine(os.environ, kind),
+            tool_plan(ImageConfig()),
+            cache_dir=cache_dir(),
+            on_event=lambda _event, _keys: None,
+            cancelled=lambda: False,
+        )
+        info = find_engine(os.environ, kind).image(made.id)
+        assert info is not None
+        trees.add(info.labels[LABEL_TREE])
+    assert len(trees) == 1
