@@ -109,23 +109,26 @@ class Group:
         for folder in self._folders():
             while True:
                 try:
-                    _remove_tree(folder)
+                    folder.rmdir()
                     break
                 except FileNotFoundError:
                     break
-                except OSError:  # a process that has ended is still being cleared away
+                except OSError:  # groups below, or a process that has ended is still being cleared away
                     if time.monotonic() > deadline:
                         raise
                     self.kill()
+                    _remove_below(folder)
                     time.sleep(0.002)
 
 
-def _remove_tree(folder: Path) -> None:
-    """Groups below first: a container may not make any, a runtime may."""
-    for entry in os.scandir(folder):
-        if entry.is_dir(follow_symlinks=False):
-            _remove_tree(Path(entry.path))
-    folder.rmdir()
+def _remove_below(folder: Path) -> None:
+    """A container may make no groups, a runtime may. Looked at when it must be: to list a group costs as much as to
+    make it."""
+    with suppress(OSError):
+        for entry in os.scandir(folder):
+            if entry.is_dir(follow_symlinks=False):
+                _remove_below(Path(entry.path))
+                Path(entry.path).rmdir()
 
 
 def group_names(engine: str) -> list[str]:

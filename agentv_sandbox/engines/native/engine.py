@@ -11,7 +11,6 @@ from __future__ import annotations
 import errno
 import os
 import secrets
-import shutil
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -28,7 +27,7 @@ from agentv_sandbox.engines.native import needs
 from agentv_sandbox.engines.native.bundle import IDS, runtime_config
 from agentv_sandbox.engines.native.cgroups import Group, group_names
 from agentv_sandbox.engines.native.namespaces import UserNamespaces
-from agentv_sandbox.engines.native.parts import discard
+from agentv_sandbox.engines.native.parts import discard, remove_small
 from agentv_sandbox.engines.native.places import DEFAULT_FOLDER, FOLDER_VARIABLE, Places
 from agentv_sandbox.engines.native.process import Process
 from agentv_sandbox.engines.native.records import Record, Records, write_json
@@ -171,7 +170,7 @@ class NativeEngine:
         own = "" if spec.read_only else str(self._writable(container))
         record = Record(labels=dict(spec.labels), image=image.id, volumes=volumes, rootfs=own)
         try:
-            with self._volumes.locked():  # what is recorded here is not removed by others
+            with self._volumes.stay(volumes.values()):  # until they are recorded as in use
                 for mount in spec.mounts:
                     self._source(mount)
                 self._records.add(container, record)
@@ -280,7 +279,7 @@ class NativeEngine:
         group, record = self._group(container), self._records.get(container)
         try:
             group.remove()
-            shutil.rmtree(self._places.state / container, ignore_errors=True)
+            remove_small(self._places.state / container)
             if record is not None and record.rootfs:
                 discard(Path(record.rootfs))
                 if os.path.lexists(record.rootfs):  # a dead owner's copy may still be under way

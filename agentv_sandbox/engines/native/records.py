@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from agentv_sandbox.engines.native.kernel import mount_devices, mount_overlay, unmount
+from agentv_sandbox.engines.native.parts import remove_small
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,9 +30,7 @@ class Record:
 
 
 class Records:
-    """Folders below ``folder``, one a container; each holds the runtime's bundle besides."""
-
-    _NAME = "record.json"
+    """Below ``folder``: a folder for each container, with the runtime's bundle, and beside it what is known of it."""
 
     def __init__(self, folder: Path, *, group: int) -> None:
         """``group``: of this machine, that may pass through the folders."""
@@ -42,13 +40,12 @@ class Records:
         return self._folder / name
 
     def add(self, name: str, record: Record) -> None:
-        """Known with its labels from the first moment, or `clean` would take it for a dead one's."""
-        folder = self._folder / f".{name}"
+        """Known with its labels from the first moment, or nobody could say whose it is when this process is killed."""
+        write_new(record_file(self.folder(name)), asdict(record))
+        folder = self.folder(name)
         folder.mkdir(mode=0o710)
         os.chown(folder, 0, self._group)  # containers' root passes through, to what is mounted here
         folder.chmod(0o710)
-        write_json(folder / self._NAME, asdict(record))
-        folder.rename(self.folder(name))
 
     def make_root(self, name: str, rootfs: Path) -> Path:
         """The files of ``rootfs``, read-only, as nobody else sees them: locks and watches on a shared inode are shared.
@@ -67,10 +64,12 @@ class Records:
         return devices
 
     def change(self, name: str, record: Record) -> None:
-        write_json(self.folder(name) / self._NAME, asdict(record))
+        changed = self.folder(name) / "record"  # goes with the folder, whenever this process ends
+        changed.write_text(json.dumps(asdict(record)))
+        changed.replace(record_file(self.folder(name)))
 
     def get(self, name: str) -> Record | None:
-        data = read_json(self.folder(name) / self._NAME)
+        data = read_json(record_file(self.folder(name)))
         try:
             return None if data is None else Record(**data)
         except TypeError:  # of another version of this program
@@ -80,13 +79,51 @@ class Records:
         """Also what is mounted in its folder. Raises OSError."""
         for place in ("root", "dev"):
             unmount(self.folder(name) / place)
-        shutil.rmtree(self.folder(name), ignore_errors=True)
+        remove_small(self.folder(name))
+        record_file(self.folder(name)).unlink(
+            missing_ok=True
+        )  # last: what could not be removed is still known
 
     def all(self) -> Iterator[tuple[str, Record]]:
-        """Also containers of which no more than the folder was made."""
-        with suppress(FileNotFoundError):
-            for entry in sorted(self._folder.glob("[!.]*")):
-                yield entry.name, self.get(entry.name) or Record(labels={}, image="")
+        """Also containers of which nothing more was made."""
+        for name in recorded(self._folder):
+            yield name, self.get(name) or Record(labels={}, image="")
+
+
+_MARK = "~"
+"""No character of names."""
+
+
+def record_file(folder: Path) -> Path:
+    """Where what is known of a folder stands: there before it, and until it is gone."""
+    return folder.with_name(folder.name + _MARK)
+
+
+def recorded(place: Path) -> list[str]:
+    """Names of the folders in ``place`` that have a record, sorted."""
+    try:
+        return sorted(
+            entry.name.removesuffix(_MARK) for entry in place.iterdir() if entry.name.endswith(_MARK)
+        )
+    except FileNotFoundError:
+        return []
+
+
+def write_new(path: Path, data: object) -> None:
+    """A file that is there at once with all that it holds; of a process that is killed before, nothing is left. Raises
+    OSError, FileExistsError where there is one."""
+    try:
+        fd = os.open(path.parent, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        if error.errno not in (errno.EOPNOTSUPP, errno.EISDIR):  # a file system that has no nameless files
+            raise
+        write_json(path, data)
+        return
+    with os.fdopen(fd, "w") as file:
+        json.dump(data, file)
+        file.flush()
+        # With a descriptor, whatever it is, this is linkat, which follows the link.
+        os.link(f"/proc/self/fd/{fd}", path, src_dir_fd=fd)
 
 
 def write_json(path: Path, data: object) -> None:

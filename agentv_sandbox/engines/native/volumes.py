@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 
 from agentv_sandbox.engines.native.kernel import mount_tmpfs, unmount
-from agentv_sandbox.engines.native.parts import locked
-from agentv_sandbox.engines.native.records import read_json, write_json
+from agentv_sandbox.engines.native.parts import discard, locked, remove_small
+from agentv_sandbox.engines.native.records import read_json, record_file, recorded, write_new
 from agentv_sandbox.errors import EngineError
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,200}")
@@ -34,28 +33,25 @@ class Volumes:
         EngineError."""
         if not _NAME.fullmatch(name):
             raise EngineError(f"{name!r} cannot be the name of a volume")
-        folder = (self._memory if options else self._disk) / name
+        place = self._memory if options else self._disk
+        folder = place / name
         try:
-            with self.locked():
-                if folder.exists():
+            with self._locked(place):
+                if record_file(folder).exists():
                     return
-                self._make_folder(folder, labels)
+                write_new(record_file(folder), dict(labels))
+                self._make_folder(folder)
             if options:
                 mount_tmpfs(folder / "data", self._mount_options(options["o"]))
         except OSError as error:
             self.remove(name)
             raise EngineError(f"the volume {name} cannot be made: {error.strerror}") from error
 
-    def _make_folder(self, folder: Path, labels: Mapping[str, str]) -> None:
-        """In one step with its labels, by which it is found again."""
-        part = folder.with_name(f".{folder.name}")  # of a process that was killed, or none
-        shutil.rmtree(part, ignore_errors=True)
-        (part / "data").mkdir(parents=True)
-        write_json(part / "volume.json", dict(labels))
-        for path, owner, mode in ((part, 0, 0o710), (part / "data", self._first_id, 0o755)):
+    def _make_folder(self, folder: Path) -> None:
+        (folder / "data").mkdir(parents=True)
+        for path, owner, mode in ((folder, 0, 0o710), (folder / "data", self._first_id, 0o755)):
             os.chown(path, owner, self._first_id)
             path.chmod(mode)  # whatever the umask is
-        part.rename(folder)
 
     def _mount_options(self, text: str) -> str:
         """With owners as this machine counts them; whatever has none belongs to the containers' root."""
@@ -79,30 +75,36 @@ class Volumes:
         return False
 
     def remove(self, name: str) -> None:
-        """Absent is fine. Raises EngineError while a container has it."""
-        with self.locked():
-            for place in (self._memory, self._disk):
-                folder = place / name
-                if not folder.is_dir():
-                    continue
+        """Absent is fine. Raises EngineError while a container has it, where it is on disk."""
+        for place in (self._memory, self._disk):
+            folder = place / name
+            if not record_file(folder).exists():
+                continue
+            with self._locked(place):
                 if place is self._disk and self._in_use(name):
                     raise EngineError(f"the volume {name} is in use")
                 try:
                     unmount(folder / "data")
-                    # The record last: what cannot be removed can still be found.
-                    shutil.rmtree(folder / "data", ignore_errors=True)
-                    shutil.rmtree(folder)
+                    if place is self._disk:  # of containers' own making
+                        discard(folder / "data")
+                    remove_small(folder)
+                    # Last: what cannot be removed can still be found.
+                    record_file(folder).unlink(missing_ok=True)
                 except OSError as error:
                     raise EngineError(f"the volume {name} cannot be removed: {error}") from error
 
     def all(self) -> Iterator[tuple[str, Mapping[str, str]]]:
         """Names with their labels."""
         for place in (self._memory, self._disk):
-            with suppress(FileNotFoundError):
-                for entry in sorted(place.iterdir()):
-                    if _NAME.fullmatch(entry.name):
-                        yield entry.name, read_json(entry / "volume.json") or {}
+            for name in recorded(place):
+                yield name, read_json(record_file(place / name)) or {}
 
-    def locked(self) -> AbstractContextManager[None]:
-        """No other process decides about volumes on disk meanwhile."""
-        return locked(self._disk)
+    def stay(self, names: Iterable[str]) -> AbstractContextManager[None]:
+        """While the block lasts, nobody removes those of them that are on disk."""
+        on_disk = any((self._disk / name).is_dir() for name in names)
+        return self._locked(self._disk if on_disk else self._memory)
+
+    def _locked(self, place: Path) -> AbstractContextManager[None]:
+        """No other process decides about volumes on disk meanwhile. Those in memory are of one run, whose threads would
+        wait for each other a thousand times."""
+        return locked(place) if place is self._disk else nullcontext()

@@ -137,7 +137,7 @@ def test_a_volume_that_was_not_mounted_is_not_written(tmp_path: Path) -> None:
     assert not volumes.is_alive("half")
 
 
-def _interrupted(*_: object) -> None:
+def _interrupted(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
 
 
@@ -147,10 +147,13 @@ def test_a_volume_is_known_by_its_labels_from_its_first_moment(
     (tmp_path / "memory").mkdir()
     (tmp_path / "disk").mkdir()
     volumes = Volumes(tmp_path / "memory", tmp_path / "disk", first_id=0, in_use=lambda _: False)
-    with monkeypatch.context() as killed, pytest.raises(KeyboardInterrupt):
-        killed.setattr(Path, "rename", _interrupted)  # it ends before the last step
-        volumes.create("copy", {}, {"a": "b"})
-    assert list(volumes.all()) == []
+    for step, left in ((os, "link"), []), ((Path, "mkdir"), [("copy", {"a": "b"})]):
+        with monkeypatch.context() as killed, pytest.raises(KeyboardInterrupt):
+            killed.setattr(*step, _interrupted)  # it ends before this step
+            volumes.create("copy", {}, {"a": "b"})
+        assert list(volumes.all()) == left
+        volumes.remove("copy")
+        assert [*tmp_path.glob("*/*")] == []
     volumes.create("copy", {}, {"a": "b"})
     assert list(volumes.all()) == [("copy", {"a": "b"})]
     assert volumes.is_alive("copy")
