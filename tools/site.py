@@ -21,7 +21,15 @@ NAVIGATION: list[dict[str, object]] = [
     {"Start": ["README.md", "docs/tutorial.md"]},
     {"How to": "docs/how-to"},
     {"Reference": "docs/reference"},
-    {"Explanation": ["docs/scale.md", "docs/deviations.md", "SECURITY.md", "ARCHITECTURE.md"]},
+    {
+        "Explanation": [
+            "docs/comparison.md",
+            "docs/scale.md",
+            "docs/deviations.md",
+            "SECURITY.md",
+            "ARCHITECTURE.md",
+        ]
+    },
     {"Decisions": "docs/adr"},
     {"Project": ["CONTRIBUTING.md", "CHANGELOG.md"]},
 ]

@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 
 import docker
 import tenacity
-from docker.utils import kwargs_from_env
 
 from agentv_sandbox.engines.failure import dropped
+from agentv_sandbox.errors import EngineUnavailable
 from agentv_sandbox.logs import get_logger
 
 log = get_logger()
@@ -34,9 +34,23 @@ create or to commit twice would do it twice: who asks for these looks first."""
 def connected(kind: Any, address: str, timeout_s: float | None, **more: Any) -> Any:
     """A client of ``kind``; ``timeout_s`` bounds how long an answer may let itself be waited for."""
     options: dict[str, Any] = {"base_url": address, **more}
-    if os.environ.get("DOCKER_HOST"):
-        options = {**kwargs_from_env(), **options}  # TLS settings
+    _refuse_what_cannot_be_half_closed(address)
     return kind(version="auto", timeout=timeout_s, **options)
+
+
+def _refuse_what_cannot_be_half_closed(address: str) -> None:
+    """A container's input is ended while its output is still read, which these connections cannot do."""
+    secured = os.environ.get("DOCKER_HOST") and any(
+        os.environ.get(name) for name in ("DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH")
+    )
+    kind = "ssh" if address.startswith("ssh://") else ""
+    if address.startswith("https://") or (secured and address.startswith("tcp://")):
+        kind = "TLS"
+    if kind:
+        raise EngineUnavailable(
+            f"engines over {kind} are not supported; tunnel the socket instead: "
+            "ssh -L /tmp/engine.sock:/var/run/docker.sock HOST, and DOCKER_HOST=unix:///tmp/engine.sock"
+        )
 
 
 class Patience:

@@ -58,3 +58,22 @@ def test_where_docker_and_podman_are_looked_for(tmp_path: Path) -> None:
         assert f"unix://{tmp_path}/podman/podman.sock" in podman_addresses(environ)
         told = {**environ, "DOCKER_HOST": "tcp://there:1"}
         assert (docker_addresses(told), podman_addresses(told)) == (["tcp://there:1"], [])
+
+
+@pytest.mark.parametrize(
+    ("address", "variables"),
+    [
+        ("ssh://user@127.0.0.1", {}),
+        ("https://127.0.0.1:2376", {}),
+        ("tcp://127.0.0.1:2376", {"DOCKER_TLS_VERIFY": "1"}),
+        ("tcp://127.0.0.1:2376", {"DOCKER_CERT_PATH": "/nowhere"}),
+    ],
+)
+def test_connections_that_cannot_be_ended_one_way_are_refused_with_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, address: str, variables: dict[str, str]
+) -> None:
+    environ = {"DOCKER_HOST": address, **variables}
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(EngineUnavailable, match="not supported; tunnel the socket instead: ssh -L"):
+        find_engine(environ, "docker")
