@@ -64,9 +64,14 @@ class Cluster:
         self.address = json.loads(wait_for(lambda: file.exists() and file.read_text()))["address"]
 
     def start_worker(
-        self, name: str, *args: str, slots: int = 2, env: Mapping[str, str] = {}
+        self,
+        name: str,
+        *args: str,
+        slots: int = 2,
+        env: Mapping[str, str] = {},
+        inside: Sequence[str] = (),
     ) -> subprocess.Popen[bytes]:
-        argv = [*COMMAND, "worker", self.address, "--name", name, "--slots", str(slots), *args]
+        argv = [*inside, *COMMAND, "worker", self.address, "--name", name, "--slots", str(slots), *args]
         return self._start(argv, name, env)
 
     def _start(self, argv: Sequence[str], name: str, env: Mapping[str, str] = {}) -> subprocess.Popen[bytes]:
@@ -88,6 +93,42 @@ class Cluster:
                 process.wait(30)
             process.kill()
             process.wait()
+
+
+class Cable:
+    """A network namespace whose only way out is a cable to this machine."""
+
+    def __init__(self) -> None:
+        number = os.getpid() % 4096  # of the range for measurements, which no other network has
+        base, low = f"198.18.{number >> 4}", (number & 15) << 4
+        self.here, there = f"{base}.{low + 1}", f"{base}.{low + 2}"
+        self._name, self._near, self._far = (f"agentv-{kind}{os.getpid()}" for kind in "cnf")
+        self.enter = ["nsenter", f"--net=/run/netns/{self._name}"]
+        _ip("netns", "add", self._name)
+        _ip("link", "add", self._near, "type", "veth", "peer", "name", self._far, "netns", self._name)
+        _ip("address", "add", f"{self.here}/30", "dev", self._near)
+        _ip("link", "set", self._near, "up")
+        _ip("-n", self._name, "address", "add", f"{there}/30", "dev", self._far)
+        for device in ("lo", self._far):
+            _ip("-n", self._name, "link", "set", device, "up")
+
+    def cut(self) -> None:
+        _ip("-n", self._name, "link", "set", self._far, "down")
+
+    def remove(self) -> None:
+        _ip("link", "delete", self._near)
+        _ip("netns", "delete", self._name)
+
+
+def _ip(*args: str) -> None:
+    subprocess.run(["ip", *args], check=True)
+
+
+@pytest.fixture
+def cable() -> Iterator[Cable]:
+    made = Cable()
+    yield made
+    made.remove()
 
 
 def wait_for(look: Callable[[], Any], seconds: float = 120) -> Any:

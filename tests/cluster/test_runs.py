@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 from collections import Counter
 from typing import Any
 
 import pytest
 
-from tests.cluster.conftest import Cluster, Held, rows_of, stop_at_work, suite, wait_for
+from tests.cluster.conftest import Cable, Cluster, Held, rows_of, stop_at_work, suite, wait_for
 from tests.e2e.conftest import Project
 
 pytestmark = [pytest.mark.engine, pytest.mark.native, pytest.mark.xdist_group("cluster")]
@@ -95,6 +96,27 @@ def test_jobs_of_a_killed_worker_run_elsewhere(project: Project, cluster: Cluste
     assert moved and {row["worker"] for row in moved} == {"two"}
     assert "left the cluster" in stdout
     wait_for(lambda: not held.by(one.pid) and not held.by(two.pid), 30)
+
+
+def test_jobs_of_a_worker_whose_network_is_cut_run_elsewhere(
+    project: Project, cable: Cable, cluster: Cluster, held: Held
+) -> None:
+    project.write({"s.eval.yaml": suite([f"{{id: t{n}, input: wait 2}}" for n in range(3)])})
+    cluster.start_scheduler("--host", cable.here)
+    far = cluster.start_worker("far", inside=cable.enter)
+    run = project.start("s.eval.yaml", "--cluster", cluster.address)
+    wait_for((project.output / "index.jsonl").exists, 240)
+    cluster.start_worker("near")
+    stop_at_work(far, held)
+    cable.cut()
+    far.send_signal(signal.SIGCONT)
+    stdout, _ = run.communicate(timeout=300)
+    rows = rows_of(project.output)
+    assert Counter(row["test_id"] for row in rows) == Counter({f"t{n}": 1 for n in range(3)}), stdout
+    assert all(row["score"] == 1 for row in rows)
+    moved = [row for row in rows if "was given to another worker" in "".join(row.get("notes", ()))]
+    assert moved and {row["worker"] for row in moved} == {"near"}
+    wait_for(lambda: not held.by(far.pid), 60)
 
 
 def test_workers_stop_when_the_coordinator_is_killed_and_the_run_goes_on(
