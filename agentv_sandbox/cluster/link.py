@@ -23,6 +23,7 @@ from agentv_sandbox.models.suite import Json
 
 _ANSWER_S = 10.0
 _HELLO_S = 20.0
+_STILL_THERE_S = 5.0
 _OPEN_S = 60.0
 _PIECES_S = 120.0
 
@@ -108,8 +109,10 @@ class Link:
             yield data
 
     async def end_run(self, *, timeout: float = _ANSWER_S) -> None:
-        """Have it remove what the run left there. It may be gone."""
+        """Have it remove what the run left there. One that is gone, hangs or is cut off is not waited for: it sees by
+        itself that its coordinator left."""
         with suppress(Exception):
+            await self.call(hosting.report, timeout=_STILL_THERE_S)
             await self.call(hosting.end_run, self.run, timeout=timeout)
 
     def record(self) -> Json:

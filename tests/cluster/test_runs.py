@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import subprocess
 from collections import Counter
 from typing import Any
 
@@ -79,12 +80,18 @@ def test_workers_give_the_rows_that_this_process_gives(project: Project) -> None
     assert facts["engine"]["kind"] == "native"
 
 
+def wait_until_begun(run: subprocess.Popen[str], project: Project) -> None:
+    """Until a worker is ready."""
+    wait_for(lambda: (project.output / "index.jsonl").exists() or run.poll() is not None, 240)
+    assert run.poll() is None, run.communicate()[0]
+
+
 def test_jobs_of_a_killed_worker_run_elsewhere(project: Project, cluster: Cluster, held: Held) -> None:
     project.write({"s.eval.yaml": suite([f"{{id: t{n}, input: wait 3}}" for n in range(6)])})
     cluster.start_scheduler()
     one = cluster.start_worker("one")
     run = project.start("s.eval.yaml", "--cluster", cluster.address)
-    wait_for((project.output / "index.jsonl").exists, 240)
+    wait_until_begun(run, project)
     two = cluster.start_worker("two")
     stop_at_work(one, held)
     one.kill()
@@ -102,10 +109,14 @@ def test_jobs_of_a_worker_whose_network_is_cut_run_elsewhere(
     project: Project, cable: Cable, cluster: Cluster, held: Held
 ) -> None:
     project.write({"s.eval.yaml": suite([f"{{id: t{n}, input: wait 2}}" for n in range(3)])})
+    assert (
+        project.run("s.eval.yaml", "--test-id", "t0").code == 0
+    )  # makes the image: the far worker can fetch nothing
+    project.output.rename(project.folder.parent / "before")
     cluster.start_scheduler("--host", cable.here)
     far = cluster.start_worker("far", inside=cable.enter)
     run = project.start("s.eval.yaml", "--cluster", cluster.address)
-    wait_for((project.output / "index.jsonl").exists, 240)
+    wait_until_begun(run, project)
     cluster.start_worker("near")
     stop_at_work(far, held)
     cable.cut()
