@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,8 +33,15 @@ class FileServer:
     """``Basic …`` that is demanded."""
 
 
+def _server(handler: type[BaseHTTPRequestHandler], tls: ssl.SSLContext | None) -> ThreadingHTTPServer:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
+    return server
+
+
 @contextmanager
-def serving() -> Iterator[FileServer]:
+def serving(tls: ssl.SSLContext | None = None) -> Iterator[FileServer]:
     state = FileServer()
 
     class Handler(BaseHTTPRequestHandler):
@@ -68,10 +76,10 @@ def serving() -> Iterator[FileServer]:
         def log_message(self, *_: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = _server(Handler, tls)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
-    state.url = f"http://127.0.0.1:{server.server_port}"
+    state.url = f"{'https' if tls else 'http'}://127.0.0.1:{server.server_port}"
     try:
         yield state
     finally:

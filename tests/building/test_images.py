@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import ssl
 import subprocess
 import sys
 import threading
@@ -39,6 +40,7 @@ from agentv_sandbox.plan import plan_image
 from agentv_sandbox.sandbox import Role, Sandbox
 from tests.building.mirrors import serving
 from tests.building.proving import misses
+from tests.llm.test_environment import certificate
 
 # Equal content has one id: a test that removes its image would take it from another one.
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("images")]
@@ -432,6 +434,21 @@ def test_an_index_with_a_token_works_and_the_token_is_nowhere(
                 assert secret not in data, place
     finally:
         engine.remove_image(image.tag)
+    # What is locked, from a server whose certificate only pip's settings know.
+    authority = certificate(tmp_path)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(authority)
+    monkeypatch.setenv("PIP_CERT", str(authority))
+    with serving(tls) as private:
+        private.files, private.user = index.files, index.user
+        monkeypatch.setenv("PIP_EXTRA_INDEX_URL", private.url.replace("//", f"//me:{token}@") + "/simple")
+        lock.write_text(lock.read_text().replace(index.url, private.url))
+        cache = tmp_path / "d"
+        (file,) = (each for each in image.resolution.wheels if each.name == "secretive")
+        shutil.copytree(tmp_path / "c", cache, ignore=shutil.ignore_patterns(file.sha256))
+        again, _ = ensure(engine, plan_image(env, config=ImageConfig()), cache, lock_path=lock, mode="frozen")
+    engine.remove_image(again.tag)
+    assert [path for path, _ in private.asked if path.endswith(".whl")]
 
 
 # -- what cannot be made-------------------------------------------------------------------------------
