@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from agentv_sandbox.budget import cancelled_by
 from agentv_sandbox.engines import (
@@ -30,6 +30,7 @@ from agentv_sandbox.engines.owner import Owner
 from agentv_sandbox.engines.stream import Conversation
 from agentv_sandbox.errors import Cancelled, EngineError, SandboxError
 from agentv_sandbox.logs import get_logger
+from agentv_sandbox.models.case import ContainerSpan
 from agentv_sandbox.models.container import ContainerSpec, ExecResult, Limits, Mount, Stdin
 from agentv_sandbox.models.paths import WORKSPACE
 from agentv_sandbox.models.suite import LimitOverrides
@@ -49,20 +50,38 @@ log = get_logger()
 
 
 _VOLUME_TAG = "agentv"
-_seen: ContextVar[list[tuple[Role, float, float, str]] | None] = ContextVar("containers", default=None)
 _MOST_SEEN = 200
 
 
 @contextmanager
-def containers_seen() -> Iterator[list[tuple[Role, float, float, str]]]:
-    """What this thread runs in containers while the block lasts, as it ends: role, ``time.monotonic`` seconds of start
-    and end, outcome. The first 200 of it."""
-    seen: list[tuple[Role, float, float, str]] = []
+def containers_seen(since: float) -> Iterator[list[ContainerSpan]]:
+    """What this thread runs in containers while the block lasts, as it ends; the first 200 of it. ``since``:
+    ``time.monotonic`` seconds from which its times count."""
+    seen = _Seen(since)
     token = _seen.set(seen)
     try:
-        yield seen
+        yield seen.spans
     finally:
         _seen.reset(token)
+
+
+@dataclass
+class _Seen:
+    since: float
+    spans: list[ContainerSpan] = field(default_factory=list)
+
+    def add(self, role: Role, begun: float, outcome: str) -> None:
+        if len(self.spans) >= _MOST_SEEN:
+            return
+        start_ms, duration_ms = (
+            round(seconds * 1000, 1) for seconds in (begun - self.since, time.monotonic() - begun)
+        )
+        self.spans.append(
+            ContainerSpan(role=role.value, start_ms=start_ms, duration_ms=duration_ms, outcome=outcome)
+        )
+
+
+_seen: ContextVar[_Seen | None] = ContextVar("containers", default=None)
 
 
 _DATA = "/volumes/data"
@@ -184,8 +203,8 @@ class Sandbox:
             keep=keep,
             added_s=added_s or (lambda: 0.0),
         )
-        if (seen := _seen.get()) is not None and len(seen) < _MOST_SEEN:
-            seen.append((role, begun, time.monotonic(), result.outcome))
+        if (seen := _seen.get()) is not None:
+            seen.add(role, begun, result.outcome)
         if result.outcome == "cancelled":
             raise Cancelled
         if result.outcome == "exited" and result.exit_code == 137:

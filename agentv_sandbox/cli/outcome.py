@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import statistics
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from agentv_sandbox import api, logs
@@ -15,8 +15,9 @@ from agentv_sandbox.models.suite import Position
 from agentv_sandbox.report.markdown import markdown
 from agentv_sandbox.report.page import PAGE
 from agentv_sandbox.report.redact import Redactor
-from agentv_sandbox.report.rows import Row, cause, cost_of, seconds, status_of, tokens_of
+from agentv_sandbox.report.rows import Row, cause, seconds, status_of
 from agentv_sandbox.report.summary import case_label, reasons, verdict_line
+from agentv_sandbox.report.targets import run_figures
 
 Places = Mapping[tuple[str, str], Position]
 """Where a test is written, by its suite and id."""
@@ -34,8 +35,6 @@ def places_of(loaded: LoadResult) -> Places:
 def print_json(report: api.RunReport, places: Places, redactor: Redactor) -> None:
     """One document on standard output; its keys are in docs/reference/results.md."""
     rows = report.rows
-    statuses = [status_of(row) for row in rows]
-    graded = [float(row["score"]) for row in rows if status_of(row) in ("ok", "quality_failure")]
     page = report.folder / PAGE
     document = {
         "verdict": verdict_line(rows, report.planned).split()[1],
@@ -43,13 +42,7 @@ def print_json(report: api.RunReport, places: Places, redactor: Redactor) -> Non
         "folder": str(report.folder),
         "page": str(page) if page.is_file() else None,
         "planned": report.planned,
-        "passed": statuses.count("ok"),
-        "failed": statuses.count("quality_failure"),
-        "errors": statuses.count("execution_error"),
-        "not_graded": statuses.count("not_graded"),
-        "mean_score": statistics.fmean(graded) if graded else None,
-        "cost_usd": cost_of(rows),
-        "tokens": tokens_of(rows),
+        **asdict(run_figures(rows)),
         "failure": None
         if report.failure is None
         else {"message": redactor.text(report.failure.message), "fault": report.failure.fault},

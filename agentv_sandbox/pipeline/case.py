@@ -33,7 +33,7 @@ from agentv_sandbox.pipeline.repos import RepoError
 from agentv_sandbox.pipeline.scopes import scope_of
 from agentv_sandbox.pipeline.suiterun import SuiteRun
 from agentv_sandbox.providers import PROVIDERS
-from agentv_sandbox.sandbox import Role, containers_seen
+from agentv_sandbox.sandbox import containers_seen
 
 log = get_logger()
 ON_DISK = "the workspace was on disk: single files were bounded, their number and sum were not"
@@ -81,9 +81,9 @@ def guarded_case(run: SuiteRun, job: Job, work: Callable[[CaseResult, Progress],
     result = replace(unfinished(job, threshold), image_id=run.image.id)
     at = Progress(run, job)
     at.event("case.started")
-    containers: list[tuple[Role, float, float, str]] = []
+    containers: list[ContainerSpan] = []
     try:
-        with asked_by(scope_of(run.suite, job)), containers_seen() as containers:
+        with asked_by(scope_of(run.suite, job)), containers_seen(started) as containers:
             result = work(result, at)
     except (Cancelled, EngineLost, EngineUnavailable):
         raise
@@ -121,15 +121,7 @@ def guarded_case(run: SuiteRun, job: Job, work: Callable[[CaseResult, Progress],
     return replace(
         result,
         duration_ms=round((time.monotonic() - started) * 1000, 1),
-        containers=tuple(
-            ContainerSpan(
-                role=role.value,
-                start_ms=round((begun - started) * 1000, 1),
-                duration_ms=round((ended - begun) * 1000, 1),
-                outcome=outcome,
-            )
-            for role, begun, ended, outcome in containers
-        ),
+        containers=tuple(containers),
     )
 
 

@@ -6,13 +6,13 @@ for its own stands as a character reference inside a code element.
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterator, Sequence
 
 from agentv_sandbox.logs import safe_name
 from agentv_sandbox.report.redact import Redactor
-from agentv_sandbox.report.rows import Row, cost_of, seconds, status_of, tokens_of
+from agentv_sandbox.report.rows import Row, seconds, status_of
 from agentv_sandbox.report.summary import WORD, case_label, reasons, verdict_line
+from agentv_sandbox.report.targets import run_figures
 
 MAX_BYTES = 900_000
 """GitHub shows no summary of a step that is larger than 1 MiB."""
@@ -56,14 +56,15 @@ def _rank(row: Row) -> tuple[int, float]:
 
 
 def _totals(rows: Sequence[Row]) -> str:
-    counts = [(WORD[status].lower(), sum(status_of(row) == status for row in rows)) for status in _ORDER]
-    words = [f"{count} {word}" for word, count in counts if count]
-    if graded := [float(row["score"]) for row in rows if status_of(row) in ("ok", "quality_failure")]:
-        words.append(f"mean score {statistics.fmean(graded):.2f}")
-    if (cost := cost_of(rows)) is not None:
-        words.append(f"${cost:.4f}")
-    if (tokens := tokens_of(rows)) is not None:
-        words.append(f"{tokens:,} tokens")
+    run = run_figures(rows)
+    counts = dict(zip(_ORDER, (run.errors, run.failed, run.not_graded, run.passed), strict=True))
+    words = [f"{count} {WORD[status].lower()}" for status, count in counts.items() if count]
+    if run.mean_score is not None:
+        words.append(f"mean score {run.mean_score:.2f}")
+    if run.cost_usd is not None:
+        words.append(f"${run.cost_usd:.4f}")
+    if run.tokens is not None:
+        words.append(f"{run.tokens:,} tokens")
     return ", ".join(words) or "no tests were run"
 
 

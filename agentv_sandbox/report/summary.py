@@ -15,7 +15,7 @@ from agentv_sandbox.logs import safe_name, safe_text
 from agentv_sandbox.report.redact import Redactor
 from agentv_sandbox.report.rows import Row, below_threshold, cause, status_of
 from agentv_sandbox.report.rows import seconds as row_seconds
-from agentv_sandbox.report.targets import COLUMNS, TargetFigures, side_by_side
+from agentv_sandbox.report.targets import COLUMNS, TargetFigures, run_figures, side_by_side
 from agentv_sandbox.report.trialfigures import STRATEGY_WORDS, short_words, totals_words
 
 MAX_REASON = 400
@@ -255,15 +255,15 @@ def _reason_block(row: Row, lines: Sequence[str], *, long: bool) -> Text:
 
 
 def _totals(rows: Sequence[Row], seconds: float) -> str:
-    count = {status: sum(1 for r in rows if status_of(r) == status) for status in WORD}
+    run = run_figures(rows)
     parts = [
         "1 test" if len(rows) == 1 else f"{len(rows)} tests",
-        f"{count['ok']} passed",
-        f"{count['quality_failure']} failed",
-        f"{count['execution_error']} with errors",
+        f"{run.passed} passed",
+        f"{run.failed} failed",
+        f"{run.errors} with errors",
     ]
-    if count["not_graded"]:
-        parts.append(f"{count['not_graded']} not graded")
+    if run.not_graded:
+        parts.append(f"{run.not_graded} not graded")
     if seconds:
         parts.append(f"{seconds:.1f} s")
     return ", ".join(parts)

@@ -1,4 +1,4 @@
-"""The targets of a run side by side: what each reached, how long it took and what it used."""
+"""The figures of a run, and of its targets side by side: what was reached, how long it took and what it used."""
 
 from __future__ import annotations
 
@@ -6,9 +6,40 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agentv_sandbox.report.rows import Row, cost_of, numbers, tokens_of
+from agentv_sandbox.report.rows import Row, cost_of, numbers, status_of, tokens_of
 
+_JUDGED = ("ok", "quality_failure")
 COLUMNS = ("target", "passed", "mean score", "agent's seconds", "tokens", "US dollars")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunFigures:
+    """Numbers of tests by how they ended. Tokens and cost are sums over the tests that report them; None where none
+    does."""
+
+    passed: int
+    failed: int
+    errors: int
+    not_graded: int
+    mean_score: float | None
+    """Of the tests that were judged."""
+    tokens: int | None
+    """Input and output."""
+    cost_usd: float | None
+
+
+def run_figures(rows: Sequence[Row]) -> RunFigures:
+    statuses = [status_of(row) for row in rows]
+    judged = [float(row["score"]) for row, status in zip(rows, statuses, strict=True) if status in _JUDGED]
+    return RunFigures(
+        passed=statuses.count("ok"),
+        failed=statuses.count("quality_failure"),
+        errors=statuses.count("execution_error"),
+        not_graded=statuses.count("not_graded"),
+        mean_score=statistics.fmean(judged) if judged else None,
+        tokens=tokens_of(rows),
+        cost_usd=cost_of(rows),
+    )
 
 
 @dataclass(frozen=True)
