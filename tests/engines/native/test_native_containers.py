@@ -65,12 +65,12 @@ def test_a_copy_that_cannot_be_removed_yet_is_still_known(engine: ContainerEngin
     run = {LABEL_RUN: secrets.token_hex(8), LABEL_OWNER: str(Owner.current())}
     name = engine.create(replace(spec(tool_image, "true"), role="builder", read_only=False, labels=run))
     root = Path(engine.address.removeprefix("native://")) / "writable" / name
-    mount_tmpfs(root / "mnt", "size=64k")
+    mount_tmpfs(root / "srv", "size=64k")
     try:
         with pytest.raises(EngineError, match="cannot be removed yet"):
             engine.remove(name)
     finally:
-        unmount(root / "mnt")
+        unmount(root / "srv")
     (left,) = engine.owned(dict(run))
     engine.destroy(left)
     assert not root.exists()
