@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 import signal
 import subprocess
 from collections import Counter
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agentv_sandbox.api import cache_dir
 from tests.cluster.conftest import Cable, Cluster, Held, rows_of, stop_at_work, suite, wait_for
 from tests.e2e.conftest import Project
 
@@ -105,17 +110,29 @@ def test_jobs_of_a_killed_worker_run_elsewhere(project: Project, cluster: Cluste
     wait_for(lambda: not held.by(one.pid) and not held.by(two.pid), 30)
 
 
+def with_copied_resolutions(folder: Path) -> Path:
+    """A cache folder that knows which images there are, and has nothing to make others of."""
+    for kind in ("resolutions", "proofs"):
+        (folder / "agentv-sandbox" / kind).mkdir(parents=True)
+        for path in (cache_dir(os.environ) / kind).glob("*.json"):
+            with suppress(FileNotFoundError):
+                shutil.copy(path, folder / "agentv-sandbox" / kind)
+    return folder
+
+
 def test_jobs_of_a_worker_whose_network_is_cut_run_elsewhere(
-    project: Project, cable: Cable, cluster: Cluster, held: Held
+    project: Project, cable: Cable, cluster: Cluster, held: Held, tmp_path: Path
 ) -> None:
     project.write({"s.eval.yaml": suite([f"{{id: t{n}, input: wait 2}}" for n in range(3)])})
-    assert (
-        project.run("s.eval.yaml", "--test-id", "t0").code == 0
-    )  # makes the image: the far worker can fetch nothing
-    project.output.rename(project.folder.parent / "before")
+    # The far worker can fetch nothing: images are made before, and no other test changes which ones it needs.
+    own = {"XDG_CACHE_HOME": str(with_copied_resolutions(tmp_path / "cache"))}
+    cluster.env = {**cluster.env, **own}
+    done = project.run("s.eval.yaml", "--test-id", "t0", env=own)
+    assert done.code == 0, done.stderr
+    project.output.rename(tmp_path / "before")
     cluster.start_scheduler("--host", cable.here)
     far = cluster.start_worker("far", inside=cable.enter)
-    run = project.start("s.eval.yaml", "--cluster", cluster.address)
+    run = project.start("s.eval.yaml", "--cluster", cluster.address, env=own)
     wait_until_begun(run, project)
     cluster.start_worker("near")
     stop_at_work(far, held)
