@@ -102,7 +102,8 @@ def _kept_volumes(place: str, problems: list[Problem]) -> list[str]:
             Problem(message=f"{safe_name(place)[:200]} is not a run folder, a slash and a test's id")
         )
         return []
-    rows = [row for row in Run.open(folder).rows if row.get("test_id") == test]
+    run = Run.open(folder)
+    rows = [row for row in (*run.rows, *run.waiting) if row.get("test_id") == test]
     kept = [str(row["workspace_kept"]) for row in rows if row.get("workspace_kept")]
     far = [text.partition(":")[0] for text in kept if text.startswith("on worker ")]
     volumes = [found[0] for text in kept for found in _VOLUME.finditer(text)]

@@ -113,7 +113,11 @@ class LivePage:
             if self._folder is not None:
                 run = Run.open(self._folder)
                 masked = _MaskedRun(
-                    path=run.path, rows=run.rows, problems=run.problems, redactor=self._redactor
+                    path=run.path,
+                    rows=run.rows,
+                    waiting=run.waiting,
+                    problems=run.problems,
+                    redactor=self._redactor,
                 )
                 self._page = b"".join(render([masked]))
         except (InputError, OSError) as error:

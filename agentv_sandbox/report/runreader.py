@@ -9,7 +9,7 @@ from pathlib import Path
 from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.models.foreign_json import ForeignJsonError, read_json
 from agentv_sandbox.models.suite import Json
-from agentv_sandbox.report.rows import MAX_VALUES, Row, read_rows
+from agentv_sandbox.report.rows import MAX_VALUES, Row, read_all_rows, status_of
 
 MAX_JSON = 32 << 20
 
@@ -20,6 +20,8 @@ class Run:
 
     path: Path
     rows: Sequence[Row]
+    waiting: Sequence[Row] = ()
+    """Of tests that are yet to be graded."""
     problems: Sequence[str]
     """What could not be read, one sentence each."""
     _folders: dict[str, Path | None] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -29,7 +31,7 @@ class Run:
     def open(cls, path: Path) -> Run:
         """Raises InputError when ``path`` is not a run folder."""
         try:
-            read = read_rows(path / "index.jsonl")
+            read = read_all_rows(path)
         except OSError as error:
             hint = "name a folder that holds an index.jsonl"
             message = f"cannot read results: {error.strerror or error}"
@@ -38,7 +40,9 @@ class Run:
         problems = list(read.problems)
         if len(rows) < len(read.rows):
             problems.append(f"{len(read.rows) - len(rows)} rows have no test_id, score or status; left out")
-        return cls(path=path.resolve(), rows=rows, problems=problems)
+        waiting = [row for row in rows if status_of(row) == "not_graded"]
+        judged = [row for row in rows if status_of(row) != "not_graded"] if waiting else rows
+        return cls(path=path.resolve(), rows=judged, waiting=waiting, problems=problems)
 
     def data(self, relative: Json, limit: int) -> bytes | None:
         """At most ``limit`` bytes of a file below the folder; None when there is none."""

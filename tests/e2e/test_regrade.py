@@ -17,6 +17,7 @@ import pytest
 from agentv_sandbox.graders import GRADERS
 from tests.e2e.conftest import Done, Project
 from tests.llm.servers import Server, chat
+from tests.pagedata import index_of
 
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("regrade")]
 
@@ -261,7 +262,7 @@ def test_what_was_regraded_can_be_regraded(project: Project, again: Done) -> Non
     in_github = {"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": str(summary)}
     done = command(project, "regrade", "again", "-o", "thrice", "--test-id", "t*", **in_github)
     assert done.code == 0, done.stdout + done.stderr
-    assert "| PASS | <code>twice" in summary.read_text()
+    assert "| pass | <code>twice" in summary.read_text()
     assert {name: verdicts(row) for name, row in done.rows.items()} == {
         name: verdicts(again.rows[name]) for name in ("talk", "twice")
     }
@@ -309,6 +310,8 @@ def test_capture_and_grading_on_different_machines(project: Project, first: Done
     ]  # to AgentV's readers no test has passed, and none failed for want of a verdict
     waiting = [json.loads(line) for line in (done.folder / "ungraded.jsonl").read_text().splitlines()]
     assert {row["fault"] for row in waiting} == {"not_graded"}
+    shown = [entry["verdict"] for entry in index_of(done.folder / "report.html")["rows"]]
+    assert shown == ["error", *["open"] * 5]
     assert command(project, "regrade", "bare").code == 2
     going_on = command(
         project, "run", "all.eval.yaml", "trials.eval.yaml", "--no-grade", "--resume", "-o", "bare"

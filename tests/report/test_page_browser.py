@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from agentv_sandbox.models.suite import Suite
+from agentv_sandbox.report.page import write_page
 from tests.report.browser import opened
 from tests.report.pages import page_of_many_kinds, picture
 
@@ -47,6 +49,29 @@ def test_figures_of_the_run_stand_first(browser: Browser, page: Path) -> None:
         assert labels[-1] == "score 0.9 to 1.0: 3 tests"
         it.tab.click(".column:not([disabled]) >> nth=-1")
         assert it.rows() == ["good-0", "good-1", "good-2"]
+
+
+def test_what_waits_to_be_graded_is_neither_failed_nor_passed(browser: Browser, page: Path) -> None:
+    rows = [json.loads(line) for line in (page.parent / "index.jsonl").read_text().splitlines()]
+    waits = {
+        **rows[0],
+        "test_id": "waits",
+        "execution_status": "execution_error",
+        "fault": "not_graded",
+        "scores": [],
+    }
+    (page.parent / "ungraded.jsonl").write_text(json.dumps(waits) + "\n")
+    with opened(browser, write_page(page.parent)) as it:
+        assert it.rows() == [*ORDER[:5], "waits", *ORDER[5:]]
+        tiles = [" ".join(text.split()) for text in it.texts(".tile")]
+        assert tiles[0] == "9 tests" and {
+            "50% pass rate 95%: 19% to 81%",
+            "2 errors",
+            "1 to be graded",
+        } <= set(tiles)
+        it.tab.click(".group button.open")
+        assert it.rows() == ["waits"]
+        assert it.texts("[role=row] .badge.open") == ["open"]
 
 
 def test_failures_come_first_and_every_column_sorts(browser: Browser, page: Path) -> None:

@@ -56,7 +56,7 @@ def render(
     runs: Sequence[Run], comparisons: Sequence[Comparison] = (), sentences: Sequence[str] = ()
 ) -> Iterator[bytes]:
     """The page in pieces: first what the list of tests needs, then one block a test, what went wrong first."""
-    rows = [(run, number, row) for number, run in enumerate(runs) for row in run.rows]
+    rows = [(run, number, row) for number, run in enumerate(runs) for row in (*run.rows, *run.waiting)]
     rows.sort(key=lambda each: entries.rank(each[2]))
     index = entries.index(runs, [(number, row) for _, number, row in rows], comparisons, sentences)
     yield shell.head()

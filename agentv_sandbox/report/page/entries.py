@@ -10,13 +10,14 @@ from collections.abc import Iterator, Sequence
 from agentv_sandbox.models.suite import Json
 from agentv_sandbox.report.comparison import Comparison, Figures, TestChange, Totals
 from agentv_sandbox.report.evidence import mean_interval, share_interval
-from agentv_sandbox.report.rows import Row, cause, cost_of, numbers, seconds, tokens_of
+from agentv_sandbox.report.rows import Row, cause, cost_of, numbers, seconds, status_of, tokens_of
 from agentv_sandbox.report.runreader import Run
 from agentv_sandbox.report.targets import COLUMNS, side_by_side
 from agentv_sandbox.report.trialfigures import short_words, totals_words
 
-WORDS = {"ok": "pass", "quality_failure": "fail", "execution_error": "error"}
-_RANK = {"error": 0, "fail": 1, "pass": 2}
+WORDS = {"ok": "pass", "quality_failure": "fail", "execution_error": "error", "not_graded": "open"}
+_RANK = {"error": 0, "fail": 1, "open": 2, "pass": 3}
+_JUDGED = ("fail", "pass")
 MAX_REASON = 300
 MAX_NAME = 300
 MAX_GRADERS = 40
@@ -27,11 +28,11 @@ BUCKETS = 10
 
 
 def verdict(row: Row) -> str:
-    return WORDS.get(str(row.get("execution_status")), "error")
+    return WORDS.get(status_of(row), "error")
 
 
 def rank(row: Row) -> tuple[int, float]:
-    """Order of the list: errors, then failures with the lowest score first."""
+    """Order of the list: errors, then failures with the lowest score first, then what waits to be graded."""
     return _RANK[verdict(row)], float(row.get("score", 0.0))
 
 
@@ -64,7 +65,7 @@ def _entry(run: int, row: Row) -> Row:
         "target": _name(row.get("target")),
         "trial": row.get("trial"),
         "verdict": shown,
-        "score": None if shown == "error" else row.get("score"),
+        "score": row.get("score") if shown in _JUDGED else None,
         "seconds": seconds(row),
         "cost": row.get("cost_usd"),
         "tokens": tokens_of([row]),
@@ -109,6 +110,8 @@ def _reasons(row: Row) -> tuple[list[str], str]:
     shown = verdict(row)
     if shown == "pass":
         return [], ""
+    if shown == "open":
+        return [], "to be graded by `agentv-sandbox grade`"
     if shown == "error":
         return [cause(row) or "error"], str(row.get("error") or "")
     worst = sorted(_graders(row), key=lambda entry: float(entry["score"]))
@@ -151,7 +154,7 @@ def _said(details: Row) -> Iterator[str]:
 
 # -- one run --------------------------------------------------------------------------------------------------
 def _run(run: Run) -> Row:
-    rows = run.rows
+    rows = (*run.rows, *run.waiting)
     facts = run.json("run.json")
     facts = facts if isinstance(facts, dict) else {}
     tier, argv = facts.get("tier"), facts.get("argv")
@@ -166,13 +169,13 @@ def _run(run: Run) -> Row:
         "facts": json.dumps(facts, indent=2, ensure_ascii=False)[:FACTS_CHARS] if facts else "",
         "problems": list(run.problems),
         "trials": totals_words(rows),
-        "targets": [list(target.cells) for target in side_by_side(rows)],
+        "targets": [list(target.cells) for target in side_by_side(run.rows)],
         "figures": _figures(rows),
     }
 
 
 def _figures(rows: Sequence[Row]) -> Row:
-    graded = [row for row in rows if verdict(row) != "error"]
+    graded = [row for row in rows if verdict(row) in _JUDGED]
     scores = [min(max(value, 0.0), 1.0) for value in numbers(row.get("score") for row in graded)]
     counts = Counter(map(verdict, rows))
     spread = mean_interval(scores) if scores and min(scores) < max(scores) else None
@@ -182,6 +185,7 @@ def _figures(rows: Sequence[Row]) -> Row:
         "passed": counts["pass"],
         "failed": counts["fail"],
         "errors": counts["error"],
+        "open": counts["open"],
         "pass_interval": share_interval(counts["pass"], len(graded)) if graded else None,
         "mean": statistics.fmean(scores) if scores else None,
         "mean_interval": [max(spread[0], 0.0), min(spread[1], 1.0)] if spread else None,

@@ -15,9 +15,12 @@ const FACETS = new Map([
 /** @param {number} value */
 const bucketOf = (value) => Math.max(0, Math.min(Math.floor(value * 10 + 1e-9), 9));
 
+/** Worst first. */
+const VERDICTS = ["error", "fail", "open", "pass"];
+
 /** @type {Map<string, (entry: Entry) => string | number>} */
 const ORDERS = new Map(/** @type {[string, (entry: Entry) => string | number][]} */ ([
-  ["verdict", (entry) => ["error", "fail", "pass"].indexOf(entry.verdict)],
+  ["verdict", (entry) => VERDICTS.indexOf(entry.verdict)],
   ["test", (entry) => `${entry.test}\0${entry.suite}`],
   ["target", (entry) => entry.target],
   ["run", (entry) => entry.run],

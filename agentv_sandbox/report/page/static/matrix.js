@@ -92,7 +92,7 @@ class Matrix {
     const row = this.matrixRows[number];
     const cell = (/** @type {Entry | undefined} */ entry) => {
       if (!entry) return el("div", { role: "cell", class: "cell none" }, "–");
-      const words = entry.score === null ? entry.reasons[0] || "error" : score(entry.score);
+      const words = entry.score === null ? entry.reasons[0] || entry.verdict : score(entry.score);
       const name = `${entry.test}, ${placeOf(this.index, entry)}: ${entry.verdict} ${words}`;
       return el("div", { role: "cell", class: "cell" }, button(words, () => this.open(entry), { class: `square ${entry.verdict}`, "aria-label": name, title: entry.reason || null }));
     };

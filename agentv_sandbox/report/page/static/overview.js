@@ -46,7 +46,7 @@ function runsTable(index) {
   if (index.comparisons[0]) totals.set(0, index.comparisons[0].before);
   const rows = index.runs.map((run, number) => {
     const figures = run.figures;
-    const graded = figures.tests - figures.errors;
+    const graded = figures.passed + figures.failed;
     return [datum(run.name, "strong"), count(figures.tests), graded ? percent(figures.passed / graded) : "–", interval(figures.pass_interval), count(figures.failed), count(figures.errors),
       percent(figures.mean, 1), interval(figures.mean_interval), count(totals.get(number)?.flaky), duration(figures.seconds), count(figures.tokens), dollars(figures.cost)];
   });
@@ -77,13 +77,14 @@ function tiles(run, number, index, change) {
     el("div", { class: `tile ${kind}` },
       act ? button(value, act, { class: "value", "aria-label": `${value} ${label}: show them` }) : el("span", { class: "value" }, value),
       el("span", { class: "label" }, label), note && el("span", { class: "note" }, note));
-  const graded = figures.tests - figures.errors;
+  const graded = figures.passed + figures.failed;
   return el("div", { class: "tiles" },
     tile(count(figures.tests), figures.tests === 1 ? "test" : "tests", null, "", only([])),
     tile(graded ? percent(figures.passed / graded) : "–", "pass rate", figures.pass_interval && `95%: ${interval(figures.pass_interval)}`),
     tile(count(figures.passed), "passed", null, "pass", only(["pass"])),
     tile(count(figures.failed), "failed", null, figures.failed ? "fail" : "", only(["fail"])),
     tile(count(figures.errors), "errors", null, figures.errors ? "error" : "", only(["error"])),
+    figures.open > 0 && tile(count(figures.open), "to be graded", null, "open", only(["open"])),
     tile(percent(figures.mean), "mean score", figures.mean_interval && `95%: ${interval(figures.mean_interval)}`),
     tile(duration(figures.seconds), "time of all tests", figures.tests ? `${duration(figures.seconds / figures.tests)} a test` : null),
     figures.tokens !== null && tile(count(figures.tokens), "tokens of agents", null),

@@ -18,7 +18,7 @@ function readState(hash) {
   const state = emptyState();
   const text = (/** @type {string} */ key) => (given.get(key) || "").slice(0, 1000);
   state.q = text("q");
-  state.verdict = text("verdict").split(",").filter((word) => ["pass", "fail", "error"].includes(word));
+  state.verdict = text("verdict").split(",").filter((word) => VERDICTS.includes(word));
   for (const name of FILTERS) if (given.has(name)) state.filters.set(name, text(name));
   state.sort = text("sort");
   state.view = text("view");
