@@ -198,6 +198,7 @@ def run(
     limits: LimitOverrides = LimitOverrides(),  # noqa: B008 - frozen
     keep_failed: bool = False,
     no_grade: bool = False,
+    follow: Sequence[str] = (),
     output: Path | None = None,
     resume: bool = False,
     rerun_failed: bool = False,
@@ -224,6 +225,7 @@ def run(
     stays as it is. Of earlier rows those stand whose ``input_hashes`` are still the same.
     ``engine``, ``runtime`` and ``required_tier``: as in the settings, over them; ``stop`` interrupts the run when set.
     ``no_grade``: agents run and all is kept; ``agentv_sandbox.regrading.grade`` completes the rows, here or elsewhere.
+    ``follow``: globs of ids of tests whose agents' output comes as events ``agent.printed``, line by line, unmasked.
     ``record``: a new or empty folder for all calls of models; ``replay``: such a folder, in place of models.
     ``cluster``: workers that run the tests in place of this process, as ``--cluster`` names them.
     The process's log and output are redacted from here on for the secrets that the targets name.
@@ -263,6 +265,7 @@ def run(
             keep_failed=keep_failed,
             no_grade=no_grade,
             limits=limits,
+            follow=tuple(follow),
         ),
     )
     if problems := run_problems(suites, options):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agentv_sandbox.egress import Grant
+from agentv_sandbox.engines import OnOutput
 from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.gateway import MOST_ADDED_S
 from agentv_sandbox.models.container import ExecResult, Limits, Mount
@@ -34,7 +35,15 @@ class ContainerSettings:
     limits: LimitOverrides
 
 
-def run_agent(sandbox: Sandbox, prepared: Prepared, settings: ContainerSettings, grant: Grant) -> ExecResult:
+def run_agent(
+    sandbox: Sandbox,
+    prepared: Prepared,
+    settings: ContainerSettings,
+    grant: Grant,
+    *,
+    on_output: OnOutput | None = None,
+    on_errors: OnOutput | None = None,
+) -> ExecResult:
     """The agent, alone with its workspace, its input files, the project files that its command names and the
     hosts that ``grant`` opens."""
     return sandbox.run(
@@ -46,6 +55,8 @@ def run_agent(sandbox: Sandbox, prepared: Prepared, settings: ContainerSettings,
         env={**settings.env, **grant.env},
         limits=agent_limits(settings.limits),
         uid=settings.uid,
+        on_output=on_output,
+        on_errors=on_errors,
         # Others may have used up the key's rate limit; that is not this agent's time.
         added_s=(lambda: grant.waits.seconds) if grant.gateways else None,
         spare_s=MOST_ADDED_S,

@@ -141,6 +141,7 @@ class FakeEngine:
         *,
         stdin: Stdin = b"",
         on_output: OnOutput | None = None,
+        on_errors: OnOutput | None = None,
         cancelled: Callable[[], bool] = lambda: False,
         keep: bool = False,
         added_s: Callable[[], float] = lambda: 0.0,
@@ -154,6 +155,8 @@ class FakeEngine:
             result = self._answer(seen)
             if on_output is not None:
                 on_output(result.stdout)
+            if on_errors is not None:
+                on_errors(result.stderr)
             return replace(result, container=container)
         finally:
             if not keep:

@@ -191,6 +191,14 @@ Cluster = Annotated[
 KeepFailed = Annotated[
     bool, typer.Option("--keep-failed", help="Keep workspaces of failed tests and say how to look inside.")
 ]
+Follow = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--follow",
+        metavar="TEST",
+        help="Print what the agent of this test prints, as it prints it. Globs work.",
+    ),
+]
 NoGrade = Annotated[
     bool,
     typer.Option(

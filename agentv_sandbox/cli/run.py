@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
@@ -70,6 +70,7 @@ def run(
     allow_outside: opt.AllowOutside = False,
     serve: opt.Serve = False,
     as_json: opt.AsJson = False,
+    follow: opt.Follow = None,
     verbose: opt.Verbose = False,
 ) -> int:
     """Run AgentV suites in containers and grade what the agents produce.
@@ -88,7 +89,7 @@ def run(
     # Outermost: who looks at the page is given the last one after the summary.
     with _live_page(redactor, console, serve) as live:
         with interruptible() as stop, Progress(console, redactor=redactor, sentence=sentence) as progress:
-            events = Events(progress, live)
+            events = Events(progress, live, _by_lines(secret_values(loaded)))
             report = api.run(
                 loaded,
                 targets=target or (),
@@ -107,6 +108,7 @@ def run(
                 ),
                 keep_failed=keep_failed,
                 no_grade=no_grade,
+                follow=follow or (),
                 record=record,
                 replay=replay,
                 cluster=cluster,
@@ -149,20 +151,31 @@ def _live_page(redactor: Redactor, console: Console, serve: bool) -> Iterator[Li
 class Events:
     """Takes the events of a run to ``progress`` and ``live``; kept workspaces are listed at the end instead."""
 
-    def __init__(self, progress: Progress, live: LivePage | None = None) -> None:
+    def __init__(
+        self, progress: Progress, live: LivePage | None = None, lines: Redactor | None = None
+    ) -> None:
+        """``lines``: masks single lines of what an agent prints."""
         self._progress = progress
         self._live = live
+        self._lines = lines or Redactor()
         self.workspaces: list[str] = []
 
     def __call__(self, event: str, **keys: Any) -> None:
         if event == "workspace.kept":
             self.workspaces.append(f"kept {safe_name(keys['what'])}: {keys['command']}")
             return
+        if event == "agent.printed":
+            keys["line"] = self._lines.text(keys["line"])
         if event == "run.started":
             if self._live is not None:
                 self._live.show(Path(keys["folder"]))
             keys["folder"] = relative(str(keys["folder"]))
         self._progress.on_event(event, **keys)
+
+
+def _by_lines(secrets: Iterable[str]) -> Redactor:
+    """Also knows the lines of a secret of several lines, since these come one by one."""
+    return Redactor(part for secret in secrets for part in (secret, *secret.splitlines()))
 
 
 def _command_to_go_on(argv: Sequence[str], folder: Path) -> str:

@@ -41,6 +41,12 @@ def _refused_options(address: ClusterAddress, asked: Asked) -> Iterator[Problem]
             message="workers of a cluster do not record calls of models: each would hold a part of the recording",
             hint="Record without --cluster; --replay works with it.",
         )
+    if asked.options.case.follow:
+        yield Problem(
+            field="--follow",
+            message="what agents print on workers comes here when they have ended",
+            hint="Follow the test in a run without --cluster (--test-id).",
+        )
     if asked.options.allow_outside:
         yield Problem(
             field="--allow-outside",

@@ -53,12 +53,14 @@ class ContainerEngine(Protocol):
         *,
         stdin: Stdin = b"",
         on_output: OnOutput | None = None,
+        on_errors: OnOutput | None = None,
         cancelled: Callable[[], bool] = lambda: False,
         keep: bool = False,
         added_s: Callable[[], float] = lambda: 0.0,
     ) -> ExecResult:
         """Create, verify against ``spec``, attach, start, read under caps, wait, inspect, remove.
 
+        ``on_output`` and ``on_errors`` receive standard output and standard error as they arrive.
         ``keep`` leaves the stopped container (``ExecResult.container``) for ``commit`` or a look inside. ``added_s``
         says by how much the time limit has been put off so far, of which ``spec.spare_s`` counts at most.
         """

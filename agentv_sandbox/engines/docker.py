@@ -164,6 +164,7 @@ class DockerEngine:
         *,
         stdin: Stdin = b"",
         on_output: OnOutput | None = None,
+        on_errors: OnOutput | None = None,
         cancelled: Callable[[], bool] = lambda: False,
         keep: bool = False,
         added_s: Callable[[], float] = lambda: 0.0,
@@ -172,7 +173,7 @@ class DockerEngine:
         attached: AttachedStream | None = None
         stays = False
         try:
-            printed = Printed(spec.limits.stdout_bytes, on_output)
+            printed = Printed(spec.limits.stdout_bytes, on_output, on_errors)
             with mapped(f"running the {spec.role} container"):
                 attached = self._attach(container, stdin=bool(stdin))
                 self._start(container)

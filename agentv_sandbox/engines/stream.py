@@ -158,15 +158,21 @@ class BoundedCapture:
 class Printed:
     """What a container prints: both streams, kept within a bound, and the result that they are part of."""
 
-    def __init__(self, most_bytes: int, on_output: Callable[[bytes], None] | None) -> None:
-        """``on_output`` receives standard output as it arrives."""
+    def __init__(
+        self,
+        most_bytes: int,
+        on_output: Callable[[bytes], None] | None = None,
+        on_errors: Callable[[bytes], None] | None = None,
+    ) -> None:
+        """``on_output`` and ``on_errors`` receive the streams as they arrive."""
         self._out, self._err = BoundedCapture(most_bytes), BoundedCapture(most_bytes)
-        self._on_output = on_output
+        self._on_output, self._on_errors = on_output, on_errors
 
     def sink(self, stream: int, data: bytes) -> None:
-        (self._err if stream == 2 else self._out).write(data)
-        if self._on_output is not None and stream != 2:
-            self._on_output(data)
+        kept, listener = (self._err, self._on_errors) if stream == 2 else (self._out, self._on_output)
+        kept.write(data)
+        if listener is not None:
+            listener(data)
 
     def result(self, outcome: Outcome, exit_code: int, *, duration_s: float, container: str) -> ExecResult:
         return ExecResult(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 
 from agentv_sandbox.collect import Baseline, Collected, gather, not_read
 from agentv_sandbox.egress import EgressProxy
+from agentv_sandbox.engines import OnOutput
 from agentv_sandbox.files import BlobStore
 from agentv_sandbox.gateway import Meter
 from agentv_sandbox.grade import effective_threshold
@@ -24,6 +27,7 @@ from agentv_sandbox.models.container import MB, Mount
 from agentv_sandbox.models.content import Blob
 from agentv_sandbox.models.paths import HOME, INPUT, OUTPUT, SUITE, WORKSPACE
 from agentv_sandbox.models.suite import Hook, LimitOverrides
+from agentv_sandbox.pipeline.following import Followed
 from agentv_sandbox.pipeline.limits import JobLimits, job_limits
 from agentv_sandbox.pipeline.limits_met import disk_full, limits_met
 from agentv_sandbox.pipeline.records import CaseFailed, Job
@@ -126,15 +130,18 @@ class AgentSide:
         rules = PROVIDERS[target.provider].gateway_policy(target)
         proxy = EgressProxy(run.environ, tape=run.tape, limits=run.limits, way=run.way)
         names = {str(self.uid): "<user>"}
-        with proxy.grant(
-            policy,
-            target.secrets,
-            gateway=rules,
-            meter=self.meter,
-            names=names,
-            most_at_once=target.gateway.max_concurrency,
-        ) as grant:
-            result = run_agent(run.sandbox, prepared, settings, grant)
+        with (
+            proxy.grant(
+                policy,
+                target.secrets,
+                gateway=rules,
+                meter=self.meter,
+                names=names,
+                most_at_once=target.gateway.max_concurrency,
+            ) as grant,
+            self._followed() as listeners,
+        ):
+            result = run_agent(run.sandbox, prepared, settings, grant, **listeners)
         if result.outcome == "engine":
             raise CaseFailed(_ENDED_BY_ENGINE, AgentResponse(attempts=self.attempt, target_used=target.name))
         self.on_stage("collecting")
@@ -171,6 +178,23 @@ class AgentSide:
                 *grant.faults(),
             ),
         ), collected
+
+    @contextmanager
+    def _followed(self) -> Iterator[dict[str, OnOutput]]:
+        """Listeners for ``run_agent`` where somebody follows this test."""
+        job = self.job
+        if not any(fnmatchcase(job.case.id, glob) for glob in self.run.options.follow):
+            yield {}
+            return
+        where = {
+            "suite": job.case.suite,
+            "case_id": job.case.id,
+            "target": job.target.name,
+            "trial": job.trial,
+        }
+        followed = Followed(lambda line: self.run.on_event("agent.printed", line=line, **where))
+        yield {"on_output": followed.output, "on_errors": followed.errors}
+        followed.end()
 
     def _agent_mounts(self, prepared: Prepared) -> list[Mount]:
         mounts = [

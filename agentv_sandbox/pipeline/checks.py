@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 
 from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.loading import LoadResult
@@ -50,14 +51,18 @@ def planned_tests(loaded: LoadResult, options: RunOptions) -> int:
     if options.case.grader_target is not None:
         for suite in loaded.suites:
             _check_grader_target(options.case.grader_target, suite, loaded.environments[suite.path])
-    if planned := sum(len(jobs_of(suite, options)) for suite in loaded.suites):
-        return planned
+    jobs = [job for suite in loaded.suites for job in jobs_of(suite, options)]
+    wanted = options.case.follow
+    missed = [glob for glob in wanted if not any(fnmatchcase(job.case.id, glob) for job in jobs)]
+    if jobs and not missed:
+        return len(jobs)
     message = "no tests were found"
-    if options.test_ids:
-        known = [case.id for suite in loaded.suites for case in suite.cases]
-        message = (
-            f"no test matches {', '.join(options.test_ids)}; there are: {', '.join(known[:20]) or 'none'}"
-        )
+    known = [case.id for suite in loaded.suites for case in suite.cases]
+    there = f"there are: {', '.join(known[:20]) or 'none'}"
+    if options.test_ids and not jobs:
+        message = f"no test matches {', '.join(options.test_ids)}; {there}"
+    elif jobs:
+        message = f"--follow: no test of this run matches {', '.join(missed)}; {there}"
     raise InputError([Problem(message=message, path=loaded.suites[0].path if loaded.suites else None)])
 
 

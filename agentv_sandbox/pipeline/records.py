@@ -28,6 +28,8 @@ class CaseOptions:
     no_grade: bool = False
     """Agents run and all is kept; nothing is graded."""
     limits: LimitOverrides = LimitOverrides()
+    follow: tuple[str, ...] = ()
+    """Globs of ids of tests whose agents' output is reported as it comes."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,7 @@ The pipeline feeds ``on_event(event, **keys)``:
     case.started    case_id, suite, target, trial
     case.stage      case_id, suite, target, trial, stage
     case.finished   row: the line of index.jsonl
+    agent.printed   case_id, suite, target, trial, line: of a test that is followed, already masked
     note            message
     anything else   a step of an image build, such as ``fetch.done`` with files, bytes and seconds
 """
@@ -113,6 +114,8 @@ class Progress:
                 self._case_moved(event, keys)
             elif event == "case.finished":
                 self._case_finished(keys["row"])
+            elif event == "agent.printed":
+                self._line(f"{_case_name(_key_of(keys))} | {keys['line']}")
             elif event == "note":
                 self._line(str(keys["message"]))
             else:
@@ -121,12 +124,7 @@ class Progress:
                 self._line(text)
 
     def _case_moved(self, event: str, keys: Mapping[str, Any]) -> None:
-        key = (
-            str(keys.get("suite", "")),
-            str(keys.get("case_id", "")),
-            str(keys.get("target", "")),
-            int(keys.get("trial", 0)),
-        )
+        key = _key_of(keys)
         since = self._running[key][1] if key in self._running else time.monotonic()
         stage = str(keys.get("stage", "start"))
         self._running[key] = (stage, since)
@@ -209,6 +207,11 @@ def _is_interactive(console: Console, environ: Mapping[str, str]) -> bool:
     """Whether a person looks at a terminal that can redraw. Not what rich calls a terminal: it takes a pipe for
     one when FORCE_COLOR is set, as it is in many CI systems."""
     return console.file.isatty() and not console.is_dumb_terminal and not environ.get("CI")
+
+
+def _key_of(keys: Mapping[str, Any]) -> CaseKey:
+    suite, case_id, target = (str(keys.get(name, "")) for name in ("suite", "case_id", "target"))
+    return suite, case_id, target, int(keys.get("trial", 0))
 
 
 def _case_name(key: CaseKey) -> str:

@@ -15,7 +15,7 @@ from agentv_sandbox.cli import imported_command
 from agentv_sandbox.cluster.address import ClusterAddress, parse_address
 from agentv_sandbox.cluster.packing import Packing, refusals
 from agentv_sandbox.errors import InputError
-from agentv_sandbox.pipeline import RunOptions
+from agentv_sandbox.pipeline import CaseOptions, RunOptions
 from agentv_sandbox.sites import Asked
 
 DOCS = Path(__file__).parents[2] / "docs" / "how-to" / "cluster.md"
@@ -27,7 +27,8 @@ def asked(folder: Path, suite: str = "", **more: object) -> Asked:
     (folder / "targets.yaml").write_text("targets: [{name: agent, provider: mock, response: done}]\n")
     text = suite or "tests: [{id: a, input: go, criteria: x, assert: [{type: contains, value: done}]}]\n"
     (folder / "s.eval.yaml").write_text(f"execution: {{target: agent}}\n{text}")
-    options = RunOptions(cwd=folder, allow_outside=bool(more.pop("allow_outside", False)))
+    case = CaseOptions(follow=tuple(more.pop("follow", ())))  # type: ignore[arg-type]
+    options = RunOptions(cwd=folder, case=case, allow_outside=bool(more.pop("allow_outside", False)))
     values: dict[str, object] = dict.fromkeys(("required_tier", "engine", "runtime", "record", "replay"))
     loaded = load(folder / "s.eval.yaml", cwd=folder, environ={}, allow_outside=options.allow_outside)
     return Asked(loaded=loaded, options=options, **{**values, **more})  # type: ignore[arg-type]
@@ -48,6 +49,7 @@ def test_every_option_of_run_is_in_the_table_and_refused_where_it_says_so(tmp_pa
         "--allow-outside": {"allow_outside": True},
         "--engine": {"engine": "native"},
         "--runtime": {"runtime": "runc"},
+        "--follow": {"follow": ["a"]},
     }
     refused = {name for name, values in given.items() if refusals(REMOTE, asked(tmp_path, **values))}
     assert refused == {name for name, state in table.items() if state == "refused"} == set(given)

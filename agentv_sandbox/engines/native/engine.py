@@ -129,12 +129,13 @@ class NativeEngine:
         *,
         stdin: Stdin = b"",
         on_output: OnOutput | None = None,
+        on_errors: OnOutput | None = None,
         cancelled: Callable[[], bool] = lambda: False,
         keep: bool = False,
         added_s: Callable[[], float] = lambda: 0.0,
     ) -> ExecResult:
         container = self.create(spec)
-        printed = Printed(spec.limits.stdout_bytes, on_output)
+        printed = Printed(spec.limits.stdout_bytes, on_output, on_errors)
         stays = False
         try:
             with self._started(container, spec, stdin=bool(stdin)) as process:
