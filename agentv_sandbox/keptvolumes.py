@@ -77,7 +77,7 @@ def _new_copy(
     stack.enter_context(sandbox.holding(name))
     sandbox.fill(name, pack())
     if signature_now() == signature:
-        labels = {LABEL_COPY: token, LABEL_COPY_OF: signature, LABEL_TIME: f"{time.time():.3f}"}
+        labels = {LABEL_COPY: token, LABEL_COPY_OF: signature, LABEL_TIME: f"{time.time():.6f}"}
         engine.create_volume(_marker(token), options={}, labels=labels)
         incomplete.pop_all()
         remove_copies(engine, keep=MAX_COPIES)
