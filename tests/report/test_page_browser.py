@@ -72,6 +72,9 @@ def test_what_waits_to_be_graded_is_neither_failed_nor_passed(browser: Browser, 
         it.tab.click(".group button.open")
         assert it.rows() == ["waits"]
         assert it.texts("[role=row] .badge.open") == ["open"]
+    (page.parent / "index.jsonl").write_text("")
+    with opened(browser, write_page(page.parent)) as it:
+        assert "No test has failed; 1 test to be graded." in it.texts(".card p")
 
 
 def test_failures_come_first_and_every_column_sorts(browser: Browser, page: Path) -> None:

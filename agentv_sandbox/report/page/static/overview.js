@@ -121,7 +121,10 @@ function scoresCard(figures, number, index, change) {
 
 /** @param {Figures} figures @param {number} number @param {Index} index @param {(change: (state: State) => void) => void} change */
 function reasonsCard(figures, number, index, change) {
-  if (!figures.reasons.length) return card("Why tests did not pass", el("p", { class: "soft" }, figures.tests ? "All passed." : "There are no tests."));
+  if (!figures.reasons.length) {
+    const words = figures.open ? `No test has failed; ${counted(figures.open, "test")} to be graded.` : figures.tests ? "All passed." : "There are no tests.";
+    return card("Why tests did not pass", el("p", { class: "soft" }, words));
+  }
   const most = Math.max(...figures.reasons.map(([, tests]) => tests));
   return card("Why tests did not pass",
     el("ul", { class: "bars" }, figures.reasons.slice(0, 6).map(([name, tests]) => {
