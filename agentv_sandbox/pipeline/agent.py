@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 
 from agentv_sandbox.collect import Baseline, Collected, gather, not_read
 from agentv_sandbox.egress import EgressProxy
@@ -33,6 +32,7 @@ from agentv_sandbox.pipeline.limits_met import disk_full, limits_met
 from agentv_sandbox.pipeline.records import CaseFailed, Job
 from agentv_sandbox.pipeline.shared import CaseVolumes
 from agentv_sandbox.pipeline.suiterun import SuiteRun
+from agentv_sandbox.pipeline.targets import is_selected
 from agentv_sandbox.pipeline.workspace import baseline_of, restaged, workspace_volume
 from agentv_sandbox.providers import PROVIDERS, AgentRun, Prepared
 from agentv_sandbox.sandbox import Role
@@ -183,7 +183,8 @@ class AgentSide:
     def _followed(self) -> Iterator[dict[str, OnOutput]]:
         """Listeners for ``run_agent`` where somebody follows this test."""
         job = self.job
-        if not any(fnmatchcase(job.case.id, glob) for glob in self.run.options.follow):
+        follow = self.run.options.follow
+        if not follow or not is_selected(job.case.id, follow):
             yield {}
             return
         where = {

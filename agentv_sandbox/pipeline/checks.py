@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from fnmatch import fnmatchcase
 
 from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.loading import LoadResult
 from agentv_sandbox.models.suite import Suite
 from agentv_sandbox.pipeline.records import Job, RunOptions
 from agentv_sandbox.pipeline.targets import (
+    is_selected,
     jobs_of,
     missing_judges,
     target_problems,
@@ -52,8 +52,9 @@ def planned_tests(loaded: LoadResult, options: RunOptions) -> int:
         for suite in loaded.suites:
             _check_grader_target(options.case.grader_target, suite, loaded.environments[suite.path])
     jobs = [job for suite in loaded.suites for job in jobs_of(suite, options)]
-    wanted = options.case.follow
-    missed = [glob for glob in wanted if not any(fnmatchcase(job.case.id, glob) for job in jobs)]
+    missed = [
+        glob for glob in options.case.follow if not any(is_selected(job.case.id, [glob]) for job in jobs)
+    ]
     if jobs and not missed:
         return len(jobs)
     message = "no tests were found"
