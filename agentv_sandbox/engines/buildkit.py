@@ -30,7 +30,7 @@ _LINE_BYTES = 64 << 10
 _PLUGIN_SINCE = 23
 _BUILT_IN_SINCE = 19
 
-# What would lead the command to another engine, platform or builder than ours.
+# What would lead the command to another engine, platform or builder than ours, or by TLS to one that speaks none.
 _NOT_PASSED = frozenset(
     {
         "DOCKER_CONTEXT",
@@ -39,10 +39,11 @@ _NOT_PASSED = frozenset(
         "BUILDX_BUILDER",
         "BUILDKIT_HOST",
         "DOCKER_TLS",
+        "DOCKER_TLS_VERIFY",
+        "DOCKER_CERT_PATH",
         "BUILDKIT_PROGRESS",
     }
 )
-_TLS = frozenset({"DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH"})
 # The command would pass the proxies of the user's docker configuration, passwords included, to every step.
 _NO_PROXIES = tuple(
     word
@@ -105,10 +106,6 @@ def _programs(path: str) -> Iterator[str]:
 
 def _environment(address: str, environ: Mapping[str, str]) -> dict[str, str]:
     env = {name: value for name, value in environ.items() if name not in _NOT_PASSED}
-    if not environ.get("DOCKER_HOST"):  # as for the client library: TLS settings belong to that address
-        env = {name: value for name, value in env.items() if name not in _TLS}
-    elif env.get("DOCKER_CERT_PATH") and not env.get("DOCKER_TLS_VERIFY"):
-        env["DOCKER_TLS"] = "1"
     # Attestations would make an image out of two, with the time of the build in one.
     return env | {"DOCKER_HOST": address, "DOCKER_BUILDKIT": "1", "BUILDX_NO_DEFAULT_ATTESTATIONS": "1"}
 
