@@ -25,6 +25,7 @@ from agentv_sandbox.errors import BuildError
 from agentv_sandbox.models.container import ImageInfo
 from agentv_sandbox.models.image import Artefact, ImageConfig, ImagePlan, Resolution
 from agentv_sandbox.pipeline.images import tool_plan
+from agentv_sandbox.sandbox import Role, Sandbox
 from tests.building.test_exchange import tar_of
 from tests.fake_engine import FakeEngine
 
@@ -158,14 +159,17 @@ def test_each_engine_makes_the_same_base() -> None:
     """A lock that one wrote holds for the other, and workers with different engines agree."""
     trees = set()
     for kind in ("docker", "native"):
+        engine = find_engine(os.environ, kind)
         made = ensure_image(
-            find_engine(os.environ, kind),
+            engine,
             tool_plan(ImageConfig()),
             cache_dir=cache_dir(),
             on_event=lambda _event, _keys: None,
             cancelled=lambda: False,
         )
-        info = find_engine(os.environ, kind).image(made.id)
+        info = engine.image(made.id)
         assert info is not None
         trees.add(info.labels[LABEL_TREE])
+        with Sandbox(engine, tool_image=made.id) as box:  # where builders have a mount: no part of that hash
+            assert box.run(Role.COLLECTOR, ["ls", "-d", "/mnt"], image=made.id).stdout == b"/mnt\n", kind
     assert len(trees) == 1
