@@ -191,6 +191,23 @@ Cluster = Annotated[
 KeepFailed = Annotated[
     bool, typer.Option("--keep-failed", help="Keep workspaces of failed tests and say how to look inside.")
 ]
+RunFolderPath = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.", show_default=False)]
+SuitePaths = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--suite",
+        metavar="FILE",
+        show_default=False,
+        help="Eval file, instead of the one that was run; may be repeated.",
+    ),
+]
+OtherImage = Annotated[
+    bool,
+    typer.Option(
+        "--allow-other-image",
+        help="Use the suite's present image, also where it is not the one that the agents ran in.",
+    ),
+]
 Follow = Annotated[
     list[str] | None,
     typer.Option(

@@ -28,16 +28,6 @@ SHOWN = 200
 _WHY = 300
 _REASONS = 4
 
-RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.", show_default=False)]
-SuitePaths = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--suite",
-        metavar="FILE",
-        show_default=False,
-        help="Eval file with the graders, instead of the one that was run; may be repeated.",
-    ),
-]
 TestIds = Annotated[
     list[str] | None,
     typer.Option(
@@ -57,26 +47,19 @@ NewFolder = Annotated[
         help="Run folder, new or empty; else .agentv/results/runs/EXPERIMENT/TIME.",
     ),
 ]
-OtherImage = Annotated[
-    bool,
-    typer.Option(
-        "--allow-other-image",
-        help="Grade in the suite's present image, also where it is not the one that the agents ran in.",
-    ),
-]
 
 
 @with_exit_codes
 def regrade(
-    run: RunPath,
-    suite: SuitePaths = None,
+    run: opt.RunFolderPath,
+    suite: opt.SuitePaths = None,
     targets: opt.TargetsFile = None,
     test_id: TestIds = None,
     output: NewFolder = None,
     threshold: opt.Threshold = None,
     grader_target: opt.GraderTarget = None,
     workers: opt.Workers = None,
-    allow_other_image: OtherImage = False,
+    allow_other_image: opt.OtherImage = False,
     engine: opt.Engine = None,
     runtime: opt.Runtime = None,
     require_tier: opt.RequireTier = None,
@@ -105,14 +88,14 @@ def regrade(
 
 @with_exit_codes
 def grade(
-    run: RunPath,
-    suite: SuitePaths = None,
+    run: opt.RunFolderPath,
+    suite: opt.SuitePaths = None,
     targets: opt.TargetsFile = None,
     test_id: TestIds = None,
     threshold: opt.Threshold = None,
     grader_target: opt.GraderTarget = None,
     workers: opt.Workers = None,
-    allow_other_image: OtherImage = False,
+    allow_other_image: opt.OtherImage = False,
     engine: opt.Engine = None,
     runtime: opt.Runtime = None,
     require_tier: opt.RequireTier = None,

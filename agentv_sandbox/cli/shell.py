@@ -10,7 +10,6 @@ import termios
 import tty
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -33,7 +32,7 @@ _START = 'if command -v script >/dev/null; then exec script -qefc "$1" /dev/null
 
 @with_exit_codes
 def shell(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.", show_default=False)],
+    run: opt.RunFolderPath,
     test: Annotated[str, typer.Argument(metavar="TEST", help="Id of a test.", show_default=False)],
     role: Annotated[
         Literal["agent", "grader"],
@@ -46,22 +45,8 @@ def shell(
         typer.Option("--target", metavar="NAME", help="Where several answered.", show_default=False),
     ] = None,
     trial: Annotated[int, typer.Option("--trial", metavar="N", min=1, help="Which trial, from 1.")] = 1,
-    suite: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--suite",
-            metavar="FILE",
-            show_default=False,
-            help="Eval file, instead of the one that was run; may be repeated.",
-        ),
-    ] = None,
-    allow_other_image: Annotated[
-        bool,
-        typer.Option(
-            "--allow-other-image",
-            help="In the suite's present image, also where it is not the one that the agent ran in.",
-        ),
-    ] = False,
+    suite: opt.SuitePaths = None,
+    allow_other_image: opt.OtherImage = False,
     engine: opt.Engine = None,
     runtime: opt.Runtime = None,
     verbose: opt.Verbose = False,
