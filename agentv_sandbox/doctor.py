@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from agentv_sandbox.engines import ContainerEngine
 from agentv_sandbox.engines.enforcement import PROBE, declared, is_too_old, observed
 from agentv_sandbox.engines.tier import tier
-from agentv_sandbox.errors import SandboxError
+from agentv_sandbox.errors import NeedsNamespace, SandboxError
 from agentv_sandbox.models.container import EngineInfo, ExecResult, Limits
 from agentv_sandbox.models.paths import WORKSPACE
 from agentv_sandbox.models.suite import Suite
@@ -113,7 +113,10 @@ def other_engine_checks(
     """What this machine has besides the engine at the address ``used``; ``answers`` are by kind."""
     for kind, answer in answers.items():
         name = f"engine: {kind}"
-        if isinstance(answer, SandboxError):
+        if isinstance(answer, NeedsNamespace):
+            text = f"works without root (`--engine {kind}`), in namespaces of its own"
+            yield Check(name=name, state="ok", text=text)
+        elif isinstance(answer, SandboxError):
             reason = " ".join(answer.message.split())
             yield Check(name=name, state="ok", text=f"not here: {reason}")
         elif answer.address != used:

@@ -6,6 +6,7 @@
     │       └── PreflightError   2   one is missing from the finished image
     ├── EngineError              3   the container engine failed
     │   ├── EngineUnavailable    3   no engine answers
+    │   │   └── NeedsNamespace   3   the native one would, in namespaces that this process is not in
     │   └── EngineLost           3   it answered before and no longer does
     ├── BuildError               3   an image could not be built or did not pass its checks
     ├── LlmError                 3   an LLM target gave no usable answer (graders turn it into a result)
@@ -109,6 +110,17 @@ class EngineUnavailable(EngineError):
     """No container engine answers."""
 
     fault = "engine_lost"
+
+
+class NeedsNamespace(EngineUnavailable):
+    """The native engine would work for this user, in namespaces that this process is not in. The command line starts
+    itself anew there."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "without root, the native engine runs in namespaces of its own, which this process is not in",
+            hint="Start the program with `python -m agentv_sandbox.engines.native.rootless PROGRAM ARGUMENTS`.",
+        )
 
 
 class EngineLost(EngineError):

@@ -7,6 +7,7 @@ import functools
 import os
 import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import NoReturn, ParamSpec
 
@@ -21,6 +22,7 @@ from agentv_sandbox.errors import (
     Cancelled,
     ImageRequestError,
     InputError,
+    NeedsNamespace,
     PreflightError,
     Problem,
     SandboxError,
@@ -110,6 +112,10 @@ def with_exit_codes(command: Callable[P, int | None]) -> Callable[P, None]:
             sys.stdout.flush()
         except BrokenPipeError:
             _broken_pipe()
+        except NeedsNamespace:
+            import_module("agentv_sandbox.engines.native.rootless").enter(
+                [sys.executable, "-m", "agentv_sandbox", *sys.argv[1:]]
+            )
         except SandboxError as error:
             show_error(error)
             code = error.exit_code

@@ -30,9 +30,9 @@ from agentv_sandbox.doctor import (
     network_checks,
     other_engine_checks,
 )
-from agentv_sandbox.engines import LABEL_RUN
+from agentv_sandbox.engines import LABEL_RUN, ContainerEngine
 from agentv_sandbox.engines.table import answering_engines, find_engine
-from agentv_sandbox.errors import InputError, SandboxError
+from agentv_sandbox.errors import InputError, NeedsNamespace, SandboxError
 from agentv_sandbox.loading import load_suites
 from agentv_sandbox.logs import safe_text
 from agentv_sandbox.models.suite import Suite
@@ -87,16 +87,30 @@ def _suites(paths: Sequence[Path]) -> tuple[Suite, ...]:
     return loaded.suites
 
 
+def _answer(choice: str | None) -> ContainerEngine | SandboxError:
+    """Asked before anything is shown: where NeedsNamespace is raised, this command starts anew."""
+    try:
+        return find_engine(os.environ, choice)
+    except NeedsNamespace:
+        raise
+    except SandboxError as error:
+        return error
+
+
 def _checks(paths: list[Path], choice: str | None, progress_on: Console) -> Iterator[Check]:
     suites = _suites(paths)
     settings = load_settings(suites[0].project_root if suites else Path.cwd())
+    answer = _answer(choice or settings.engine)
     yield from disk_checks(cache_dir())
     yield from key_checks(suites, os.environ)
     yield from network_checks(
         [s.url for s in sources(settings.image)][:1] + list(read_pip_settings().urls)[:1]
     )
+    if isinstance(answer, SandboxError):
+        yield Check(name="engine", state="failed", text=answer.message, hint=answer.hint)
+        return
+    engine = answer
     try:
-        engine = find_engine(os.environ, choice or settings.engine)
         sweep(engine)
         with Sandbox(engine, runtime=settings.runtime, must_enforce=False) as sandbox:
             yield from engine_checks(sandbox.info, settings.runtime)

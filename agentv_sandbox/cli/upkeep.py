@@ -17,9 +17,10 @@ from agentv_sandbox.cli.inputs import cache_dir
 from agentv_sandbox.cli.numbers import number_between
 from agentv_sandbox.cli.options import Engine
 from agentv_sandbox.engines import LABEL_OWNER, LABEL_RUN, ContainerEngine
+from agentv_sandbox.engines.native import was_used
 from agentv_sandbox.engines.owner import Owner
 from agentv_sandbox.engines.table import CHOICE, answering_engines, find_engine
-from agentv_sandbox.errors import EngineError, InputError, Problem, SandboxError
+from agentv_sandbox.errors import EngineError, InputError, NeedsNamespace, Problem, SandboxError
 from agentv_sandbox.keptvolumes import remove_copies, sweep_copies
 from agentv_sandbox.logs import safe_name, safe_text
 from agentv_sandbox.pipeline.scratch import sweep_scratch
@@ -126,10 +127,11 @@ def _engines(choice: str | None) -> list[ContainerEngine]:
     """The one that was asked for, else all that answer. Raises EngineUnavailable where none does."""
     # Who says where Docker listens means that one.
     if choice is None and not os.environ.get(CHOICE) and "DOCKER_HOST" not in os.environ:
-        answers = [
-            each for each in answering_engines(os.environ).values() if not isinstance(each, SandboxError)
-        ]
-        engines = {each.address: each for each in answers}
+        answers = answering_engines(os.environ)
+        needs = next((each for each in answers.values() if isinstance(each, NeedsNamespace)), None)
+        if needs is not None and was_used():
+            raise needs
+        engines = {each.address: each for each in answers.values() if not isinstance(each, SandboxError)}
         if engines:
             return list(engines.values())
     return [find_engine(os.environ, choice)]

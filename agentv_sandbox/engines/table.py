@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from agentv_sandbox.engines import ContainerEngine
 from agentv_sandbox.engines.addresses import HINT, docker_addresses, podman_addresses
 from agentv_sandbox.engines.native import NativeEngine, is_native, native_addresses
-from agentv_sandbox.errors import EngineUnavailable, InputError, Problem, SandboxError
+from agentv_sandbox.errors import EngineUnavailable, InputError, NeedsNamespace, Problem, SandboxError
 
 if TYPE_CHECKING:
     from agentv_sandbox.engines.docker import DockerEngine
@@ -53,7 +53,8 @@ def known_kind(name: str) -> str:
 def find_engine(environ: Mapping[str, str], choice: str | None = None) -> ContainerEngine:
     """The first engine that answers, of the kind ``choice`` where that or the environment names one.
 
-    Raises InputError for a kind that there is not, EngineUnavailable with what was tried.
+    Raises InputError for a kind that there is not, EngineUnavailable with what was tried, NeedsNamespace where the
+    native engine would be the one.
     """
     choice = choice or environ.get(CHOICE) or None
     if choice is not None:
@@ -93,6 +94,8 @@ def _first(candidates: Iterable[tuple[EngineKind, str]]) -> ContainerEngine:
         try:
             engine = kind.connect(address)
             engine.ping()
+        except NeedsNamespace:  # the last one that is tried, and it works
+            raise
         except SandboxError as error:
             failures.append(f"  {address}: {error.message}")
         else:

@@ -8,9 +8,12 @@
 ``store``     images as root file systems, shared read-only
 ``rooted``    files written below a folder without following a link
 ``records``   what is known of containers and volumes, so that another process can remove them
+``ids``       user ids of containers
 ``needs``     what a machine must offer
+``rootless``  the same for a user who is not root; ``entering`` leads there
 """
 
 from agentv_sandbox.engines.native.engine import NativeEngine, is_native, native_addresses
+from agentv_sandbox.engines.native.rootless import was_used
 
-__all__ = ["NativeEngine", "is_native", "native_addresses"]
+__all__ = ["NativeEngine", "is_native", "native_addresses", "was_used"]

@@ -17,10 +17,9 @@ from agentv_sandbox.engines.config import (
     tmpfs_of,
 )
 from agentv_sandbox.engines.native import cgroups
+from agentv_sandbox.engines.native.ids import Ids
 from agentv_sandbox.models.container import ContainerSpec
 
-IDS = 65_536
-"""How many user ids a container knows."""
 _PERIOD_US = 100_000
 _NAMESPACES = ("pid", "network", "ipc", "uts", "mount", "cgroup")
 # The kernel's own files that say something of the machine, or change it; Docker's and Podman's lists together.
@@ -50,22 +49,22 @@ def runtime_config(
     image_env: Sequence[str],
     binds: Sequence[tuple[Path, str, bool]],
     group: str,
-    first_id: int,
+    ids: Ids,
     namespace: str,
     states_ids: bool,
     devices: Path,
 ) -> dict[str, Any]:
     """The contents of ``config.json``.
 
-    ``binds``: (host path, path in the container, read-only); ``first_id``: the id on this machine of the container's
-    id 0; ``namespace``: where the runtime finds its user namespace; ``states_ids``: whether its ids are
+    ``binds``: (host path, path in the container, read-only); ``ids``: those of the container; ``namespace``:
+    where the runtime finds its user namespace; ``states_ids``: whether its ids are
     stated, which some runtimes demand and others refuse; ``devices``: its /dev. Limits that processes
     inherit are not in it: they are those of the runtime itself, which may lack the right to set others'.
     """
     uid, _, gid = spec.user.partition(":")
     given = dict(entry.partition("=")[::2] for entry in image_env)
     env = {"HOSTNAME": HOSTNAME} | given | environment_of(spec)
-    mapping = [{"containerID": 0, "hostID": first_id, "size": IDS}]
+    mapping = [{"containerID": inside, "hostID": here, "size": count} for inside, here, count in ids.extents]
     return {
         "ociVersion": "1.0.2",
         "process": {
@@ -119,7 +118,7 @@ def _system_mounts(spec: ContainerSpec, devices: Path) -> list[dict[str, Any]]:
             "destination": "/dev",
             "type": "bind",
             "source": str(devices),
-            "options": ["bind", "private", "nosuid", "noexec"],
+            "options": ["rbind", "rprivate", "nosuid", "noexec"],
         },
         _mount("/dev/pts", "devpts", ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"]),
         _mount("/dev/shm", "tmpfs", [*closed, "mode=1777", shared_memory]),  # noqa: S108 - a path inside

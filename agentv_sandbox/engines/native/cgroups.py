@@ -10,10 +10,13 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+from agentv_sandbox.engines.native.entering import CONTROLLERS, GROUP_VARIABLE
+
 ROOT = Path("/sys/fs/cgroup")
 FAMILY = "agentv-sandbox"
 """The group of ours in which every engine, and in that every container, has its own."""
-_CONTROLLERS = ("memory", "pids", "cpu")
+_SCOPES = "*.scope"
+"""What systemd calls a group that it makes for one command, as it does for each of a user who is not root."""
 _PATIENCE_S = 5.0
 
 
@@ -21,6 +24,12 @@ _PATIENCE_S = 5.0
 def version() -> int:
     """2 for the unified hierarchy, 1 for one a controller."""
     return 2 if (ROOT / "cgroup.controllers").is_file() else 1
+
+
+@cache
+def _base() -> str:
+    """Below each hierarchy's root, the group in which ours are made: the root itself, or one that is the user's."""
+    return os.environ.get(GROUP_VARIABLE, "").strip("/")
 
 
 @cache
@@ -35,14 +44,14 @@ def _hierarchies() -> tuple[Path, ...]:
 def missing_controllers() -> tuple[str, ...]:
     """Those that this process cannot use for limits."""
     if version() == 2:
-        there = (ROOT / "cgroup.controllers").read_text().split()
-        return tuple(name for name in _CONTROLLERS if name not in there)
-    return tuple(name for name in _CONTROLLERS if not (ROOT / name / "cgroup.procs").is_file())
+        there = (ROOT / _base() / "cgroup.controllers").read_text().split()
+        return tuple(name for name in CONTROLLERS if name not in there)
+    return tuple(name for name in CONTROLLERS if not (ROOT / name / _base() / "cgroup.procs").is_file())
 
 
 def is_writable() -> bool:
     """Whether groups can be made."""
-    folder = ROOT if version() == 2 else ROOT / _CONTROLLERS[0]
+    folder = (ROOT if version() == 2 else ROOT / CONTROLLERS[0]) / _base()
     return os.access(folder, os.W_OK) and not os.statvfs(folder).f_flag & os.ST_RDONLY
 
 
@@ -56,21 +65,27 @@ class Group:
     folders apart."""
 
     def __init__(self, engine: str, name: str) -> None:
-        self.path = f"/{FAMILY}/{engine}/{name}"
+        self._engine, self._name = engine, name
+        self.path = f"{_base() and '/'}{_base()}/{FAMILY}/{engine}/{name}"
         """As the runtime wants it: below the root of each hierarchy."""
 
+    def _folder(self, hierarchy: Path) -> Path:
+        """Where it is, or would be made. Another command of the same user may have made it in a group of its own."""
+        own = hierarchy / self.path[1:]
+        if _base() and not own.is_dir():
+            for place in _places(hierarchy, self._engine):
+                if (place / self._name).is_dir():
+                    return place / self._name
+        return own
+
     def _folders(self) -> Iterator[Path]:
-        for hierarchy in _hierarchies():
-            folder = hierarchy / self.path[1:]
-            if folder.is_dir():
-                yield folder
+        return (folder for folder in map(self._folder, _hierarchies()) if folder.is_dir())
 
     def memory_kills(self) -> int:
         """How many of its processes the kernel ended because its memory was used up."""
-        own = self.path[1:]
-        events = (
-            ROOT / own / "memory.events" if version() == 2 else ROOT / "memory" / own / "memory.oom_control"
-        )
+        unified = version() == 2
+        folder = self._folder(ROOT if unified else ROOT / "memory")
+        events = folder / ("memory.events" if unified else "memory.oom_control")
         try:
             counts = dict(line.split() for line in events.read_text().splitlines())
         except OSError:
@@ -81,7 +96,7 @@ class Group:
         """End every process of it: none can be born meanwhile."""
         if version() == 2:
             with suppress(OSError):
-                (ROOT / self.path[1:] / "cgroup.kill").write_text("1")
+                (self._folder(ROOT) / "cgroup.kill").write_text("1")
                 return
         self._freeze("FROZEN")
         for number in self._processes():
@@ -90,11 +105,11 @@ class Group:
         self._freeze("THAWED")
 
     def _freeze(self, state: str) -> None:
-        folder, name, value = ROOT / "freezer" / self.path[1:], "freezer.state", state
+        hierarchy, name, value = ROOT / "freezer", "freezer.state", state
         if version() == 2:
-            folder, name, value = ROOT / self.path[1:], "cgroup.freeze", "1" if state == "FROZEN" else "0"
+            hierarchy, name, value = ROOT, "cgroup.freeze", "1" if state == "FROZEN" else "0"
         with suppress(OSError):
-            (folder / name).write_text(value)
+            (self._folder(hierarchy) / name).write_text(value)
 
     def _processes(self) -> set[int]:
         found: set[int] = set()
@@ -135,6 +150,15 @@ def group_names(engine: str) -> list[str]:
     """Names of all containers of ``engine`` that have a control group."""
     names: set[str] = set()
     for hierarchy in _hierarchies():
-        with suppress(OSError):
-            names |= {entry.name for entry in os.scandir(hierarchy / FAMILY / engine) if entry.is_dir()}
+        for place in _places(hierarchy, engine):
+            with suppress(OSError):
+                names |= {entry.name for entry in os.scandir(place) if entry.is_dir()}
     return sorted(names)
+
+
+def _places(hierarchy: Path, engine: str) -> Iterator[Path]:
+    """Where groups of the engine's containers may be: in this command's own group, and in those of others beside."""
+    own = hierarchy / _base()
+    yield own / FAMILY / engine
+    if _base().endswith(_SCOPES[1:]):
+        yield from own.parent.glob(f"{_SCOPES}/{FAMILY}/{engine}")

@@ -24,11 +24,12 @@ from agentv_sandbox import __version__
 from agentv_sandbox.engines import LABEL_RUN, OnOutput
 from agentv_sandbox.engines.config import resource_limits_of
 from agentv_sandbox.engines.native import needs
-from agentv_sandbox.engines.native.bundle import IDS, runtime_config
+from agentv_sandbox.engines.native.bundle import runtime_config
 from agentv_sandbox.engines.native.cgroups import Group, group_names
+from agentv_sandbox.engines.native.ids import container_ids
 from agentv_sandbox.engines.native.namespaces import UserNamespaces
 from agentv_sandbox.engines.native.parts import discard, remove_small
-from agentv_sandbox.engines.native.places import DEFAULT_FOLDER, FOLDER_VARIABLE, Places
+from agentv_sandbox.engines.native.places import Places, state_folder
 from agentv_sandbox.engines.native.process import Process
 from agentv_sandbox.engines.native.records import Record, Records, write_json
 from agentv_sandbox.engines.native.runtimes import Runtime, Runtimes
@@ -36,7 +37,7 @@ from agentv_sandbox.engines.native.store import ImageStore
 from agentv_sandbox.engines.native.unpacking import unpack
 from agentv_sandbox.engines.native.volumes import Volumes
 from agentv_sandbox.engines.stream import Conversation, Printed, pump
-from agentv_sandbox.errors import BuildError, EngineError, EngineUnavailable
+from agentv_sandbox.errors import BuildError, EngineError, EngineUnavailable, NeedsNamespace
 from agentv_sandbox.models.container import (
     ContainerSpec,
     EngineInfo,
@@ -57,7 +58,7 @@ _NEEDS_ENGINE = (
 
 def native_addresses(environ: Mapping[str, str]) -> list[str]:
     """Where the native engine keeps images and volumes."""
-    return [f"{SCHEME}{environ.get(FOLDER_VARIABLE) or DEFAULT_FOLDER}"]
+    return [f"{SCHEME}{state_folder(environ)}"]
 
 
 def is_native(address: str) -> bool:
@@ -73,12 +74,13 @@ class NativeEngine:
         root = Path(address.removeprefix(SCHEME))
         if not is_native(address) or not root.is_absolute():
             raise EngineUnavailable(f"{address} is not an address of the native engine ({SCHEME}/FOLDER)")
-        self._places = places = Places(root, group=needs.FIRST_ID)
-        self._records = Records(places.containers, group=needs.FIRST_ID)
+        self._ids = container_ids()
+        self._places = places = Places(root, group=self._ids.first)
+        self._records = Records(places.containers, group=self._ids.first)
         self._volumes = Volumes(
-            places.memory_volumes, places.disk_volumes, first_id=needs.FIRST_ID, in_use=self._volume_in_use
+            places.memory_volumes, places.disk_volumes, first_id=self._ids.first, in_use=self._volume_in_use
         )
-        self._namespaces = UserNamespaces(needs.FIRST_ID, IDS)
+        self._namespaces = UserNamespaces(self._ids)
         self._runtimes = Runtimes(self._namespaces)
         self._talks: dict[str, Process] = {}
         self._ready = threading.Lock()
@@ -88,7 +90,7 @@ class NativeEngine:
     def _store(self) -> ImageStore:
         """Made when it is first needed: merely to ask for this engine leaves no folder."""
         self._prepare()
-        store = ImageStore(self._places.root, first_id=needs.FIRST_ID, in_use=self._image_in_use)
+        store = ImageStore(self._places.root, first_id=self._ids.first, in_use=self._image_in_use)
         store.sweep()
         left = list(self._places.writable.iterdir())  # first: a record is there before its files are
         known = {name for name, _ in self._records.all()}
@@ -104,7 +106,10 @@ class NativeEngine:
     @cached_property
     def _default_runtime(self) -> Runtime:
         """Looked for until it is found. Raises EngineUnavailable with all that this machine lacks."""
-        lacking = [*needs.missing(), *needs.closed_folders(self._places.root)]
+        lacking = list(needs.missing())
+        if not lacking and os.geteuid() != 0:
+            raise NeedsNamespace
+        lacking += needs.closed_folders(self._places.root)
         runtime = "" if lacking else self._runtimes.first()
         if isinstance(runtime, Runtime):
             return runtime
@@ -212,7 +217,7 @@ class NativeEngine:
                 image_env=image.env,
                 binds=[(self._source(mount), mount.target, mount.read_only) for mount in spec.mounts],
                 group=self._group(container).path,
-                first_id=needs.FIRST_ID,
+                ids=self._ids,
                 namespace=f"/proc/{os.getpid()}/fd/{namespace}",
                 states_ids=runtime.states_ids,
             )
@@ -272,7 +277,7 @@ class NativeEngine:
         name = (record.volumes if record is not None else {}).get(path)
         if name is None:
             raise EngineError(f"putting files into {path} failed: no volume is there")
-        unpack(tar, self._volumes.path(name), shift=needs.FIRST_ID)
+        unpack(tar, self._volumes.path(name), shift=self._ids.first)
 
     def remove(self, container: str) -> None:
         if process := self._talks.pop(container, None):

@@ -26,7 +26,7 @@ _DEVICE_LINKS = {
     "ptmx": "pts/ptmx",
     "core": "/proc/kcore",
 }
-_DETACH, _NOFOLLOW = 2, 8
+_BIND, _DETACH, _NOFOLLOW = 0x1000, 2, 8
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -48,12 +48,20 @@ def mount_overlay(folder: Path, lower: Path, empty: Path) -> None:
 
 
 def mount_devices(folder: Path, owner: int) -> None:
-    """A /dev of its own, with the nodes that every program may use, and places for what is mounted below it."""
+    """A /dev of its own, with the nodes that every program may use, and places for what is mounted below it.
+
+    Without root of the machine no nodes can be made: there they are the machine's own, whose locks everybody shares.
+    """
     options = f"size=65536,nr_inodes=64,mode=755,uid={owner},gid={owner}"
     _check(_libc.mount(b"tmpfs", os.fsencode(folder), b"tmpfs", _NOSUID | _NOEXEC, options.encode()), folder)
     for name, (major, minor) in _DEVICES.items():
         path = folder / name
-        os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(major, minor))
+        try:
+            os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(major, minor))
+        except PermissionError:
+            path.touch()
+            _check(_libc.mount(f"/dev/{name}".encode(), os.fsencode(path), None, _BIND, None), path)
+            continue
         path.chmod(0o666)
         os.chown(path, owner, owner)
     for name in _DEVICE_FOLDERS:

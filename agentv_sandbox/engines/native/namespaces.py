@@ -18,6 +18,7 @@ import subprocess
 import sys
 import threading
 
+from agentv_sandbox.engines.native.ids import Ids
 from agentv_sandbox.errors import EngineError
 
 _REQUEST = struct.Struct("=I")
@@ -27,7 +28,7 @@ import ctypes, os, socket, struct, sys
 libc = ctypes.CDLL(None, use_errno=True)
 SECUREBITS, KEEP_CAPABILITIES, NEW_USER = 28, 4, 0x10000000
 
-def made(owner, first, count):
+def made(owner, extents):
     told, tells = os.pipe()
     waits, ends = os.pipe()
     pid = os.fork()
@@ -48,7 +49,7 @@ def made(owner, first, count):
             raise OSError(failed, os.strerror(failed))
         for kind in ('uid_map', 'gid_map'):
             with open(f'/proc/{pid}/{kind}', 'w') as file:
-                file.write(f'0 {first} {count}')
+                file.write(extents)
         return os.open(f'/proc/{pid}/ns/user', os.O_RDONLY)
     finally:
         os.close(told)
@@ -56,10 +57,10 @@ def made(owner, first, count):
         os.waitpid(pid, 0)
 
 link = socket.socket(fileno=int(sys.argv[1]))
-first, count = int(sys.argv[2]), int(sys.argv[3])
+extents = sys.argv[2]
 while asked := link.recv(4):
     try:
-        fd = made(struct.unpack('=I', asked)[0], first, count)
+        fd = made(struct.unpack('=I', asked)[0], extents)
     except OSError as error:
         link.send(str(error).encode())
     else:
@@ -69,12 +70,12 @@ while asked := link.recv(4):
 
 
 class UserNamespaces:
-    """Makes namespaces in which ids 0 to ``count - 1`` are ``first_id`` and on; their owners are the ids after those.
-    Safe to share between threads."""
+    """Makes namespaces that know the ids of ``Ids``, each with one of its owners. Safe to share between threads."""
 
-    def __init__(self, first_id: int, count: int) -> None:
-        self._first_id, self._count = first_id, count
-        self._next = secrets.randbelow(count)
+    def __init__(self, ids: Ids) -> None:
+        self._extents = "\n".join(f"{inside} {here} {count}" for inside, here, count in ids.extents)
+        self._owners = ids.owners
+        self._next = secrets.randbelow(len(ids.owners))
         self._lock = threading.Lock()
         self._link: socket.socket | None = None
         self._helper: subprocess.Popen[bytes] | None = None
@@ -82,8 +83,8 @@ class UserNamespaces:
     def new(self) -> int:
         """A descriptor of a new namespace, for the caller to close. Raises EngineError."""
         with self._lock:
-            self._next = (self._next + 1) % self._count
-            owner = self._first_id + self._count + self._next
+            self._next = (self._next + 1) % len(self._owners)
+            owner = self._owners[self._next]
             try:
                 link = self._link = self._link or self._started()
                 link.send(_REQUEST.pack(owner))
@@ -104,7 +105,7 @@ class UserNamespaces:
         with theirs:
             argv = [sys.executable, "-I", "-S", "-c", _HELPER]
             self._helper = subprocess.Popen(
-                [*argv, str(theirs.fileno()), str(self._first_id), str(self._count)],
+                [*argv, str(theirs.fileno()), self._extents],
                 pass_fds=(theirs.fileno(),),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

@@ -9,13 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from agentv_sandbox.engines.native import cgroups
-from agentv_sandbox.engines.native.bundle import IDS
+from agentv_sandbox.engines.native.ids import missing_ids
+from agentv_sandbox.engines.native.rootless import is_own_namespace
+from agentv_sandbox.engines.native.rootless import missing as missing_without_root
 from agentv_sandbox.engines.native.runtimes import Runtime, version_of
 from agentv_sandbox.models.container import EngineInfo
 
-FIRST_ID = 0x70000000
-"""On this machine, of the containers' id 0: above what distributions give to users (from 100,000) and to containers of
-systemd (to 0x6FFFFFFF). ``IDS`` from here on are the containers', as many after them own their namespaces."""
 _DEBIAN = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
@@ -23,7 +22,10 @@ def missing() -> list[str]:
     """Sentences about what this machine lacks; empty where containers can be tried."""
     if platform.system() != "Linux":
         return ["it needs Linux"]
-    return [*_missing_rights(), *_missing_namespaces(), *_missing_limits(), *_missing_programs()]
+    if os.geteuid() != 0:
+        rights = (f"without root: {sentence}" for sentence in missing_without_root())
+        return [*rights, *_missing_kernel_parts(), *_missing_programs()]
+    return [*_missing_namespaces(), *_missing_limits(), *_missing_kernel_parts(), *_missing_programs()]
 
 
 def closed_folders(folder: Path) -> Iterator[str]:
@@ -33,25 +35,12 @@ def closed_folders(folder: Path) -> Iterator[str]:
             yield f"containers cannot pass through {parent}, above the images: let others enter it (chmod o+x)"
 
 
-def _missing_rights() -> Iterator[str]:
-    if os.geteuid() != 0:
-        yield "it needs root: without, limits of memory, processes and files could not be enforced"
-
-
 def _missing_namespaces() -> Iterator[str]:
     most = _number("/proc/sys/user/max_user_namespaces")
     if not Path("/proc/self/ns/user").exists() or most == 0:
         yield "the kernel allows no user namespaces (/proc/sys/user/max_user_namespaces)"
-    elif not _owns_ids():
-        yield f"this process has no user ids {FIRST_ID} to {FIRST_ID + 2 * IDS - 1} (/proc/self/uid_map)"
-
-
-def _owns_ids() -> bool:
-    for line in Path("/proc/self/uid_map").read_text().splitlines():
-        first, _, count = map(int, line.split())
-        if first <= FIRST_ID and first + count >= FIRST_ID + 2 * IDS:
-            return True
-    return False
+    elif ids := missing_ids():
+        yield f"this process has no user ids {ids} (/proc/self/uid_map)"
 
 
 def _missing_limits() -> Iterator[str]:
@@ -59,6 +48,9 @@ def _missing_limits() -> Iterator[str]:
         yield f"there is no control group for {', '.join(absent)} (/sys/fs/cgroup)"
     elif not cgroups.is_writable():
         yield "control groups cannot be made (/sys/fs/cgroup is read-only)"
+
+
+def _missing_kernel_parts() -> Iterator[str]:
     if "\toverlay" not in Path("/proc/filesystems").read_text():
         yield "the kernel has no overlay file systems (/proc/filesystems; `modprobe overlay`)"
     if not has_seccomp():
@@ -95,6 +87,7 @@ def machine_info(address: str, *, version: str, runtime: Runtime) -> EngineInfo:
         cpu_quota="cpu" not in there,
         seccomp=has_seccomp(),
         userns=True,
+        rootless=is_own_namespace(),
         maps_owners=True,
         cpus=len(os.sched_getaffinity(0)),
         memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),

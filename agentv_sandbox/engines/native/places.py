@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from agentv_sandbox.engines.native import entering
 from agentv_sandbox.errors import EngineError
 
 FOLDER_VARIABLE = "AGENTV_SANDBOX_STATE"
-DEFAULT_FOLDER = "/var/lib/agentv-sandbox"
-_RUN = Path("/run/agentv-sandbox")
+_DEFAULT_FOLDER = "/var/lib/agentv-sandbox"
+_RUN = "/run/agentv-sandbox"
 _MODE = 0o710
+
+
+def state_folder(environ: Mapping[str, str]) -> str:
+    """Where images and volumes are."""
+    if own := environ.get(entering.FOLDER_VARIABLE):
+        return f"{own}/state"
+    return environ.get(FOLDER_VARIABLE) or _DEFAULT_FOLDER
 
 
 class Places:
@@ -22,7 +31,9 @@ class Places:
         """``group``: of this machine, whose members may pass through: the containers' root."""
         self._group = group
         self.root = root
-        self.run = _RUN / hashlib.sha256(os.fsencode(root)).hexdigest()[:12]
+        own = os.environ.get(entering.FOLDER_VARIABLE)
+        self._runs = Path(f"{own}/run" if own else _RUN)
+        self.run = self._runs / hashlib.sha256(os.fsencode(root)).hexdigest()[:12]
         self.name = self.run.name
         """Tells this engine's control groups from those of others."""
         self.containers, self.memory_volumes = self.run / "containers", self.run / "volumes"
@@ -34,7 +45,7 @@ class Places:
         """Raises EngineError, also where something else is in one of them."""
         try:
             for folder in (
-                *(_RUN, self.run, self.containers, self.memory_volumes),
+                *(self._runs, self.run, self.containers, self.memory_volumes),
                 *(self.root, self.disk_volumes, self.writable),
             ):
                 self._make(folder)
