@@ -372,6 +372,8 @@ class Sandbox:
         finally:
             self._holders.discard(holder)
             if volumes is not None and volumes.kept and self._may_keep:
+                for name in names.values():
+                    self.engine.keep_volume(name)
                 self._kept |= {holder, *names.values()}
             else:
                 if holder:

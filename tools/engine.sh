@@ -45,18 +45,29 @@ for candidate in "$socket" "$runtime_dir/docker.sock" "${HOME:-/root}/.docker/ru
   fi
 done
 
-# Whether containers can be run without an engine, by the program's own judgement.
+# Whether containers can be run without an engine, by the program's own judgement; its complaint where not.
 native_works() {
-  "$native_python" -c 'import os; from agentv_sandbox.engines.table import find_engine; find_engine(os.environ, "native")' 2>/dev/null
+  "$native_python" - <<'PY'
+import os
+from agentv_sandbox.engines.table import find_engine
+from agentv_sandbox.errors import NeedsNamespace, SandboxError
+try:
+    find_engine(os.environ, "native")
+except NeedsNamespace:
+    pass
+except SandboxError as error:
+    raise SystemExit(error.message)
+PY
 }
 
-if [ -n "$native_python" ] && [ "$(id -u)" = 0 ] && [ "$(uname -s)" = Linux ]; then
-  if ! native_works && ! command -v dockerd >/dev/null && command -v apt-get >/dev/null; then
+native_lacks=
+if [ -n "$native_python" ] && [ "$(uname -s)" = Linux ]; then
+  if [ "$(id -u)" = 0 ] && ! native_works 2>/dev/null && ! command -v dockerd >/dev/null && command -v apt-get >/dev/null; then
     say "installing an OCI runtime from the distribution"
     apt-get update -qq
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends runc >/dev/null || true
   fi
-  if native_works; then
+  if native_lacks=$(native_works 2>&1); then
     say "none answers, and none is needed: containers run natively"
     exit 0
   fi
@@ -67,6 +78,7 @@ if [ "$(id -u)" != 0 ]; then
   if [ -S "$socket" ] && [ ! -w "$socket" ]; then
     fail "Docker runs and you may not use it: add yourself to its group (sudo usermod -aG docker $USER, then log in again)"
   fi
+  [ -z "$native_lacks" ] || say "$native_lacks"
   fail "no container engine answers; install Docker Engine (sudo apt-get install docker.io) and start it (sudo systemctl start docker), or run this as root"
 fi
 

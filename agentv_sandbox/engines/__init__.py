@@ -101,6 +101,10 @@ class ContainerEngine(Protocol):
 
     def remove_volume(self, name: str) -> None: ...
 
+    def keep_volume(self, name: str) -> None:
+        """See to it that it can be looked into when this process is gone."""
+        ...
+
     def command_to_look(self, volume: str, *, image: str, uid: int) -> str:
         """A command line with which a person looks into a volume that was kept."""
         ...

@@ -294,6 +294,9 @@ class DockerEngine:
             if not isinstance(error.__cause__, NotFound):
                 raise
 
+    def keep_volume(self, name: str) -> None:
+        """Its holder is a container of the engine's, which outlives this process."""
+
     def command_to_look(self, volume: str, *, image: str, uid: int) -> str:
         return (
             f"docker run --rm -it --network none --cap-drop ALL --security-opt no-new-privileges "

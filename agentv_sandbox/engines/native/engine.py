@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import shlex
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -32,6 +33,7 @@ from agentv_sandbox.engines.native.parts import discard, remove_small
 from agentv_sandbox.engines.native.places import Places, state_folder
 from agentv_sandbox.engines.native.process import Process
 from agentv_sandbox.engines.native.records import Record, Records, write_json
+from agentv_sandbox.engines.native.rootless import is_own_namespace, way_in
 from agentv_sandbox.engines.native.runtimes import Runtime, Runtimes
 from agentv_sandbox.engines.native.store import ImageStore
 from agentv_sandbox.engines.native.unpacking import unpack
@@ -315,8 +317,12 @@ class NativeEngine:
         self._prepare()
         self._volumes.remove(name)
 
+    def keep_volume(self, name: str) -> None:
+        if is_own_namespace():  # its mounts end with it
+            self._volumes.persist(name)
+
     def command_to_look(self, volume: str, *, image: str, uid: int) -> str:  # noqa: ARG002
-        return f"ls -laR {self._volumes.path(volume)}"
+        return shlex.join([*way_in(), "ls", "-laR", str(self._volumes.path(volume))])
 
     def _volume_in_use(self, name: str) -> bool:
         return any(name in record.volumes.values() for _, record in self._records.all())

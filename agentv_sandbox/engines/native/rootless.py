@@ -32,6 +32,11 @@ def is_own_namespace() -> bool:
     return entering.FOLDER_VARIABLE in os.environ
 
 
+def way_in() -> list[str]:
+    """What a person writes before a command that is to see what this process sees."""
+    return [sys.executable, "-m", "agentv_sandbox.engines.native.rootless"] if is_own_namespace() else []
+
+
 def missing() -> Iterator[str]:
     """Sentences about what this user lacks; none where ``enter`` can be tried."""
     yield from _missing_namespaces()

@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import re
-import subprocess
 import tarfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ from typing import IO
 
 from agentv_sandbox.engines.native.descriptions import Description, config_for, info_of
 from agentv_sandbox.engines.native.layer import Layer
-from agentv_sandbox.engines.native.parts import Parts, discard, is_free, locked
+from agentv_sandbox.engines.native.parts import Parts, copied, discard, is_free, locked
 from agentv_sandbox.engines.native.rooted import Attributes, Disk, RootedFolder, shown
 from agentv_sandbox.engines.native.tags import Tags, full_tag
 from agentv_sandbox.engines.native.unpacking import unpack_image
@@ -24,7 +23,7 @@ from agentv_sandbox.errors import EngineError
 from agentv_sandbox.foreign_image import Layers
 from agentv_sandbox.foreign_tar import ArchiveError
 from agentv_sandbox.image_archive import clean_config, config_bytes
-from agentv_sandbox.logs import get_logger, safe_name
+from agentv_sandbox.logs import get_logger
 from agentv_sandbox.models.container import ImageInfo
 
 _ID = re.compile(r"(?:sha256:)?([0-9a-f]{64})")
@@ -166,21 +165,12 @@ class ImageStore:
         """Copy an image's files to the new folder ``target``, for one container that may write to them."""
         image_id, _ = self._present(ref)
         image = self._images / image_id
-        # What it copies for is gone when this process is: whoever clears up must not wait for seconds until it is done.
-        command = ["setpriv", "--pdeathsig", "KILL", "cp", "-dR"]
-        command += ["--preserve=mode,ownership,timestamps,links", "--reflink=auto", "-T", "--"]
         with self._disk_errors(str(target)), locked(image, shared=True):
-            done = subprocess.run(
-                [*command, str(image / "rootfs"), str(target)],
-                check=False,
-                capture_output=True,
-                stdin=subprocess.DEVNULL,
-                env={**os.environ, "LC_ALL": "C"},
-            )
+            complaint = copied(image / "rootfs", target)
             _, known = self._present(ref)
         try:
-            if done.returncode != 0:
-                raise self._not_copied(ref, done.stderr)
+            if complaint is not None:
+                raise self._not_copied(ref, complaint)
             with RootedFolder(target, self._disk) as folder:
                 for path in reversed(known.mount_points):
                     folder.remove_folder(path)
@@ -330,11 +320,10 @@ class ImageStore:
             return known[1] if (self._images / known[1]).exists() else ""
         return self._tags.get(ref)
 
-    def _not_copied(self, ref: str, printed: bytes) -> EngineError:
-        if b"No space left on device" in printed or b"Disk quota exceeded" in printed:
+    def _not_copied(self, ref: str, complaint: str) -> EngineError:
+        if "No space left on device" in complaint or "Disk quota exceeded" in complaint:
             return EngineError(f"{self._disk.name} is full", hint=self._disk.hint)
-        reason = safe_name(printed.splitlines()[0][:300]) if printed else "no reason given"
-        return EngineError(f"the files of the image {shown(ref)} cannot be copied: {reason}")
+        return EngineError(f"the files of the image {shown(ref)} cannot be copied: {complaint}")
 
     @contextmanager
     def _disk_errors(self, path: str) -> Iterator[None]:

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 
 from agentv_sandbox.engines.native.kernel import mount_tmpfs, unmount
-from agentv_sandbox.engines.native.parts import discard, locked, remove_small
+from agentv_sandbox.engines.native.parts import copied, discard, locked, remove_small
 from agentv_sandbox.engines.native.records import read_json, record_file, recorded, write_new
 from agentv_sandbox.errors import EngineError
 
@@ -83,15 +83,29 @@ class Volumes:
             with self._locked(place):
                 if place is self._disk and self._in_use(name):
                     raise EngineError(f"the volume {name} is in use")
-                try:
-                    unmount(folder / "data")
-                    if place is self._disk:  # of containers' own making
-                        discard(folder / "data")
-                    remove_small(folder)
-                    # Last: what cannot be removed can still be found.
-                    record_file(folder).unlink(missing_ok=True)
-                except OSError as error:
-                    raise EngineError(f"the volume {name} cannot be removed: {error}") from error
+                self._remove_from(place, name)
+
+    def _remove_from(self, place: Path, name: str) -> None:
+        folder = place / name
+        try:
+            unmount(folder / "data")
+            if place is self._disk:  # of containers' own making
+                discard(folder / "data")
+            remove_small(folder)
+            record_file(folder).unlink(missing_ok=True)  # last: what cannot be removed can still be found
+        except OSError as error:
+            raise EngineError(f"the volume {name} cannot be removed: {error}") from error
+
+    def persist(self, name: str) -> None:
+        """Make one that is in memory one on disk, with the same labels. Raises EngineError."""
+        source, labels = self.path(name), read_json(record_file(self._memory / name)) or {}
+        if source.parent.parent == self._disk:
+            return
+        self.create(name, {}, labels)
+        if complaint := copied(source, self._disk / name / "data"):
+            self._remove_from(self._disk, name)
+            raise EngineError(f"the volume {name} cannot be kept: {complaint}")
+        self._remove_from(self._memory, name)
 
     def all(self) -> Iterator[tuple[str, Mapping[str, str]]]:
         """Names with their labels."""
