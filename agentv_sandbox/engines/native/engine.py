@@ -33,7 +33,7 @@ from agentv_sandbox.engines.native.parts import discard, remove_small
 from agentv_sandbox.engines.native.places import Places, state_folder
 from agentv_sandbox.engines.native.process import Process
 from agentv_sandbox.engines.native.records import Record, Records, write_json
-from agentv_sandbox.engines.native.rootless import is_own_namespace, way_in
+from agentv_sandbox.engines.native.rootless import way_in
 from agentv_sandbox.engines.native.runtimes import Runtime, Runtimes
 from agentv_sandbox.engines.native.store import ImageStore
 from agentv_sandbox.engines.native.unpacking import unpack
@@ -318,11 +318,11 @@ class NativeEngine:
         self._volumes.remove(name)
 
     def keep_volume(self, name: str) -> None:
-        if is_own_namespace():  # its mounts end with it
+        if self._volumes.kept_path(name) != self._volumes.path(name):
             self._volumes.persist(name)
 
     def command_to_look(self, volume: str, *, image: str, uid: int) -> str:  # noqa: ARG002
-        return shlex.join([*way_in(), "ls", "-laR", str(self._volumes.path(volume))])
+        return shlex.join([*way_in(), "ls", "-laR", str(self._volumes.kept_path(volume))])
 
     def _volume_in_use(self, name: str) -> bool:
         return any(name in record.volumes.values() for _, record in self._records.all())

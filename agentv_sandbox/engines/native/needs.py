@@ -51,10 +51,20 @@ def _missing_limits() -> Iterator[str]:
 
 
 def _missing_kernel_parts() -> Iterator[str]:
-    if "\toverlay" not in Path("/proc/filesystems").read_text():
-        yield "the kernel has no overlay file systems (/proc/filesystems; `modprobe overlay`)"
+    if not _has_overlay():
+        yield "the kernel has no overlay file systems (/proc/filesystems, and no module of that name)"
     if not has_seccomp():
         yield "the kernel has no seccomp filter (/proc/sys/kernel/seccomp)"
+
+
+def _has_overlay() -> bool:
+    """Also as a module that the first mount loads, whoever mounts."""
+    if "\toverlay" in Path("/proc/filesystems").read_text():
+        return True
+    try:
+        return "/overlay.ko" in Path("/lib/modules", platform.release(), "modules.dep").read_text()
+    except OSError:
+        return False
 
 
 def _missing_programs() -> Iterator[str]:

@@ -34,7 +34,7 @@ def is_own_namespace() -> bool:
 
 def way_in() -> list[str]:
     """What a person writes before a command that is to see what this process sees."""
-    return [sys.executable, "-m", "agentv_sandbox.engines.native.rootless"] if is_own_namespace() else []
+    return [sys.executable, "-m", "agentv_sandbox.engines.native"] if is_own_namespace() else []
 
 
 def missing() -> Iterator[str]:
@@ -164,7 +164,3 @@ def _content(path: str) -> str | None:
         return Path(path).read_text().strip()
     except OSError:
         return None
-
-
-if __name__ == "__main__":
-    enter(sys.argv[1:])

@@ -11,6 +11,7 @@ from pathlib import Path
 from agentv_sandbox.engines.native.kernel import mount_tmpfs, unmount
 from agentv_sandbox.engines.native.parts import copied, discard, locked, remove_small
 from agentv_sandbox.engines.native.records import read_json, record_file, recorded, write_new
+from agentv_sandbox.engines.native.rootless import is_own_namespace
 from agentv_sandbox.errors import EngineError
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,200}")
@@ -96,11 +97,13 @@ class Volumes:
         except OSError as error:
             raise EngineError(f"the volume {name} cannot be removed: {error}") from error
 
+    def kept_path(self, name: str) -> Path:
+        """Where its files are when this process is gone: mounts in a namespace of one's own end with it."""
+        return self._disk / name / "data" if is_own_namespace() else self.path(name)
+
     def persist(self, name: str) -> None:
         """Make one that is in memory one on disk, with the same labels. Raises EngineError."""
         source, labels = self.path(name), read_json(record_file(self._memory / name)) or {}
-        if source.parent.parent == self._disk:
-            return
         self.create(name, {}, labels)
         if complaint := copied(source, self._disk / name / "data"):
             self._remove_from(self._disk, name)
