@@ -21,8 +21,8 @@ $(VENV)/.ready: pyproject.toml tools/setup-python.sh
 
 setup-dev: $(VENV)/.ready-dev ## Also what tests need: linters, a small model, AgentV itself
 
-$(VENV)/.ready-dev: pyproject.toml tools/setup-python.sh tools/setup-agentv.sh tools/setup-page.sh tools/setup-network.sh
-	@tools/setup-network.sh
+$(VENV)/.ready-dev: pyproject.toml tools/setup-python.sh tools/setup-agentv.sh tools/setup-page.sh tools/setup-programs.sh
+	@tools/setup-programs.sh
 	@tools/setup-python.sh $(VENV) dev,model
 	@tools/setup-agentv.sh $(VENV)
 	@tools/setup-page.sh $(VENV)

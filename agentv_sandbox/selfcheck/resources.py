@@ -295,16 +295,20 @@ def processor(bench: Bench) -> Iterator[Attempt]:
 
 
 def shared_limits(bench: Bench) -> Iterator[Attempt]:
-    """Two containers at once; the kernel counts inotify instances per user, 128 of them by default."""
+    """Two containers at once; the kernel counts inotify instances per user, 128 of them by default. What one may take
+    the other must get as well, whether that is all that it tries or a share."""
     first: list[ExecResult] = []
     holder = threading.Thread(target=lambda: first.append(bench.python(INOTIFY.format(hold=3))))
     holder.start()
     time.sleep(1.0)
     second = bench.python(INOTIFY.format(hold=0))
     holder.join()
-    children = int(second.stdout or b"0")
+    taken, left = (int(result.stdout or b"0") for result in (*first, second))
     yield attempt(
-        "R25", "takes what the kernel counts per user", children == 100, f"{children} of 100 left to the next"
+        "R25",
+        "takes what the kernel counts per user",
+        left >= taken > 0,
+        f"{taken} taken, {left} left to the next",
     )
 
 

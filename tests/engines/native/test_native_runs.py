@@ -251,23 +251,6 @@ def test_who_names_a_docker_host_gets_no_other_engine(project: Path, native: Con
     assert engine_of(run(project, "--engine", "native", **away), project) == "native"
 
 
-def test_without_root_nothing_is_run_natively(project: Path, native: ContainerEngine) -> None:
-    write_suite(project, 1)
-    done = subprocess.run(
-        ["unshare", "--user", "--map-user=54321", "--map-group=54321", *COMMAND, "--engine", "native"],
-        cwd=project,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 3
-    assert (
-        "it needs root: without, limits of memory, processes and files could not be enforced" in done.stderr
-    )
-    assert not (project / "out").exists()
-
-
 def test_an_image_of_docker_is_brought_here(project: Path, native: ContainerEngine, tmp_path: Path) -> None:
     docker = find_engine({}, "docker")
     docker.tag(docker.images("agentv-sandbox.env-key")[0].id, "native-brought:1")

@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Install programs that tests need: `ip` and `nsenter` for workers with a network of their own, `newuidmap` for a user who is
+# not root.
+set -euo pipefail
+missing=()
+for wanted in ip:iproute2 nsenter:util-linux newuidmap:uidmap; do
+  command -v "${wanted%:*}" >/dev/null || missing+=("${wanted#*:}")
+done
+[ "${#missing[@]}" -gt 0 ] || exit 0
+[ "$(id -u)" = 0 ] || { echo "error: programs are missing: sudo apt-get install ${missing[*]}" >&2; exit 3; }
+echo "installing ${missing[*]}"
+apt-get update -qq
+DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
