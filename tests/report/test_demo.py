@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from agentv_sandbox.engines.docker import DockerEngine
+from agentv_sandbox.models.container import ContainerSpec, Mount
 from agentv_sandbox.report.rows import Row, read_rows
 from tests.pagedata import blocks, details_of, index_of, page_text
 
@@ -212,3 +213,29 @@ def test_its_page_shows_the_workbook_as_text_and_the_chart_as_a_picture(demo: Pa
     assert "Network is unreachable" in page_text(page), "what stopped the intruder"
     assert "\x1b" not in page.read_text()
     assert details["contained"]["skipped"][0] == [".git", "folder .git is not collected"]
+
+
+def test_a_masked_place_of_the_kernel_is_not_taken_for_an_open_one(
+    engine: DockerEngine, tool_image: str, tmp_path: Path
+) -> None:
+    """/proc/kcore is there on most machines, and empty in a container."""
+    script, empty = tmp_path / "intruder.py", tmp_path / "empty"
+    script.write_bytes((EXAMPLE / "agents/intruder.py").read_bytes())
+    empty.touch()
+    for path in (script, empty):
+        path.chmod(0o644)
+    result = engine.run(
+        ContainerSpec(
+            image=tool_image,
+            argv=("sh", "-c", "cd /tmp; python3 /opt/intruder.py prompt out.txt data.csv > /dev/null; cat findings.json"),
+            role="agent",
+            user="1000:1000",
+            mounts=(
+                Mount(source=str(script), target="/opt/intruder.py", kind="bind"),
+                Mount(source=str(empty), target="/dev/mem", kind="bind"),
+            ),
+        )
+    )
+    (found,) = [entry for entry in json.loads(result.stdout) if "disks" in entry["attempt"]]
+    assert found["got"] == ""
+    assert "/dev/mem: empty" in found["stopped_by"]

@@ -120,8 +120,14 @@ def _() -> str:
 
 @attempt("open the host's disks and memory")
 def _() -> str:
-    places = ("/dev/sda", "/dev/vda", "/dev/nvme0n1", "/dev/mem", "/proc/kcore")
-    return first(places, lambda place: keep(place, Path(place).open("rb").read(16)))
+    def read(place: str) -> str:
+        with Path(place).open("rb") as stream:
+            data = stream.read(16)
+        if not data:  # what is masked is there and has nothing in it
+            raise FileNotFoundError("empty")
+        return keep(place, data)
+
+    return first(("/dev/sda", "/dev/vda", "/dev/nvme0n1", "/dev/mem", "/proc/kcore"), read)
 
 
 @attempt("write outside of the workspace")
