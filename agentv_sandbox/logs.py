@@ -20,6 +20,7 @@ import traceback
 import unicodedata
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
@@ -223,25 +224,38 @@ class _LibraryHandler(logging.Handler):
         get_logger().warning(message, library=record.name, **event)
 
 
-def _structlog() -> Any:
-    """The library, when the first event needs it: it brings much along that ``--version`` would wait for."""
-    return import_module("structlog")
+@dataclass
+class _Wanted:
+    """How events are to be shown, from ``configure`` until the first one: the library brings much along, which most
+    commands, that have nothing to report, would wait for."""
+
+    verbose: bool
+    json: bool
+
+
+_wanted: _Wanted | None = None
 
 
 def configure_unless_done() -> None:
     """For programs that configured no log of their own: warnings to stderr. Standard output is theirs."""
-    if not _structlog().is_configured():
-        _configure_events(verbose=False, json=False)
+    done = "structlog" in sys.modules and import_module("structlog").is_configured()
+    if not done and _wanted is None:
+        _want(_Wanted(verbose=False, json=False))
 
 
 def configure(*, verbose: bool = False, json: bool = False) -> None:
     """Send log events to stderr: readable lines, or one JSON object a line. Warnings of libraries too."""
-    _configure_events(verbose=verbose, json=json)
+    _want(_Wanted(verbose, json))
     logging.basicConfig(handlers=[_LibraryHandler(logging.WARNING)], level=logging.WARNING, force=True)
 
 
+def _want(wanted: _Wanted) -> None:
+    global _wanted  # noqa: PLW0603 - log configuration is the process's
+    _wanted = wanted
+
+
 def _configure_events(*, verbose: bool, json: bool) -> None:
-    structlog = _structlog()
+    structlog = import_module("structlog")
     renderer: Any = (
         structlog.processors.JSONRenderer()
         if json
@@ -261,6 +275,26 @@ def _configure_events(*, verbose: bool, json: bool) -> None:
     )
 
 
+class _Logger:
+    """Loads the library with the first event that is shown."""
+
+    def __getattr__(self, level: str) -> Callable[..., None]:
+        def report(event: str, **keys: object) -> None:
+            global _wanted  # noqa: PLW0603 - log configuration is the process's
+            wanted = _wanted
+            if wanted is not None:
+                if level in ("debug", "info") and not wanted.verbose:
+                    return
+                _configure_events(verbose=wanted.verbose, json=wanted.json)
+                _wanted = None
+            getattr(import_module("structlog").get_logger(), level)(event, **keys)
+
+        return report
+
+
+_logger = _Logger()
+
+
 def get_logger() -> Any:
-    """A logger whose events carry the bound context of the current case."""
-    return _structlog().get_logger()
+    """A logger for events with keys."""
+    return _logger

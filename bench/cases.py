@@ -2,8 +2,8 @@
 
     python bench/cases.py [--tests 20] [--workers 3] [--rounds 3] [--sides native,docker,agentv] [--sleep 0]
 
-The same suite on each side, in turns, after a first run of each that makes images: a command as agent, two Python code
-graders, ``--sleep`` seconds of waiting in each agent. Processor seconds are the whole machine's, since engines work in
+The same suite on each side, in turns, each time in a new project, after a first run of each that makes images: a command as
+agent, two Python code graders, ``--sleep`` seconds of waiting in each agent. Processor seconds are the whole machine's, since engines work in
 processes of their own: measure on a quiet one. Prints medians and ratios. ``agentv`` needs AgentV (``make setup-dev``).
 """
 
@@ -69,15 +69,16 @@ def command(side: str, workers: int, out: str) -> list[str]:
     return [*argv, "--engine", side, "--workers", str(workers)]
 
 
-def measured(folder: Path, side: str, workers: int, number: int, tests: int) -> tuple[float, float]:
+def measured(folder: Path, side: str, workers: int, tests: int) -> tuple[float, float]:
     """Wall and processor seconds of one run, all of whose tests must pass."""
-    out = f"out-{side}-{number}"
-    cpu, started = machine_cpu_s(), time.monotonic()
     env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    argv = command(side, workers, out)
+    # The interpreter itself: a version manager's script in front of it would cost AgentV's graders more than they do.
+    env["PATH"] = f"{Path(sys.executable).resolve().parent}{os.pathsep}{env['PATH']}"
+    argv = command(side, workers, "out")
+    cpu, started = machine_cpu_s(), time.monotonic()
     done = subprocess.run(argv, cwd=folder, env=env, capture_output=True, text=True, check=False)
     seconds, cpu = time.monotonic() - started, machine_cpu_s() - cpu
-    index = folder / out / "index.jsonl"
+    index = folder / "out/index.jsonl"
     rows = [json.loads(line) for line in index.read_text().splitlines()] if index.exists() else []
     if len(rows) != tests or any(row["score"] < 1 for row in rows):
         raise SystemExit(f"{side}: {len(rows)} of {tests} rows\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
@@ -94,14 +95,14 @@ def main() -> int:
     asked = parser.parse_args()
     sides = asked.sides.split(",")
     figures: dict[str, list[tuple[float, float]]] = {side: [] for side in sides}
-    with tempfile.TemporaryDirectory(prefix="bench-cases-") as name:
-        folder = Path(name)
-        write_project(folder, asked.tests, asked.workers, asked.sleep)
-        for number in range(asked.rounds + 1):
-            for side in sides:
-                result = measured(folder, side, asked.workers, number, asked.tests)
-                if number:
-                    figures[side].append(result)
+    for number in range(asked.rounds + 1):
+        for side in sides:
+            # A new project each time: results of earlier runs would be files that the next ones carry along.
+            with tempfile.TemporaryDirectory(prefix="bench-cases-") as name:
+                write_project(Path(name), asked.tests, asked.workers, asked.sleep)
+                result = measured(Path(name), side, asked.workers, asked.tests)
+            if number:
+                figures[side].append(result)
     medians = {
         side: [statistics.median(column) for column in zip(*figures[side], strict=True)] for side in sides
     }

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agentv_sandbox.building.base import (
     BASE_RECIPE,
@@ -36,13 +37,19 @@ from agentv_sandbox.building.npm import npm_registries, npm_tokens
 from agentv_sandbox.building.origins import Origins, configured_indexes
 from agentv_sandbox.building.own import build_dockerfile
 from agentv_sandbox.building.pipconf import PipSettings, read_pip_settings
-from agentv_sandbox.building.resolving import container_platform, resolve, with_places
-from agentv_sandbox.building.sources import SourceBuilder
 from agentv_sandbox.building.store import note_use
 from agentv_sandbox.building.trees import Trees
 from agentv_sandbox.engines import LABEL_ENV_KEY, ContainerEngine
 from agentv_sandbox.errors import BuildError, ImageRequestError, InputError, Problem
+from agentv_sandbox.lazy import lazily
 from agentv_sandbox.models.image import Artefact, Image, ImagePlan, LockMode, Resolution, image_tag
+
+if TYPE_CHECKING:
+    from agentv_sandbox.building import resolving
+    from agentv_sandbox.building import sources as from_source
+else:
+    resolving = lazily("agentv_sandbox.building.resolving")
+    from_source = lazily("agentv_sandbox.building.sources")
 
 
 def ensure_image(
@@ -71,7 +78,7 @@ def ensure_image(
                     return image
                 return work.build()
     except ImageRequestError as error:
-        raise with_places(error, plan) from error
+        raise resolving.with_places(error, plan) from error
     except subprocess.TimeoutExpired as error:
         raise BuildError(
             f"{Path(error.cmd[0]).name} did not choose packages within {error.timeout:.0f} s",
@@ -190,7 +197,7 @@ class _ImageBuild:
             return base, recorded
         if self._mode == "frozen":
             raise self._not_locked()
-        return resolve(
+        return resolving.resolve(
             builder,
             cache,
             self._plan,
@@ -248,8 +255,8 @@ class _ImageBuild:
         if not resolution.sources:
             return []
         seen = survey(builder, base, ())
-        platform = container_platform(builder, seen)
-        source_builder = SourceBuilder(
+        platform = resolving.container_platform(builder, seen)
+        source_builder = from_source.SourceBuilder(
             builder,
             cache,
             base=base,

@@ -18,25 +18,31 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 import certifi
-import httpx
-from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_exponential
 
 from agentv_sandbox.building.credentials import Credentials, without_credentials
 from agentv_sandbox.building.events import CancelCheck, OnEvent, stop_if
 from agentv_sandbox.building.origins import HINT, Origins, open_regular
 from agentv_sandbox.building.pipconf import LOCAL
 from agentv_sandbox.errors import BuildError, InputError, Problem
+from agentv_sandbox.lazy import lazily
 from agentv_sandbox.models.image import Artefact
+
+if TYPE_CHECKING:
+    import httpx
+    import tenacity
+else:
+    httpx = lazily("httpx")
+    tenacity = lazily("tenacity")
 
 _WORKERS = 8
 """Connections at a time: hundreds of small files, so latency is what costs."""
 _CHUNK = 1 << 20
 LARGE_FETCH_BYTES = 1_000_000_000
 """Fetches from this size on report their largest files."""
-_TIMEOUT = httpx.Timeout(30.0, connect=10.0)
+_TIMEOUT_S, _CONNECT_S = 30.0, 10.0
 MAX_INDEX_BYTES = 256 << 20
 
 
@@ -82,14 +88,15 @@ class Cache:
         self._event = on_event
         self._cancelled = cancelled
         trusted = _tls_context(certificates)
+        limits = httpx.Limits(max_keepalive_connections=_WORKERS, max_connections=_WORKERS)
         mounts = {
-            origin: httpx.HTTPTransport(verify=trusted, limits=_LIMITS, proxy=proxy)
+            origin: httpx.HTTPTransport(verify=trusted, limits=limits, proxy=proxy)
             for origin, proxy in (proxies or {}).items()
         }
         self._client = httpx.Client(
-            timeout=_TIMEOUT,
+            timeout=httpx.Timeout(_TIMEOUT_S, connect=_CONNECT_S),
             follow_redirects=True,
-            limits=_LIMITS,
+            limits=limits,
             verify=trusted,
             mounts=mounts,
             # Of every request, those that a server redirects to included.
@@ -308,10 +315,10 @@ class Cache:
         return bytes(data)
 
     def _stream(self, url: str, write, truncate, seek, *, limit: int, accept: str = "") -> None:  # type: ignore[no-untyped-def]
-        @retry(
-            retry=retry_if_exception_type(_Transient),
-            stop=stop_after_attempt(3),
-            wait=wait_exponential(0.5),
+        @tenacity.retry(
+            retry=tenacity.retry_if_exception_type(_Transient),
+            stop=tenacity.stop_after_attempt(3),
+            wait=tenacity.wait_exponential(0.5),
             reraise=True,
         )
         def attempt() -> None:
@@ -363,9 +370,6 @@ def _tls_context(certificates: str) -> ssl.SSLContext:
     if certificates and Path(certificates).is_file():
         context.load_verify_locations(certificates)
     return context
-
-
-_LIMITS = httpx.Limits(max_keepalive_connections=_WORKERS, max_connections=_WORKERS)
 
 
 def _digest(path: Path) -> str:

@@ -11,15 +11,20 @@ from email.utils import parsedate_to_datetime
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
-
-import pysequoia
 
 from agentv_sandbox.building.credentials import without_credentials
 from agentv_sandbox.building.events import OnEvent
 from agentv_sandbox.building.fetch import Cache
 from agentv_sandbox.errors import BuildError
+from agentv_sandbox.lazy import lazily
 from agentv_sandbox.models.image import Artefact, ImageConfig
+
+if TYPE_CHECKING:
+    import pysequoia
+else:
+    pysequoia = lazily("pysequoia")
 
 DEFAULT_MIRROR = "http://deb.debian.org/debian"
 DEFAULT_SECURITY = "http://deb.debian.org/debian-security"

@@ -7,11 +7,16 @@ import socket
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
-
-import h11
+from typing import TYPE_CHECKING
 
 from agentv_sandbox.egress.ledger import Ledger, Visit
 from agentv_sandbox.gateway import Denial
+from agentv_sandbox.lazy import lazily
+
+if TYPE_CHECKING:
+    import h11
+else:
+    h11 = lazily("h11")
 
 CHUNK = 1 << 16
 PORT = 3128

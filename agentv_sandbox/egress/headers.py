@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-import h11
+from typing import TYPE_CHECKING
 
 from agentv_sandbox.egress.endpoint import Endpoint, Refused
 from agentv_sandbox.gateway import ModelRequest
+from agentv_sandbox.lazy import lazily
+
+if TYPE_CHECKING:
+    import h11
+else:
+    h11 = lazily("h11")
 
 HOP_BY_HOP = frozenset(
     {

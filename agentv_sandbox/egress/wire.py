@@ -14,9 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import Protocol
-
-import h11
+from typing import TYPE_CHECKING, Protocol
 
 from agentv_sandbox.egress.connection import CHUNK, IDLE_TIMEOUT_S, PORT, ClientConnection
 from agentv_sandbox.egress.credentials import Credential
@@ -46,6 +44,12 @@ from agentv_sandbox.gateway import (
     may_ask_to_wait,
     refusal,
 )
+from agentv_sandbox.lazy import lazily
+
+if TYPE_CHECKING:
+    import h11
+else:
+    h11 = lazily("h11")
 
 _HTTP_PORT, _HTTPS_PORT = 80, 443
 _CONNECT_TIMEOUT_S = 15.0

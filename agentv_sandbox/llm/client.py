@@ -6,13 +6,13 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
-
-import tenacity
 
 from agentv_sandbox.egress.endpoint import Refused, parse_endpoint
 from agentv_sandbox.errors import Cancelled, LlmError
 from agentv_sandbox.gateway import GoneAway, KeyLimit, LimitWait, RateLimits, Tape, WaitClock
+from agentv_sandbox.lazy import lazily
 from agentv_sandbox.llm.exchange import Exchanges
 from agentv_sandbox.llm.gate import Gate, pause
 from agentv_sandbox.llm.records import (
@@ -28,6 +28,11 @@ from agentv_sandbox.llm.retry import PassingError, RetryPolicy
 from agentv_sandbox.llm.server import Server
 from agentv_sandbox.logs import get_logger
 from agentv_sandbox.models.suite import Target
+
+if TYPE_CHECKING:
+    import tenacity
+else:
+    tenacity = lazily("tenacity")
 
 log = get_logger()
 

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import threading
 from collections.abc import Callable
 from concurrent.futures import CancelledError, wait
-
-import httpx
+from typing import TYPE_CHECKING, TypeAlias
 
 from agentv_sandbox.errors import Cancelled
+from agentv_sandbox.lazy import lazily
 from agentv_sandbox.llm.gate import SLICE_S
 from agentv_sandbox.llm.records import WireCall
+
+if TYPE_CHECKING:
+    import asyncio
+
+    import httpx
+else:
+    asyncio = lazily("asyncio")
+    httpx = lazily("httpx")
 
 REPLY_BYTES = 16 << 20
 _CONNECT_S = 10.0
 _CLOSE_S = 2.0
 
-Exchanged = tuple[int, httpx.Headers, bytes]
+Exchanged: TypeAlias = "tuple[int, httpx.Headers, bytes]"
 """Status, headers and body of a reply."""
 
 

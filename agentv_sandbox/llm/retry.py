@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-import tenacity
+from typing import TYPE_CHECKING
 
 from agentv_sandbox.errors import LlmError, LlmFault
+from agentv_sandbox.lazy import lazily
 from agentv_sandbox.llm.records import number_setting
 from agentv_sandbox.models.suite import Target
+
+if TYPE_CHECKING:
+    import tenacity
+else:
+    tenacity = lazily("tenacity")
 
 
 class PassingError(LlmError):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-import httpx
+from typing import TYPE_CHECKING
 
 from agentv_sandbox.errors import LlmError
 from agentv_sandbox.gateway import Tape, asked_wait, stated_wait
+from agentv_sandbox.lazy import lazily
 from agentv_sandbox.llm.exchange import Exchanges
 from agentv_sandbox.llm.records import (
     LlmReply,
@@ -23,6 +23,11 @@ from agentv_sandbox.llm.retry import PassingError, RetryPolicy
 from agentv_sandbox.llm.tape import taped_post
 from agentv_sandbox.models.foreign_json import read_json
 from agentv_sandbox.models.suite import Json, Target
+
+if TYPE_CHECKING:
+    import httpx
+else:
+    httpx = lazily("httpx")
 
 MAX_EVENTS = 400_000
 """Of one stream: a model writes fewer tokens at a time."""

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
-
-import httpx
 
 from agentv_sandbox.errors import LlmError
 from agentv_sandbox.gateway import Miss, Tape, TapeUse, current_scope
+from agentv_sandbox.lazy import lazily
 from agentv_sandbox.llm.exchange import Exchanged, Exchanges
 from agentv_sandbox.llm.records import WireCall
+
+if TYPE_CHECKING:
+    import httpx
+else:
+    httpx = lazily("httpx")
 
 
 def taped_post(exchanges: Exchanges, tape: Tape | None, call: WireCall, timeout_s: float) -> Exchanged:

@@ -7,10 +7,16 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, NewType
+from typing import TYPE_CHECKING, Literal, NewType
 
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
+from agentv_sandbox.lazy import lazily
+
+if TYPE_CHECKING:
+    from packaging import requirements, utils
+else:
+    requirements = lazily("packaging.requirements")
+    utils = lazily("packaging.utils")
+
 
 LockMode = Literal["default", "frozen", "update"]
 """``default`` resolves and writes what the lock file lacks, ``frozen`` refuses to, ``update`` resolves anew."""
@@ -114,7 +120,9 @@ class ImagePlan:
     @property
     def distributions(self) -> tuple[str, ...]:
         """Normalised names of ``pip`` and ``sdist``."""
-        return tuple(canonicalize_name(Requirement(name).name) for name in (*self.pip, *self.sdist))
+        return tuple(
+            utils.canonicalize_name(requirements.Requirement(name).name) for name in (*self.pip, *self.sdist)
+        )
 
     @property
     def debian(self) -> tuple[str, ...]:

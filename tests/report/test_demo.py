@@ -227,7 +227,11 @@ def test_a_masked_place_of_the_kernel_is_not_taken_for_an_open_one(
     result = engine.run(
         ContainerSpec(
             image=tool_image,
-            argv=("sh", "-c", "cd /tmp; python3 /opt/intruder.py prompt out.txt data.csv > /dev/null; cat findings.json"),
+            argv=(
+                "sh",
+                "-c",
+                "cd /tmp; python3 /opt/intruder.py prompt out.txt data.csv > /dev/null; cat findings.json",
+            ),
             role="agent",
             user="1000:1000",
             mounts=(

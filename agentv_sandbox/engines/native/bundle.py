@@ -53,13 +53,14 @@ def runtime_config(
     namespace: str,
     states_ids: bool,
     devices: Path,
+    limits: Mapping[str, int],
 ) -> dict[str, Any]:
     """The contents of ``config.json``.
 
     ``binds``: (host path, path in the container, read-only); ``ids``: those of the container; ``namespace``:
     where the runtime finds its user namespace; ``states_ids``: whether its ids are
-    stated, which some runtimes demand and others refuse; ``devices``: its /dev. Limits that processes
-    inherit are not in it: they are those of the runtime itself, which may lack the right to set others'.
+    stated, which some runtimes demand and others refuse; ``devices``: its /dev; ``limits``: those
+    that processes inherit, by name, where the runtime may set them.
     """
     uid, _, gid = spec.user.partition(":")
     given = dict(entry.partition("=")[::2] for entry in image_env)
@@ -79,6 +80,10 @@ def runtime_config(
             },
             "noNewPrivileges": spec.no_new_privileges,
             "oomScoreAdj": OOM_SCORE,
+            "rlimits": [
+                {"type": f"RLIMIT_{name.upper()}", "hard": value, "soft": value}
+                for name, value in limits.items()
+            ],
         },
         "root": {"path": str(rootfs), "readonly": spec.read_only},
         "hostname": HOSTNAME,

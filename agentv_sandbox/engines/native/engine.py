@@ -31,7 +31,7 @@ from agentv_sandbox.engines.native.ids import container_ids
 from agentv_sandbox.engines.native.namespaces import UserNamespaces
 from agentv_sandbox.engines.native.parts import discard, remove_small
 from agentv_sandbox.engines.native.places import Places, state_folder
-from agentv_sandbox.engines.native.process import Process
+from agentv_sandbox.engines.native.process import Process, may_state
 from agentv_sandbox.engines.native.records import Record, Records, write_json
 from agentv_sandbox.engines.native.rootless import way_in
 from agentv_sandbox.engines.native.runtimes import Runtime, Runtimes
@@ -208,6 +208,8 @@ class NativeEngine:
         if image is None:
             raise EngineError(f"starting the {spec.role} container failed: its image {spec.image} is gone")
         folder = self._records.folder(container)
+        limits = resource_limits_of(spec)
+        stated = limits if may_state(limits) else {}
         namespace = self._namespaces.new()
         try:
             config = runtime_config(
@@ -222,6 +224,7 @@ class NativeEngine:
                 ids=self._ids,
                 namespace=f"/proc/{os.getpid()}/fd/{namespace}",
                 states_ids=runtime.states_ids,
+                limits=stated,
             )
             write_json(folder / "config.json", config)
             return Process(
@@ -232,7 +235,7 @@ class NativeEngine:
                 name=container,
                 stdin=stdin,
                 errors=errors,
-                limits=resource_limits_of(spec),
+                limits={} if stated else limits,
                 namespace=namespace,
             )
         except BaseException as error:

@@ -5,7 +5,7 @@ user in the namespace and to the namespace's owner outside. With one owner for a
 others, and the machine's root, have left.
 
 A helper process makes them, since only a process with one thread can enter one: asked for an owner's id by a socket, it
-answers with a descriptor. It ends with the socket.
+answers with a descriptor. It ends with the socket. One is asked for ahead, so that containers need not wait for it.
 """
 
 from __future__ import annotations
@@ -83,12 +83,13 @@ class UserNamespaces:
     def new(self) -> int:
         """A descriptor of a new namespace, for the caller to close. Raises EngineError."""
         with self._lock:
-            self._next = (self._next + 1) % len(self._owners)
-            owner = self._owners[self._next]
             try:
-                link = self._link = self._link or self._started()
-                link.send(_REQUEST.pack(owner))
-                said, descriptors, _, _ = socket.recv_fds(link, 200, 1)
+                if self._link is None:
+                    self._link = self._started()
+                    self._ask(self._link)
+                said, descriptors = self._next_answer(self._link)
+                if said and not descriptors:  # of some time ago: it may work now
+                    said, descriptors = self._next_answer(self._link)
             except OSError as error:
                 self._end()
                 raise EngineError(f"no user namespace can be made: {error}") from error
@@ -98,6 +99,20 @@ class UserNamespaces:
             )
         os.set_inheritable(descriptors[0], False)
         return descriptors[0]
+
+    def _next_answer(self, link: socket.socket) -> tuple[bytes, list[int]]:
+        said, descriptors, _, _ = socket.recv_fds(link, 200, 1)
+        try:
+            self._ask(link)
+        except OSError:
+            for descriptor in descriptors:
+                os.close(descriptor)
+            raise
+        return said, descriptors
+
+    def _ask(self, link: socket.socket) -> None:
+        self._next = (self._next + 1) % len(self._owners)
+        link.send(_REQUEST.pack(self._owners[self._next]))
 
     def _started(self) -> socket.socket:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

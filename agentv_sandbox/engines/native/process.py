@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 from agentv_sandbox.engines.memory import KILLED
@@ -18,6 +20,8 @@ from agentv_sandbox.logs import safe_text
 from agentv_sandbox.models.container import Outcome
 
 _LIMITER = "prlimit"
+_SYS_RESOURCE = 1 << 24
+"""The capability that it takes to set another process's limits."""
 _CHUNK = 1 << 17
 _START_S = 60.0
 """A runtime that has not started a container by then will not."""
@@ -26,6 +30,22 @@ _KILL_AGAIN_S = 0.05
 _CANCEL_POLL_S = 0.2
 _LOG_BYTES = 1 << 16
 _COMPLAINT_BYTES = 600
+
+
+def may_state(limits: Mapping[str, int]) -> bool:
+    """Whether a runtime that we start has the right to set these limits of a container. Where not, it inherits them."""
+    return _sets_limits_of_others() and all(
+        (most := resource.getrlimit(getattr(resource, f"RLIMIT_{name.upper()}"))[1]) == resource.RLIM_INFINITY
+        or value <= most
+        for name, value in limits.items()
+    )
+
+
+@cache
+def _sets_limits_of_others() -> bool:
+    status = Path("/proc/self/status").read_text().splitlines()
+    (effective,) = [line.split()[1] for line in status if line.startswith("CapEff:")]
+    return bool(int(effective, 16) & _SYS_RESOURCE)
 
 
 class Pipes:
@@ -88,16 +108,25 @@ class Process:
         namespace: int,
     ) -> None:
         """``state``: the runtime's own folder; ``bundle`` holds ``config.json``; ``limits``: those that processes
-        inherit, by name; ``errors``: whether somebody reads standard error; ``namespace``: a descriptor that the
-        configuration refers to, which is closed with this. Raises EngineError."""
+        inherit and that the configuration does not state, by name; ``errors``: whether somebody reads standard error;
+        ``namespace``: a descriptor that the configuration refers to, which is closed with this. Raises EngineError."""
         self._namespace = namespace
         self._log, self._pid_file = bundle / "runtime.log", bundle / "pid"
         self._group = group
         self.begun = time.monotonic()
         self._started: float | None = None
         # Inherited from the first moment on; the runtime itself needs no more than containers have.
-        argv = [_LIMITER, *(f"--{key}={value}:{value}" for key, value in limits.items()), "--"]
-        argv += [runtime, "--root", str(state), "--log", str(self._log), "--log-format", "json"]
+        limiter = [_LIMITER, *(f"--{key}={value}:{value}" for key, value in limits.items()), "--"]
+        argv = [
+            *(limiter if limits else []),
+            runtime,
+            "--root",
+            str(state),
+            "--log",
+            str(self._log),
+            "--log-format",
+            "json",
+        ]
         argv += ["run", "--keep", "--bundle", str(bundle), "--pid-file", str(self._pid_file), name]
         try:
             self._process = subprocess.Popen(

@@ -113,8 +113,9 @@ class Runtimes:
 
     def first(self) -> Runtime | str:
         """The first that can be used, or why there is none."""
-        answers = {name: self._tried(name) for name in NAMES}
-        for answer in answers.values():
+        answers = {}
+        for name in NAMES:
+            answer = answers[name] = self._tried(name)
             if isinstance(answer, Runtime):
                 return answer
         reasons = "".join(f"; {name}: {reason}" for name, reason in answers.items() if reason)
