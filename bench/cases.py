@@ -2,9 +2,10 @@
 
     python bench/cases.py [--tests 20] [--workers 3] [--rounds 3] [--sides native,docker,agentv] [--sleep 0]
 
-The same suite on each side, in turns, each time in a new project, after a first run of each that makes images: a command as
-agent, two Python code graders, ``--sleep`` seconds of waiting in each agent. Processor seconds are the whole machine's, since engines work in
-processes of their own: measure on a quiet one. Prints medians and ratios. ``agentv`` needs AgentV (``make setup-dev``).
+The same suite on each side, in turns, each time in a new project, after a first run of each that makes images: a
+command as agent, two Python code graders, ``--sleep`` seconds of waiting in each agent. Processor seconds are the
+whole machine's, since engines work in processes of their own: measure on a quiet one. Prints medians and ratios.
+``agentv`` needs AgentV (``make setup-dev``).
 """
 
 from __future__ import annotations

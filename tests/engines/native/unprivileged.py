@@ -29,9 +29,18 @@ mount -t tmpfs tmpfs "$FILES/over"
 mkdir "$FILES/over/upper" "$FILES/over/work"
 mount -t overlay -o lowerdir=/root,upperdir="$FILES/over/upper",workdir="$FILES/over/work" overlay /root
 chmod 711 /root
-for group in $GROUPS_OF_USER; do echo $$ > "$group/cgroup.procs"; done
+for group in $GROUPS_OF_USER; do
+  mkdir "$group/$NAME"
+  [ -n "$UNIFIED" ] || for limit in cpus mems; do
+    [ ! -e "$group/cpuset.$limit" ] || cat "$group/cpuset.$limit" > "$group/$NAME/cpuset.$limit"
+  done
+  chown -R $USER_ID:$USER_ID "$group/$NAME"
+  echo $$ > "$group/$NAME/cgroup.procs"
+done
 eval "$MORE"
-exec setpriv --reuid $USER_ID --regid $USER_ID --clear-groups env -u FILES -u GROUPS_OF_USER -u USER_ID -u MORE "$@"
+number=$USER_ID
+unset FILES GROUPS_OF_USER USER_ID MORE NAME UNIFIED
+exec setpriv --reuid $number --regid $number --clear-groups "$@"
 """
 
 
@@ -50,6 +59,8 @@ class User:
             "FILES": str(self.files),
             "GROUPS_OF_USER": " ".join(map(str, self.groups)),
             "USER_ID": str(self.id),
+            "NAME": f"{secrets.token_hex(4)}.scope",
+            "UNIFIED": "1" if _UNIFIED else "",
             "MORE": more,
             "HOME": str(self.home),
             "PYTHONDONTWRITEBYTECODE": "1",
@@ -83,11 +94,10 @@ class User:
 
     def left_overs(self) -> list[str]:
         """Control groups of containers, what holds them in folders, and processes with ids of theirs."""
-        made = [str(below) for group in self.groups for below in group.glob("agentv-sandbox/*/*/")]
+        made = [str(below) for group in self.groups for below in group.glob("*.scope/agentv-sandbox/*/*/")]
         runs = Path(f"/tmp/agentv-sandbox-{self.id}/run")
-        folders = [
-            str(path) for kind in ("containers", "volumes", "state") for path in runs.glob(f"*/{kind}/*")
-        ]
+        kinds = ("containers/*", "volumes/*", "state/[!.]*")  # crun keeps filters in state/.cache
+        folders = [str(path) for kind in kinds for path in runs.glob(f"*/{kind}")]
         return [*made, *folders, *self._processes()]
 
     def _processes(self) -> Iterator[str]:
@@ -136,10 +146,10 @@ def _groups(number: int) -> Iterator[Path]:
         [GROUPS] if _UNIFIED else [path for path in GROUPS.iterdir() if (path / "cgroup.procs").exists()]
     )
     for hierarchy in hierarchies:
-        if _UNIFIED:
-            (hierarchy / "cgroup.subtree_control").write_text("+memory +pids +cpu")
         group = hierarchy / f"agentv-user-{number}"
         group.mkdir()
+        for parent in (hierarchy, group) if _UNIFIED else ():
+            (parent / "cgroup.subtree_control").write_text("+memory +pids +cpu")
         for name in ("cpuset.cpus", "cpuset.mems"):  # version 1 lets nobody in before they are set
             if not _UNIFIED and (group / name).exists():
                 (group / name).write_text((hierarchy / name).read_text())
