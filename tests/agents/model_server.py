@@ -150,7 +150,8 @@ class Seen:
 def declared(body: Mapping[str, Json], space: str | None = None) -> list[Tool]:
     """Tools of a request in any of the four protocols; a group of tools counts as its members."""
     tools: list[Tool] = []
-    items = body.get("input") if isinstance(body.get("input"), list) else []
+    given = body.get("input")
+    items = given if isinstance(given, list) else []
     rows = [*(body.get("tools") or []), *(t for item in items for t in item.get("tools") or [])]
     for row in rows:
         members = row.get("functionDeclarations") or (
