@@ -14,6 +14,7 @@ import sys
 import tarfile
 import tempfile
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -105,6 +106,7 @@ class FakeEngine:
                 f"not roles: {', '.join(unknown)}; commands are named by one of {', '.join(Role)}"
             )
         self._root = Path(tempfile.mkdtemp(prefix="fake-engine-"))
+        weakref.finalize(self, shutil.rmtree, self._root, ignore_errors=True)
         self._lock = threading.Lock()
         self._volumes: dict[str, Mapping[str, str]] = {}
         self.volume_options: dict[str, Mapping[str, str]] = {}
@@ -229,6 +231,8 @@ class FakeEngine:
     def remove_volume(self, name: str) -> None:
         self._volumes.pop(name, None)
         shutil.rmtree(self._root / name, ignore_errors=True)
+
+    def keep_volume(self, name: str) -> None: ...
 
     # -- images ---------------------------------------------------------------------------------------
     def image(self, ref: str) -> ImageInfo | None:
