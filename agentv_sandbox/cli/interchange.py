@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from agentv_sandbox.cli.common import counted, err, out, with_exit_codes
+from agentv_sandbox.cli.options import RunFolderPath
 from agentv_sandbox.logs import safe_name
 from agentv_sandbox.report import interchange
 from agentv_sandbox.report.runreader import Run
@@ -24,7 +25,7 @@ _WRITERS = {Form.ATIF: interchange.write_atif, Form.OTEL: interchange.write_span
 
 @with_exit_codes
 def trajectories(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.", show_default=False)],
+    run: RunFolderPath,
     form: Annotated[
         Form,
         typer.Option(

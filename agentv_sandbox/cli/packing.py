@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from agentv_sandbox.cli.common import counted, err, out, with_exit_codes
+from agentv_sandbox.cli.options import RunFolderPath
 from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.logs import safe_name
 from agentv_sandbox.report import packing
@@ -21,7 +22,7 @@ Packed = Annotated[Path, typer.Argument(metavar="FILE", help="A packed run.", sh
 
 @with_exit_codes
 def pack(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.", show_default=False)],
+    run: RunFolderPath,
     output: Annotated[
         Path | None,
         typer.Option(

@@ -87,7 +87,7 @@ class AttachedStream(SocketChannel):
         """End the socket, and the answer of the engine from which the library took it."""
         with suppress(OSError):
             self.socket.shutdown(socket.SHUT_RDWR)
-        with suppress(OSError, ValueError, AttributeError):  # over TLS there is no reference to it
+        with suppress(OSError, ValueError):
             self._handle._response.close()
         self.socket.close()
 
