@@ -119,7 +119,7 @@ class NeedsNamespace(EngineUnavailable):
     def __init__(self) -> None:
         super().__init__(
             "without root, the native engine runs in namespaces of its own, which this process is not in",
-            hint="Start the program with `python -m agentv_sandbox.engines.native PROGRAM ARGUMENTS`.",
+            hint="Start the program with `python -P -m agentv_sandbox.engines.native PROGRAM ARGUMENTS`.",
         )
 
 

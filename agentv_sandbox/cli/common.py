@@ -114,7 +114,7 @@ def with_exit_codes(command: Callable[P, int | None]) -> Callable[P, None]:
             _broken_pipe()
         except NeedsNamespace:
             import_module("agentv_sandbox.engines.native.rootless").enter(
-                [sys.executable, "-m", "agentv_sandbox", *sys.argv[1:]]
+                [sys.executable, *sys.orig_argv[1:]]
             )
         except SandboxError as error:
             show_error(error)

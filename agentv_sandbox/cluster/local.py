@@ -29,7 +29,9 @@ async def local_cluster(number: int, asked: Asked) -> AsyncIterator[tuple[str, S
     with tempfile.TemporaryDirectory(prefix="agentv-cluster-") as folder:
         environ = {**os.environ, **_certificates(security, Path(folder))}
         async with Scheduler(host="127.0.0.1", port=0, security=security, dashboard=False) as scheduler:
-            argv = [sys.executable, "-m", "agentv_sandbox", "worker", str(scheduler.address), "--slots", "1"]
+            # -P: what lies in the working directory, which may be a stranger's project, is no module of ours.
+            argv = [sys.executable, "-P", "-m", "agentv_sandbox", "worker", str(scheduler.address)]
+            argv += ["--slots", "1"]
             for name, value in (("--engine", asked.engine), ("--runtime", asked.runtime)):
                 argv += [name, value] if value is not None else []
             processes = [

@@ -12,7 +12,8 @@ def main(python: str, *words: str) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # the next program ignores them, too
     if not sys.stdin.buffer.read():
-        os.execv(python, [python, "-m", "agentv_sandbox.engines.sweeper", *words])  # noqa: S606
+        # -P: what lies in the working directory, which may be a stranger's project, is no module of ours.
+        os.execv(python, [python, "-P", "-m", "agentv_sandbox.engines.sweeper", *words])  # noqa: S606
 
 
 if __name__ == "__main__":

@@ -61,6 +61,7 @@ def test_workers_give_the_rows_that_this_process_gives(project: Project) -> None
             "template/empty/.gitkeep": "",
             "facts.txt": "facts",
             "grade.py": GRADER,
+            "yaml.py": "open('executed', 'w')",  # a project may be a stranger's
         }
     )
     (project.folder / "template" / "hollow").mkdir()
@@ -69,6 +70,7 @@ def test_workers_give_the_rows_that_this_process_gives(project: Project) -> None
     embedded = project.output.rename(project.folder.parent / "embedded")
     there = project.run("s.eval.yaml", "trials.eval.yaml", "--cluster", "local:2")
     assert (there.code, done.code) == (1, 1), there.stdout + there.stderr
+    assert not (project.folder / "executed").exists()
     rows = rows_of(project.output)
     key = lambda row: (row["suite"], row["test_id"])  # noqa: E731
     assert sorted(map(plain, rows), key=key) == sorted(map(plain, here), key=key)

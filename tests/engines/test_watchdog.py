@@ -48,12 +48,9 @@ def wait_for(condition: Callable[[], bool], seconds: float) -> None:
 def reaper() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
     started: list[subprocess.Popen[bytes]] = []
 
-    def start(run_id: str, address: str) -> subprocess.Popen[bytes]:
-        started.append(
-            subprocess.Popen(
-                command(owner_of(run_id), run_id, address), stdin=subprocess.PIPE, stderr=subprocess.DEVNULL
-            )
-        )
+    def start(run_id: str, address: str, cwd: Path | None = None) -> subprocess.Popen[bytes]:
+        argv = command(owner_of(run_id), run_id, address)
+        started.append(subprocess.Popen(argv, cwd=cwd, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL))
         return started[-1]
 
     yield start
@@ -75,6 +72,17 @@ def test_a_run_that_ended_well_keeps_what_it_meant_to_keep(engine: DockerEngine,
     assert dog._process.returncode == 0
     time.sleep(1)
     assert len(engine.owned({LABEL_RUN: run_id})) == 1
+
+
+def test_no_module_of_the_working_directory_is_executed(
+    engine: DockerEngine, run_id: str, reaper: Callable[..., subprocess.Popen[bytes]], tmp_path: Path
+) -> None:
+    """A run may be killed in a stranger's project."""
+    (tmp_path / "json.py").write_text("open('executed', 'w')")
+    make(engine, run_id)
+    hang_up(reaper(run_id, engine.address, tmp_path))
+    wait_for(lambda: not engine.owned({LABEL_RUN: run_id}), seconds=15)
+    assert not (tmp_path / "executed").exists()
 
 
 def test_what_appears_a_moment_after_the_end_goes_too(

@@ -34,7 +34,7 @@ def is_own_namespace() -> bool:
 
 def way_in() -> list[str]:
     """What a person writes before a command that is to see what this process sees."""
-    return [sys.executable, "-m", "agentv_sandbox.engines.native"] if is_own_namespace() else []
+    return [sys.executable, "-P", "-m", "agentv_sandbox.engines.native"] if is_own_namespace() else []
 
 
 def missing() -> Iterator[str]:
@@ -84,6 +84,7 @@ def _has_manager() -> bool:
         cgroups.version() == 2
         and folder is not None
         and (Path(folder) / "systemd/private").exists()
+        and (Path(folder) / "bus").exists()
         and shutil.which("systemd-run") is not None
     )
 
