@@ -16,7 +16,7 @@ import pytest
 from agentv_sandbox.engines import LABEL_RUN, ContainerEngine
 from agentv_sandbox.engines.table import CHOICE
 
-COMMAND = [sys.executable, "-m", "agentv_sandbox"]
+COMMAND = [sys.executable, "-P", "-m", "agentv_sandbox"]  # as the installed command does: without the project
 
 
 @dataclass(frozen=True)
