@@ -31,4 +31,12 @@ def _runtime_dir(environ: Mapping[str, str]) -> str:
 
 
 def _sockets(*paths: str) -> list[str]:
-    return [f"unix://{path}" for path in paths if Path(path).is_socket()]
+    return [f"unix://{path}" for path in paths if _is_socket(Path(path))]
+
+
+def _is_socket(path: Path) -> bool:
+    """False also where this user may not look: what is there would not answer either."""
+    try:
+        return path.is_socket()
+    except OSError:
+        return False

@@ -60,6 +60,12 @@ def test_where_docker_and_podman_are_looked_for(tmp_path: Path) -> None:
         assert (docker_addresses(told), podman_addresses(told)) == (["tcp://there:1"], [])
 
 
+def test_a_place_that_cannot_be_looked_at_has_no_engine() -> None:
+    """As `/run/user/0` for everybody else, where XDG_RUNTIME_DIR is not set."""
+    environ = {"XDG_RUNTIME_DIR": f"/{'x' * 5000}"}
+    assert not any("xxx" in address for address in docker_addresses(environ) + podman_addresses(environ))
+
+
 @pytest.mark.parametrize(
     ("address", "variables"),
     [
