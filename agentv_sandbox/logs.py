@@ -231,6 +231,8 @@ class _Wanted:
 
     verbose: bool
     json: bool
+    unless_done: bool = False
+    """Whether what the program itself has configured stands."""
 
 
 _wanted: _Wanted | None = None
@@ -238,9 +240,8 @@ _wanted: _Wanted | None = None
 
 def configure_unless_done() -> None:
     """For programs that configured no log of their own: warnings to stderr. Standard output is theirs."""
-    done = "structlog" in sys.modules and import_module("structlog").is_configured()
-    if not done and _wanted is None:
-        _want(_Wanted(verbose=False, json=False))
+    if _wanted is None:
+        _want(_Wanted(verbose=False, json=False, unless_done=True))
 
 
 def configure(*, verbose: bool = False, json: bool = False) -> None:
@@ -252,10 +253,17 @@ def configure(*, verbose: bool = False, json: bool = False) -> None:
 def _want(wanted: _Wanted) -> None:
     global _wanted  # noqa: PLW0603 - log configuration is the process's
     _wanted = wanted
+    if "structlog" in sys.modules:
+        _configure_events(wanted)
 
 
-def _configure_events(*, verbose: bool, json: bool) -> None:
+def _configure_events(wanted: _Wanted) -> None:
+    global _wanted  # noqa: PLW0603 - log configuration is the process's
+    _wanted = None
     structlog = import_module("structlog")
+    if wanted.unless_done and structlog.is_configured():
+        return
+    verbose, json = wanted.verbose, wanted.json
     renderer: Any = (
         structlog.processors.JSONRenderer()
         if json
@@ -280,13 +288,10 @@ class _Logger:
 
     def __getattr__(self, level: str) -> Callable[..., None]:
         def report(event: str, **keys: object) -> None:
-            global _wanted  # noqa: PLW0603 - log configuration is the process's
-            wanted = _wanted
-            if wanted is not None:
+            if (wanted := _wanted) is not None:
                 if level in ("debug", "info") and not wanted.verbose:
                     return
-                _configure_events(verbose=wanted.verbose, json=wanted.json)
-                _wanted = None
+                _configure_events(wanted)
             getattr(import_module("structlog").get_logger(), level)(event, **keys)
 
         return report
