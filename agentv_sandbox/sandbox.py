@@ -10,9 +10,8 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import replace
 
 from agentv_sandbox.budget import cancelled_by
 from agentv_sandbox.engines import (
@@ -30,7 +29,6 @@ from agentv_sandbox.engines.owner import Owner
 from agentv_sandbox.engines.stream import Conversation
 from agentv_sandbox.errors import Cancelled, EngineError, SandboxError
 from agentv_sandbox.logs import get_logger
-from agentv_sandbox.models.case import ContainerSpan
 from agentv_sandbox.models.container import ContainerSpec, ExecResult, Limits, Mount, Stdin
 from agentv_sandbox.models.paths import WORKSPACE
 from agentv_sandbox.models.suite import LimitOverrides
@@ -44,47 +42,17 @@ from agentv_sandbox.policy import (
     seccomp_profile,
     uid_range,
 )
+from agentv_sandbox.spans import seen_here
+from agentv_sandbox.turns import Turns
 from agentv_sandbox.volumes import DeferredVolumes, StagedFile, Tar, VolumeSet, VolumeSpec, volume_options
 
 log = get_logger()
 
 
 _VOLUME_TAG = "agentv"
-_MOST_SEEN = 200
-
-
-@contextmanager
-def containers_seen(since: float) -> Iterator[list[ContainerSpan]]:
-    """What this thread runs in containers while the block lasts, as it ends; the first 200 of it. ``since``:
-    ``time.monotonic`` seconds from which its times count."""
-    seen = _Seen(since)
-    token = _seen.set(seen)
-    try:
-        yield seen.spans
-    finally:
-        _seen.reset(token)
-
-
-@dataclass
-class _Seen:
-    since: float
-    spans: list[ContainerSpan] = field(default_factory=list)
-
-    def add(self, role: Role, begun: float, outcome: str) -> None:
-        if len(self.spans) >= _MOST_SEEN:
-            return
-        start_ms, duration_ms = (
-            round(seconds * 1000, 1) for seconds in (begun - self.since, time.monotonic() - begun)
-        )
-        self.spans.append(
-            ContainerSpan(role=role.value, start_ms=start_ms, duration_ms=duration_ms, outcome=outcome)
-        )
-
-
-_seen: ContextVar[_Seen | None] = ContextVar("containers", default=None)
-
-
 _DATA = "/volumes/data"
+_TAKE_TURNS = frozenset({Role.COLLECTOR, Role.PREPROCESSOR, Role.GRADER})
+"""What is to be done with an answer. What leads to one never waits for it."""
 
 
 class Sandbox:
@@ -125,6 +93,7 @@ class Sandbox:
         self._must_enforce = must_enforce
         self._enforcement: Enforcement | None = None
         self._probe_lock = threading.Lock()
+        self._turns = Turns(self.info.cpus)
 
     # -- life -----------------------------------------------------------------------------------------
     def __enter__(self) -> Sandbox:
@@ -195,18 +164,20 @@ class Sandbox:
         )
         if added_s is not None:
             spec = replace(spec, spare_s=spare_s)
-        begun = time.monotonic()
-        result = self.engine.run(
-            spec,
-            stdin=stdin,
-            on_output=on_output,
-            on_errors=on_errors,
-            cancelled=self.cancelled,
-            keep=keep,
-            added_s=added_s or (lambda: 0.0),
-        )
-        if (seen := _seen.get()) is not None:
-            seen.add(role, begun, result.outcome)
+        seen = seen_here()
+        with self._turn(role, seen.since if seen else 0.0):
+            begun = time.monotonic()
+            result = self.engine.run(
+                spec,
+                stdin=stdin,
+                on_output=on_output,
+                on_errors=on_errors,
+                cancelled=self.cancelled,
+                keep=keep,
+                added_s=added_s or (lambda: 0.0),
+            )
+        if seen is not None:
+            seen.add(role.value, begun, result.outcome)
         if result.outcome == "cancelled":
             raise Cancelled
         if result.outcome == "exited" and result.exit_code == 137:
@@ -219,6 +190,9 @@ class Sandbox:
             seconds=round(result.duration_s, 3),
         )
         return result
+
+    def _turn(self, role: Role, since: float) -> AbstractContextManager[None]:
+        return self._turns.turn(since, self.cancelled) if role in _TAKE_TURNS else nullcontext()
 
     @contextmanager
     def conversation(
@@ -484,4 +458,4 @@ def remove_kept(engine: ContainerEngine, volume: str) -> int:
     return len(kept)
 
 
-__all__ = ["ENV", "POLICIES", "Role", "Sandbox", "containers_seen", "remove_kept", "sweep"]
+__all__ = ["ENV", "POLICIES", "Role", "Sandbox", "remove_kept", "sweep"]

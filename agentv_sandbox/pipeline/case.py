@@ -33,7 +33,7 @@ from agentv_sandbox.pipeline.repos import RepoError
 from agentv_sandbox.pipeline.scopes import scope_of
 from agentv_sandbox.pipeline.suiterun import SuiteRun
 from agentv_sandbox.providers import PROVIDERS
-from agentv_sandbox.sandbox import containers_seen
+from agentv_sandbox.spans import containers_seen
 
 log = get_logger()
 ON_DISK = "the workspace was on disk: single files were bounded, their number and sum were not"
