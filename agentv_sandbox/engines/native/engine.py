@@ -1,5 +1,5 @@
 """``NativeEngine``: containers by an OCI runtime, with no daemon between. One folder on disk holds images and plain
-volumes; one below /run holds containers and memory-backed volumes, so that a reboot leaves nothing of them.
+volumes; one in memory holds containers and memory-backed volumes, so that a reboot leaves nothing of them.
 
 Every container has a user namespace of its own, with ids that nobody else of this machine has. Nothing is opened here
 that a container could have written: files are put into a volume before untrusted code sees it, without following a

@@ -1,9 +1,10 @@
-"""Where the native engine keeps what: images and plain volumes on disk, all that lives below /run."""
+"""Where the native engine keeps what: images and plain volumes on disk, all that lives in memory."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -13,8 +14,19 @@ from agentv_sandbox.errors import EngineError
 
 FOLDER_VARIABLE = "AGENTV_SANDBOX_STATE"
 _DEFAULT_FOLDER = "/var/lib/agentv-sandbox"
-_RUN = "/run/agentv-sandbox"
+_NAME = "agentv-sandbox"
 _MODE = 0o710
+
+
+def memory_folder(mounts: str) -> Path:
+    """Where files are in memory, so that they are made quickly and a reboot leaves nothing of them: /run nearly
+    everywhere, /dev/shm where /run is a folder on disk, as in some virtual machines and containers.
+
+    ``mounts``: as in /proc/self/mounts.
+    """
+    in_memory = {tuple(line.split(" ")[1:3]) for line in mounts.splitlines()}
+    on_disk = ("/run", "tmpfs") not in in_memory
+    return Path("/dev/shm" if on_disk and ("/dev/shm", "tmpfs") in in_memory else "/run")  # noqa: S108
 
 
 def state_folder(environ: Mapping[str, str]) -> str:
@@ -32,7 +44,7 @@ class Places:
         self._group = group
         self.root = root
         own = os.environ.get(entering.FOLDER_VARIABLE)
-        self._runs = Path(f"{own}/run" if own else _RUN)
+        self._runs = Path(own, "run") if own else memory_folder(Path("/proc/self/mounts").read_text()) / _NAME
         self.run = self._runs / hashlib.sha256(os.fsencode(root)).hexdigest()[:12]
         self.name = self.run.name
         """Tells this engine's control groups from those of others."""
@@ -44,6 +56,7 @@ class Places:
     def make(self) -> None:
         """Raises EngineError, also where something else is in one of them."""
         try:
+            self._take(self._runs)
             for folder in (
                 *(self._runs, self.run, self.containers, self.memory_volumes),
                 *(self.root, self.disk_volumes, self.writable),
@@ -52,6 +65,17 @@ class Places:
             self.state.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             raise EngineError(f"the native engine's folders cannot be made: {error}") from error
+
+    @staticmethod
+    def _take(folder: Path) -> None:
+        """Make ``folder`` where everybody may have put something of that name. Raises EngineError."""
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        known = folder.lstat()
+        if not stat.S_ISDIR(known.st_mode) or known.st_uid != os.geteuid():
+            raise EngineError(
+                f"the native engine cannot use {folder}: it is not a folder of root's, so somebody else made it",
+                hint="Look at what it is, then remove it.",
+            )
 
     def _make(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)

@@ -22,6 +22,7 @@ from agentv_sandbox.building import ensure_image
 from agentv_sandbox.cli.inputs import cache_dir
 from agentv_sandbox.engines import LABEL_ENV_KEY, LABEL_RUN, ContainerEngine
 from agentv_sandbox.engines.native import cgroups
+from agentv_sandbox.engines.native.places import memory_folder
 from agentv_sandbox.engines.table import find_engine
 from agentv_sandbox.models.image import ImageConfig
 from agentv_sandbox.pipeline.images import tool_plan
@@ -85,7 +86,7 @@ def native(state: Path) -> ContainerEngine:
 def run_folder(native: ContainerEngine) -> Path:
     """Where the engine keeps what lives."""
     digest = hashlib.sha256(os.fsencode(native.address.removeprefix("native://"))).hexdigest()
-    return Path("/run/agentv-sandbox", digest[:12])
+    return memory_folder(Path("/proc/self/mounts").read_text()) / "agentv-sandbox" / digest[:12]
 
 
 @pytest.fixture

@@ -1,0 +1,58 @@
+"""Where the native engine keeps what lives, and who may have been there before."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from agentv_sandbox.engines.native import entering
+from agentv_sandbox.engines.native.places import Places, memory_folder
+from agentv_sandbox.errors import EngineError
+
+ROOT = "/dev/vda / ext4 rw 0 0"
+SHARED = "tmpfs /dev/shm tmpfs rw,nosuid 0 0"
+
+
+@pytest.mark.parametrize(
+    ("mounts", "folder"),
+    [
+        ((ROOT, "tmpfs /run tmpfs rw,nosuid 0 0", SHARED), "/run"),
+        ((ROOT, SHARED), "/dev/shm"),
+        ((ROOT, "overlay /run overlay rw 0 0", SHARED), "/dev/shm"),
+        ((ROOT, "tmpfs /run/lock tmpfs rw 0 0", "/dev/vda /dev/shm ext4 rw 0 0"), "/run"),
+        ((), "/run"),
+    ],
+)
+def test_what_lives_is_in_memory_where_there_is_a_place(mounts: tuple[str, ...], folder: str) -> None:
+    assert memory_folder("\n".join(mounts)) == Path(folder)
+
+
+def test_a_folder_that_somebody_put_there_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(entering.FOLDER_VARIABLE, str(tmp_path))
+    victim, taken = tmp_path / "victim", tmp_path / "run"
+    victim.mkdir(mode=0o755)
+    before = victim.stat()
+    places = Places(tmp_path / "state", group=7)
+
+    taken.symlink_to(victim)
+    with pytest.raises(EngineError, match="somebody else made it"):
+        places.make()
+    taken.unlink()
+    taken.mkdir()
+    os.chown(taken, 12345, 12345)
+    with pytest.raises(EngineError, match="somebody else made it"):
+        places.make()
+    taken.rmdir()
+    taken.write_text("")
+    with pytest.raises(EngineError, match="cannot be made"):
+        places.make()
+
+    assert victim.stat() == before
+    assert not (tmp_path / "state").exists()
+    taken.unlink()
+    places.make()
+    assert taken.stat().st_gid == 7
