@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import fnmatch
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-_TOKEN = re.compile(r"\*\*/|\*\*|\*|\?|\[!?\]?[^\]]*\]|.", re.DOTALL)
+_TOKEN = re.compile(r"\*\*/|\*\*|\*|\?|\[!?+(?:\][^\]]*|[^\]]+)\]|.", re.DOTALL)
 _REMEMBERED = 10_000
 """Steps from one set of states to the next."""
 
@@ -29,10 +30,7 @@ class Glob:
 
     def __init__(self, pattern: str) -> None:
         tokens = _TOKEN.findall(pattern.removeprefix("./"))
-        try:
-            self._states = [state for token in tokens for state in _states_of(token)]
-        except re.error:  # a set such as [z-a]: then it is a name, not a pattern
-            self._states = [_State(accepts=char.__eq__) for char in pattern]
+        self._states = [state for token in tokens for state in _states_of(token)]
         self._start = self._with_jumps([0])
         self._next: dict[tuple[_States, str], _States] = {}
 
@@ -71,7 +69,6 @@ class Glob:
 
 
 def _states_of(token: str) -> Iterator[_State]:
-    """Raises re.error for an invalid set."""
     match token:
         case "**/":
             yield _State(jumps=(1, 3))
@@ -84,9 +81,7 @@ def _states_of(token: str) -> Iterator[_State]:
         case "?":
             yield _State(accepts="/".__ne__)
         case _ if len(token) > 1:
-            inner = token[1:-1].replace("\\", "\\\\").replace("[", "\\[")
-            inner = "^" + inner[1:] if inner.startswith("!") else inner.replace("^", "\\^")
-            members = re.compile(f"[{inner}]", re.DOTALL)
+            members = re.compile(fnmatch.translate(token))
             yield _State(accepts=lambda char: members.fullmatch(char) is not None)
         case _:
             yield _State(accepts=token.__eq__)
