@@ -121,9 +121,8 @@ def test_doctor_tries_each_limit(dev: User) -> None:
 def test_processes_of_containers_have_subordinate_ids(dev: User) -> None:
     write_suite(dev, 1, wait=5)
     process = dev.start(RUN)
-    deadline = time.monotonic() + 60
     seen: list[str] = []
-    while not seen and time.monotonic() < deadline:
+    while not seen and process.poll() is None:  # however long a slow machine takes to begin
         seen = [line for line in dev.left_overs() if line.endswith(" sleep")]
     assert process.wait(100) == 0
     assert seen
