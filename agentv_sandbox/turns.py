@@ -28,6 +28,7 @@ class Turns:
     def __init__(self, cpus: int, *, has_room: Callable[[int], bool] | None = None) -> None:
         """``has_room``: whether one of so many processors has nothing to do; None asks the kernel."""
         self._cpus = max(cpus, 1)
+        self._at_once = _AT_ONCE * self._cpus
         self._has_room = has_room or _has_room
         self._lock = threading.Lock()
         self._count = count()
@@ -46,10 +47,12 @@ class Turns:
             number, come = next(self._count), threading.Event()
             heapq.heappush(self._waiting, (rank, number, come))
             self._give()
+            patience = self._patience(rank, number)
         try:
-            while not come.wait(_SHORTEST_S) and not cancelled():
+            while not come.wait(patience) and not cancelled():
                 with self._lock:
                     self._give()
+                    patience = self._patience(rank, number)
             yield
         finally:
             with self._lock:
@@ -58,6 +61,12 @@ class Turns:
                     heapq.heapify(self._waiting)
                 self._give()
 
+    def _patience(self, rank: float, number: int) -> float:
+        """Seconds after which to look whether turns have ended: those in front look for all, often, so that a long
+        queue does not keep a processor busy."""
+        ahead = sum((each, count) < (rank, number) for each, count, _ in self._waiting)
+        return min(_SHORTEST_S * (1 + ahead // self._at_once), _LONGEST_S)
+
     def _give(self) -> None:
         if not self._waiting:
             return
@@ -65,7 +74,7 @@ class Turns:
         oldest = now - min(self._begun.values(), default=now)
         longest = _SHORTEST_S if oldest > _SHORTEST_S and self._has_room(self._cpus) else _LONGEST_S
         self._begun = {number: begun for number, begun in self._begun.items() if now - begun <= longest}
-        while self._waiting and len(self._begun) < _AT_ONCE * self._cpus:
+        while self._waiting and len(self._begun) < self._at_once:
             _, number, come = heapq.heappop(self._waiting)
             self._begun[number] = now
             come.set()
