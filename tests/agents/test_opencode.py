@@ -97,6 +97,7 @@ class TestOpencode(AgentTests):
         usage = {"input": 2 * INPUT, "output": 2 * OUTPUT, "cached": 2 * CACHED}
         assert row["token_usage"] == usage
         assert row["cost_usd"] > 0
+        assert row["claimed"]["cost_usd"] > 0  # by OpenCode's own reckoning
         facts = {"program": "opencode", "version": self.agent.version, "turns": 2}
         model = {"model": "anthropic/claude-sonnet-4-5", "stop_reason": "stop"}
         assert row["agent"] == {**facts, **model}

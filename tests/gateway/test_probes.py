@@ -42,6 +42,8 @@ def test_an_abuse_is_refused_in_the_form_of_the_api(probe: Probe, server: ModelS
     assert row["reason"]
     assert len(client.grant.model_refusals) == 1
     assert row["reason"][:40] in client.grant.model_refusals[0]
+    if probe.grant:
+        assert f"gateway: {{allow: [{probe.grant}]}} permits it" in client.grant.model_refusals[0]
 
 
 GRANTED = [probe for probe in PROBES if probe.grant]
