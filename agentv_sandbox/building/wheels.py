@@ -114,9 +114,9 @@ def resolve_wheels(
             argv += ["--exclude-newer", config.exclude_newer]
         done = _run_uv(argv, settings, folder)
         if done.returncode != 0:
-            text = safe_text(re.sub(r"\x1b\[[0-9;]*m", "", redacted(done.stderr.decode("utf-8", "replace"))))
+            text = _said(done)
             raise _about_host(text) or _resolution_error(
-                text.strip(), wanted, platform, _Retry(argv, settings, folder, wanted, platform)
+                text, wanted, platform, _Retry(argv, settings, folder, wanted, platform)
             )
         lock = tomllib.loads(out.read_text(encoding="utf-8"))
         have = {parse_wheel_filename(name)[0] for name in built or ()}
@@ -134,6 +134,11 @@ def _run_uv(argv: list[str], settings: PipSettings, folder: str) -> subprocess.C
         cwd=folder,
         stdin=subprocess.DEVNULL,
     )
+
+
+def _said(done: subprocess.CompletedProcess[bytes]) -> str:
+    text = redacted(done.stderr.decode("utf-8", "replace"))
+    return safe_text(re.sub(r"\x1b\[[0-9;]*m", "", text)).strip()
 
 
 def resolve_uv(platform: Platform, config: ImageConfig, settings: PipSettings) -> tuple[Artefact, ...]:
@@ -177,6 +182,8 @@ def _file_size(url: str) -> int:
 _UNREACHABLE = re.compile(
     r"error sending request|Failed to fetch|connection|connect error|dns error|timed out|certificate", re.I
 )
+_REFUSED = re.compile(r"^hint: An index .*$", re.M)
+"""How uv says that an index did not let it read."""
 _NO_SPACE = re.compile(r"No space left on device|os error 28|Disk quota exceeded", re.I)
 
 
@@ -208,6 +215,16 @@ class _Retry:
             if python != own and self._lock(self._wanted, python) is not None:
                 return python
         return ""
+
+    def refusals(self) -> str:
+        """What indexes answered that could not be read. uv says it where the first index that has a name decides,
+        and not where the newest of all indexes does."""
+        (self._folder / "requirements.in").write_text("\n".join([*self._wanted, ""]))
+        try:
+            done = _run_uv([*self._argv, "--index-strategy", "first-index"], self._settings, str(self._folder))
+        except subprocess.TimeoutExpired:
+            return ""
+        return "\n".join(_REFUSED.findall(_said(done)))
 
     def newest(self, requirement: str) -> str:
         """The newest version of the distribution that ``requirement`` names; empty when there is none."""
@@ -247,6 +264,8 @@ def _resolution_error(
     )
     if python := retry.python():
         hint = f"With Python {python} there is one: workspace.env.versions: {{python: '{python}'}}. {hint}"
+    if not _REFUSED.search(text) and (refusals := retry.refusals()):
+        text += f"\n\n{refusals}"
     own = ".".join(map(str, platform.python))
     return ImageRequestError(
         [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import ssl
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
@@ -24,8 +25,9 @@ from agentv_sandbox.errors import BuildError, ImageRequestError
 from agentv_sandbox.models.image import Artefact, ImageConfig
 from agentv_sandbox.models.suite import Position, WorkspaceEnv
 from agentv_sandbox.plan import plan_image
-from tests.building.mirrors import Anywhere
+from tests.building.mirrors import Anywhere, serving
 from tests.building.test_parts import small_wheel
+from tests.llm.test_environment import certificate
 
 PLATFORM = Platform(architecture="amd64", python=(3, 13), glibc=(2, 41))
 
@@ -65,6 +67,32 @@ def test_a_conflict_says_which_python_would_do(settings: PipSettings) -> None:
 def test_a_conflict_that_no_python_solves_suggests_none(settings: PipSettings) -> None:
     (problem,) = refused(settings, "both", "acme>1.0").problems
     assert "With Python" not in problem.hint and "versions" not in problem.hint
+
+
+@pytest.mark.parametrize("others", [(), ("folder",)], ids=["alone", "beside a folder"])
+@pytest.mark.parametrize("said", ["401 Unauthorized", "403 Forbidden", "certificate"])
+def test_an_index_that_cannot_be_read_is_named_with_what_it_said(
+    said: str, others: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its name and password are not shown."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    for name in ("UV_FIND_LINKS", "SSL_CERT_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(certificate(tmp_path))
+    (tmp_path / "folder").mkdir()
+    with serving(tls if said == "certificate" else None) as index:
+        index.user = "Basic b3RoZXI6cGFzc3dvcmQ="
+        if said.startswith("403"):
+            index.faults["/simple/acme/"] = [403] * 50
+        settings = PipSettings(
+            index=index.url.replace("//", "//me:s3cret@") + "/simple",
+            extra=tuple((tmp_path / name).as_uri() for name in others),
+        )
+        with pytest.raises((BuildError, ImageRequestError)) as caught:
+            resolve_wheels(["acme"], PLATFORM, ImageConfig(), settings)
+    assert said in str(caught.value) and f"{index.url}/simple" in str(caught.value)
+    assert "s3cret" not in str(caught.value)
 
 
 def test_a_version_that_debian_lacks_names_those_it_has() -> None:

@@ -12,6 +12,7 @@ import structlog
 import agentv_sandbox
 from agentv_sandbox import logs
 from agentv_sandbox.errors import Cancelled, InputError
+from tests.llm.servers import Answer, Server, chat
 
 SUITE = """
 name: small
@@ -79,3 +80,33 @@ def test_bad_input_is_raised_before_anything_happens(folder: Path) -> None:
         )
     assert [problem.line for problem in raised.value.problems] == [5, 6]
     assert not (folder / "out").exists()
+
+
+MODEL = "targets: [{name: canned, provider: openai, model: m, api_key: '${{ A_KEY }}', base_url: '%s', SETTINGS}]\n"
+SETTINGS = "stream: false, max_retries: 1, retry_initial_delay_ms: 1"
+
+
+def test_a_recording_answers_trials_and_retries_in_their_order(folder: Path, tool_image: str) -> None:
+    """Without the server and without its key."""
+    suite = SUITE.replace("{target: canned}", "{target: canned, trials: {count: 3, strategy: mean}}")
+    (folder / "s.eval.yaml").write_text(suite)
+    poor, good = chat("no"), chat("yes")
+    with Server([poor, Answer(status=500), good, poor]) as server:
+        (folder / "targets.yaml").write_text(MODEL.replace("SETTINGS", SETTINGS) % server.url)
+
+        def trials(name: str, **tape: Path) -> list[float]:
+            environ = {"A_KEY": "k"} if "record" in tape else {}
+            (row,) = agentv_sandbox.run(
+                folder / "s.eval.yaml",
+                output=folder / name,
+                cwd=folder,
+                test_ids=["good"],
+                environ=environ,
+                **tape,
+            ).rows
+            assert (row["execution_status"], row.get("error")) == ("quality_failure", None)
+            return [trial["score"] for trial in row["trials"]]
+
+        live = trials("live", record=folder / "calls")
+    assert live == trials("replayed", replay=folder / "calls")
+    assert (live.count(1.0), len(server.asked)) == (1, 4)

@@ -318,6 +318,14 @@ def test_pieces_of_a_text_are_joined_as_they_came() -> None:
     assert [message.content for message in response.messages] == ["a bc"]
 
 
+def test_a_model_that_repeats_itself_is_stopped_by_gemini_and_its_answer_stands() -> None:
+    said = {"type": "message", "role": "assistant", "content": "again"}
+    stopped = {"type": "error", "severity": "warning", "message": "Loop detected, stopping execution"}
+    response = answer("gemini-cli", stream(said, stopped, {"type": "result", "status": "success"}))
+    assert (response.failure, response.agent["stop_reason"]) == (None, "loop")
+    assert [message.content for message in response.messages] == ["again"]
+
+
 def test_a_status_that_the_events_leave_out_is_the_servers_as_the_proxy_saw_it() -> None:
     failed = stream({"type": "result", "status": "error", "error": {"message": "quota"}})
     statuses = [
