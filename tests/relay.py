@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import socket
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
@@ -73,3 +74,31 @@ class Relay:
                     return
                 sink.sendall(data)
             sink.shutdown(socket.SHUT_WR)
+
+
+@contextmanager
+def forwarded(target: str) -> Iterator[tuple[str, list[bytes]]]:
+    """A TCP address that leads to a unix socket; how each connection to it began."""
+    seen: list[bytes] = []
+
+    def copy(source: socket.socket, sink: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(65536):
+                sink.sendall(data)
+        with suppress(OSError):
+            sink.shutdown(socket.SHUT_WR)
+
+    def serve() -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = listener.accept()
+                seen.append(client.recv(200, socket.MSG_PEEK))
+                engine_side = socket.socket(socket.AF_UNIX)
+                engine_side.connect(target)
+                for pair in ((client, engine_side), (engine_side, client)):
+                    threading.Thread(target=copy, args=pair, daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=serve, daemon=True).start()
+        yield f"tcp://127.0.0.1:{listener.getsockname()[1]}", seen
+        listener.shutdown(socket.SHUT_RDWR)

@@ -221,7 +221,9 @@ class _Retry:
         and not where the newest of all indexes does."""
         (self._folder / "requirements.in").write_text("\n".join([*self._wanted, ""]))
         try:
-            done = _run_uv([*self._argv, "--index-strategy", "first-index"], self._settings, str(self._folder))
+            done = _run_uv(
+                [*self._argv, "--index-strategy", "first-index"], self._settings, str(self._folder)
+            )
         except subprocess.TimeoutExpired:
             return ""
         return "\n".join(_REFUSED.findall(_said(done)))

@@ -11,11 +11,9 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-import threading
 import time
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +38,7 @@ from agentv_sandbox.plan import plan_image
 from agentv_sandbox.sandbox import Role, Sandbox, sweep
 from tests.building.mirrors import Anywhere
 from tests.building.proving import misses
+from tests.relay import forwarded
 
 engine_test = pytest.mark.engine
 MARK = "made-for-test"
@@ -601,34 +600,6 @@ def test_the_classic_builder_says_that_it_is_one_and_why(
     with pytest.raises(BuildError, match="does not build") as caught:
         build_logged(engine, own / "Dockerfile")
     assert f"{own}/docker does not get along with this engine" in caught.value.hint
-
-
-@contextmanager
-def forwarded(target: str) -> Iterator[tuple[str, list[bytes]]]:
-    """A TCP address that leads to a unix socket; how each connection to it began."""
-    seen: list[bytes] = []
-
-    def copy(source: socket.socket, sink: socket.socket) -> None:
-        with suppress(OSError):
-            while data := source.recv(65536):
-                sink.sendall(data)
-        with suppress(OSError):
-            sink.shutdown(socket.SHUT_WR)
-
-    def serve() -> None:
-        with suppress(OSError):
-            while True:
-                client, _ = listener.accept()
-                seen.append(client.recv(200, socket.MSG_PEEK))
-                engine_side = socket.socket(socket.AF_UNIX)
-                engine_side.connect(target)
-                for pair in ((client, engine_side), (engine_side, client)):
-                    threading.Thread(target=copy, args=pair, daemon=True).start()
-
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        threading.Thread(target=serve, daemon=True).start()
-        yield f"tcp://127.0.0.1:{listener.getsockname()[1]}", seen
-        listener.shutdown(socket.SHUT_RDWR)
 
 
 @engine_test

@@ -10,7 +10,11 @@ import time
 
 import pytest
 
+from agentv_sandbox.engines.docker import DockerEngine
 from agentv_sandbox.engines.stream import BoundedCapture, SocketChannel, _Frames, pump
+from agentv_sandbox.engines.table import find_engine
+from agentv_sandbox.sandbox import Role, Sandbox
+from tests.relay import forwarded
 
 
 def frame(stream: int, data: bytes) -> bytes:
@@ -125,3 +129,15 @@ def test_flood_timeout_and_cancel_end_the_reading() -> None:
         pump(SocketChannel(right), deadline=lambda: far, flood_bytes=500, cancelled=lambda: True, **options)
         == "cancelled"
     )
+
+
+@pytest.mark.engine
+def test_streams_of_containers_pass_a_tcp_address(engine: DockerEngine, tool_image: str) -> None:
+    """Each direction ends by itself there, as on the socket."""
+    payload = bytes(range(256)) * 2000
+    with forwarded(engine.address.removeprefix("unix://")) as (address, seen):
+        far = find_engine({"DOCKER_HOST": address}, "docker")
+        with Sandbox(far, tool_image=tool_image) as box:
+            result = box.run(Role.GRADER, ["cat"], image=tool_image, stdin=payload)
+    assert (result.outcome, result.stdout) == ("exited", payload)
+    assert len(seen) > 1

@@ -7,7 +7,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from agentv_sandbox.cli import app
 from agentv_sandbox.models.suite import Suite
 from agentv_sandbox.report.comparison import compare_runs
 from agentv_sandbox.report.rows import is_as_written, read_rows
@@ -115,3 +117,25 @@ def test_agentv_sees_the_trend_of_our_runs_and_runs_what_failed_again(tmp_path: 
     replaced = read.rows[1:]
     assert {(row["test_id"], row["score"]) for row in replaced} == {("q2", 1), ("q9", 1)}
     assert not any(map(is_as_written, replaced))
+
+
+def test_a_run_of_agentvs_is_compared_with_ours(tmp_path: Path) -> None:
+    """As one who comes from AgentV does."""
+    (tmp_path / ".agentv").mkdir()
+    (tmp_path / ".agentv/targets.yaml").write_text(TARGETS)
+    (tmp_path / "agent.sh").write_text(AGENT)
+    (tmp_path / "reports.eval.yaml").write_text(
+        "name: reports\nexecution: {target: agent}\ntests:\n" + "".join(TEST % name for name in ("q1", "q2"))
+    )
+    AgentV(tmp_path)("eval", "run", "reports.eval.yaml", "--output", "before")
+    suite = Suite(
+        path=tmp_path / "reports.eval.yaml", project_root=tmp_path, search_roots=(tmp_path,), name="reports"
+    )
+    with RunFolder.create(tmp_path / "results", tmp_path) as folder:
+        for result in (make_result("q1"), make_result("q2", 0.25)):
+            write_case(folder, result, make_case(result.case_id), suite)
+        folder.finish()
+    done = CliRunner().invoke(app, ["compare", str(tmp_path / "before"), str(folder.path), "--json"])
+    assert done.exit_code == 0, done.output
+    (read,) = json.loads(done.stdout)
+    assert {test["test"]: test["change"] for test in read["tests"]} == {"q1": "same", "q2": "fell"}

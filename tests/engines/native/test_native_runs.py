@@ -329,6 +329,19 @@ def test_a_runtime_that_is_not_there_is_named(project: Path, native: ContainerEn
     assert "there is no OCI runtime /nowhere/runsc" in done.stderr
 
 
+def test_a_dockerfile_needs_another_engine(project: Path, native: ContainerEngine) -> None:
+    write_suite(project, 1)
+    (project / "Dockerfile").write_text("FROM scratch\n")
+    suite = (project / "native.eval.yaml").read_text()
+    own = suite.replace("workspace:\n", "workspace:\n  docker: {dockerfile: Dockerfile}\n")
+    (project / "native.eval.yaml").write_text(own)
+    done = run(project, "--engine", "native")
+    assert done.returncode == 3
+    assert "the native engine does not build Dockerfile" in done.stderr
+    assert "`--engine docker`" in done.stderr and "docker save -o image.tar" in done.stderr
+    assert not (project / "out").exists()
+
+
 def test_clean_looks_into_every_engine_and_doctor_names_them(
     project: Path, native: ContainerEngine, run_folder: Path, state: Path
 ) -> None:
