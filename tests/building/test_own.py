@@ -689,9 +689,10 @@ def test_an_own_dockerfile_is_the_base_and_cannot_act_by_itself(
     (own / "tool.sh").chmod(0o755)
     (own / "Dockerfile").write_text(
         f"FROM {base_tag}\nRUN printf 'ID=other\\nNAME=Other\\n' > /etc/os-release && echo {builder} > /made-by\n"
-        f"COPY tool.sh /usr/local/bin/my-own-tool\n{HOSTILE}"
+        f"COPY tool.sh /usr/local/bin/my-own-tool\n"
+        f"COPY tool.sh /usr/local/bin/jq\n{HOSTILE}"  # so that no package of Debian is asked for
     )
-    env = WorkspaceEnv(required_commands=("my-own-tool", "python3"))
+    env = WorkspaceEnv(required_commands=("my-own-tool", "jq", "python3"))
     plan = plan_image(env, docker=DockerSpec(dockerfile=own / "Dockerfile"), config=ImageConfig())
     lock = own / "agentv-sandbox.lock"  # in the context's folder
     image, log = image_of(engine, plan, tmp_path / "c", lock_path=lock)

@@ -13,6 +13,7 @@ import pytest
 from agentv_sandbox.engines.docker import DockerEngine
 from agentv_sandbox.engines.stream import BoundedCapture, SocketChannel, _Frames, pump
 from agentv_sandbox.engines.table import find_engine
+from agentv_sandbox.models.container import Limits
 from agentv_sandbox.sandbox import Role, Sandbox
 from tests.relay import forwarded
 
@@ -138,6 +139,8 @@ def test_streams_of_containers_pass_a_tcp_address(engine: DockerEngine, tool_ima
     with forwarded(engine.address.removeprefix("unix://")) as (address, seen):
         far = find_engine({"DOCKER_HOST": address}, "docker")
         with Sandbox(far, tool_image=tool_image) as box:
-            result = box.run(Role.GRADER, ["cat"], image=tool_image, stdin=payload)
+            result = box.run(
+                Role.GRADER, ["cat"], image=tool_image, stdin=payload, limits=Limits(timeout_s=10)
+            )
     assert (result.outcome, result.stdout) == ("exited", payload)
     assert len(seen) > 1
