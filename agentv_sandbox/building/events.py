@@ -21,7 +21,7 @@ def stop_if(cancelled: CancelCheck) -> None:
 
 _SENTENCES = {
     "base.local": "base image {ref}: found in the engine",
-    "base.pull": "base image {ref}: asking a registry",
+    "base.pull": "base image {ref}: asking the engine to pull it",
     "base.pulled": "base image {ref}: pulled, {digest}",
     "base.no_registry": "base image {ref}: no registry has it ({reason}); making one from Debian's packages",
     "base.bootstrap": "base image: Debian {release}, {packages} packages",
