@@ -10,7 +10,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 
 from agentv_sandbox.budget import cancelled_by
@@ -164,10 +164,9 @@ class Sandbox:
         )
         if added_s is not None:
             spec = replace(spec, spare_s=spare_s)
-        seen = seen_here()
-        with self._turn(role, seen.since if seen else 0.0):
-            begun = time.monotonic()
-            result = self.engine.run(
+        result = self._in_turn(
+            role,
+            lambda: self.engine.run(
                 spec,
                 stdin=stdin,
                 on_output=on_output,
@@ -175,9 +174,8 @@ class Sandbox:
                 cancelled=self.cancelled,
                 keep=keep,
                 added_s=added_s or (lambda: 0.0),
-            )
-        if seen is not None:
-            seen.add(role.value, begun, result.outcome)
+            ),
+        )
         if result.outcome == "cancelled":
             raise Cancelled
         if result.outcome == "exited" and result.exit_code == 137:
@@ -191,8 +189,17 @@ class Sandbox:
         )
         return result
 
-    def _turn(self, role: Role, since: float) -> AbstractContextManager[None]:
-        return self._turns.turn(since, self.cancelled) if role in _TAKE_TURNS else nullcontext()
+    def _in_turn(self, role: Role, run: Callable[[], ExecResult]) -> ExecResult:
+        """What ``run`` returns, when the test that this thread works for may go on; the test remembers it."""
+        seen = seen_here()
+        since = seen.since if seen else 0.0
+        turn = self._turns.turn(since, self.cancelled) if role in _TAKE_TURNS else nullcontext()
+        with turn:
+            begun = time.monotonic()
+            result = run()
+        if seen is not None:
+            seen.add(role.value, begun, result.outcome)
+        return result
 
     @contextmanager
     def conversation(

@@ -8,9 +8,9 @@ soon, and the agent after it waits while the others are graded.
 
 from __future__ import annotations
 
-import heapq
 import threading
 import time
+from bisect import bisect, insort
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -33,6 +33,7 @@ class Turns:
         self._lock = threading.Lock()
         self._count = count()
         self._waiting: list[tuple[float, int, threading.Event]] = []
+        """By rank, then as they came."""
         self._begun: dict[int, float] = {}
         """Those that have their turn, with when it began in ``time.monotonic`` seconds."""
 
@@ -43,29 +44,30 @@ class Turns:
 
         Where ``cancelled`` says so the wait is over; what is in the block has to ask, too.
         """
+        come = threading.Event()
         with self._lock:
-            number, come = next(self._count), threading.Event()
-            heapq.heappush(self._waiting, (rank, number, come))
+            place = rank, next(self._count), come
+            insort(self._waiting, place)
             self._give()
-            patience = self._patience(rank, number)
         try:
-            while not come.wait(patience) and not cancelled():
+            while not come.wait(self._patience(place)) and not cancelled():
                 with self._lock:
                     self._give()
-                    patience = self._patience(rank, number)
             yield
         finally:
             with self._lock:
-                if self._begun.pop(number, None) is None and not come.is_set():
-                    self._waiting.remove((rank, number, come))
-                    heapq.heapify(self._waiting)
+                if come.is_set():
+                    self._begun.pop(place[1], None)
+                else:
+                    self._waiting.remove(place)
                 self._give()
 
-    def _patience(self, rank: float, number: int) -> float:
+    def _patience(self, place: tuple[float, int, threading.Event]) -> float:
         """Seconds after which to look whether turns have ended: those in front look for all, often, so that a long
         queue does not keep a processor busy."""
-        ahead = sum((each, count) < (rank, number) for each, count, _ in self._waiting)
-        return min(_SHORTEST_S * (1 + ahead // self._at_once), _LONGEST_S)
+        with self._lock:
+            ahead = bisect(self._waiting, place) // self._at_once
+        return min(_SHORTEST_S * (1 + ahead), _LONGEST_S)
 
     def _give(self) -> None:
         if not self._waiting:
@@ -75,7 +77,7 @@ class Turns:
         longest = _SHORTEST_S if oldest > _SHORTEST_S and self._has_room(self._cpus) else _LONGEST_S
         self._begun = {number: begun for number, begun in self._begun.items() if now - begun <= longest}
         while self._waiting and len(self._begun) < self._at_once:
-            _, number, come = heapq.heappop(self._waiting)
+            _, number, come = self._waiting.pop(0)
             self._begun[number] = now
             come.set()
 

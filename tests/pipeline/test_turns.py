@@ -11,7 +11,7 @@ import pytest
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.sandbox import Role, Sandbox
 from agentv_sandbox.spans import containers_seen
-from agentv_sandbox.turns import Turns
+from agentv_sandbox.turns import Turns, _has_room
 from tests.fake_engine import FakeEngine, FakeRun, finished
 
 WAIT_S = 20.0
@@ -52,6 +52,12 @@ class Guests:
         while len(self._turns._waiting) != count:
             threading.Event().wait(0.001)
 
+    def all_turns_are_taken_by(self, first: float, second: float) -> None:
+        self.arrive(first)
+        self.expect(first)
+        self.arrive(second)
+        self.expect(first, second)
+
     def send_away(self, rank: float) -> None:
         thread, leave = self._threads.pop(rank)
         leave.set()
@@ -70,13 +76,10 @@ def guests(request: pytest.FixtureRequest) -> Iterator[Guests]:
 
 
 def test_the_oldest_test_comes_first_however_late_it_asks(guests: Guests) -> None:
-    for rank in (90.0, 91.0):
-        guests.arrive(rank)
-        guests.expect_queue(0)
+    guests.all_turns_are_taken_by(90.0, 91.0)
     for count, rank in enumerate((3.0, 1.0, 2.0), 1):
         guests.arrive(rank)
         guests.expect_queue(count)
-    guests.expect(90.0, 91.0)
     guests.send_away(90.0)
     guests.expect(90.0, 91.0, 1.0)
     guests.send_away(91.0)
@@ -87,18 +90,14 @@ def test_the_oldest_test_comes_first_however_late_it_asks(guests: Guests) -> Non
 
 @pytest.mark.parametrize("guests", [True, False], indirect=True, ids=["idle", "busy"])
 def test_who_stays_long_is_not_waited_for(guests: Guests) -> None:
-    for rank in (1.0, 2.0):
-        guests.arrive(rank)
-        guests.expect_queue(0)
+    guests.all_turns_are_taken_by(1.0, 2.0)
     guests.arrive(3.0)
     guests.expect(1.0, 2.0, 3.0)
 
 
 def test_who_is_cancelled_waits_no_longer_and_leaves_no_gap(guests: Guests) -> None:
     stopped = threading.Event()
-    for rank in (1.0, 2.0):
-        guests.arrive(rank)
-        guests.expect_queue(0)
+    guests.all_turns_are_taken_by(1.0, 2.0)
     guests.arrive(0.5, stopped.is_set)
     guests.expect_queue(1)
     stopped.set()
@@ -135,3 +134,9 @@ def test_answers_wait_by_the_age_of_their_test_and_agents_never() -> None:
             for role in (Role.COLLECTOR, Role.PREPROCESSOR, Role.GRADER):
                 box.run(role, ("true",), image="t")
     assert ranks.seen == [7.0, 7.0, 7.0]
+
+
+def test_the_kernel_says_whether_a_processor_has_nothing_to_do() -> None:
+    """Whoever asks is on one."""
+    assert _has_room(1_000_000)
+    assert not _has_room(0)
