@@ -133,6 +133,16 @@ def test_globs_match_what_a_regular_expression_would(pattern: str, path: str) ->
     assert Glob(pattern).matches(path) == (as_expression(pattern).fullmatch(path) is not None)
 
 
+@example("[]*", "[]a")
+@example("[!]?", "[!]a")
+@given(
+    st.text("ab*?[]!^-&|~", max_size=8).filter(lambda pattern: "**" not in pattern),
+    st.text("ab[]!^-", max_size=6),
+)
+def test_globs_match_within_a_folder_what_shells_do(pattern: str, name: str) -> None:
+    assert Glob(pattern).matches(name) == fnmatch.fnmatchcase(name, pattern)
+
+
 def as_expression(pattern: str) -> re.Pattern[str]:
     known = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
     tokens = re.findall(r"\*\*/|\*\*|\*|\?|\[!?+(?:\][^\]]*|[^\]]+)\]|.", pattern.removeprefix("./"))

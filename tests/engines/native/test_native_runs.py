@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import random
@@ -22,7 +21,7 @@ from agentv_sandbox.building import ensure_image
 from agentv_sandbox.cli.inputs import cache_dir
 from agentv_sandbox.engines import LABEL_ENV_KEY, LABEL_RUN, ContainerEngine
 from agentv_sandbox.engines.native import cgroups
-from agentv_sandbox.engines.native.places import memory_folder
+from agentv_sandbox.engines.native.places import Places
 from agentv_sandbox.engines.table import find_engine
 from agentv_sandbox.models.image import ImageConfig
 from agentv_sandbox.pipeline.images import tool_plan
@@ -85,8 +84,7 @@ def native(state: Path) -> ContainerEngine:
 @pytest.fixture
 def run_folder(native: ContainerEngine) -> Path:
     """Where the engine keeps what lives."""
-    digest = hashlib.sha256(os.fsencode(native.address.removeprefix("native://"))).hexdigest()
-    return memory_folder(Path("/proc/self/mounts").read_text()) / "agentv-sandbox" / digest[:12]
+    return Places(Path(native.address.removeprefix("native://")), group=0).run
 
 
 @pytest.fixture
