@@ -48,8 +48,11 @@ class Guests:
         with self._moved:
             assert self._moved.wait_for(lambda: self._entered == list(entered), WAIT_S), self._entered
 
+    def queue(self) -> int:
+        return len(self._turns._waiting)
+
     def expect_queue(self, count: int) -> None:
-        while len(self._turns._waiting) != count:
+        while self.queue() != count:
             threading.Event().wait(0.001)
 
     def all_turns_are_taken_by(self, first: float, second: float) -> None:
@@ -103,7 +106,7 @@ def test_who_is_cancelled_waits_no_longer_and_leaves_no_gap(guests: Guests) -> N
     stopped.set()
     guests.expect(1.0, 2.0, 0.5)
     guests.send_away(0.5)
-    guests.expect_queue(0)
+    assert guests.queue() == 0
     guests.arrive(3.0)
     guests.send_away(1.0)
     guests.expect(1.0, 2.0, 0.5, 3.0)
