@@ -5,28 +5,32 @@ BIN := $(VENV)/bin
 RUN := $(BIN)/agentv-sandbox
 # Modest by default: every worker starts containers of its own.
 TEST_WORKERS ?= 2
+TESTS := $(BIN)/python -P tests/harness/run.py
+PYTEST := -n $(TEST_WORKERS) --dist loadgroup --no-loadscope-reorder --durations=25 --durations-min=5
 # Tests start the command hundreds of times: without compiled files, each start takes twice as long.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: docs help setup setup-dev engine any-engine doctor demo test unit lint format vendor bench image clean
+.PHONY: docs help setup setup-dev relock engine any-engine doctor demo test test-docker unit lint format vendor bench image clean
 
 help: ## Show this help
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
 
 setup: $(VENV)/.ready ## Make a virtual environment with what running needs
 
-$(VENV)/.ready: pyproject.toml tools/setup-python.sh
+$(VENV)/.ready: pyproject.toml tools/setup-python.sh tools/locks/run.txt
 	@tools/setup-python.sh $(VENV)
 	@touch $@
 
 setup-dev: $(VENV)/.ready-dev ## Also what tests need: linters, a small model, AgentV itself
 
-$(VENV)/.ready-dev: pyproject.toml tools/setup-python.sh tools/setup-agentv.sh tools/setup-page.sh tools/setup-programs.sh
+$(VENV)/.ready-dev: pyproject.toml tools/setup-python.sh tools/setup-npm.sh tools/setup-programs.sh $(wildcard tools/locks/*.txt tools/locks/npm/*)
 	@tools/setup-programs.sh
-	@tools/setup-python.sh $(VENV) dev,model
-	@tools/setup-agentv.sh $(VENV)
-	@tools/setup-page.sh $(VENV)
+	@tools/setup-python.sh $(VENV) dev
+	@tools/setup-npm.sh $(VENV)
 	@touch $(VENV)/.ready $@
+
+relock: setup-dev ## Lock what tests and development use again, with the newest versions
+	@PATH=$(CURDIR)/$(BIN):$$PATH tools/relock.sh $(VENV)
 
 engine: ## Find a container engine, or install and start Docker (root on Debian and Ubuntu)
 	@tools/engine.sh
@@ -40,11 +44,14 @@ any-engine: setup
 demo: setup any-engine ## Run the example suite: build its image, run agents, grade their files
 	@$(RUN) run examples/quarterly-report
 
-test: setup-dev engine lint ## Everything: lint, types, import contracts, all tests, engine tests included
-	@$(BIN)/pytest -n $(TEST_WORKERS) --dist loadgroup --durations=25 --durations-min=5
+test: setup-dev engine ## Everything: lint, types, import contracts, all tests, engine tests included
+	@$(TESTS) --beside "$(MAKE) --no-print-directory lint" $(PYTEST)
+
+test-docker: setup-dev engine ## All tests that need an engine, on Docker: also those that are about no engine
+	@$(TESTS) $(PYTEST) -m engine --engine docker
 
 unit: setup-dev ## Only the tests that need no container engine
-	@$(BIN)/pytest -n $(TEST_WORKERS) -m "not engine"
+	@$(TESTS) $(PYTEST) -m "not engine"
 
 lint: setup-dev ## ruff, mypy --strict, import contracts, types of the page's scripts, code that only tests reach
 	@$(BIN)/ruff check .
@@ -52,7 +59,7 @@ lint: setup-dev ## ruff, mypy --strict, import contracts, types of the page's sc
 	@$(BIN)/mypy
 	@$(BIN)/mypy bench tools
 	@$(BIN)/lint-imports
-	@PATH=$(CURDIR)/$(BIN):$$PATH $(VENV)/page/node_modules/.bin/tsc -p agentv_sandbox/report/page/static/jsconfig.json
+	@PATH=$(CURDIR)/$(BIN):$$PATH $(VENV)/agentv/node_modules/.bin/tsc -p agentv_sandbox/report/page/static/jsconfig.json
 	@$(BIN)/python tools/unreached.py agentv_sandbox tools/unreached.toml
 
 format: setup-dev ## Format the code

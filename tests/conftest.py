@@ -13,10 +13,49 @@ import pytest
 from agentv_sandbox.building import ensure_image
 from agentv_sandbox.cli.inputs import cache_dir
 from agentv_sandbox.engines import ContainerEngine
-from agentv_sandbox.engines.table import find_engine
+from agentv_sandbox.engines.table import CHOICE, find_engine
 from agentv_sandbox.models.image import ImageConfig
 from agentv_sandbox.pipeline.images import tool_plan
 from agentv_sandbox.sandbox import Sandbox
+from tests.harness import costs, leftovers, limits, order
+from tests.harness.processes import interruptible
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--engine",
+        choices=("native", "docker"),
+        default="native",
+        help="where tests run that are about no engine; those about one run on that one",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    interruptible()
+    if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
+        config.pluginmanager.register(leftovers.Leftovers())
+        config.pluginmanager.register(limits.Limits())
+        config.pluginmanager.register(costs.Meter())
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(costs.Costs())
+
+
+@pytest.hookimpl(tryfirst=True, specname="pytest_collection_modifyitems")
+def pytest_collection_arranged(items: list[pytest.Item]) -> None:
+    order.arrange(items)
+    for item in items:
+        limits.limit(item)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """The engine of the commands that a test starts: what it is about, else the one that was asked for."""
+    callspec = getattr(item, "callspec", None)
+    kind = (callspec.params if callspec else {}).get("engine")
+    marked = next((kind for kind in ("docker", "native") if item.get_closest_marker(kind)), None)
+    os.environ[CHOICE] = str(kind or marked or item.config.getoption("--engine"))
+    if item.get_closest_marker("own_choice"):
+        del os.environ[CHOICE]
 
 
 @pytest.hookimpl(trylast=True)
@@ -41,7 +80,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def engine(request: pytest.FixtureRequest) -> ContainerEngine:
-    return find_engine(os.environ, getattr(request, "param", None))
+    return find_engine(os.environ, getattr(request, "param", None) or request.config.getoption("--engine"))
 
 
 @pytest.fixture(scope="session")

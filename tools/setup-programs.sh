@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
 # Install programs that tests need: `ip` and `nsenter` for workers with a network of their own, `newuidmap` for a user who is
-# not root.
+# not root, Chromium, in which tests open report.html, where there is no browser of its kind.
 set -euo pipefail
 missing=()
+if ! command -v chromium >/dev/null && ! command -v chromium-browser >/dev/null && ! command -v google-chrome >/dev/null; then
+  missing+=(chromium fonts-dejavu-core)
+fi
 for wanted in ip:iproute2 nsenter:util-linux newuidmap:uidmap; do
   command -v "${wanted%:*}" >/dev/null || missing+=("${wanted#*:}")
 done

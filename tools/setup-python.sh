@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Make (or refresh) the virtual environment in $1, with the extras in $2 (such as dev,model). On Debian and Ubuntu,
-# as root, installs what Python lacks.
+# Make (or refresh) the virtual environment in $1 from the lock file $2 of tools/locks: run (the default) or dev. On
+# Debian and Ubuntu, as root, installs what Python lacks.
 set -euo pipefail
-venv=${1:?usage: setup-python.sh DIRECTORY [EXTRAS]}
-extras=${2:+[$2]}
+venv=${1:?usage: setup-python.sh DIRECTORY [LOCK]}
+lock=tools/locks/${2:-run}.txt
 
 fail() { printf 'error: %s\n' "$*" >&2; exit 3; }
 
@@ -32,5 +32,7 @@ python=$(find_python)
 
 [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
 echo "installing the project into $venv"
-"$venv/bin/pip" --disable-pip-version-check install --quiet --editable ".$extras" 2>&1 | { grep -v '^WARNING' || true; }
-"$venv/bin/python" -c 'import agentv_sandbox.cli' || fail "the installation into $venv is not usable; remove it and try again"
+pip() { "$venv/bin/python" -I -m pip --disable-pip-version-check "$@" 2>&1 | { grep -v '^WARNING' || true; }; }
+pip install --quiet --require-hashes --no-deps --requirement "$lock"
+pip install --quiet --no-deps --no-build-isolation --editable .
+"$venv/bin/python" -P -c 'import agentv_sandbox.cli' || fail "the installation into $venv is not usable; remove it and try again"

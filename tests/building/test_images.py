@@ -312,6 +312,7 @@ def test_a_lock_of_an_engine_that_counts_images_otherwise_is_good_here(
     assert (image.key, image.tree_sha256) == (small.key, small.tree_sha256)
 
 
+@pytest.mark.docker
 def test_an_image_of_the_user_is_known_by_its_files(
     engine: DockerEngine, tool_image: str, tmp_path: Path
 ) -> None:
@@ -402,6 +403,7 @@ def wheel(name: str) -> bytes:
     return out.getvalue()
 
 
+@pytest.mark.docker
 def test_an_index_with_a_token_works_and_the_token_is_nowhere(
     engine: DockerEngine, tool_image: str, sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -496,6 +498,7 @@ def test_a_file_of_somebody_else_is_not_imported(
         import_image(engine, tmp_path / "x", tmp_path / "c")
 
 
+@pytest.mark.docker
 def test_images_are_cleaned_by_age(engine: DockerEngine, tool_image: str, tmp_path: Path) -> None:
     cache = tmp_path / "c"
     tag = "agentv-env:clean-test"

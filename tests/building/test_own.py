@@ -13,7 +13,7 @@ import tarfile
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,10 +40,14 @@ from tests.building.mirrors import Anywhere
 from tests.building.proving import misses
 from tests.relay import forwarded
 
-engine_test = pytest.mark.engine
 MARK = "made-for-test"
 """A label that images inherit from the base of these tests."""
 pytestmark = pytest.mark.xdist_group("images")
+
+
+def engine_test(test: Callable[..., None]) -> Callable[..., None]:
+    """On Docker: the native engine builds no Dockerfile."""
+    return pytest.mark.engine(pytest.mark.docker(test))
 
 
 # -- contexts ---------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from agentv_sandbox.plan import plan_image
 from tests.building.registry import Registry, one_file, registry, saved_image, tiny_image
 
 # They publish, build and remove images of equal content.
-pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("registry")]
+pytestmark = [pytest.mark.engine, pytest.mark.docker, pytest.mark.xdist_group("registry")]
 
 PASSWORD = "passwordThatMustNotLeak"
 SECRETS = (PASSWORD, base64.b64encode(f"me:{PASSWORD}".encode()).decode(), "bearerTokenThatMustNotLeak")

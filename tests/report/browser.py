@@ -23,7 +23,7 @@ document.addEventListener("securitypolicyviolation", (event) =>
 def chromium(playwright: Playwright) -> Browser:
     """Fails where there is none: ``make setup-dev`` installs it."""
     program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    assert program, "no Chromium: tools/setup-page.sh installs it"
+    assert program, "no Chromium: tools/setup-programs.sh installs it"
     return playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
 
 

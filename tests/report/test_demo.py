@@ -215,6 +215,7 @@ def test_its_page_shows_the_workbook_as_text_and_the_chart_as_a_picture(demo: Pa
     assert details["contained"]["skipped"][0] == [".git", "folder .git is not collected"]
 
 
+@pytest.mark.docker
 def test_a_masked_place_of_the_kernel_is_not_taken_for_an_open_one(
     engine: DockerEngine, tool_image: str, tmp_path: Path
 ) -> None:

@@ -243,6 +243,7 @@ def test_an_engine_is_chosen_by_option_settings_or_variable(project: Path, nativ
     assert "'lxc' is not a kind of engine; there are: docker, podman, native" in wrong.stderr
 
 
+@pytest.mark.own_choice
 def test_who_names_a_docker_host_gets_no_other_engine(project: Path, native: ContainerEngine) -> None:
     write_suite(project, 1)
     away = {"DOCKER_HOST": "unix:///nowhere/docker.sock"}
@@ -340,6 +341,7 @@ def test_a_dockerfile_needs_another_engine(project: Path, native: ContainerEngin
     assert not (project / "out").exists()
 
 
+@pytest.mark.own_choice
 def test_clean_looks_into_every_engine_and_doctor_names_them(
     project: Path, native: ContainerEngine, run_folder: Path, state: Path
 ) -> None:

@@ -1,0 +1,1 @@
+"""What holds for every test: its order, its limit of time, what is left when it has ended, what it cost."""

@@ -1,0 +1,104 @@
+"""What the tests cost: time by folder and engine, how much of it was waiting, and the figures of the whole run."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import time
+from collections import defaultdict
+from collections.abc import Generator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+FIGURES = "AGENTV_SANDBOX_TESTS_FIGURES"
+"""Variable with the file that gets the number of tests."""
+_COST = "agentv-sandbox-cost"
+
+
+def _processor_s() -> float:
+    """Seconds of a processor of this process and of its children that have ended."""
+    return sum(
+        usage.ru_utime + usage.ru_stime
+        for usage in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    )
+
+
+class Meter:
+    """In each worker: what a test took, with its share of fixtures, goes to the controller with its report."""
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None]:
+        item.stash[_STARTED] = (time.monotonic(), _processor_s())
+        return (yield)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        report = yield
+        if call.when == "teardown" and (started := item.stash.get(_STARTED, None)):
+            wall, processor = time.monotonic() - started[0], _processor_s() - started[1]
+            report.user_properties.append((_COST, [wall, processor, _engine(item)]))
+        return report
+
+
+_STARTED = pytest.StashKey[tuple[float, float]]()
+
+
+def _engine(item: pytest.Item) -> str:
+    if item.get_closest_marker("engine") is None:
+        return "none"
+    callspec = getattr(item, "callspec", None)
+    return str((callspec.params if callspec else {}).get("engine") or item.config.getoption("--engine"))
+
+
+@dataclass
+class Sum:
+    tests: int = 0
+    wall_s: float = 0
+    processor_s: float = 0
+
+    def add(self, wall_s: float, processor_s: float) -> None:
+        self.tests += 1
+        self.wall_s += wall_s
+        self.processor_s += processor_s
+
+    def line(self, name: str) -> str:
+        waiting = max(0.0, 1 - self.processor_s / self.wall_s) if self.wall_s else 0.0
+        return f"  {name:28} {self.tests:5}  {self.wall_s:7.1f} s  {self.processor_s:7.1f} s  {waiting:4.0%}"
+
+
+class Costs:
+    """In the controller: the table at the end."""
+
+    def __init__(self) -> None:
+        self._folders: dict[str, Sum] = defaultdict(Sum)
+        self._engines: dict[str, Sum] = defaultdict(Sum)
+        self._all = Sum()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        for name, value in report.user_properties:
+            if name == _COST and isinstance(value, list):
+                wall_s, processor_s, engine = value
+                folder = "/".join(report.nodeid.split("/")[:2]).partition("::")[0]
+                for total in (self._folders[folder], self._engines[engine], self._all):
+                    total.add(wall_s, processor_s)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if not self._all.tests:
+            return
+        write = terminalreporter.write_line
+        terminalreporter.section("what the tests took")
+        write("  where                        tests     workers   processor  waiting")
+        for sums, title in ((self._folders, "{}"), (self._engines, "engine: {}")):
+            for name, total in sorted(sums.items(), key=lambda entry: -entry[1].wall_s):
+                write(total.line(title.format(name)))
+        write(self._all.line("all"))
+        write(
+            "  workers: seconds summed over them; processor: theirs and their children's, without an engine's daemon"
+        )
+        if path := os.environ.get(FIGURES):
+            Path(path).write_text(json.dumps({"tests": self._all.tests}))

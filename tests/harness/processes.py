@@ -1,0 +1,133 @@
+"""Processes below this one, as Linux shows them."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+
+
+def adopt_orphans() -> None:
+    """From now on, who loses its parent below this process becomes its child, not that of the system's first one."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def die_with_parent() -> None:
+    """For a child, between its fork and its program."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def interruptible() -> None:
+    """Take SIGINT and SIGTERM as usual, and so do children, whatever ``nohup`` or a shell's ``&`` made of them."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGQUIT, signal.SIGHUP, signal.SIGPIPE, signal.SIGCHLD):
+        if number is not signal.SIGPIPE and signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def descendants(root: int | None = None) -> dict[int, int]:
+    """Each living process below ``root`` (this one by default) with its start, in ticks since the machine's."""
+    below: dict[int, int] = {}
+    waiting = _children(os.getpid() if root is None else root)
+    while waiting:
+        pid = waiting.pop()
+        waiting += _children(pid)
+        if stat := _stat(pid):
+            below[pid] = stat[1]
+    return below
+
+
+def _children(pid: int) -> list[int]:
+    children: list[int] = []
+    with suppress(OSError):
+        for task in os.scandir(f"/proc/{pid}/task"):
+            with suppress(OSError):
+                children += map(int, Path(task.path, "children").read_text().split())
+    return children
+
+
+def environment(pid: int) -> Mapping[str, str]:
+    with suppress(OSError):
+        pairs = (entry.partition(b"=") for entry in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"))
+        return {os.fsdecode(name): os.fsdecode(value) for name, _equals, value in pairs}
+    return {}
+
+
+def command(pid: int) -> str:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")[:300]
+    return "?"
+
+
+def end(processes: Mapping[int, int], grace_s: float = 5) -> None:
+    """SIGTERM, and SIGKILL where one does not end by that; a number that is another process's by now is left alone."""
+    for number, limit_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, 5.0)):
+        left = _alive(processes)
+        for pid in left:
+            with suppress(OSError):
+                os.kill(pid, number)
+        until = time.monotonic() + limit_s
+        while left and time.monotonic() < until:
+            _reap(left)
+            left = _alive(left)
+            time.sleep(0.02 if left else 0)
+    _reap(processes)
+
+
+def stacks(pids: Iterable[int]) -> str:
+    """What each process is doing: its Python stack where it is Python's, else where it waits in the kernel."""
+    return "\n".join(f"--- {pid}: {command(pid)}\n{_python_stack(pid) or _kernel_stack(pid)}" for pid in pids)
+
+
+def _python_stack(pid: int) -> str:
+    """By py-spy, which may be missing or not be allowed to look."""
+    spy = Path(sys.executable).with_name("py-spy")
+    if "python" not in command(pid) or not spy.exists():
+        return ""
+    with suppress(OSError, subprocess.SubprocessError):
+        return subprocess.run(
+            [spy, "dump", "--pid", str(pid)], capture_output=True, text=True, timeout=20, check=True
+        ).stdout
+    return ""
+
+
+def _kernel_stack(pid: int) -> str:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stack").read_text()
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/wchan").read_text()
+    return "?"
+
+
+def _stat(pid: int) -> tuple[int, int] | None:
+    """Its parent and its start; none where it is gone or dead."""
+    with suppress(OSError):
+        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+        return None if fields[0] in "ZX" else (int(fields[1]), int(fields[19]))
+    return None
+
+
+def _alive(processes: Mapping[int, int]) -> dict[int, int]:
+    return {pid: start for pid, start in processes.items() if (stat := _stat(pid)) and stat[1] == start}
+
+
+def _reap(processes: Iterable[int]) -> None:
+    """Those that became children of this process by their parent's death; others are their own parent's to wait for."""
+    for pid in processes:
+        with suppress(OSError):
+            if (
+                stat := Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+            ) and (stat[0] == "Z" and int(stat[1]) == os.getpid()):
+                os.waitpid(pid, os.WNOHANG)

@@ -1,0 +1,174 @@
+"""Tests that fail, hang, crash and leave things behind, run as ``make test`` runs tests."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.harness import order, run
+from tests.harness.processes import descendants
+
+ROOT = Path(__file__).parents[2]
+PLANTED = Path(__file__).parent / "planted/test_planted.py"
+NAMES = re.findall(r"^def (test_\w+)", PLANTED.read_text(), re.MULTILINE)
+
+
+@contextmanager
+def planted(where: Path, *arguments: str, tests: str | None = None) -> Iterator[subprocess.Popen[str]]:
+    """A checkout that holds the harness and tests of ``planted`` alone, and its tests running."""
+    (where / "tests/planted").mkdir(parents=True)
+    shutil.copytree(
+        ROOT / "tests/harness", where / "tests/harness", ignore=shutil.ignore_patterns("planted", "test_*")
+    )
+    (where / "tests/__init__.py").touch()
+    shutil.copy(ROOT / "tests/conftest.py", where / "tests/conftest.py")
+    (where / "tests/planted/test_planted.py").write_text(tests or PLANTED.read_text())
+    shutil.copy(ROOT / "pyproject.toml", where)
+    (where / "tmp").mkdir()
+    environ = {**os.environ, "TMPDIR": str(where / "tmp")}
+    environ = {
+        name: value
+        for name, value in environ.items()
+        if not name.startswith(("PYTEST_", "AGENTV_SANDBOX_TEST"))
+    }
+    command = [sys.executable, "-P", "tests/harness/run.py", "tests/planted", *arguments]
+    process = subprocess.Popen(
+        command, cwd=where, env=environ, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.fixture(scope="module")
+def output(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, int, Path]]:
+    where = tmp_path_factory.mktemp("planted")
+    with planted(
+        where, "-n", "2", "--dist", "load", "--max-worker-restart", "20", "-rfE", "--tb=short"
+    ) as process:
+        yield process.communicate(timeout=300)[0], process.returncode, where
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_test_that_fails_is_named(output: tuple[str, int, Path], name: str) -> None:
+    said, status, _where = output
+    assert status == 1
+    assert re.search(rf"^(FAILED|ERROR) tests/planted/test_planted\.py::{name}\b", said, re.MULTILINE), said[
+        -6000:
+    ]
+
+
+def test_nothing_is_left_of_them(output: tuple[str, int, Path]) -> None:
+    _said, _status, where = output
+    assert list((where / "tmp").iterdir()) == []
+    assert not [pid for pid in descendants() if str(where) in _folder(pid)]
+
+
+def test_a_test_over_its_time_shows_what_its_threads_and_children_do(output: tuple[str, int, Path]) -> None:
+    said = output[0]
+    assert "test_hang_in_a_child is over its 2 s" in said
+    assert "-c import time; time.sleep(600)" in said
+    assert "test_hang_in_a_thread_that_is_joined" in said and "thread.join()" in said
+
+
+def test_what_a_test_leaves_behind_is_named(output: tuple[str, int, Path]) -> None:
+    assert len(re.findall(r"processes outlived their test, and were ended", output[0])) >= 3
+    assert "sleep 600" in output[0]
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_killed_pytest_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
+    """SIGKILL hits pytest itself; the others hit the command that runs it, which passes them on."""
+    tests = PLANTED.read_text().split("def test_assert")[0] + (
+        "def test_long(tmp_path: Path) -> None:\n"
+        "    subprocess.run(['sh', '-c', 'setsid sleep 600 & setsid sleep 600 & wait'])\n"
+    )
+    with planted(tmp_path, "-n", "1", tests=tests) as process:
+        until = time.monotonic() + 60
+        while sum("sleep 600" in run.command(pid) for pid in descendants(process.pid)) < 3:
+            assert time.monotonic() < until and process.poll() is None
+            time.sleep(0.05)
+        below = descendants(process.pid)
+        os.kill(min(below, key=lambda pid: below[pid]) if number == signal.SIGKILL else process.pid, number)
+        process.communicate(timeout=120)
+    assert process.returncode != 0
+    assert list((tmp_path / "tmp").iterdir()) == []
+    assert not any(Path(f"/proc/{pid}").exists() for pid in below)
+
+
+class _Item:
+    """What ``order`` reads of a test."""
+
+    def __init__(self, nodeid: str, *marks: pytest.MarkDecorator) -> None:
+        self.nodeid = nodeid
+        self._marks = [mark.mark for mark in marks]
+
+    def iter_markers(self, name: str) -> list[pytest.Mark]:
+        return [mark for mark in self._marks if mark.name == name]
+
+    def get_closest_marker(self, name: str) -> pytest.Mark | None:
+        return next(iter(self.iter_markers(name)), None)
+
+    def add_marker(self, mark: pytest.MarkDecorator) -> None:
+        self._marks.append(mark.mark)
+
+
+def _items() -> list[_Item]:
+    engine = pytest.mark.engine
+    return [
+        _Item("tests/e2e/test_a.py::one", engine),
+        _Item("tests/e2e/test_b.py::one", engine, pytest.mark.xdist_group("small")),
+        *(_Item(f"tests/e2e/test_c.py::{n}", engine, pytest.mark.xdist_group("large")) for n in range(3)),
+        _Item("tests/plan/test_d.py::one"),
+        _Item("tests/plan/test_d.py::two"),
+    ]
+
+
+def test_unit_tests_come_first_by_file_then_large_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(order.SEED, raising=False)
+    items = _items()
+    order.arrange(items)  # type: ignore[arg-type]
+    assert [item.nodeid.rpartition("/")[2] for item in items] == [
+        "test_d.py::one",
+        "test_d.py::two",
+        "test_c.py::0",
+        "test_c.py::1",
+        "test_c.py::2",
+        "test_b.py::one",
+        "test_a.py::one",
+    ]
+    assert {order.group_of(item) for item in items if "plan" in item.nodeid} == {"tests/plan/test_d.py"}  # type: ignore[arg-type]
+
+
+def test_a_random_order_keeps_groups_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    orders = set()
+    for seed in "12345":
+        monkeypatch.setenv(order.SEED, seed)
+        items = _items()
+        order.arrange(items)  # type: ignore[arg-type]
+        places = [n for n, item in enumerate(items) if order.group_of(item) == "large"]  # type: ignore[arg-type]
+        assert places == list(range(places[0], places[0] + 3))
+        orders.add(tuple(item.nodeid for item in items))
+    assert len(orders) > 1
+
+
+def _folder(pid: int) -> str:
+    try:
+        return str(Path(f"/proc/{pid}/cwd").readlink())
+    except OSError:
+        return ""
