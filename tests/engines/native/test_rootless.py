@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,12 @@ tests:
 
 @pytest.fixture
 def place() -> Iterator[Path]:
+    with open_place() as path:
+        yield path
+
+
+@contextmanager
+def open_place() -> Iterator[Path]:
     """A folder that everybody can pass through, as the tests' own are not."""
     with tempfile.TemporaryDirectory(prefix="agentv-user-", dir="/var/tmp") as name:
         Path(name).chmod(0o711)
@@ -75,10 +82,10 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "images"
 
 
-@pytest.fixture
-def dev(place: Path, images: Path) -> Iterator[User]:
-    """With the images."""
-    with user(place) as who:
+@pytest.fixture(scope="module")
+def with_images(images: Path) -> Iterator[User]:
+    """Importing takes longer than what a test does with the images."""
+    with open_place() as place, user(place) as who:
         shutil.copytree(images, place / "images")
         files = list((place / "images").iterdir())
         who.own(place / "images", *files)
@@ -86,6 +93,15 @@ def dev(place: Path, images: Path) -> Iterator[User]:
         assert done.returncode == 0, done.stderr
         shutil.rmtree(place / "images")
         yield who
+
+
+@pytest.fixture
+def dev(with_images: User) -> Iterator[User]:
+    """With the images, and nothing of an earlier test beside them."""
+    yield with_images
+    for path in with_images.home.iterdir():
+        if path.name == ".git" or not path.name.startswith("."):
+            subprocess.run(["rm", "-rf", path], check=True)
 
 
 def test_a_user_without_root_runs_a_suite_in_containers_with_limits(dev: User) -> None:
