@@ -57,7 +57,7 @@ class Leftovers:
         return f"{self._session} {who}"
 
     def _nothing_left(self, names: set[str]) -> None:
-        """Wait for, then end what was started under one of ``names``. Raises AssertionError where one had to be ended."""
+        """Wait for what was started under one of ``names``. Raises AssertionError where one had to be ended."""
         until = time.monotonic() + _GRACE_S
         while left := _started_under(names):
             if time.monotonic() > until:

@@ -29,7 +29,7 @@ def arrange(items: list[pytest.Item]) -> None:
         if group_of(item) is None and item.get_closest_marker("engine") is None:
             item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
     if seed := os.environ.get(SEED):
-        _shuffle(items, random.Random(seed))  # noqa: S311  no secret
+        _shuffle(items, random.Random(seed))
         return
     sizes = Counter(group_of(item) for item in items)
     with_engine = {group_of(item) for item in items if item.get_closest_marker("engine")} - {None}

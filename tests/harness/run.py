@@ -2,10 +2,10 @@
 
     run.py [--beside COMMAND] [ARGUMENT OF PYTEST ...]
 
-``make test`` calls this. It adopts every orphan of the tests, gives all of them one temporary folder, and at the end, or
-when pytest is killed, ends what is left, removes the folder, and prints what the tests cost. COMMAND runs meanwhile, with
-what the tests leave of the processor; its output follows theirs. The status is pytest's, or 1 where COMMAND failed or
-something outlived tests that had passed.
+``make test`` calls this. It adopts every orphan of the tests, gives all of them one temporary folder, and at the end,
+or when pytest is killed, ends what is left, removes the folder, and prints what the tests cost. COMMAND runs meanwhile,
+with what the tests leave of the processor; its output follows theirs. The status is pytest's, or 1 where COMMAND failed
+or something outlived tests that had passed.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ def main(arguments: list[str]) -> int:
     beside = _Beside(arguments.pop(0) and arguments.pop(0), folder) if arguments[:1] == ["--beside"] else None
     try:
         pytest = subprocess.Popen(
-            [sys.executable, "-P", "-m", "pytest", *arguments], env=environ, preexec_fn=die_with_parent
+            [sys.executable, "-P", "-m", "pytest", *arguments],
+            env=environ,
+            preexec_fn=die_with_parent,  # noqa: PLW1509  this process has one thread
         )
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, lambda number, _frame: pytest.send_signal(number))
@@ -77,7 +79,7 @@ class _Beside:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
-                preexec_fn=die_with_parent,
+                preexec_fn=die_with_parent,  # noqa: PLW1509  as above
             )
         self.pid = self._process.pid
         self.status: int | None = None

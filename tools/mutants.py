@@ -1,0 +1,329 @@
+"""Do tests notice when wiring breaks? Edit the product in one place at a time, and run the tests that could notice.
+
+    python tools/mutants.py [--seed N] [--count N] [--minutes M] [--package NAME ...] [--out FILE]
+
+Edits are of five kinds: an argument that is not passed on, a default turned round, a branch that never runs, a field of
+a record that is lost, a limit that is not stated. Places are drawn by the seed, evenly over packages, from all that
+there are. Each edit is tried in a copy of the checkout: the unit tests of its package first, then whole runs natively.
+``FILE`` keeps what was found, one JSON object a line, so that a sample of 15 minutes (``--minutes 15``) is gone on with
+later; the last lines printed are the missed ones and the share that was noticed, by package.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import difflib
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PRODUCT = ROOT / "agentv_sandbox"
+LIMIT_WORDS = ("limit", "timeout", "max_", "_s", "bytes", "patience", "least", "most")
+NOT_WIRING = {"data", "probes.py", "selfcheck"}
+"""What runs inside containers, and attacks: their tests are others."""
+FOLDERS: Mapping[str, Sequence[str]] = {
+    "api.py": ("cli", "e2e"),
+    "authoring": ("loading", "providers"),
+    "engines": ("engines",),
+    "models": ("base", "report", "pipeline"),
+    "regrading.py": ("report", "cli"),
+    "sandbox.py": ("base", "engines"),
+    "settings.py": ("cli", "loading"),
+    "sites.py": ("cli", "cluster"),
+}
+"""Folders of tests of what has none of its own name."""
+WHOLE_RUNS = ("tests/e2e", "tests/cli")
+UNIT_S, WHOLE_S = 180, 400
+
+
+@dataclass(frozen=True, kw_only=True)
+class Edit:
+    path: str
+    line: int
+    kind: str
+    was: str
+    now: str
+    start: int
+    """Offsets in the file, in characters."""
+    end: int
+
+    @property
+    def package(self) -> str:
+        return self.path.split("/")[1]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What an edit came to; ``by`` is the first test that noticed."""
+
+    edit: Edit
+    noticed: bool
+    by: str
+    seconds: float
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--count", type=int, default=250)
+    parser.add_argument("--minutes", type=float, default=1e9)
+    parser.add_argument("--package", action="append", default=[], help="only edits of this file or folder")
+    parser.add_argument("--out", type=Path, default=ROOT / "build/mutants.jsonl")
+    asked = parser.parse_args()
+    edits = sample(list(all_edits()), asked.seed, asked.count, asked.package)
+    until = time.monotonic() + asked.minutes * 60
+    found = list(read(asked.out, edits))
+    known = {each.edit for each in found}
+    with tempfile.TemporaryDirectory(prefix="agentv-mutants-") as name:
+        copy = Path(name, "copy")
+        copy_tree(copy)
+        for edit in edits:
+            if edit in known or time.monotonic() > until:
+                continue
+            found.append(attempt(edit, copy))
+            keep(asked.out, found[-1])
+            print(line_of(found[-1]), flush=True)
+    print(*table(found), sep="\n")
+
+
+def all_edits() -> Iterator[Edit]:
+    defaults = _defaults()
+    for path in sorted(PRODUCT.rglob("*.py")):
+        if NOT_WIRING & set(path.parts):
+            continue
+        text = path.read_text()
+        offsets = _line_offsets(text)
+        name = str(path.relative_to(ROOT))
+        for node in ast.walk(ast.parse(text)):
+            for kind, part, now in _edits_of(node, text, defaults):
+                start, end = part(offsets)
+                yield Edit(
+                    path=name,
+                    line=text.count("\n", 0, start) + 1,
+                    kind=kind,
+                    was=text[start:end],
+                    now=now,
+                    start=start,
+                    end=end,
+                )
+
+
+def _edits_of(node: ast.AST, text: str, defaults: Mapping[str, set[str]]) -> Iterator[tuple[str, _Part, str]]:
+    if isinstance(node, ast.Call):
+        yield from _of_call(node, defaults)
+    elif isinstance(node, ast.If) and not _is_guard_of_types(node):
+        condition = ast.get_source_segment(text, node.test)
+        yield "branch", _Part(node.test), f"(False and ({condition}))"
+    elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        for default in (*node.args.defaults, *(each for each in node.args.kw_defaults if each)):
+            yield from _turned_round(default)
+    elif isinstance(node, ast.AnnAssign) and node.value is not None:
+        yield from _turned_round(node.value)
+
+
+def _of_call(node: ast.Call, defaults: Mapping[str, set[str]]) -> Iterator[tuple[str, _Part, str]]:
+    called = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+    optional = defaults.get(called, set())
+    for keyword in node.keywords:
+        if keyword.arg is None:
+            continue
+        if called == "replace" or (called[:1].isupper() and keyword.arg in optional):
+            yield "field", _Part(keyword), ""
+        elif keyword.arg in optional:
+            limit = any(word in keyword.arg for word in LIMIT_WORDS)
+            yield "limit" if limit else "argument", _Part(keyword), ""
+    if called == "min" and len(node.args) == 2 and not node.keywords:
+        yield "limit", _Part(node.args[1]), "float('inf')"
+
+
+def _turned_round(value: ast.expr) -> Iterator[tuple[str, _Part, str]]:
+    if isinstance(value, ast.Constant) and isinstance(value.value, bool):
+        yield "default", _Part(value), str(not value.value)
+
+
+def _is_guard_of_types(node: ast.If) -> bool:
+    return "TYPE_CHECKING" in ast.dump(node.test)
+
+
+class _Part:
+    def __init__(self, node: ast.expr | ast.keyword) -> None:
+        self._node = node
+
+    def __call__(self, offsets: Sequence[Sequence[int]]) -> tuple[int, int]:
+        start = offsets[self._node.lineno - 1][self._node.col_offset]
+        end = offsets[(self._node.end_lineno or 0) - 1][self._node.end_col_offset or 0]
+        return start, end
+
+
+def _line_offsets(text: str) -> list[list[int]]:
+    """For each line and byte column the offset in characters: the parser counts columns in bytes."""
+    offsets, start = [], 0
+    for line in text.splitlines(keepends=True):
+        columns = [start + n for n, character in enumerate(line) for _ in character.encode()]
+        offsets.append([*columns, start + len(line)])
+        start += len(line)
+    return offsets
+
+
+def _defaults() -> dict[str, set[str]]:
+    """By the name of a function or class, what a caller may leave out."""
+    optional: dict[str, set[str]] = defaultdict(set)
+    for path in PRODUCT.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                names = [each.arg for each in node.args.args]
+                optional[node.name] |= set(names[len(names) - len(node.args.defaults) :]) - {"self"}
+                pairs = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+                optional[node.name] |= {each.arg for each, default in pairs if default is not None}
+            elif isinstance(node, ast.ClassDef):
+                fields = (
+                    each for each in node.body if isinstance(each, ast.AnnAssign) and each.value is not None
+                )
+                optional[node.name] |= {
+                    each.target.id for each in fields if isinstance(each.target, ast.Name)
+                }
+    return optional
+
+
+def sample(edits: Sequence[Edit], seed: int, count: int, packages: Sequence[str]) -> list[Edit]:
+    """``count`` of them in an order that the seed gives, evenly over packages and kinds."""
+    order = random.Random(seed)  # noqa: S311  no secret
+    heaps: dict[str, dict[str, list[Edit]]] = defaultdict(lambda: defaultdict(list))
+    for edit in order.sample(edits, len(edits)):
+        if not packages or edit.package in packages:
+            heaps[edit.package][edit.kind].append(edit)
+    drawn: list[Edit] = []
+    while len(drawn) < count and heaps:
+        for package in sorted(heaps, key=lambda _name: order.random()):
+            kinds = heaps[package]
+            kind = order.choice(sorted(kinds))
+            drawn.append(kinds[kind].pop())
+            if not kinds[kind]:
+                del kinds[kind]
+            if not kinds:
+                del heaps[package]
+    return drawn[:count]
+
+
+def copy_tree(copy: Path) -> None:
+    """Tracked files alone, and the ones that are new: what a clone would have."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+    ).stdout
+    for raw in filter(None, listed.split(b"\0")):
+        name = os.fsdecode(raw)
+        if (ROOT / name).is_file() or (ROOT / name).is_symlink():
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, copy / name, follow_symlinks=False)
+
+
+def attempt(edit: Edit, copy: Path) -> Found:
+    started = time.monotonic()
+    path = copy / edit.path
+    text = path.read_text()
+    path.write_text(edited(text, edit))
+    try:
+        folders = [f"tests/{name}" for name in FOLDERS.get(edit.package, (edit.package.removesuffix(".py"),))]
+        folders = [name for name in folders if (copy / name).exists()]
+        by = _failing(copy, [*folders, "-m", "not engine"], UNIT_S) if folders else ""
+        by = by or _failing(
+            copy, [*dict.fromkeys((*folders, *WHOLE_RUNS)), "-m", "engine and not docker"], WHOLE_S
+        )
+    finally:
+        path.write_text(text)
+    return Found(edit, bool(by), by, time.monotonic() - started)
+
+
+def edited(text: str, edit: Edit) -> str:
+    """``text`` with the edit; an argument goes with the comma behind it."""
+    end = edit.end
+    if not edit.now:
+        rest = text[end:]
+        comma = len(rest) - len(rest.lstrip())
+        end += comma + 1 if rest[comma : comma + 1] == "," else 0
+    return text[: edit.start] + edit.now + text[end:]
+
+
+def _failing(copy: Path, arguments: Sequence[str], limit_s: float) -> str:
+    """The first test that fails, or why nothing ended; empty where all pass."""
+    environ = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [
+        sys.executable,
+        "-P",
+        "tests/harness/run.py",
+        "-x",
+        "-q",
+        "-n",
+        "2",
+        "--dist",
+        "loadgroup",
+        *arguments,
+    ]
+    try:
+        done = subprocess.run(
+            command, cwd=copy, env=environ, capture_output=True, text=True, timeout=limit_s, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return ""
+    if done.returncode in (0, 5):
+        return ""
+    lines = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    return lines[0].split(" - ")[0] if lines else f"status {done.returncode}"
+
+
+def read(path: Path, edits: Sequence[Edit]) -> Iterator[Found]:
+    if path.exists():
+        for line in path.read_text().splitlines():
+            entry = json.loads(line)
+            edit = Edit(**entry["edit"])
+            if edit in edits:
+                yield Found(edit, entry["noticed"], entry["by"], entry["seconds"])
+
+
+def keep(path: Path, found: Found) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as file:
+        file.write(json.dumps(asdict(found)) + "\n")
+
+
+def line_of(found: Found) -> str:
+    edit = found.edit
+    what = f"{edit.path}:{edit.line} {edit.kind}: {edit.was!r} -> {edit.now!r}"
+    return f"{'noticed' if found.noticed else 'MISSED':8} {what}  {found.by}"
+
+
+def table(found: Sequence[Found]) -> Iterator[str]:
+    for each in found:
+        if not each.noticed:
+            yield ""
+            text = (ROOT / each.edit.path).read_text()
+            yield from difflib.unified_diff(
+                text.splitlines(), edited(text, each.edit).splitlines(), each.edit.path, n=1, lineterm=""
+            )
+    by_package: dict[str, list[bool]] = defaultdict(list)
+    for each in found:
+        by_package[each.edit.package].append(each.noticed)
+    yield ""
+    for package, values in sorted(by_package.items()):
+        yield f"{package:20} {sum(values)} of {len(values)} noticed"
+    total = [value for values in by_package.values() for value in values]
+    if total:
+        yield f"{'all':20} {sum(total)} of {len(total)} noticed ({sum(total) / len(total):.0%})"
+
+
+if __name__ == "__main__":
+    main()
