@@ -18,11 +18,16 @@ from agentv_sandbox.cli.report import open_runs, write
 from agentv_sandbox.logs import safe_name
 from agentv_sandbox.report.comparison import Comparison, Figures, TestChange, Totals, compare_runs
 from agentv_sandbox.report.comparisonwords import evidence
-from agentv_sandbox.report.summary import EXIT_FAILED, EXIT_OK, WORD
+from agentv_sandbox.report.summary import EXIT_ERROR, EXIT_FAILED, EXIT_OK, WORD
 
 SHOWN = 40
 """Changed tests in the table, unless all are asked for."""
-_STYLE = {"worse": "bold red", "better or equal": "bold green", "not enough evidence": "bold yellow"}
+_STYLE = {
+    "worse": "bold red",
+    "better or equal": "bold green",
+    "not enough evidence": "bold yellow",
+    "incomplete": "bold red",
+}
 
 
 @with_exit_codes
@@ -38,7 +43,11 @@ def compare(
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Everything as JSON on stdout.")] = False,
     fail_on_regression: Annotated[
-        bool, typer.Option("--fail-on-regression", help="Exit status 1 when a run is worse than the first.")
+        bool,
+        typer.Option(
+            "--fail-on-regression",
+            help="Exit status 1 when a run is worse or lacks tests, 3 when they crashed.",
+        ),
     ] = False,
     margin: Annotated[
         float,
@@ -56,6 +65,14 @@ def compare(
             help="Of the statements worse and better or equal.",
         ),
     ] = 0.99,
+    min_scored: Annotated[
+        float,
+        typer.Option(
+            parser=number_between(0, 1),
+            metavar="N",
+            help="Share of BASE's graded tests that must have a score in RUN; else the result is incomplete.",
+        ),
+    ] = 0.8,
     page: Annotated[
         Path | None,
         typer.Option(
@@ -71,10 +88,16 @@ def compare(
 ) -> int:
     """Compare runs test by test, and say whether what changed is more than chance.
 
-    Exit status: 0; with --fail-on-regression 1 when a run is worse; 2 when a folder cannot be read.
+    Exit status: 0; with --fail-on-regression 1 when a run is worse, or too many tests are missing from it, 3 when too
+    many of them ended in an execution error; 2 when a folder cannot be read.
     """
     first, *others = opened = open_runs([base, *runs])
-    comparisons = [compare_runs(first, run, margin=margin, confidence=confidence) for run in others]
+    comparisons = [
+        compare_runs(
+            first, run, margin=margin, confidence=confidence, min_scored=min_scored, runs=len(others)
+        )
+        for run in others
+    ]
     if page is not None:
         write(page, opened, comparisons, field="--page")
     if as_json:
@@ -82,8 +105,13 @@ def compare(
     else:
         for comparison in comparisons:
             _show(comparison, everything=everything)
-    worse = any(comparison.outcome == "worse" for comparison in comparisons)
-    return EXIT_FAILED if worse and fail_on_regression else EXIT_OK
+    return max(map(_status, comparisons)) if fail_on_regression else EXIT_OK
+
+
+def _status(comparison: Comparison) -> int:
+    if comparison.outcome == "incomplete":
+        return EXIT_ERROR if comparison.crashed else EXIT_FAILED
+    return EXIT_FAILED if comparison.outcome == "worse" else EXIT_OK
 
 
 def _show(comparison: Comparison, *, everything: bool) -> None:
@@ -98,9 +126,22 @@ def _show(comparison: Comparison, *, everything: bool) -> None:
         out.print(faults, markup=False)
     out.print(_counts(comparison), markup=False)
     if comparison.outcome == "not enough evidence":
-        out.print("More tests or more trials would say more; a larger --margin asks for less.", markup=False)
+        out.print(_what_would_do(comparison), markup=False)
+    if comparison.outcome == "incomplete":
+        out.print(
+            f"{comparison.lost} of {comparison.lost + comparison.paired} tests that BASE graded have no score"
+            f" ({comparison.crashed} ended in an execution error); `run --resume` completes a run.",
+            markup=False,
+        )
     verdict = f"RESULT: {comparison.outcome.upper()}  ({evidence(comparison)})"
     out.print(Text(verdict, style=_STYLE[comparison.outcome]), soft_wrap=True)
+
+
+def _what_would_do(comparison: Comparison) -> str:
+    needed = f": {comparison.needed} that stay equal are enough" if comparison.needed else ""
+    return (
+        f"More tests, or more trials in both runs, would say more{needed}; a larger --margin asks for fewer."
+    )
 
 
 def _totals_table(comparison: Comparison) -> Table:
@@ -215,6 +256,8 @@ def _as_json(comparison: Comparison) -> dict[str, Any]:
         "base": str(comparison.base.path),
         "run": str(comparison.run.path),
         "outcome": comparison.outcome,
+        "lost_tests": comparison.lost,
+        "crashed_tests": comparison.crashed,
         "paired_tests": comparison.paired,
         "mean_difference": comparison.mean_difference,
         "interval_95": comparison.interval,

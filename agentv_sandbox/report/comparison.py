@@ -8,11 +8,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from agentv_sandbox.report.evidence import chance_of_fall, chance_of_rise, mean_interval, share_interval
+from agentv_sandbox.report.evidence import (
+    chance_if_below,
+    chance_of_fall,
+    difference_interval,
+    equal_tests_needed,
+    mean_interval,
+    share_interval,
+)
 from agentv_sandbox.report.rows import Row, cause, cost_of, seconds, tokens_of
 from agentv_sandbox.report.runreader import Run
 
-Outcome = Literal["better or equal", "worse", "not enough evidence"]
+Outcome = Literal["better or equal", "worse", "not enough evidence", "incomplete"]
 Change = Literal["fell", "rose", "same", "error", "mended", "missing", "new"]
 Key = tuple[str, str, str]
 """Suite, test and target; the target is empty where each run has one alone, so that two targets can be compared."""
@@ -45,6 +52,8 @@ class Figures:
     tokens: int | None
     fault: str
     """Why it could not be graded; empty where it was."""
+    trials: tuple[float, ...] = ()
+    """Scores of its trials, where the test's score is their mean."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +77,13 @@ class TestChange:
         if self.before.score is None or self.after.score is None:
             return None
         return self.after.score - self.before.score
+
+    @property
+    def was_lost(self) -> bool:
+        """Whether it had a score before, and has none now."""
+        return (
+            self.change in ("error", "missing") and self.before is not None and self.before.score is not None
+        )
 
     @property
     def flaky(self) -> bool:
@@ -110,21 +126,37 @@ class Comparison:
     """Tests that were graded in both."""
     mean_difference: float | None
     interval: tuple[float, float] | None
-    """Student's 95 % interval of the mean difference; None for fewer than two tests."""
+    """The mean differences that the scores do not speak against with 95 %; None where no test was graded in both."""
     chance_of_fall: float
     """Probability of a mean this low if nothing changed."""
     outcome: Outcome
+    lost: int
+    """Tests that were graded in ``base`` and have no score in ``run``."""
+    crashed: int
+    """Of these the ones that ended in an execution error; the others are missing."""
+    needed: int
+    """Equal tests, or trials of them, that show with this margin and confidence that nothing fell."""
 
     def count(self, change: Change) -> int:
         return sum(1 for test in self.tests if test.change == change)
 
 
-def compare_runs(base: Run, run: Run, *, margin: float = 0.05, confidence: float = 0.99) -> Comparison:
+def compare_runs(
+    base: Run,
+    run: Run,
+    *,
+    margin: float = 0.05,
+    confidence: float = 0.99,
+    min_scored: float = 0.8,
+    runs: int = 1,
+) -> Comparison:
     """``run`` beside ``base``.
 
-    ``margin``: fall of the mean score (0 to 1) that still counts as equal. ``confidence``: of both statements, so that
-    of a hundred unchanged runs about one is called worse at the default. Tests without a score in one of the two
-    (execution errors, tests that only one has) are listed and prove nothing.
+    ``margin``: fall of the mean score (0 to 1) that still counts as equal. ``confidence``: of both statements about all
+    ``runs`` together that are compared with ``base``, so that of a hundred unchanged ones about one is called worse at
+    the default. ``min_scored``: share of the tests graded in ``base`` that must have a score in ``run``, or the
+    comparison is incomplete. Tests without a score in one of the two (execution errors, tests that only one has) are
+    listed and prove nothing.
     """
     by_target = not (len(_targets(base)) == len(_targets(run)) == 1)
     before, after = _figures(base, by_target), _figures(run, by_target)
@@ -133,7 +165,11 @@ def compare_runs(base: Run, run: Run, *, margin: float = 0.05, confidence: float
     ]
     tests.sort(key=lambda test: (_FALLS_FIRST[test.change], test.difference or 0.0))
     differences = [test.difference for test in tests if test.difference is not None]
-    fall = chance_of_fall(differences)
+    observed = _observed(tests) or differences
+    fall, chance = chance_of_fall(differences), (1 - confidence) / runs
+    lost = [test for test in tests if test.was_lost]
+    scored_before = len(differences) + len(lost)
+    incomplete = scored_before > 0 and len(differences) < min_scored * scored_before
     return Comparison(
         base=base,
         run=run,
@@ -142,18 +178,34 @@ def compare_runs(base: Run, run: Run, *, margin: float = 0.05, confidence: float
         tests=tests,
         paired=len(differences),
         mean_difference=statistics.fmean(differences) if differences else None,
-        interval=mean_interval(differences),
+        interval=difference_interval(observed),
         chance_of_fall=fall,
-        outcome=_outcome(differences, fall, margin, 1 - confidence),
+        outcome="incomplete" if incomplete else _outcome(observed, fall, margin, chance),
+        lost=len(lost),
+        crashed=sum(1 for test in lost if test.change == "error"),
+        needed=equal_tests_needed(margin, chance),
     )
 
 
-def _outcome(differences: Sequence[float], fall: float, margin: float, chance: float) -> Outcome:
+def _outcome(observed: Sequence[float], fall: float, margin: float, chance: float) -> Outcome:
     if fall <= chance:
         return "worse"
-    if chance_of_rise(differences, from_=-margin) <= chance:
+    if chance_if_below(observed, -margin) <= chance:
         return "better or equal"
     return "not enough evidence"
+
+
+def _observed(tests: Sequence[TestChange]) -> list[float]:
+    """Differences of single trials, where every test has equally many in both runs: each of them is an observation of
+    its own. Empty where they have not."""
+    pairs = [
+        (test.before.trials, test.after.trials)
+        for test in tests
+        if test.difference is not None and test.before is not None and test.after is not None
+    ]
+    if len({len(trials) for pair in pairs for trials in pair}) != 1:
+        return []
+    return [later - earlier for before, after in pairs for earlier, later in zip(before, after, strict=True)]
 
 
 def _targets(run: Run) -> set[str]:
@@ -172,15 +224,25 @@ def _test_figures(rows: Sequence[Row]) -> Figures:
     """Of all rows of a test: one, or one a trial where another program wrote them."""
     graded = [row for row in rows if row["execution_status"] != "execution_error"]
     statuses = {row["execution_status"] for row in rows}
+    score = statistics.fmean(min(max(row["score"], 0.0), 1.0) for row in graded) if graded else None
     return Figures(
-        score=statistics.fmean(min(max(row["score"], 0.0), 1.0) for row in graded) if graded else None,
+        score=score,
         status=next(s for s in ("execution_error", "quality_failure", "ok", *statuses) if s in statuses),
         flaky=len({passed for row in rows for passed in _verdicts(row)}) > 1,
         seconds=sum(map(seconds, rows)),
         cost_usd=cost_of(rows),
         tokens=tokens_of(rows),
         fault=next((cause(row) for row in rows if row["execution_status"] == "execution_error"), ""),
+        trials=_trials(rows, score),
     )
+
+
+def _trials(rows: Sequence[Row], score: float | None) -> tuple[float, ...]:
+    """Scores of trials that ``score`` is the mean of; empty where a strategy made it of them in another way."""
+    scores = [each for row in rows for each in row.get("trial_scores") or (row["score"],)]
+    if score is None or not all(isinstance(each, int | float) and 0 <= each <= 1 for each in scores):
+        return ()
+    return tuple(scores) if abs(statistics.fmean(scores) - score) < _SAME else ()
 
 
 def _verdicts(row: Row) -> Iterator[bool]:

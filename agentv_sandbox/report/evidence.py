@@ -1,30 +1,36 @@
 """What two lists of scores say about a change: exact tests where they can be had, and intervals.
 
-All tests are one-sided and paired. Their null hypothesis is that a difference could as well have had the other sign,
-which holds for two runs of the same agent whatever its scores look like.
+All tests are one-sided and paired. That of a fall has as its null hypothesis that a difference could as well have had
+the other sign, which holds for two runs of the same agent whatever its scores look like. The opposite, that the mean did
+not fall below a bound, has no such symmetry to stand on: tests that each fail once in twenty look unchanged for a long
+time. It takes nothing for granted but that a difference lies between -1 and 1.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 GRID = 1000
 """Scores count in thousandths."""
 _EXACT_BITS = 2 << 20
 """Of the numbers that an exact test works with; beyond it there are so many differences that their sum is normal."""
+_STAKES = 24
+"""Stakes that a gambler tries beside the largest one."""
+_AT_LARGEST = 0.9
 _NORMAL = statistics.NormalDist()
 _EXPANDED = 60
 """Degrees of freedom from which the expansion of Student's quantile is right to seven digits."""
 
 
-def chance_of_fall(differences: Sequence[float], *, from_: float = 0.0) -> float:
-    """Probability that differences which lie evenly around ``from_`` have a mean this low or lower (0 to 1).
+def chance_of_fall(differences: Sequence[float]) -> float:
+    """Probability that differences which lie evenly around 0 have a mean this low or lower (0 to 1).
 
     Exact (all sign changes are counted) unless there are about a hundred unequal differences or more.
     """
-    steps = [round((value - from_) * GRID) for value in differences]
+    steps = [round(value * GRID) for value in differences]
     sizes = [abs(step) for step in steps if step]
     if not sizes:
         return 1.0
@@ -38,9 +44,59 @@ def chance_of_fall(differences: Sequence[float], *, from_: float = 0.0) -> float
     return _share_of_sums(sizes, risen, width)
 
 
-def chance_of_rise(differences: Sequence[float], *, from_: float = 0.0) -> float:
-    """The same for a mean this high or higher."""
-    return chance_of_fall([-value for value in differences], from_=-from_)
+def chance_if_below(differences: Sequence[float], bound: float) -> float:
+    """The most that the probability of differences like these can be if their true mean is ``bound`` or less (0 to 1).
+
+    For independent differences between -1 and 1, of one distribution or of many. A gambler who stakes a constant share
+    of their money on each difference lying above the bound gains nothing on average where it does not; who has become
+    N times as rich has seen what happens with a probability of 1/N at most (Ville's inequality). Most of the money
+    goes by the largest share, which is the best one where nothing falls, and the rest by shares between 0 and that.
+    """
+    if not differences or bound <= -1:
+        return 1.0 if not differences else 0.0
+    # Beside each other, since many differences are equal: a value, and how often it is there.
+    counted = Counter(round((value - bound) * GRID) / GRID for value in differences)
+    largest = 1 / (1 + bound)
+    logs = [_growth(counted, largest) + math.log(_AT_LARGEST)]
+    rest = math.log((1 - _AT_LARGEST) / _STAKES)
+    logs += [_growth(counted, largest * (step + 0.5) / _STAKES) + rest for step in range(_STAKES)]
+    most = max(logs)
+    return (
+        min(1.0, math.exp(-most) / math.fsum(math.exp(each - most) for each in logs)) if most > -700 else 1.0
+    )
+
+
+def equal_tests_needed(margin: float, chance: float) -> int:
+    """How many equal differences show that the mean did not fall by ``margin``; 0 where none can."""
+    if not 0 < margin < 1:
+        return 0
+    return math.ceil(math.log(1 / (_AT_LARGEST * chance)) / -math.log1p(-margin))
+
+
+def _growth(counted: Mapping[float, int], stake: float) -> float:
+    """Logarithm of how many times as rich a gambler becomes; one who has lost all stays poor."""
+    factors = ((1 + stake * value, number) for value, number in counted.items())
+    return math.fsum(number * math.log(factor) if factor > 1e-12 else -1e9 for factor, number in factors)
+
+
+def difference_interval(differences: Sequence[float], confidence: float = 0.95) -> tuple[float, float] | None:
+    """The means that ``differences`` do not speak against, on either side; None without any."""
+    if not differences:
+        return None
+    chance = (1 - confidence) / 2
+    low = _lowest(differences, chance)
+    return low, -_lowest([-value for value in differences], chance)
+
+
+def _lowest(differences: Sequence[float], chance: float) -> float:
+    low, high = -1.0, statistics.fmean(differences)
+    for _ in range(14):
+        middle = (low + high) / 2
+        if chance_if_below(differences, middle) <= chance:
+            low = middle
+        else:
+            high = middle
+    return low
 
 
 def mean_interval(values: Sequence[float], confidence: float = 0.95) -> tuple[float, float] | None:

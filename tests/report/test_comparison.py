@@ -12,11 +12,15 @@ import pytest
 
 from agentv_sandbox.report.comparison import Comparison, compare_runs
 from agentv_sandbox.report.evidence import (
+    chance_if_below,
     chance_of_fall,
-    chance_of_rise,
+    difference_interval,
     mean_interval,
     share_interval,
     student_quantile,
+)
+from agentv_sandbox.report.evidence import (
+    equal_tests_needed as equal_needed,
 )
 from agentv_sandbox.report.rows import Row
 from agentv_sandbox.report.runreader import Run
@@ -48,9 +52,7 @@ def test_the_exact_chance_is_that_of_all_sign_changes(seed: int) -> None:
         for signs in itertools.product((1, -1), repeat=len(differences))
     ]
     fall = sum(1 for value in sums if value <= total + 1e-9) / len(sums)
-    rise = sum(1 for value in sums if value >= total - 1e-9) / len(sums)
     assert chance_of_fall(differences) == pytest.approx(fall)
-    assert chance_of_rise(differences) == pytest.approx(rise)
 
 
 def test_many_differences_are_judged_as_the_exact_test_would() -> None:
@@ -64,7 +66,41 @@ def test_many_differences_are_judged_as_the_exact_test_would() -> None:
 def test_nothing_that_changed_is_no_evidence_of_a_fall() -> None:
     assert chance_of_fall([]) == 1.0
     assert chance_of_fall([0.0] * 5) == 1.0
-    assert chance_of_rise([0.0] * 7, from_=-0.05) == pytest.approx(2**-7)
+
+
+def test_equal_differences_prove_as_much_as_the_binomial_allows() -> None:
+    """Tests that each fail with 0.05 all stay equal in 0.95**n of all runs: nobody can say more than that of n."""
+    for number in (7, 20, 60, 91, 100, 1000):
+        assert 0.95**number <= chance_if_below([0.0] * number, -0.05) <= 0.95**number / 0.9
+    assert equal_needed(0.05, 0.01) == 92
+    assert (equal_needed(0, 0.01), equal_needed(1, 0.01)) == (0, 0)
+
+
+def test_nothing_is_proved_by_no_differences_and_all_by_a_bound_that_holds_always() -> None:
+    assert chance_if_below([], -0.05) == 1.0
+    assert chance_if_below([-1.0], -1.0) == 0.0
+    assert chance_if_below([-1.0] * 50, -0.05) == 1.0
+    assert difference_interval([]) is None
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_mean_at_the_bound_is_rarely_called_above_it(seed: int) -> None:
+    """Skewed differences, each of another test, that lie at the bound together."""
+    numbers = random.Random(seed)
+    chances = [0.3 * numbers.random() for _ in range(80)]
+    bound = -sum(chances) / len(chances)
+    wrong = sum(
+        chance_if_below([-float(numbers.random() < chance) for chance in chances], bound) <= 0.05
+        for _ in range(200)
+    )
+    assert wrong <= 0.05 * 200 + 7
+
+
+def test_the_interval_holds_the_mean_and_has_a_width_where_nothing_differs() -> None:
+    low, high = difference_interval([0.0] * 7) or (0, 0)
+    assert low == pytest.approx(-0.42, abs=0.02) and high == pytest.approx(0.42, abs=0.02)
+    low, high = difference_interval([0.1, -0.1] * 200) or (0, 0)
+    assert -0.03 < low < 0 < high < 0.03
 
 
 def test_intervals_are_those_of_the_textbooks() -> None:
@@ -155,7 +191,9 @@ def test_each_test_is_said_to_have_changed_in_its_own_way() -> None:
 
 def test_outcomes() -> None:
     assert compared([1.0] * 20, [0.0] * 20).outcome == "worse"
-    assert compared([0.5] * 20, [0.5] * 20).outcome == "better or equal"
+    assert compared([1.0] * 7, [1.0] * 7).outcome == "not enough evidence"
+    assert compared([0.5] * 91, [0.5] * 91).outcome == "not enough evidence"
+    assert compared([0.5] * 92, [0.5] * 92).outcome == "better or equal"
     assert compared([0.0] * 20, [1.0] * 20).outcome == "better or equal"
     assert compared([1.0] * 3, [0.0] * 3).outcome == "not enough evidence"
     assert compared([1.0] * 20, [0.97] * 20, margin=0.0).outcome == "worse"
@@ -163,12 +201,48 @@ def test_outcomes() -> None:
     assert compared([1.0, 0.0] * 10, [0.0, 1.0] * 10, margin=1.0).outcome == "better or equal"
 
 
+def test_several_runs_share_the_confidence() -> None:
+    assert compared([0.5] * 92, [0.5] * 92, runs=2).outcome == "not enough evidence"
+    fell = ([1.0] * 7, [0.0] * 7)  # a chance of 1 in 128
+    assert compared(*fell).outcome == "worse"
+    assert compared(*fell, runs=2).outcome == "not enough evidence"
+
+
+def test_equal_trials_are_observations_of_their_own() -> None:
+    def run(trials: Sequence[float], strategy: float | None = None) -> Run:
+        mean = sum(trials) / len(trials) if strategy is None else strategy
+        return run_of([row(f"t{n}", mean, trial_scores=list(trials)) for n in range(31)])
+
+    assert compare_runs(run([1, 1, 1]), run([1, 1, 1])).outcome == "better or equal"
+    assert compare_runs(run([1, 1, 1]), run([1, 1])).outcome == "not enough evidence"
+    assert compare_runs(run([1, 0.4, 1], 1), run([1, 0.4, 1], 1)).outcome == "not enough evidence", (
+        "best of three"
+    )
+
+
+def lacking(number: int, after: Sequence[Row]) -> Comparison:
+    return compare_runs(run_of([row(f"t{n}", 1.0) for n in range(number)]), run_of(after))
+
+
+def test_a_run_that_lacks_more_than_a_fifth_of_the_tests_is_incomplete() -> None:
+    seven = [row(f"t{n}", 1.0) for n in range(7)]
+    crashed = lacking(50, [*seven, *(row(f"t{n}", None) for n in range(7, 50))])
+    assert (crashed.outcome, crashed.lost, crashed.crashed) == ("incomplete", 43, 43)
+    missing = lacking(50, seven)
+    assert (missing.outcome, missing.lost, missing.crashed) == ("incomplete", 43, 0)
+    assert lacking(50, [row(f"t{n}", None) for n in range(50)]).outcome == "incomplete"
+    new = [row(f"new{n}", None) for n in range(90)]
+    assert lacking(10, [row(f"t{n}", 1.0) for n in range(8)] + new).outcome == "not enough evidence"
+    worse = lacking(50, [row(f"t{n}", 0.0) for n in range(40)])
+    assert worse.outcome == "worse"
+
+
 def test_errors_of_the_machinery_are_not_a_fall() -> None:
     before = [row(f"t{n}", 1.0) for n in range(30)]
     after = [row(f"t{n}", 1.0 if n < 10 else None) for n in range(30)]
-    comparison = compare_runs(run_of(before), run_of(after))
-    assert comparison.outcome == "better or equal" and comparison.paired == 10
-    assert comparison.count("error") == 20
+    comparison = compare_runs(run_of(before), run_of(after), min_scored=0.3)
+    assert comparison.outcome == "not enough evidence" and comparison.paired == 10
+    assert comparison.mean_difference == 0 and comparison.count("error") == 20
 
 
 def test_two_targets_are_compared_where_each_run_has_one() -> None:
