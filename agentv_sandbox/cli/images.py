@@ -22,7 +22,7 @@ from agentv_sandbox.building import (
     size_text,
 )
 from agentv_sandbox.cli.common import out, show_problems, with_exit_codes
-from agentv_sandbox.cli.inputs import cache_dir, load
+from agentv_sandbox.cli.inputs import cache_dir, load, settings_here
 from agentv_sandbox.cli.options import (
     AllowOutside,
     Engine,
@@ -46,7 +46,8 @@ from agentv_sandbox.pipeline.images import suite_env, suite_plan_with_refusals
 from agentv_sandbox.plan import dockerfile, refusals
 from agentv_sandbox.report.progress import Progress
 from agentv_sandbox.sandbox import Sandbox
-from agentv_sandbox.settings import load_settings
+from agentv_sandbox.settings import Operator
+from agentv_sandbox.sites import settings_of
 
 
 @with_exit_codes
@@ -73,13 +74,17 @@ def plan(
     # Invalid names are refused like others, so that what is provided beside them is shown too.
     others = [p for p in result.errors if ".env." not in f".{p.field}"]
     if others:
-        raise InputError([*result.errors, *api.requirement_problems(result, target or ())])
+        raise InputError([*result.errors, *api.project_problems(result, target or ())])
     show_problems([p for p in result.problems if p.warning])
-    suites = result.suites
-    settings = load_settings(suites[0].project_root if suites else Path.cwd())
+    settings = settings_of(result, Path.cwd(), Operator(os.environ))
     plans = [
-        (suite, suite_plan_with_refusals(suite, image_targets(suite, target or ()), settings.image))
-        for suite in suites
+        (
+            suite,
+            suite_plan_with_refusals(
+                suite, image_targets(suite, target or ()), settings.of(suite.project_root).image
+            ),
+        )
+        for suite in result.suites
     ]
     if as_json:
         typer.echo(json.dumps([_as_json(suite, image_plan) for suite, image_plan in plans], indent=2))
@@ -156,9 +161,9 @@ def _build(loaded: LoadResult, target: Sequence[str], mode: LockMode, engine: st
 
 
 def _build_base(engine: str | None) -> int:
-    settings = load_settings(Path.cwd())
+    settings = settings_here(engine)
     options = RunOptions(image=settings.image, cache_dir=cache_dir(), cwd=Path.cwd())
-    answering = find_engine(os.environ, engine or settings.engine)
+    answering = find_engine(os.environ, settings.engine)
     with Watchdog(answering.address), Sandbox(answering, runtime=settings.runtime) as sandbox:
         with Progress(out, sentence=sentence) as progress:
             build_images((), sandbox, options, progress.on_event)
@@ -167,7 +172,7 @@ def _build_base(engine: str | None) -> int:
 
 
 def _engine(choice: str | None) -> ContainerEngine:
-    return find_engine(os.environ, choice or load_settings(Path.cwd()).engine)
+    return find_engine(os.environ, settings_here(choice).engine)
 
 
 _KINDS = {"env": "suite", "base": "base", "own": "your own"}
@@ -222,13 +227,17 @@ def export_images(
     allow_outside: AllowOutside = False,
 ) -> int:
     """Write what suites need as files, for a machine without network: their images and the tool image."""
-    suites = load(paths, targets, target or (), allow_outside=allow_outside).suites
-    settings = load_settings(suites[0].project_root if suites else Path.cwd())
+    loaded = load(paths, targets, target or (), allow_outside=allow_outside)
+    suites, settings = loaded.suites, settings_of(loaded, Path.cwd(), Operator(os.environ), engine=engine)
     options = RunOptions(
-        targets=tuple(target or ()), image=settings.image, cache_dir=cache_dir(), cwd=Path.cwd()
+        targets=tuple(target or ()),
+        image=settings.image,
+        images=settings.images,
+        cache_dir=cache_dir(),
+        cwd=Path.cwd(),
     )
     directory.mkdir(parents=True, exist_ok=True)
-    answering = find_engine(os.environ, engine or settings.engine)
+    answering = find_engine(os.environ, settings.engine)
     with Watchdog(answering.address), Sandbox(answering, runtime=settings.runtime) as sandbox:
         with Progress(out, sentence=sentence) as progress:
             planned = planned_images(suites, sandbox, options, progress.on_event)
