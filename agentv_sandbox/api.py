@@ -38,6 +38,7 @@ from agentv_sandbox.pipeline import (
     work_through,
 )
 from agentv_sandbox.pipeline.checks import planned_tests, run_problems, secret_values
+from agentv_sandbox.pipeline.destinations import surprises
 from agentv_sandbox.pipeline.images import suite_env, suite_plan_with_refusals
 from agentv_sandbox.pipeline.resume import Resumption, take_over
 from agentv_sandbox.pipeline.scopes import how_asked, incomplete, is_unset_key, with_stand_in_keys
@@ -298,6 +299,8 @@ def run(
         raise InputError(problems)
     redactor = Redactor(secret_values(suites))
     logs.hide_with(redactor.text)
+    for sentence in surprises(suites, options) if replay is None else ():
+        on_event("note", message=sentence)
     going_on = resume or rerun_failed
     earlier = find_earlier(
         suites.suites, output, folder, experiment, going_on=going_on, retry_errors=retry_errors

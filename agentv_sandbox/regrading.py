@@ -32,6 +32,7 @@ from agentv_sandbox.models.paths import WORKSPACE
 from agentv_sandbox.models.suite import EvalCase, Suite
 from agentv_sandbox.pipeline import CaseOptions, Regrading, RunOptions, RunTools, run_suites, suite_run
 from agentv_sandbox.pipeline.checks import judge_problems, secret_values
+from agentv_sandbox.pipeline.destinations import surprises
 from agentv_sandbox.pipeline.records import Job
 from agentv_sandbox.pipeline.regrade import CapturedAnswers
 from agentv_sandbox.pipeline.scratch import scratch_folder
@@ -188,6 +189,8 @@ class _Grading:
         self._experiment = experiment if isinstance(experiment, str) else "default"
         self._redactor = Redactor(secret_values(self._loaded))
         logs.hide_with(self._redactor.text)
+        for sentence in surprises(self._loaded, self._options, agents=False):
+            self._event("note", message=sentence)
 
     def _suites(self) -> LoadResult:
         paths = [Path(path) for path in self._asked.suites] or sorted(map(Path, self._source.earlier.suites))

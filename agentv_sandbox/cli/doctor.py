@@ -35,6 +35,8 @@ from agentv_sandbox.engines.table import answering_engines, find_engine
 from agentv_sandbox.errors import InputError, NeedsNamespace, SandboxError
 from agentv_sandbox.loading import LoadResult, load_suites
 from agentv_sandbox.logs import safe_text
+from agentv_sandbox.models.suite import Suite
+from agentv_sandbox.pipeline.destinations import destinations
 from agentv_sandbox.pipeline.images import tool_plan
 from agentv_sandbox.report.progress import Progress
 from agentv_sandbox.sandbox import Sandbox, sweep
@@ -97,6 +99,13 @@ def _answer(choice: str | None) -> ContainerEngine | SandboxError:
         return error
 
 
+def _variable_checks(suites: Sequence[Suite]) -> Iterator[Check]:
+    """Which variables of this machine go where."""
+    sentences = (each.sentence for suite in suites for each in destinations(suite, ()))
+    for text in dict.fromkeys(sentences):
+        yield Check(name="variable", state="ok", text=text)
+
+
 def _checks(paths: list[Path], choice: str | None, progress_on: Console) -> Iterator[Check]:
     loaded = _loaded(paths)
     suites = loaded.suites
@@ -104,6 +113,7 @@ def _checks(paths: list[Path], choice: str | None, progress_on: Console) -> Iter
     answer = _answer(settings.engine)
     yield from disk_checks(cache_dir())
     yield from key_checks(suites, os.environ)
+    yield from _variable_checks(suites)
     yield from network_checks(
         [s.url for s in sources(settings.image)][:1] + list(read_pip_settings().urls)[:1]
     )

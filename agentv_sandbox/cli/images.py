@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -39,9 +40,11 @@ from agentv_sandbox.engines.table import find_engine
 from agentv_sandbox.engines.watchdog import Watchdog
 from agentv_sandbox.errors import InputError
 from agentv_sandbox.loading import LoadResult, load_suites
+from agentv_sandbox.logs import safe_text
 from agentv_sandbox.models.image import ImagePlan, LockMode
 from agentv_sandbox.models.suite import Suite
 from agentv_sandbox.pipeline import RunOptions, build_images, image_targets, planned_images
+from agentv_sandbox.pipeline.destinations import destinations
 from agentv_sandbox.pipeline.images import suite_env, suite_plan_with_refusals
 from agentv_sandbox.plan import dockerfile, refusals
 from agentv_sandbox.report.progress import Progress
@@ -61,7 +64,10 @@ def plan(
     ] = False,
     allow_outside: AllowOutside = False,
 ) -> int:
-    """Show what the image of each suite would hold, and why. Builds and fetches nothing."""
+    """Show what the image of each suite would hold, and why. Builds and fetches nothing.
+
+    Also which variables of this machine its files and targets expand, and which of them goes to which server.
+    """
     result = load_suites(
         paths,
         targets_file=targets,
@@ -87,18 +93,19 @@ def plan(
         for suite in result.suites
     ]
     if as_json:
-        typer.echo(json.dumps([_as_json(suite, image_plan) for suite, image_plan in plans], indent=2))
+        rows = [_as_json(suite, image_plan, target or ()) for suite, image_plan in plans]
+        typer.echo(json.dumps(rows, indent=2))
     for suite, image_plan in plans:
         if as_dockerfile:
             typer.echo(dockerfile(image_plan))
         elif not as_json:
-            _show(suite, image_plan)
+            _show(suite, image_plan, target or ())
         if not as_json:
             show_problems(refusals(suite_env(suite), image_plan))
     return 2 if any(image_plan.refused for _, image_plan in plans) else 0
 
 
-def _as_json(suite: Suite, image_plan: ImagePlan) -> dict[str, object]:
+def _as_json(suite: Suite, image_plan: ImagePlan, targets: Sequence[str]) -> dict[str, object]:
     return {
         "suite": str(suite.path),
         "key": image_plan.key,
@@ -111,15 +118,23 @@ def _as_json(suite: Suite, image_plan: ImagePlan) -> dict[str, object]:
         "provides": dict(image_plan.provides),
         "refused": dict(image_plan.refused),
         "why": {name: list(reasons) for name, reasons in image_plan.why.items()},
+        "variables": list(suite.variables),
+        "destinations": [asdict(each) for each in destinations(suite, targets)],
     }
 
 
-def _show(suite: Suite, image_plan: ImagePlan) -> None:
+def _show(suite: Suite, image_plan: ImagePlan, targets: Sequence[str]) -> None:
     out.print(f"{suite.name}: on {image_plan.base or f'debian {image_plan.release}, slim'}", markup=False)
     for package, reasons in sorted(image_plan.why.items()):
         out.print(f"  {package:<32} {'; '.join(reasons)}", markup=False)
     if not image_plan.why:
         out.print("  nothing beyond the base and Python", markup=False)
+    if suite.variables:
+        out.print(
+            safe_text(f"  variables it expands: {', '.join(suite.variables)}", limit=20_000), markup=False
+        )
+    for each in destinations(suite, targets):
+        out.print(safe_text(f"  {each.sentence}", limit=4000), markup=False)
 
 
 @with_exit_codes
