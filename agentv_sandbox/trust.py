@@ -76,9 +76,10 @@ class TrustStore:
             return None
         except OSError as error:
             raise SandboxError(f"{self.path} cannot be read: {error.strerror}", hint=_REPAIR) from error
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise SandboxError(f"{self.path} is {describe(self.path)}", hint=_REPAIR)
         with os.fdopen(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise SandboxError(f"{self.path} is {describe(self.path)}", hint=_REPAIR)
             if (place := others_can_write(self.path, sticky_protects=True)) is not None:
                 raise SandboxError(
                     f"{self.path} says which projects are trusted, and others than this user can write to {place}, "
