@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -38,6 +38,7 @@ from agentv_sandbox.pipeline import (
     work_through,
 )
 from agentv_sandbox.pipeline.checks import planned_tests, run_problems, secret_values
+from agentv_sandbox.pipeline.destinations import surprises
 from agentv_sandbox.pipeline.images import suite_env, suite_plan_with_refusals
 from agentv_sandbox.pipeline.resume import Resumption, take_over
 from agentv_sandbox.pipeline.scopes import how_asked, incomplete, is_unset_key, with_stand_in_keys
@@ -49,7 +50,7 @@ from agentv_sandbox.report.rows import Row, read_all_rows
 from agentv_sandbox.report.runfolder import RunFolder
 from agentv_sandbox.report.summary import exit_code
 from agentv_sandbox.sandbox import Sandbox
-from agentv_sandbox.settings import check_ceiling, load_settings
+from agentv_sandbox.settings import Operator, Settings, ceiling_problems, settings_together
 from agentv_sandbox.sites import Asked, Site, cluster_module, settings_of, site_of
 
 Paths = str | Path | Sequence[str | Path]
@@ -126,23 +127,42 @@ def load(
         if problem.warning:
             on_warning(problem)
     if loaded.errors:
-        raise InputError([*loaded.errors, *requirement_problems(loaded, targets)])
+        raise InputError([*loaded.errors, *project_problems(loaded, targets, environ=environ)])
     return loaded
 
 
-def requirement_problems(result: LoadResult, targets: Sequence[str] = ()) -> list[Problem]:
-    """What planning the images of the suites refuses, as far as loading has not reported the place already."""
+def project_problems(
+    result: LoadResult, targets: Sequence[str] = (), *, environ: Mapping[str, str] | None = None
+) -> list[Problem]:
+    """What the settings of the suites' projects refuse, and what planning their images does, as far as loading has not
+    reported the place already."""
     known = {(p.path, p.line, p.column) for p in result.problems}
     problems: dict[Problem, None] = {}
-    for suite in result.suites:
-        try:
-            config = load_settings(suite.project_root).image
+    operator = Operator(os.environ if environ is None else environ)
+    settings: dict[Path, Settings] = {}
+    for root in dict.fromkeys(suite.project_root for suite in result.suites):
+        with _collected(problems):
+            settings[root] = operator.settings(root)
+    with _collected(problems):
+        if settings and not problems:
+            settings_together(settings, operator)
+    suites = [suite for suite in result.suites if suite.project_root in settings]
+    ceilings = {root: each.ceiling.limits() for root, each in settings.items()}
+    problems |= dict.fromkeys(ceiling_problems(suites, LimitOverrides(), ceilings))
+    for suite in suites:
+        with _collected(problems):
             chosen = [suite.targets[name] for name in targets if name in suite.targets]
-            plan = suite_plan_with_refusals(suite, chosen, config)
+            plan = suite_plan_with_refusals(suite, chosen, settings[suite.project_root].image)
             problems |= dict.fromkeys(refusals(suite_env(suite), plan))
-        except InputError as error:
-            problems |= dict.fromkeys(error.problems)
     return [p for p in problems if p.line is None or (p.path, p.line, p.column) not in known]
+
+
+@contextmanager
+def _collected(problems: dict[Problem, None]) -> Iterator[None]:
+    try:
+        yield
+    except InputError as error:
+        problems |= dict.fromkeys(error.problems)
 
 
 def cache_dir(environ: Mapping[str, str]) -> Path:
@@ -173,15 +193,17 @@ def build(
         suites if isinstance(suites, LoadResult) else load(suites, targets=targets, cwd=cwd, environ=environ)
     )
     variables = os.environ if environ is None else environ
-    settings = settings_of(loaded, cwd)
+    folder = cwd or Path.cwd()
+    settings = settings_of(loaded, folder, Operator(variables), engine=engine)
     options = RunOptions(
         targets=tuple(targets),
         image=settings.image,
+        images=settings.images,
         lock_mode=lock_mode,
         cache_dir=cache_dir(variables),
-        cwd=cwd or Path.cwd(),
+        cwd=folder,
     )
-    answering = find_engine(variables, engine or settings.engine)
+    answering = find_engine(variables, settings.engine)
     with Watchdog(answering.address), Sandbox(answering, runtime=settings.runtime, stop=stop) as sandbox:
         return build_images(loaded.suites, sandbox, options, on_event)
 
@@ -246,12 +268,14 @@ def run(
         )
     if replay is not None:
         suites = replace(suites, environments=with_stand_in_keys(suites))
-    settings = settings_of(suites, cwd)
+    settings = settings_of(suites, folder, Operator(variables), engine=engine, runtime=runtime)
     options = RunOptions(
         targets=tuple(targets),
         test_ids=tuple(test_ids),
         workers=workers,
         image=settings.image,
+        images=settings.images,
+        ceilings=settings.ceilings,
         lock_mode="frozen" if frozen else "default",
         cache_dir=cache_dir(variables),
         cwd=folder,
@@ -271,9 +295,12 @@ def run(
     if problems := run_problems(suites, options):
         raise InputError(problems)
     planned_tests(suites, options)
-    check_ceiling(suites.suites, limits, settings.ceiling)
+    if problems := ceiling_problems(suites.suites, limits, settings.ceilings):
+        raise InputError(problems)
     redactor = Redactor(secret_values(suites))
     logs.hide_with(redactor.text)
+    for sentence in surprises(suites, options) if replay is None else ():
+        on_event("note", message=sentence)
     going_on = resume or rerun_failed
     earlier = find_earlier(
         suites.suites, output, folder, experiment, going_on=going_on, retry_errors=retry_errors

@@ -32,6 +32,7 @@ from agentv_sandbox.models.paths import WORKSPACE
 from agentv_sandbox.models.suite import EvalCase, Suite
 from agentv_sandbox.pipeline import CaseOptions, Regrading, RunOptions, RunTools, run_suites, suite_run
 from agentv_sandbox.pipeline.checks import judge_problems, secret_values
+from agentv_sandbox.pipeline.destinations import surprises
 from agentv_sandbox.pipeline.records import Job
 from agentv_sandbox.pipeline.regrade import CapturedAnswers
 from agentv_sandbox.pipeline.scratch import scratch_folder
@@ -43,6 +44,7 @@ from agentv_sandbox.report.redact import Redactor
 from agentv_sandbox.report.regraded import Change, changes_of
 from agentv_sandbox.report.runfolder import RunFolder
 from agentv_sandbox.sandbox import POLICIES, Role, Sandbox
+from agentv_sandbox.settings import Operator
 
 _OPEN_S = 12 * 3600.0
 """How long somebody may look into a workspace."""
@@ -175,12 +177,20 @@ class _Grading:
         known = targets if isinstance(targets, list) else []
         self._targets = tuple(name for name in known if isinstance(name, str))
         self._loaded = self._suites()
-        self._settings = sites.settings_of(self._loaded, cwd)
+        self._settings = sites.settings_of(
+            self._loaded,
+            self._cwd,
+            Operator(self._variables),
+            engine=options.engine,
+            runtime=options.runtime,
+        )
         self._options = self._run_options()
         experiment = source.earlier.facts.get("experiment")
         self._experiment = experiment if isinstance(experiment, str) else "default"
         self._redactor = Redactor(secret_values(self._loaded))
         logs.hide_with(self._redactor.text)
+        for sentence in surprises(self._loaded, self._options, agents=False):
+            self._event("note", message=sentence)
 
     def _suites(self) -> LoadResult:
         paths = [Path(path) for path in self._asked.suites] or sorted(map(Path, self._source.earlier.suites))
@@ -211,6 +221,8 @@ class _Grading:
             test_ids=tuple(asked.test_ids),
             workers=asked.workers,
             image=self._settings.image,
+            images=self._settings.images,
+            ceilings=self._settings.ceilings,
             cache_dir=api.cache_dir(self._variables),
             cwd=self._cwd,
             allow_outside=asked.allow_outside,
@@ -279,14 +291,7 @@ class _Grading:
             yield stack.enter_context(talk)
 
     def _sandbox(self) -> sites.SandboxContext:
-        return sites.run_sandbox(
-            self._settings,
-            self._variables,
-            engine=self._asked.engine,
-            runtime=self._asked.runtime,
-            may_keep=False,
-            stop=self._stop,
-        )
+        return sites.run_sandbox(self._settings, self._variables, may_keep=False, stop=self._stop)
 
     def _folder_options(self, sandbox: Sandbox) -> api.FolderOptions:
         targets = {(suite, target) for suite, _, target in self._source.tests}

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from copy import copy
 from dataclasses import replace
 
 from agentv_sandbox.budget import cancelled_by
@@ -118,6 +119,14 @@ class Sandbox:
                 with suppress(EngineError):
                     self.engine.destroy(obj)
         self.engine.release()
+
+    def under(self, ceiling: LimitOverrides | None) -> Sandbox:
+        """This sandbox, whose containers of a suite's own commands get at most ``ceiling`` instead; None: as before."""
+        if ceiling is None:
+            return self
+        bounded = copy(self)
+        bounded._ceiling = ceiling
+        return bounded
 
     def new_uid(self) -> int:
         """A uid that no other container of this run has: kernel limits count per uid, not per container."""

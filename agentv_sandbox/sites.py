@@ -27,7 +27,7 @@ from agentv_sandbox.pipeline.scratch import sweep_scratch
 from agentv_sandbox.pipeline.suiterun import OnEvent
 from agentv_sandbox.report.facts import engine_facts
 from agentv_sandbox.sandbox import Sandbox, sweep
-from agentv_sandbox.settings import Settings, load_settings
+from agentv_sandbox.settings import Operator, RunSettings, settings_together
 
 SandboxContext = AbstractContextManager[Sandbox]
 
@@ -108,7 +108,7 @@ class Asked:
 def site_of(
     cluster: str | None,
     asked: Asked,
-    settings: Settings,
+    settings: RunSettings,
     environ: Mapping[str, str],
     tape: Tape | None,
     stop: threading.Event | None,
@@ -120,14 +120,7 @@ def site_of(
             yield site
         return
     options = asked.options
-    with run_sandbox(
-        settings,
-        environ,
-        engine=asked.engine,
-        runtime=asked.runtime,
-        may_keep=options.case.keep_failed,
-        stop=stop,
-    ) as sandbox:
+    with run_sandbox(settings, environ, may_keep=options.case.keep_failed, stop=stop) as sandbox:
         images = ready_images(sandbox, asked.loaded, options, asked.required_tier, on_event)
         yield Here(sandbox, images, asked.loaded, options, tape, on_event)
 
@@ -161,22 +154,29 @@ def ready_images(
     return images
 
 
-def settings_of(loaded: LoadResult, cwd: Path | None) -> Settings:
-    return load_settings(loaded.suites[0].project_root if loaded.suites else cwd or Path.cwd())
+def settings_of(
+    loaded: LoadResult,
+    cwd: Path,
+    operator: Operator,
+    *,
+    engine: str | None = None,
+    runtime: str | None = None,
+) -> RunSettings:
+    """The settings of the projects of all suites, of the one of ``cwd`` where there is none. Raises InputError."""
+    roots = [suite.project_root for suite in loaded.suites] or [cwd]
+    return settings_together(roots, operator, engine=engine, runtime=runtime)
 
 
 @contextmanager
 def run_sandbox(
-    settings: Settings,
+    settings: RunSettings,
     environ: Mapping[str, str],
     *,
-    engine: str | None,
-    runtime: str | None,
     may_keep: bool,
     stop: threading.Event | None,
 ) -> Iterator[Sandbox]:
     """A sandbox after the removal of what dead runs left, and cleaned up after should this process be killed."""
-    answering = find_engine(environ, engine or settings.engine)
+    answering = find_engine(environ, settings.engine)
     sweep(answering)
     sweep_copies(answering)
     sweep_egress()
@@ -184,9 +184,9 @@ def run_sandbox(
     with (
         Sandbox(
             answering,
-            runtime=runtime or settings.runtime,
+            runtime=settings.runtime,
             may_keep=may_keep,
-            ceiling=settings.ceiling.limits(),
+            ceiling=settings.ceiling,
             stop=stop,
         ) as sandbox,
         Watchdog(answering.address, sandbox.run_id),

@@ -32,7 +32,8 @@ from agentv_sandbox.providers.model import ModelSettings
 from agentv_sandbox.providers.response import answer_schema
 from agentv_sandbox.providers.settings import REFERENCE, Settings
 from agentv_sandbox.report.rowtypes import ROW, SCORE
-from agentv_sandbox.settings import settings_schema
+from agentv_sandbox.settings import NATURES, settings_schema
+from agentv_sandbox.settings.model import Nature
 
 Schema = Mapping[str, Any]
 schema = functools.cache(schemas.schema)
@@ -268,6 +269,20 @@ def _settings(name: str | None) -> str:
     return keys.of_schema(made) if name is None else keys.of_definition(name)
 
 
+_WHEN: Mapping[Nature, str] = {
+    "reaches": "after your word",
+    "bounded": "after your word where it is more than the default",
+    "restricts": "always; where several say it, the strictest",
+    "chooses": "always",
+}
+
+
+def _natures() -> str:
+    """When a key of a project's file counts."""
+    keys = {when: [f"`{key}`" for key, each in NATURES.items() if each == when] for when in _WHEN}
+    return table(("counts", "keys"), ([_WHEN[when], ", ".join(names)] for when, names in keys.items()))
+
+
 def _rows(keys: Mapping[str, tuple[str, str]]) -> str:
     return table(
         ("key", "type", "meaning"),
@@ -338,6 +353,7 @@ SECTIONS: Mapping[str, Callable[[], str]] = {
     "target": _suite_table(TargetDoc),
     "answer": _answer,
     "settings": lambda: _settings(None),
+    "natures": _natures,
     "ceiling": lambda: _settings("Ceiling"),
     "image": lambda: _settings("ImageConfig"),
     "row": lambda: _rows(ROW),

@@ -112,6 +112,11 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
         "doctor",
         "Check whether a run would work here, and say what to do where not. Exit status 0 only when it would.",
     ),
+    "trust": (
+        "trust",
+        "trust",
+        "Have lines of a project's agentv-sandbox.toml count that name programs, sockets or addresses of this machine.",
+    ),
     "worker": (
         "worker",
         "worker",

@@ -33,13 +33,15 @@ from agentv_sandbox.doctor import (
 from agentv_sandbox.engines import LABEL_RUN, ContainerEngine
 from agentv_sandbox.engines.table import answering_engines, find_engine
 from agentv_sandbox.errors import InputError, NeedsNamespace, SandboxError
-from agentv_sandbox.loading import load_suites
+from agentv_sandbox.loading import LoadResult, load_suites
 from agentv_sandbox.logs import safe_text
 from agentv_sandbox.models.suite import Suite
+from agentv_sandbox.pipeline.destinations import destinations
 from agentv_sandbox.pipeline.images import tool_plan
 from agentv_sandbox.report.progress import Progress
 from agentv_sandbox.sandbox import Sandbox, sweep
-from agentv_sandbox.settings import load_settings
+from agentv_sandbox.settings import Operator
+from agentv_sandbox.sites import settings_of
 
 _STYLE = {"ok": "green", "warning": "yellow", "failed": "red"}
 
@@ -77,14 +79,14 @@ def _show(check: Check) -> None:
         out.print(f"{'':<32}{safe_text(check.hint)}", markup=False, style="dim")
 
 
-def _suites(paths: Sequence[Path]) -> tuple[Suite, ...]:
+def _loaded(paths: Sequence[Path]) -> LoadResult:
     """The suites, also where variables of their targets are not set: that is for a check to say."""
     if not paths:
-        return ()
+        return LoadResult()
     loaded = load_suites(paths, cwd=Path.cwd(), environ=os.environ, running=False)
     if loaded.errors:
         raise InputError(loaded.errors)
-    return loaded.suites
+    return loaded
 
 
 def _answer(choice: str | None) -> ContainerEngine | SandboxError:
@@ -97,12 +99,21 @@ def _answer(choice: str | None) -> ContainerEngine | SandboxError:
         return error
 
 
+def _variable_checks(suites: Sequence[Suite]) -> Iterator[Check]:
+    """Which variables of this machine go where."""
+    sentences = (each.sentence for suite in suites for each in destinations(suite, ()))
+    for text in dict.fromkeys(sentences):
+        yield Check(name="variable", state="ok", text=text)
+
+
 def _checks(paths: list[Path], choice: str | None, progress_on: Console) -> Iterator[Check]:
-    suites = _suites(paths)
-    settings = load_settings(suites[0].project_root if suites else Path.cwd())
-    answer = _answer(choice or settings.engine)
+    loaded = _loaded(paths)
+    suites = loaded.suites
+    settings = settings_of(loaded, Path.cwd(), Operator(os.environ), engine=choice)
+    answer = _answer(settings.engine)
     yield from disk_checks(cache_dir())
     yield from key_checks(suites, os.environ)
+    yield from _variable_checks(suites)
     yield from network_checks(
         [s.url for s in sources(settings.image)][:1] + list(read_pip_settings().urls)[:1]
     )

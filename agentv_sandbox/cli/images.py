@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -22,7 +23,7 @@ from agentv_sandbox.building import (
     size_text,
 )
 from agentv_sandbox.cli.common import out, show_problems, with_exit_codes
-from agentv_sandbox.cli.inputs import cache_dir, load
+from agentv_sandbox.cli.inputs import cache_dir, load, settings_here
 from agentv_sandbox.cli.options import (
     AllowOutside,
     Engine,
@@ -39,14 +40,17 @@ from agentv_sandbox.engines.table import find_engine
 from agentv_sandbox.engines.watchdog import Watchdog
 from agentv_sandbox.errors import InputError
 from agentv_sandbox.loading import LoadResult, load_suites
+from agentv_sandbox.logs import safe_text
 from agentv_sandbox.models.image import ImagePlan, LockMode
 from agentv_sandbox.models.suite import Suite
 from agentv_sandbox.pipeline import RunOptions, build_images, image_targets, planned_images
+from agentv_sandbox.pipeline.destinations import destinations
 from agentv_sandbox.pipeline.images import suite_env, suite_plan_with_refusals
 from agentv_sandbox.plan import dockerfile, refusals
 from agentv_sandbox.report.progress import Progress
 from agentv_sandbox.sandbox import Sandbox
-from agentv_sandbox.settings import load_settings
+from agentv_sandbox.settings import Operator
+from agentv_sandbox.sites import settings_of
 
 
 @with_exit_codes
@@ -60,7 +64,10 @@ def plan(
     ] = False,
     allow_outside: AllowOutside = False,
 ) -> int:
-    """Show what the image of each suite would hold, and why. Builds and fetches nothing."""
+    """Show what the image of each suite would hold, and why. Builds and fetches nothing.
+
+    Also which variables of this machine its files and targets expand, and which of them goes to which server.
+    """
     result = load_suites(
         paths,
         targets_file=targets,
@@ -73,27 +80,32 @@ def plan(
     # Invalid names are refused like others, so that what is provided beside them is shown too.
     others = [p for p in result.errors if ".env." not in f".{p.field}"]
     if others:
-        raise InputError([*result.errors, *api.requirement_problems(result, target or ())])
+        raise InputError([*result.errors, *api.project_problems(result, target or ())])
     show_problems([p for p in result.problems if p.warning])
-    suites = result.suites
-    settings = load_settings(suites[0].project_root if suites else Path.cwd())
+    settings = settings_of(result, Path.cwd(), Operator(os.environ))
     plans = [
-        (suite, suite_plan_with_refusals(suite, image_targets(suite, target or ()), settings.image))
-        for suite in suites
+        (
+            suite,
+            suite_plan_with_refusals(
+                suite, image_targets(suite, target or ()), settings.of(suite.project_root).image
+            ),
+        )
+        for suite in result.suites
     ]
     if as_json:
-        typer.echo(json.dumps([_as_json(suite, image_plan) for suite, image_plan in plans], indent=2))
+        rows = [_as_json(suite, image_plan, target or ()) for suite, image_plan in plans]
+        typer.echo(json.dumps(rows, indent=2))
     for suite, image_plan in plans:
         if as_dockerfile:
             typer.echo(dockerfile(image_plan))
         elif not as_json:
-            _show(suite, image_plan)
+            _show(suite, image_plan, target or ())
         if not as_json:
             show_problems(refusals(suite_env(suite), image_plan))
     return 2 if any(image_plan.refused for _, image_plan in plans) else 0
 
 
-def _as_json(suite: Suite, image_plan: ImagePlan) -> dict[str, object]:
+def _as_json(suite: Suite, image_plan: ImagePlan, targets: Sequence[str]) -> dict[str, object]:
     return {
         "suite": str(suite.path),
         "key": image_plan.key,
@@ -106,15 +118,23 @@ def _as_json(suite: Suite, image_plan: ImagePlan) -> dict[str, object]:
         "provides": dict(image_plan.provides),
         "refused": dict(image_plan.refused),
         "why": {name: list(reasons) for name, reasons in image_plan.why.items()},
+        "variables": list(suite.variables),
+        "destinations": [asdict(each) for each in destinations(suite, targets)],
     }
 
 
-def _show(suite: Suite, image_plan: ImagePlan) -> None:
+def _show(suite: Suite, image_plan: ImagePlan, targets: Sequence[str]) -> None:
     out.print(f"{suite.name}: on {image_plan.base or f'debian {image_plan.release}, slim'}", markup=False)
     for package, reasons in sorted(image_plan.why.items()):
         out.print(f"  {package:<32} {'; '.join(reasons)}", markup=False)
     if not image_plan.why:
         out.print("  nothing beyond the base and Python", markup=False)
+    if suite.variables:
+        out.print(
+            safe_text(f"  variables it expands: {', '.join(suite.variables)}", limit=20_000), markup=False
+        )
+    for each in destinations(suite, targets):
+        out.print(safe_text(f"  {each.sentence}", limit=4000), markup=False)
 
 
 @with_exit_codes
@@ -156,9 +176,9 @@ def _build(loaded: LoadResult, target: Sequence[str], mode: LockMode, engine: st
 
 
 def _build_base(engine: str | None) -> int:
-    settings = load_settings(Path.cwd())
+    settings = settings_here(engine)
     options = RunOptions(image=settings.image, cache_dir=cache_dir(), cwd=Path.cwd())
-    answering = find_engine(os.environ, engine or settings.engine)
+    answering = find_engine(os.environ, settings.engine)
     with Watchdog(answering.address), Sandbox(answering, runtime=settings.runtime) as sandbox:
         with Progress(out, sentence=sentence) as progress:
             build_images((), sandbox, options, progress.on_event)
@@ -167,7 +187,7 @@ def _build_base(engine: str | None) -> int:
 
 
 def _engine(choice: str | None) -> ContainerEngine:
-    return find_engine(os.environ, choice or load_settings(Path.cwd()).engine)
+    return find_engine(os.environ, settings_here(choice).engine)
 
 
 _KINDS = {"env": "suite", "base": "base", "own": "your own"}
@@ -222,13 +242,17 @@ def export_images(
     allow_outside: AllowOutside = False,
 ) -> int:
     """Write what suites need as files, for a machine without network: their images and the tool image."""
-    suites = load(paths, targets, target or (), allow_outside=allow_outside).suites
-    settings = load_settings(suites[0].project_root if suites else Path.cwd())
+    loaded = load(paths, targets, target or (), allow_outside=allow_outside)
+    suites, settings = loaded.suites, settings_of(loaded, Path.cwd(), Operator(os.environ), engine=engine)
     options = RunOptions(
-        targets=tuple(target or ()), image=settings.image, cache_dir=cache_dir(), cwd=Path.cwd()
+        targets=tuple(target or ()),
+        image=settings.image,
+        images=settings.images,
+        cache_dir=cache_dir(),
+        cwd=Path.cwd(),
     )
     directory.mkdir(parents=True, exist_ok=True)
-    answering = find_engine(os.environ, engine or settings.engine)
+    answering = find_engine(os.environ, settings.engine)
     with Watchdog(answering.address), Sandbox(answering, runtime=settings.runtime) as sandbox:
         with Progress(out, sentence=sentence) as progress:
             planned = planned_images(suites, sandbox, options, progress.on_event)

@@ -9,11 +9,17 @@ from pathlib import Path
 from agentv_sandbox import api
 from agentv_sandbox.cli.common import show_problems
 from agentv_sandbox.loading import LoadResult
+from agentv_sandbox.settings import Operator, RunSettings, settings_together
 
 
 def cache_dir() -> Path:
     """Where fetched packages and locks are kept."""
     return api.cache_dir(os.environ)
+
+
+def settings_here(engine: str | None = None, runtime: str | None = None) -> RunSettings:
+    """The settings of the project of the working directory; options win. Raises InputError."""
+    return settings_together([Path.cwd()], Operator(os.environ), engine=engine, runtime=runtime)
 
 
 def load(

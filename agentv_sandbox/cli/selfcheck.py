@@ -7,14 +7,13 @@ from pathlib import Path
 
 from agentv_sandbox.building import sentence
 from agentv_sandbox.cli.common import err, out, with_exit_codes
-from agentv_sandbox.cli.inputs import cache_dir
+from agentv_sandbox.cli.inputs import cache_dir, settings_here
 from agentv_sandbox.cli.options import Engine, Runtime
 from agentv_sandbox.engines.table import find_engine
 from agentv_sandbox.pipeline import RunOptions, build_images
 from agentv_sandbox.report.progress import Progress
 from agentv_sandbox.sandbox import Sandbox
 from agentv_sandbox.selfcheck import selfcheck as attack
-from agentv_sandbox.settings import load_settings
 
 
 @with_exit_codes
@@ -26,10 +25,10 @@ def selfcheck(
 
     Exit status 0 only when every attack was contained. Takes about half a minute.
     """
-    settings = load_settings(Path.cwd())
+    settings = settings_here(engine, runtime)
     options = RunOptions(image=settings.image, cache_dir=cache_dir(), cwd=Path.cwd())
-    answering = find_engine(os.environ, engine or settings.engine)
-    with Sandbox(answering, runtime=runtime or settings.runtime) as sandbox:
+    answering = find_engine(os.environ, settings.engine)
+    with Sandbox(answering, runtime=settings.runtime) as sandbox:
         with Progress(out, sentence=sentence) as progress:
             build_images((), sandbox, options, progress.on_event)
         report = attack(

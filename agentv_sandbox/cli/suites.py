@@ -49,7 +49,7 @@ def validate(
         allow_outside=allow_outside,
         running=False,
     )
-    problems = [*result.problems, *api.requirement_problems(result), *_target_problems(result)]
+    problems = [*result.problems, *api.project_problems(result), *_target_problems(result)]
     errors = sum(not p.warning for p in problems)
     warnings = len(problems) - errors
     if as_json:

@@ -114,8 +114,11 @@ class Packing:
                 for suite in loaded.suites
             ),
             # Paths, and mirrors that may have credentials in them: a worker reads the settings again.
-            options=replace(options, image=ImageConfig(), cache_dir=Path(), cwd=Path()),
+            options=replace(
+                options, image=ImageConfig(), images={}, ceilings={}, cache_dir=Path(), cwd=Path()
+            ),
             required_tier=asked.required_tier,
+            ceilings={travelling(root): ceiling for root, ceiling in options.ceilings.items()},
             files=files,
             recording=recording,
             secrets=_known(loaded),

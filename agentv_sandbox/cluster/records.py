@@ -9,7 +9,7 @@ from typing import Literal
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.content import Blob
 from agentv_sandbox.models.image import ProvedImage
-from agentv_sandbox.models.suite import Json
+from agentv_sandbox.models.suite import Json, LimitOverrides
 from agentv_sandbox.pipeline.records import RunOptions
 
 SLOT = "agentv-sandbox-slot"
@@ -61,6 +61,8 @@ class RunParcel:
     """Eval file and targets file of each."""
     options: RunOptions
     required_tier: str | None
+    ceilings: Mapping[str, LimitOverrides]
+    """By root: what the coordinator's operator and the project allow at most."""
     files: tuple[ParcelFile, ...]
     recording: tuple[ParcelFile, ...] | None
     """Of a replay, by paths below its folder."""

@@ -54,7 +54,7 @@ from agentv_sandbox.pipeline.trials import run_job
 from agentv_sandbox.report.facts import engine_facts
 from agentv_sandbox.report.redact import Redactor
 from agentv_sandbox.sandbox import Sandbox
-from agentv_sandbox.settings import Settings
+from agentv_sandbox.settings import Operator, RunSettings
 
 _MOST_EVENTS = 2000
 _PASSED_ON = frozenset({"note", "case.stage", "workspace.kept"})
@@ -200,7 +200,7 @@ class Session:
     def _prepare(self, stack: ExitStack, locks: Mapping[str, str]) -> None:
         tree = self._place_project()
         loaded = self._loaded = self._load(tree)
-        settings = sites.settings_of(loaded, self._cwd)
+        settings = self._settings_here(tree, loaded)
         self._options = self._options_here(settings)
         self._check(loaded)
         redactor = self._hide_secrets(loaded)
@@ -232,10 +232,23 @@ class Session:
         _place(parcel.files, tree, self._contents)
         return tree
 
-    def _options_here(self, settings: Settings) -> RunOptions:
+    def _settings_here(self, tree: Path, loaded: LoadResult) -> RunSettings:
+        """Of the projects as they came, and of this machine's operator. The coordinator sends no project whose lines do
+        not count there."""
+        return sites.settings_of(
+            loaded,
+            self._cwd,
+            Operator(self._environ, vouches=True),
+            engine=self._settings.engine,
+            runtime=self._settings.runtime,
+        ).under({tree / root: ceiling for root, ceiling in self.parcel.ceilings.items()})
+
+    def _options_here(self, settings: RunSettings) -> RunOptions:
         return replace(
             self.parcel.options,
             image=settings.image,
+            images=settings.images,
+            ceilings=settings.ceilings,
             egress=settings.egress,
             cache_dir=api.cache_dir(self._environ),
             cwd=self._cwd,
@@ -255,14 +268,12 @@ class Session:
         logs.hide_with(redactor.text)
         return redactor
 
-    def _open_sandbox(self, stack: ExitStack, settings: Settings) -> Sandbox:
+    def _open_sandbox(self, stack: ExitStack, settings: RunSettings) -> Sandbox:
         """One that keeps its word, of every tier that is required."""
         sandbox = stack.enter_context(
             sites.run_sandbox(
                 settings,
                 self._environ,
-                engine=self._settings.engine,
-                runtime=self._settings.runtime,
                 may_keep=self._options.case.keep_failed,
                 stop=self._stop,
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,29 @@ _VAR = re.compile(r"\{\{\s*(?:vars\.)?([A-Za-z_][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,300})(\.[0-9]{1,300})?\Z")
 _ABSENT = object()
 _ENV_FILE_BYTES = 1 << 20
+
+
+class Variables(Mapping[str, str]):
+    """Variables that remember which of them a suite asked for, set or not."""
+
+    def __init__(self, known: Mapping[str, str]) -> None:
+        self._known = known
+        self._asked: dict[str, None] = {}
+
+    def __getitem__(self, name: str) -> str:
+        self._asked[name] = None
+        return self._known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """Their names, in order of the alphabet."""
+        return tuple(sorted(self._asked))
 
 
 def env_files(folders: Iterable[Path], problems: Problems) -> dict[str, str]:

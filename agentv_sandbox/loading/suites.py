@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from agentv_sandbox.errors import Problem
 from agentv_sandbox.loading import targets as target_files
 from agentv_sandbox.loading.cases import CaseReader, category, grader_items, suite_name
 from agentv_sandbox.loading.expand import from_evals_json, json_lines, tests_of
-from agentv_sandbox.loading.interpolate import TooLarge, env_files
+from agentv_sandbox.loading.interpolate import TooLarge, Variables, env_files
 from agentv_sandbox.loading.messages import FileCache
 from agentv_sandbox.loading.session import Session
 from agentv_sandbox.loading.suite_docs import ExecutionDoc, SuiteDoc, TargetRefDoc, TrialsDoc
@@ -45,7 +46,8 @@ def load_suite(
     if not project.contains(path):
         problems.add(Problem(message=f"lies outside its project {root}", path=path))
         return None, variables
-    session = Session(path=path, project=project, environ=variables, problems=problems, files=files)
+    asked = Variables(variables)
+    session = Session(path=path, project=project, environ=asked, problems=problems, files=files)
     document = _document(session)
     if document is None:
         return None, variables
@@ -53,7 +55,8 @@ def load_suite(
     if doc is None:
         return None, variables
     _warn_about_session_hook(session)
-    return _suite(session, doc, targets_file, chosen), variables
+    suite = _suite(session, doc, targets_file, chosen)
+    return replace(suite, variables=asked.asked), variables
 
 
 def _warn_about_session_hook(session: Session) -> None:

@@ -298,3 +298,5 @@ class Suite:
     targets_path: Path | None = None
     network: NetworkPolicy = NetworkPolicy()
     limits: LimitOverrides = LimitOverrides()
+    variables: tuple[str, ...] = ()
+    """Names of the environment's variables that its files and its targets expand, set or not."""

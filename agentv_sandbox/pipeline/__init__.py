@@ -239,7 +239,7 @@ def suite_run(
     on_event: OnEvent,
 ) -> SuiteRun:
     """What the tests of ``suite`` share, until ``stack`` is closed."""
-    sandbox = tools.sandbox
+    sandbox = tools.sandbox.under(options.ceilings.get(suite.project_root))
     project = Project(suite.project_root, cwd=options.cwd)
     volumes = ProjectVolumes(stack, sandbox, project, on_event)
     environ = tools.environments[suite.path]

@@ -41,7 +41,7 @@ def planned_images(
                 *image_targets(suite, options.targets),
                 *_grader_target(suite, options.case.grader_target),
             ]
-            plan = suite_plan(suite, targets, options.image)
+            plan = suite_plan(suite, targets, options.image_of(suite))
             lock_path = suite.path.parent / LOCK_NAME
             wanted.append(
                 _WantedImage(plan, suite_env(suite, targets), lock_path, f"the image of {suite.name}")

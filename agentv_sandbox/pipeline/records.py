@@ -11,7 +11,7 @@ from agentv_sandbox.errors import SandboxError
 from agentv_sandbox.grade import Graded
 from agentv_sandbox.models.case import AgentResponse, CaseFailure, CaseOutput, CaseResult
 from agentv_sandbox.models.image import ImageConfig, LockMode
-from agentv_sandbox.models.suite import EvalCase, Hook, Json, LimitOverrides, Target, Workspace
+from agentv_sandbox.models.suite import EvalCase, Hook, Json, LimitOverrides, Suite, Target, Workspace
 from agentv_sandbox.models.times import now_text
 
 
@@ -43,6 +43,11 @@ class RunOptions:
     workers: int | None = None
     case: CaseOptions = CaseOptions()
     image: ImageConfig = ImageConfig()
+    """How the tool image is made, and that of a suite whose project has no say."""
+    images: Mapping[Path, ImageConfig] = field(default_factory=dict)
+    """By root of a project: how images of its suites are made."""
+    ceilings: Mapping[Path, LimitOverrides] = field(default_factory=dict)
+    """By root of a project: what commands of its suites get at most."""
     lock_mode: LockMode = "default"
     cache_dir: Path = Path()
     cwd: Path = Path()
@@ -51,6 +56,10 @@ class RunOptions:
     run_env: Mapping[str, str] = field(default_factory=dict)
     allow_outside: bool = False
     """Local repositories may lie outside the project."""
+
+    def image_of(self, suite: Suite) -> ImageConfig:
+        """How the image of ``suite`` is made."""
+        return self.images.get(suite.project_root, self.image)
 
     def of_grading(self) -> dict[str, Json]:
         """What another grading has to know, for ``run.json``."""

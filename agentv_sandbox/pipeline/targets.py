@@ -26,14 +26,14 @@ def select_targets(suite: Suite, wanted: Sequence[str]) -> list[Target]:
 def target_problems(suite: Suite, wanted: Sequence[str]) -> list[Problem]:
     """What is wrong with the targets that ``suite`` is run against and with their fallbacks, warnings among it."""
     problems = [_unknown(suite, name) for name in target_names(suite, wanted) if name not in suite.targets]
-    return problems + [problem for target in _used(suite, wanted) for problem in check_target(target)]
+    return problems + [problem for target in used_targets(suite, wanted) for problem in check_target(target)]
 
 
 def unset_variables(suite: Suite, wanted: Sequence[str], environ: Mapping[str, str]) -> list[Problem]:
     """Variables of this machine that agents of ``suite`` are to get, or that hold their credentials, and that are not
     set. One problem a variable and target."""
     problems = []
-    for target in involved(suite, _used(suite, wanted)):
+    for target in involved(suite, used_targets(suite, wanted)):
         missing = {name: "env" for name in target.env if name not in environ}
         missing |= {name: "secrets" for name in target.secrets if not environ.get(name, "").strip()}
         for name, key in missing.items():
@@ -50,7 +50,7 @@ def unset_variables(suite: Suite, wanted: Sequence[str], environ: Mapping[str, s
 
 def _models(suite: Suite, wanted: Sequence[str]) -> list[Target]:
     """What answers or grades from this machine."""
-    used = _used(suite, wanted)
+    used = used_targets(suite, wanted)
     names = [*(target.name for target in used), *(target.grader_target or "" for target in used)]
     known = [suite.targets[name] for name in dict.fromkeys(names) if name in suite.targets]
     return [target for target in known if PROVIDERS[target.provider].is_model]
@@ -71,7 +71,7 @@ def target_names(suite: Suite, wanted: Sequence[str]) -> tuple[str, ...]:
     return tuple(wanted) or execution.targets or ((execution.target,) if execution.target else ("default",))
 
 
-def _used(suite: Suite, wanted: Sequence[str]) -> list[Target]:
+def used_targets(suite: Suite, wanted: Sequence[str]) -> list[Target]:
     """The targets and their fallbacks, as far as they exist."""
     targets = [suite.targets[name] for name in target_names(suite, wanted) if name in suite.targets]
     names = [

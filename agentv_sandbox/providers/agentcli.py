@@ -19,7 +19,14 @@ from agentv_sandbox.models.case import AgentResponse, TokenUsage
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.paths import HOME, INPUT, OUTPUT
 from agentv_sandbox.models.suite import Target
-from agentv_sandbox.providers.base import AgentRun, Prepared, Provider, Request, setting_problem
+from agentv_sandbox.providers.base import (
+    AgentRun,
+    Prepared,
+    Provider,
+    Request,
+    credential_server,
+    setting_problem,
+)
 from agentv_sandbox.providers.container import bad_end, failure_of
 from agentv_sandbox.providers.session import Event, EventStream, SessionRecord
 from agentv_sandbox.providers.settings import Flag, Seconds, Secret, Settings
@@ -188,6 +195,13 @@ class AgentCli(Provider):
         if address is None:
             return {}
         return {names[0]: {"host": address.host, "header": api.header, "scheme": address.scheme, **guarded}}
+
+    def own_server(self, target: Target) -> str:
+        address = _address(self.api_of(target.settings).url)
+        if address is None:
+            return ""
+        (credential,) = parse_secrets({"KEY": {"host": address.host, "scheme": address.scheme}})
+        return credential_server(credential)
 
     # -- asking ----------------------------------------------------------------------------------------
     def prepare(self, request: Request) -> Prepared:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agentv_sandbox.egress import Credential, parse_secrets
 from agentv_sandbox.errors import InputError, LlmError, Problem
 from agentv_sandbox.gateway import GatewayPolicy, ModelUse, Price, PriceList
 from agentv_sandbox.llm import LlmClient, LlmReply, LlmRequest
@@ -105,6 +106,17 @@ class AgentRun:
     """The model gateway refused calls, as a budget was spent."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class KeyUse:
+    """A variable of this machine whose value a server gets."""
+
+    variable: str
+    server: str
+    """``host`` or ``host:port``; with ``http://`` before it where the way is open."""
+    own: bool
+    """Whether it is the server of the target's kind, and not one that the target names."""
+
+
 class Provider:
     """One kind of target: what its settings are, whether it can be evaluated, whether it can grade.
 
@@ -193,6 +205,20 @@ class Provider:
         form of ``secrets``."""
         return {}
 
+    def own_server(self, target: Target) -> str:
+        """The server of everybody who uses this kind, as in ``KeyUse``; empty where there is none."""
+        return ""
+
+    def key_uses(self, target: Target) -> list[KeyUse]:
+        """Which variables of this machine go to which servers: here those that the proxy adds to requests."""
+        try:
+            credentials = parse_secrets(target.secrets)
+        except InputError:  # reported where targets are checked
+            return []
+        own = self.own_server(target)
+        servers = {each.env: credential_server(each) for each in credentials}
+        return [KeyUse(variable=name, server=at, own=at == own) for name, at in servers.items()]
+
     def models(self, target: Target) -> tuple[str, ...]:
         """Names under which its program asks for the target's model, ``*`` for any text. None: whichever model it
         asks for first."""
@@ -232,6 +258,11 @@ class Provider:
             f"target '{target.name}': provider '{self.name}' is not an LLM",
             hint="`agentv-sandbox providers` says which can grade",
         )
+
+
+def credential_server(credential: Credential) -> str:
+    """The server that gets ``credential``, as in ``KeyUse``."""
+    return credential.route if credential.scheme == "https" else f"http://{credential.route}"
 
 
 def project_file(request: Request, setting: str, written: str, *, what: str, most: int) -> Path:

@@ -11,12 +11,13 @@ from typing import Any, ClassVar
 from agentv_sandbox.authoring.fields import Text
 from agentv_sandbox.errors import LlmError, Problem
 from agentv_sandbox.llm import LlmClient, LlmReply, LlmRequest
+from agentv_sandbox.llm.address import server_of
 from agentv_sandbox.llm.records import ChatRequest, WireFormat, text_setting
 from agentv_sandbox.models.case import AgentResponse, CaseFailure
 from agentv_sandbox.models.content import AnswerMessage
 from agentv_sandbox.models.suite import GatewaySpec, Message, NetworkPolicy, Target
 from agentv_sandbox.models.times import utc_text
-from agentv_sandbox.providers.base import AgentRun, Provider, Request, setting_problem
+from agentv_sandbox.providers.base import AgentRun, KeyUse, Provider, Request, setting_problem
 from agentv_sandbox.providers.chat import chat_of_conversation, chat_of_test, unsent_files, unsent_images
 from agentv_sandbox.providers.response import MAX_BYTES
 from agentv_sandbox.providers.settings import Amount, Flag, Number, Positive, Seconds, Secret, Settings
@@ -100,6 +101,22 @@ class ModelProvider(Provider):
 
     def retries(self, target: Target) -> int:
         return 0  # ``max_retries`` is of single requests, and the client's business
+
+    def own_server(self, target: Target) -> str:
+        if not self.public:
+            return ""
+        settings = {name: value for name, value in target.settings.items() if name not in self.addresses}
+        return self._server(replace(target, settings=settings))
+
+    def key_uses(self, target: Target) -> list[KeyUse]:
+        """The key, which requests from this machine carry."""
+        key, server = text_setting(target, "api_key_env"), self._server(target)
+        return [KeyUse(variable=key, server=server, own=server == self.own_server(target))] if key else []
+
+    def _server(self, target: Target) -> str:
+        """Where its requests go: as they are made."""
+        nothing = ChatRequest(system="", messages=(), time_limit_s=1)
+        return server_of(self.wire(target).chat(target, nothing, key=None, stream=False).url)
 
     def _missing(self, target: Target) -> Iterator[Problem]:
         if not self.has_default_model and not any(text_setting(target, name) for name in _MODEL):

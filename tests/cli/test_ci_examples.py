@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -163,3 +164,34 @@ def test_the_steps_of_the_jenkinsfile_run(checkout: Path) -> None:
     assert statuses == [0, 0, 1]
     [results] = re.findall(r"junit '([^']*)'", text)
     assert_small_results((checkout / results).parent)
+
+
+FORK = {"pull_request": {"head": {"repo": {"full_name": "stranger/project"}}}}
+OURS = {"pull_request": {"head": {"repo": {"full_name": "us/project"}}}}
+
+
+def test_settings_count_in_the_action_but_for_pull_requests_of_forks() -> None:
+    """By GitHub's own evaluator of expressions."""
+    step = yaml.safe_load((ROOT / "action.yml").read_text())["runs"]["steps"][1]
+    expression = step["env"]["TRUSTED"].removeprefix("${{").removesuffix("}}").strip()
+    events: list[tuple[str, object, str]] = [
+        ("push", {}, "true"),
+        ("pull_request", OURS, "true"),
+        ("pull_request", FORK, "false"),
+        ("pull_request_target", FORK, "false"),
+        ("pull_request", {"pull_request": {"head": {"repo": None}}}, "false"),  # a fork that was deleted
+        ("issue_comment", {}, "false"),
+        ("workflow_run", {}, "false"),
+    ]
+    contexts = [
+        json.dumps({"event_name": name, "event": event, "repository": "us/project"})
+        for name, event, _ in events
+    ]
+    modules = agentv_modules()
+    script = str(Path(__file__).with_name("evaluate_actions.mjs"))
+    done = run([str(modules / ".bin/bun"), script, str(modules), expression, *contexts], ROOT)
+    assert done.stdout.split() == [answer for _, _, answer in events], done.stderr
+    for answer, trusted in (("true", "1"), ("false", "")):
+        first_lines = step["run"].partition("bin=")[0]
+        seen = run(["bash", "-c", f'{first_lines}echo "<$AGENTV_SANDBOX_TRUST>"'], ROOT, TRUSTED=answer)
+        assert seen.stdout == f"<{trusted}>\n"

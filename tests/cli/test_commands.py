@@ -20,8 +20,8 @@ tests:
 TARGETS = "targets: [{name: t, provider: cli, command: 'sh a.sh {OUTPUT_FILE}'}]\n"
 
 
-def command(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "DOCKER_HOST": "unix:///nowhere"}
+def command(*args: str, cwd: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "DOCKER_HOST": "unix:///nowhere", **more}
     return subprocess.run([*COMMAND, *args], cwd=cwd, env=env, capture_output=True, text=True, check=False)
 
 
@@ -265,7 +265,10 @@ def test_doctor_names_the_keys_of_models_that_are_not_set(folder: Path) -> None:
 
 def test_doctor_asks_the_engine_of_the_settings(folder: Path) -> None:
     (folder / "agentv-sandbox.toml").write_text('engine = "podman"\n')
-    done = command("doctor", "--json", cwd=folder)
+    refused = command("doctor", cwd=folder)
+    assert refused.returncode == 2
+    assert "agentv-sandbox.toml:1: engine" in refused.stderr
+    done = command("doctor", "--json", cwd=folder, AGENTV_SANDBOX_TRUST="1")
     assert done.returncode == 3
     (engine,) = [check for check in json.loads(done.stdout) if check["name"] == "engine"]
     assert "podman" in engine["text"].lower()

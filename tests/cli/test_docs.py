@@ -13,7 +13,8 @@ import pytest
 from agentv_sandbox.cli import COMMANDS, imported_command
 from agentv_sandbox.graders import GRADERS
 from agentv_sandbox.providers.response import parse_response
-from agentv_sandbox.settings import load_settings
+from agentv_sandbox.settings import Operator
+from agentv_sandbox.trust import VARIABLE
 
 REFERENCE = Path(__file__).parents[2] / "docs/reference"
 
@@ -46,7 +47,7 @@ def test_the_documented_answer_file_is_read() -> None:
 def test_the_documented_settings_are_read(tmp_path: Path) -> None:
     (example,) = blocks("settings.md", "toml")
     (tmp_path / "agentv-sandbox.toml").write_text(example)
-    settings = load_settings(tmp_path)
+    settings = Operator({VARIABLE: "1"}).settings(tmp_path)
     assert settings.private_results and settings.ceiling.tmp_size == 256 << 20
 
 

@@ -11,6 +11,7 @@ from agentv_sandbox import api
 from agentv_sandbox.models.container import ContainerSpec, ExecResult
 from agentv_sandbox.models.image import ProvedImage
 from agentv_sandbox.sandbox import Sandbox
+from agentv_sandbox.trust import VARIABLE
 from tests.fake_engine import FakeRun
 from tests.hostile.harness import TARGETS, answering, fake_engine, run_command, write_project
 
@@ -40,9 +41,10 @@ def test_limits_of_the_command_line_reach_the_agent(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("args", "runtime"), [((), "settings"), (("--runtime", "option"), "option")])
 def test_the_runtime_of_the_command_line_wins_over_the_settings(
-    tmp_path: Path, args: tuple[str, ...], runtime: str
+    tmp_path: Path, args: tuple[str, ...], runtime: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "agentv-sandbox.toml").write_text('runtime = "settings"\n')
+    monkeypatch.setenv(VARIABLE, "1")
     assert spec_seen(tmp_path, *args).runtime == runtime
 
 
@@ -52,6 +54,7 @@ def test_images_are_built_in_the_runtime_of_the_settings(
     write_project(tmp_path, ["t"], graders=ONE_GRADER)
     (tmp_path / "agentv-sandbox.toml").write_text('runtime = "settings"\n')
     monkeypatch.setenv("AGENT_KEY", "k")
+    monkeypatch.setenv(VARIABLE, "1")
     runtimes: list[str | None] = []
 
     def build_images(_suites: object, sandbox: Sandbox, *_rest: object) -> dict[Path, ProvedImage]:

@@ -17,7 +17,8 @@ from agentv_sandbox.errors import InputError
 from agentv_sandbox.models.foreign_json import MAX_COUNT
 from agentv_sandbox.models.suite import Json
 from agentv_sandbox.providers.response import parse_response
-from agentv_sandbox.settings import load_settings
+from agentv_sandbox.settings import Operator
+from agentv_sandbox.trust import VARIABLE
 
 
 def printed(kind: str) -> Draft202012Validator:
@@ -42,7 +43,7 @@ def answers() -> Draft202012Validator:
 def is_taken(folder: Path, text: str) -> bool:
     (folder / "agentv-sandbox.toml").write_text(text)
     try:
-        load_settings(folder)
+        Operator({VARIABLE: "1"}).settings(folder)
     except InputError:
         return False
     return True

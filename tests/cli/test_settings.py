@@ -9,13 +9,16 @@ import pytest
 from agentv_sandbox.errors import InputError
 from agentv_sandbox.models.suite import LimitOverrides, Position, Suite, Target
 from agentv_sandbox.sandbox import Role, Sandbox
-from agentv_sandbox.settings import Settings, check_ceiling, load_settings
+from agentv_sandbox.settings import Operator, Settings, ceiling_problems
+from agentv_sandbox.trust import VARIABLE
 from agentv_sandbox.volumes import VolumeSpec
 from tests.fake_engine import FakeEngine
 
+TRUSTING = Operator({VARIABLE: "1"})
+
 
 def test_no_file_means_defaults(tmp_path: Path) -> None:
-    assert load_settings(tmp_path) == Settings()
+    assert TRUSTING.settings(tmp_path) == Settings()
 
 
 def test_a_whole_file(tmp_path: Path) -> None:
@@ -31,7 +34,7 @@ memory = "2g"
 cpus = 1.5
 timeout_seconds = 600
 """)
-    settings = load_settings(tmp_path)
+    settings = TRUSTING.settings(tmp_path)
     assert settings.image.release == "bookworm"
     assert settings.image.packages == {"apt": {"fd": "fd-find"}}
     assert settings.ceiling.limits() == LimitOverrides(memory_bytes=2 << 30, cpus=1.5, timeout_s=600)
@@ -60,7 +63,7 @@ timeout_seconds = 600
 def test_bad_files_are_reported_with_their_field(tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / "agentv-sandbox.toml").write_text(text)
     with pytest.raises(InputError) as caught:
-        load_settings(tmp_path)
+        TRUSTING.settings(tmp_path)
     assert said in str(caught.value)
     assert "agentv-sandbox.toml" in str(caught.value)
 
@@ -83,13 +86,12 @@ def test_all_excesses_of_the_ceiling_are_reported_at_once(tmp_path: Path) -> Non
     ceiling = Settings.model_validate(
         {"ceiling": {"memory": "1g", "pids": 100, "timeout_seconds": 60}}
     ).ceiling
-    with pytest.raises(InputError) as caught:
-        check_ceiling([suite], LimitOverrides(timeout_s=3600), ceiling)
-    text = str(caught.value)
-    assert len(caught.value.problems) == 3
+    problems = ceiling_problems([suite], LimitOverrides(timeout_s=3600), {tmp_path: ceiling.limits()})
+    text = "\n".join(map(str, problems))
+    assert len(problems) == 3
     assert "targets.yaml:7: target t: limits: pids 5000 is more than the operator's ceiling of 100" in text
     assert "command line: timeout_seconds 3600" in text
-    check_ceiling([suite], LimitOverrides(timeout_s=3600), Settings().ceiling)
+    assert ceiling_problems([suite], LimitOverrides(timeout_s=3600), {tmp_path: LimitOverrides()}) == []
 
 
 def test_defaults_bow_to_the_ceiling_too() -> None:

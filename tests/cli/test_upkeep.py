@@ -58,6 +58,7 @@ def test_what_dead_runs_left_is_removed(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("AGENT_KEY", "k")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("AGENTV_SANDBOX_TRUST", "1")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     scratch = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX, dir=tmp_path))
     with fake_engine(commands={"agent": answering({"t": b"done"})}) as engine:

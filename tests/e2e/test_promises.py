@@ -98,7 +98,7 @@ def test_nothing_runs_below_the_required_tier(project: Project, by: str) -> None
 
 def test_a_runtime_of_the_settings_is_the_one_that_is_asked_for(project: Project) -> None:
     project.write({"agentv-sandbox.toml": 'runtime = "no-such-runtime"\n'})
-    done = run(project, "echo done > $1")
+    done = run(project, "echo done > $1", env={"AGENTV_SANDBOX_TRUST": "1"})
     assert done.code == 3
     assert "no-such-runtime" in done.stderr
 

@@ -16,7 +16,7 @@ from agentv_sandbox.models.container import ExecResult, Limits
 from agentv_sandbox.models.image import Check, Image, ImageConfig, ImagePlan, Resolution
 from agentv_sandbox.models.suite import WorkspaceEnv
 from agentv_sandbox.sandbox import POLICIES, Role, Sandbox
-from agentv_sandbox.settings import load_settings
+from agentv_sandbox.settings import Operator
 from tests.fake_engine import FakeEngine
 
 SYSCALLS = """
@@ -98,7 +98,7 @@ def test_the_operator_decides_what_a_build_may_use(fake: FakeEngine, tmp_path: P
     (tmp_path / "agentv-sandbox.toml").write_text(
         "[image]\nmemory_bytes = 3000000000\ncpus = 0.5\ntimeout_s = 70\n"
     )
-    with Builder(fake, load_settings(tmp_path).image, cancelled=lambda: False) as builder:
+    with Builder(fake, Operator({}).settings(tmp_path).image, cancelled=lambda: False) as builder:
         builder.run("i", ["true"])
         with builder.volume("i", []) as volume:
             builder.run_sealed("i", ["true"], volume=volume, on_output=lambda _: None)

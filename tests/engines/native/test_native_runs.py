@@ -236,9 +236,10 @@ def test_an_engine_is_chosen_by_option_settings_or_variable(project: Path, nativ
     write_suite(project, 1)
     assert engine_of(run(project, AGENTV_SANDBOX_ENGINE="native"), project) == "native"
     (project / "agentv-sandbox.toml").write_text('engine = "docker"')
-    assert engine_of(run(project, AGENTV_SANDBOX_ENGINE="native"), project) == "docker"
-    assert engine_of(run(project, "--engine", "native"), project) == "native"
-    wrong = run(project, "--engine", "lxc")
+    trusted = {"AGENTV_SANDBOX_TRUST": "1"}
+    assert engine_of(run(project, AGENTV_SANDBOX_ENGINE="native", **trusted), project) == "docker"
+    assert engine_of(run(project, "--engine", "native", **trusted), project) == "native"
+    wrong = run(project, "--engine", "lxc", **trusted)
     assert wrong.returncode == 2
     assert "'lxc' is not a kind of engine; there are: docker, podman, native" in wrong.stderr
 

@@ -1,0 +1,115 @@
+"""``agentv-sandbox trust``: which lines of a project's settings count on this machine."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agentv_sandbox.authoring.references import project_root
+from agentv_sandbox.cli.common import counted, out, with_exit_codes
+from agentv_sandbox.errors import InputError, Problem, SandboxError
+from agentv_sandbox.logs import safe_text
+from agentv_sandbox.settings import NAME, Operator, claims_of, shown
+from agentv_sandbox.trust import Trusted, TrustStore
+
+
+@with_exit_codes
+def trust(
+    project: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="PROJECT",
+            help="Folder of the project.",
+            show_default="the project of the working directory",
+        ),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Accept the lines without being asked.")] = False,
+    revoke: Annotated[bool, typer.Option("--revoke", help="Have no line of PROJECT count any more.")] = False,
+    show: Annotated[
+        bool, typer.Option("--list", help="Show of which projects lines count, and whether they still do.")
+    ] = False,
+) -> int:
+    """Have lines of a project's agentv-sandbox.toml count that name programs, sockets or addresses of this machine.
+
+    Shows the lines and asks. A line that changes does not count until it is accepted again. Exit status: 0 they count
+    (or, with --revoke, no longer do), 1 they were not accepted.
+    """
+    operator, store = Operator(os.environ), TrustStore(os.environ)
+    if show:
+        return _list(operator, store)
+    root = _root(project or Path.cwd())
+    if revoke:
+        return _revoke(root, store)
+    file = operator.checked_file(root)
+    claims = claims_of(root, file, operator.own_file())
+    if not claims.values:
+        out.print(_line(f"{file.path}: no line of it needs your word"))
+        return 0
+    out.print(_line(f"{counted(len(claims.values), 'line')} of {file.path}:"), markup=False)
+    for key, value in claims.values.items():
+        line = file.problem(key, "").line
+        out.print(_line(f"  {f'{line}: ' if line else ''}{key} = {shown(value)}"), markup=False)
+    known = store.of(root)
+    if known is not None and known.digest == claims.digest:
+        out.print("They count already.")
+        return 0
+    if not yes and not _is_agreed():
+        out.print("Nothing was changed.")
+        return 1
+    store.accept(root, list(claims.values), claims.digest)
+    out.print(
+        _line(f"They count from now on, until one of them changes; {store.path} says so."), markup=False
+    )
+    return 0
+
+
+def _root(folder: Path) -> Path:
+    """The project whose file is meant: of the folder itself where it has one."""
+    at = Path(os.path.abspath(folder))  # noqa: PTH100 - links stay, as in the paths of suites
+    here = at if at.is_dir() else at.parent
+    return here if (here / NAME).is_symlink() or (here / NAME).exists() else project_root(here, Path.cwd())
+
+
+def _is_agreed() -> bool:
+    """Whether a person says yes. Raises InputError where none can be asked."""
+    if not sys.stdin.isatty():
+        message = "nobody can be asked here"
+        raise InputError([Problem(message=message, hint="Read the lines above, then add --yes.")])
+    return typer.confirm("Shall they count on this machine?")
+
+
+def _revoke(root: Path, store: TrustStore) -> int:
+    known = store.revoke(root)
+    out.print(
+        _line(f"No line of {root} counts any more." if known else f"No line of {root} did count."),
+        markup=False,
+    )
+    return 0
+
+
+def _list(operator: Operator, store: TrustStore) -> int:
+    projects = store.all()
+    for name, trusted in projects.items():
+        keys = ", ".join(trusted.keys)
+        out.print(_line(f"{name}: {keys} ({_state(Path(name), trusted, operator)})"), markup=False)
+    if not projects:
+        out.print("no project's lines count but those that need no word")
+    return 0
+
+
+def _state(root: Path, trusted: Trusted, operator: Operator) -> str:
+    try:
+        claims = claims_of(root, operator.checked_file(root), operator.own_file())
+    except SandboxError:
+        return "the file has changed and is wrong"
+    if not claims.values:
+        return "the lines are gone"
+    return "they count" if claims.digest == trusted.digest else "changed: they do not count"
+
+
+def _line(text: str) -> str:
+    return safe_text(text, limit=4000, keep=frozenset())

@@ -1,0 +1,72 @@
+"""What suites, targets and the command line may ask for at most."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+
+from agentv_sandbox.errors import Problem
+from agentv_sandbox.models.suite import LimitOverrides, Suite
+from agentv_sandbox.settings.files import NAME
+
+
+def ceiling_problems(
+    suites: Sequence[Suite], asked: LimitOverrides, ceilings: Mapping[Path, LimitOverrides]
+) -> list[Problem]:
+    """Everything that suites and targets ask for beyond the ceiling of their own project, and the command line
+    (``asked``) beyond that of any project."""
+    problems: dict[Problem, None] = {}
+    for top in ceilings.values():
+        problems |= dict.fromkeys(_over(asked, top, Problem(message="", field="command line")))
+    for suite in suites:
+        top = ceilings[suite.project_root]
+        problems |= dict.fromkeys(
+            _over(suite.limits, top, Problem(message="", path=suite.path, field="limits"))
+        )
+        for target in suite.targets.values():
+            at = target.position
+            where = Problem(
+                message="",
+                path=at.path if at else suite.path,
+                line=at.line if at else None,
+                field=f"target {target.name}: limits",
+            )
+            problems |= dict.fromkeys(_over(target.limits, top, where))
+    return list(problems)
+
+
+def _size(number: float) -> str:
+    """The size as people write it."""
+    for letter, scale in (("g", 1 << 30), ("m", 1 << 20), ("k", 1 << 10)):
+        if number >= scale:
+            return f"{number / scale:.4g}{letter}"
+    return f"{number:g}"
+
+
+_KEYS: Mapping[str, tuple[str, Callable[[float], str]]] = {
+    "memory_bytes": ("memory", _size),
+    "cpus": ("cpus", "{:g}".format),
+    "pids": ("pids", str),
+    "timeout_s": ("timeout_seconds", "{:g}".format),
+    "workspace_bytes": ("workspace_size", _size),
+    "workspace_inodes": ("workspace_files", str),
+    "output_bytes": ("output_size", _size),
+    "tmp_bytes": ("tmp_size", _size),
+}
+"""How a limit is written in suites, and how its values are."""
+
+
+def _over(asked: LimitOverrides, top: LimitOverrides, where: Problem) -> Iterator[Problem]:
+    for field in fields(LimitOverrides):
+        wanted, most = getattr(asked, field.name), getattr(top, field.name)
+        if wanted is not None and most is not None and wanted > most:
+            key, shown = _KEYS[field.name]
+            message = f"{key} {shown(wanted)} is more than the operator's ceiling of {shown(most)}"
+            yield Problem(
+                path=where.path,
+                line=where.line,
+                field=where.field,
+                message=message,
+                hint=f"{NAME} of the project sets the ceiling.",
+            )
