@@ -33,10 +33,6 @@ _LEAST_CUT = 6
 """Bytes of the beginning or the end of a form that are masked at a cut."""
 _JOINING = frozenset(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz+/-_=")
 _MOST_JOINED = 4
-_GOES_ON = frozenset(b"%\\&\r\n\"', \t\x1b")
-"""Stands where the next character of a form is written with an escape, or a line ends within the form."""
-_WAS_BEFORE = frozenset(b"0123456789abcdefABCDEF;}\n\r \t+->#|*\"'mnrt") | frozenset(range(0x21, 0x30))
-"""Stands behind a character that is written so, or where a line begins."""
 Span = tuple[int, int]
 
 
@@ -109,12 +105,12 @@ class _Search:
         self._forms = forms
         self.least = min(len(form.value) for form in forms) // 4
         """Characters below which no text holds a secret: a character takes at most four bytes."""
-        by_anchor: dict[bytes, list[tuple[bytes, int]]] = {}
+        by_anchor: dict[bytes, list[tuple[Form, int]]] = {}
         for form in forms:
             for anchor in form.anchors:
                 at = form.value.find(anchor)
                 while at >= 0:
-                    by_anchor.setdefault(anchor, []).append((form.value, at))
+                    by_anchor.setdefault(anchor, []).append((form, at))
                     at = form.value.find(anchor, at + 1)
         escapes = {escape for form in forms for escape in form.escapes} - by_anchor.keys()
         self._places = [*by_anchor.values(), *([] for _ in escapes)]
@@ -146,28 +142,15 @@ class _Search:
             yield low, min(high, len(data))
 
     def _hits(self, data: bytes) -> Iterator[int]:
+        may_stand = import_module("agentv_sandbox.masking.nearby").may_stand
         for start in range(0, max(len(data), 1), _SLICE):
             # Slices, since a text may be made of anchors, and each takes memory.
             part = data[start : start + _SLICE + self._longest_anchor - 1] if len(data) > _SLICE else data
             for number, begin, end in self._anchors.find_matches_as_indexes(part, True):
                 places = self._places[number]
-                if not places or any(self._may_stand(data, start + begin, end - begin, *p) for p in places):
-                    yield start + begin
-
-    @staticmethod
-    def _may_stand(data: bytes, at: int, size: int, value: bytes, offset: int) -> bool:
-        """Whether ``value`` may stand around its anchor at ``at``: written as it is as far as it can be read, and
-        with an escape or a line's end from there on."""
-        begin, end = at - offset, at - offset + len(value)
-        if begin >= 0 and data.startswith(value, begin):
-            return True
-        right = data[at + size : end]
-        same = _common(right, value[offset + size :])
-        if same < len(right) and _GOES_ON.isdisjoint(right[: same + 1]):
-            return False
-        left = data[max(begin, 0) : at]
-        same = _common(left[::-1], value[:offset][::-1])
-        return same == len(left) or not _WAS_BEFORE.isdisjoint(left[len(left) - same - 1 :])
+                at = start + begin
+                if not places or any(may_stand(data, at, end - begin, form, place) for form, place in places):
+                    yield at
 
     def _found(self, data: bytes, low: int, high: int) -> Iterator[Span]:
         views = import_module("agentv_sandbox.masking.spellings").views
@@ -204,14 +187,6 @@ def _searcher(patterns: Sequence[bytes]) -> BytesAhoCorasick:
     library = import_module("ahocorasick_rs")
     searcher: BytesAhoCorasick = library.BytesAhoCorasick(patterns, implementation=library.Implementation.DFA)
     return searcher
-
-
-def _common(one: bytes, other: bytes) -> int:
-    """How many bytes at their beginning are the same."""
-    for number, (a, b) in enumerate(zip(one, other, strict=False)):
-        if a != b:
-            return number
-    return min(len(one), len(other))
 
 
 def _merged(data: bytes, spans: Sequence[Span]) -> Sequence[Span]:

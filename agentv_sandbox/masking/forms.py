@@ -40,7 +40,9 @@ class Form:
     escapes: tuple[bytes, ...] = ()
     """Beginnings of escapes, one of which stands where no anchor does."""
     coded: bool = False
-    """Hexadecimal or base64, which is broken into lines anywhere."""
+    """Hexadecimal or base64."""
+    wraps: bool = False
+    """Whether its lines may end anywhere, or stand apart."""
 
 
 def forms_of(secret: str) -> list[Form]:
@@ -104,8 +106,8 @@ def _is_secret(line: str) -> bool:
 
 def _is_word(text: str) -> bool:
     """Whether ``text`` looks like a common word or a small number."""
-    if text.isdecimal():
-        return len(text) <= 4
+    if text.isdecimal() or text.lower() == "https":
+        return len(text) <= 5
     known = _WORD.fullmatch(text) is not None and _CONSONANTS.search(text) is None
     return known and (len(text) < 4 or len(_VOWELS.findall(text)) * 5 >= len(text))
 
@@ -137,16 +139,16 @@ def _written_form(lines: list[bytes]) -> Form:
     runs = [run for line in lines for run in _PLAIN.findall(line)]
     best = max(runs, key=_rarity, default=b"")
     value = b"".join(lines)
-    if len(best) < _LEAST_ANCHOR:
+    if not best:
         whole = value if len(lines) == 1 else max(lines, key=len)
-        return Form(value=value, anchors=(whole,), escapes=tuple(beginnings(whole)))
+        return Form(value=value, anchors=(whole,), escapes=tuple(beginnings(whole)), wraps=len(lines) > 1)
     anchor = min((best[at : at + _ANCHOR] for at in range(max(len(best) - _ANCHOR, 0) + 1)), key=_likeness)
-    return Form(value=value, anchors=(anchor,), escapes=tuple(beginnings(anchor)))
+    return Form(value=value, anchors=(anchor,), escapes=tuple(beginnings(anchor)), wraps=len(lines) > 1)
 
 
-def _rarity(run: bytes) -> tuple[bool, bool, int]:
+def _rarity(run: bytes) -> tuple[int, bool, int]:
     """How seldom a run of letters and digits stands in other texts, the larger the more."""
-    return len(run) >= _LEAST_ANCHOR, not _is_word(run.decode()), min(len(run), 2 * _ANCHOR)
+    return min(len(run), _LEAST_ANCHOR), not _is_word(run.decode()), min(len(run), 2 * _ANCHOR)
 
 
 def _likeness(piece: bytes) -> int:
@@ -169,7 +171,7 @@ def _coded_form(value: bytes) -> Form:
         anchors.append(value)
         halves = {value[at : at + 4] for at in range(0, len(value) - 3, 4)}
         anchors += halves
-    return Form(value=value, anchors=tuple(anchors), escapes=escapes, coded=True)
+    return Form(value=value, anchors=tuple(anchors), escapes=escapes, coded=True, wraps=True)
 
 
 def _base64_cores(raw: bytes) -> Iterator[bytes]:

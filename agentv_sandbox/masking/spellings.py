@@ -23,7 +23,8 @@ _ESCAPE = re.compile(
     rb"|&#[Xx]0{0,6}([0-9A-Fa-f]{1,6});?"
     rb"|&([A-Za-z][A-Za-z0-9]{1,31});"
 )
-_MARKS = (b"%", b"\\", b"&")
+MARKS = frozenset(b"%\\&")
+"""An escape begins with one of them."""
 _SHORT = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t"}
 _COLOUR = rb"|\x1b\[[0-9;]{0,20}m"
 _BREAKS = (
@@ -92,7 +93,7 @@ def views(data: bytes) -> Iterator[View]:
         yield view
         if b"\n" in view.data or b"\r" in view.data or b"\x1b" in view.data:
             yield from (_replaced(view, each, lambda _match: b"") for each in _BREAKS)
-        if not any(mark in view.data for mark in _MARKS):
+        if MARKS.isdisjoint(view.data):
             return
         inner = _replaced(view, _ESCAPE, _meant)
         if inner.data == view.data:
@@ -103,6 +104,12 @@ def views(data: bytes) -> Iterator[View]:
 def decoded(data: bytes) -> bytes:
     """``data`` with escapes undone once."""
     return _ESCAPE.sub(_meant, data)
+
+
+def escape_at(data: bytes, at: int) -> tuple[bytes, int]:
+    """What the escape at that place means, and where it ends; nothing where there is none."""
+    match = _ESCAPE.match(data, at)
+    return (b"", at) if match is None else (_meant(match), match.end())
 
 
 def _replaced(view: View, pattern: re.Pattern[bytes], meaning: Callable[[re.Match[bytes]], bytes]) -> View:
