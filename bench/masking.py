@@ -25,11 +25,58 @@ from agentv_sandbox.masking import Masker
 
 MOST_RATIO = 2.0
 _PART = 1 << 20
-_WORDS = (
-    "error warning info request GET POST the quick brown value key server line test module import return self path "
-    "file user postgres production example api token response json build step done install package version http "
-    "https com sk openai live agent private begin password secret database config default service account"
-).split()
+_WORDS = [
+    "error",
+    "warning",
+    "info",
+    "request",
+    "GET",
+    "POST",
+    "the",
+    "quick",
+    "brown",
+    "value",
+    "key",
+    "server",
+    "line",
+    "test",
+    "module",
+    "import",
+    "return",
+    "self",
+    "path",
+    "file",
+    "user",
+    "postgres",
+    "production",
+    "example",
+    "api",
+    "token",
+    "response",
+    "json",
+    "build",
+    "step",
+    "done",
+    "install",
+    "package",
+    "version",
+    "http",
+    "https",
+    "com",
+    "sk",
+    "openai",
+    "live",
+    "agent",
+    "private",
+    "begin",
+    "password",
+    "secret",
+    "database",
+    "config",
+    "default",
+    "service",
+    "account",
+]
 
 
 def logs(size: int) -> list[str]:
@@ -59,7 +106,7 @@ def _line(dice: random.Random) -> str:
     if kind == 3:
         return f"    def f(self):  # {words}\n        return {{'a': 'x\\n', \"b\": r'\\w+/'}}"
     if kind == 4:
-        return f"<p class=\"a\">{html.escape(f'<{words}> & {words}')}&nbsp;&#39;{words}&#39;</p>"
+        return f'<p class="a">{html.escape(f"<{words}> & {words}")}&nbsp;&#39;{words}&#39;</p>'
     if kind == 5:
         return base64.b64encode(dice.randbytes(57)).decode()
     if kind == 6:
@@ -99,26 +146,31 @@ def seconds(work: Callable[[], object]) -> float:
     return time.process_time() - started
 
 
+def compared(name: str, values: list[str], parts: list[str], data: list[bytes]) -> int:
+    """Prints one line; the number of things that are not as they should be."""
+    before, masker = plain(values), Masker(values)
+    masker.text("made before it is timed")
+    byte_pattern = re.compile(before.pattern.encode())
+    times = {
+        "plain": seconds(lambda: [before.sub("*", part) for part in parts]),
+        "text": seconds(lambda: [masker.text(part) for part in parts]),
+        "plain bytes": seconds(lambda: [byte_pattern.sub(b"*", part) for part in data]),
+        "bytes": seconds(lambda: [masker.data(part) for part in data]),
+    }
+    ratios = times["text"] / times["plain"], times["bytes"] / times["plain bytes"]
+    masked = sum(masker.text(part) != part for part in parts)
+    size = sum(map(len, data))
+    shown = ", ".join(f"{what} {spent / size * 1e9:.1f} ns/B" for what, spent in times.items())
+    print(f"{name}: {shown}; ratios {ratios[0]:.2f} and {ratios[1]:.2f}; {masked} of {len(parts)} masked")
+    return masked + sum(ratio > MOST_RATIO for ratio in ratios)
+
+
 def main() -> int:
     parts = logs((int(sys.argv[1]) if len(sys.argv) > 1 else 100) * 1_000_000)
     data = [part.encode() for part in parts]
-    size = sum(map(len, data))
     problems = 0
     for name, values in secrets().items():
-        before, masker = plain(values), Masker(values)
-        masker.text("made before it is timed")
-        byte_pattern = re.compile(before.pattern.encode())
-        times = {
-            "plain": seconds(lambda: [before.sub("*", part) for part in parts]),
-            "text": seconds(lambda: [masker.text(part) for part in parts]),
-            "plain bytes": seconds(lambda: [byte_pattern.sub(b"*", part) for part in data]),
-            "bytes": seconds(lambda: [masker.data(part) for part in data]),
-        }
-        ratios = times["text"] / times["plain"], times["bytes"] / times["plain bytes"]
-        masked = sum(masker.text(part) != part for part in parts)
-        problems += masked + sum(ratio > MOST_RATIO for ratio in ratios)
-        shown = ", ".join(f"{what} {spent / size * 1e9:.1f} ns/B" for what, spent in times.items())
-        print(f"{name}: {shown}; ratios {ratios[0]:.2f} and {ratios[1]:.2f}; {masked} of {len(parts)} masked")
+        problems += compared(name, values, parts, data)
     return 1 if problems else 0
 
 

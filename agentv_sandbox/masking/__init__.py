@@ -61,8 +61,7 @@ class Masker:
 
     def first(self, text: str, most: int) -> str:
         """The beginning of ``text``: ``most`` characters of it, masked before they are cut."""
-        head = self._known_part(text[: most + REACH], 0, most) if len(text) > most else self.text(text)
-        return head
+        return self._known_part(text[: most + REACH], 0, most) if len(text) > most else self.text(text)
 
     def last(self, text: str, most: int) -> str:
         """The end of ``text``, as ``first``."""
@@ -205,7 +204,8 @@ def _merged(data: bytes, spans: Sequence[Span]) -> Sequence[Span]:
 
 def _replaced(data: bytes, spans: Sequence[Span], low: int, high: int) -> bytes:
     """``data[low:high]`` with ``MASK`` for each span that reaches into it."""
-    pieces, at = [], low
+    pieces: list[bytes] = []
+    at = low
     for start, end in spans:
         if end > low and start < high:
             pieces += (data[at : max(start, at)], _MASK)
@@ -214,6 +214,25 @@ def _replaced(data: bytes, spans: Sequence[Span], low: int, high: int) -> bytes:
         return data if (low, high) == (0, len(data)) else data[low:high]
     pieces.append(data[at:high])
     return b"".join(pieces)
+
+
+class LineMasker:
+    """Masks the lines of one stream as they come, one by one: a secret that goes on in the next line, as base64 does,
+    is masked as far as it has come."""
+
+    def __init__(self, masker: Masker) -> None:
+        self._masker = masker
+        self._before = b""
+
+    def line(self, line: bytes) -> bytes:
+        """``line`` is without its end."""
+        data = self._before + line
+        spans = list(self._masker.spans(data))
+        if begun := self._masker.begun(data, coded=True):
+            spans.append((len(data) - begun, len(data)))
+        masked = _replaced(data, _merged(data, sorted(spans)), len(self._before), len(data))
+        self._before = (data + b"\n")[-REACH:]
+        return masked
 
 
 # -- of this process --------------------------------------------------------------------------------------
@@ -232,7 +251,7 @@ def know(secrets: Iterable[str]) -> None:
 
 def forget() -> None:
     """Know no secrets any more."""
-    global _values, _known  # noqa: PLW0603 - as above
+    global _values, _known
     with _mutex:
         _values, _known = frozenset(), Masker()
 
@@ -244,6 +263,18 @@ def known() -> Masker:
 
 def hide(text: str) -> str:
     return _known.text(text)
+
+
+def head_of(data: bytes) -> bytes:
+    """``data``, of which what came next was cut off, with stars for a secret that was cut there."""
+    cut = _known.begun(data)
+    return data[: len(data) - cut] + b"*" * cut
+
+
+def tail_of(data: bytes) -> bytes:
+    """As ``head_of``, where what stood before was cut off."""
+    cut = _known.ended(data)
+    return b"*" * cut + data[cut:]
 
 
 def first(text: str, most: int) -> str:

@@ -6,8 +6,9 @@ import base64
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from agentv_sandbox.masking.spellings import beginnings, decoded
 
@@ -153,12 +154,7 @@ def _rarity(run: bytes) -> tuple[int, bool, int]:
 
 def _likeness(piece: bytes) -> int:
     """How much a piece is like ordinary text: letters that follow their like."""
-    return sum(a.islower() == b.islower() and a.isdigit() == b.isdigit() for a, b in _pairs(piece))
-
-
-def _pairs(piece: bytes) -> Iterable[tuple[str, str]]:
-    text = piece.decode()
-    return zip(text, text[1:], strict=False)
+    return sum(a.islower() == b.islower() and a.isdigit() == b.isdigit() for a, b in pairwise(piece.decode()))
 
 
 def _coded_form(value: bytes) -> Form:

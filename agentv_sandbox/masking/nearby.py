@@ -17,7 +17,9 @@ def may_stand(data: bytes, at: int, size: int, form: Form, offset: int) -> bool:
     value = form.value
     if at >= offset and data.startswith(value, at - offset):
         return True
-    return _goes_on(data, at + size, form, offset + size) and _began(data[max(at - offset, 0) : at], form, offset)
+    return _goes_on(data, at + size, form, offset + size) and _began(
+        data[max(at - offset, 0) : at], form, offset
+    )
 
 
 def _goes_on(data: bytes, at: int, form: Form, done: int) -> bool:

@@ -30,7 +30,8 @@ _COLOUR = rb"|\x1b\[[0-9;]{0,20}m"
 _BREAKS = (
     re.compile(rb"[ \t]{0,4}(?:\r\n?|\n)[ \t]{0,40}" + _COLOUR),
     re.compile(
-        rb"(?:[\"'],?[ \t]{0,2}[+.\\]?)?[ \t]{0,4}(?:\r\n?|\n)[-+]?[ \t]{0,40}(?:[>#|*\"'][ \t]{0,4}){0,4}" + _COLOUR
+        rb"(?:[\"'],?[ \t]{0,2}[+.\\]?)?[ \t]{0,4}(?:\r\n?|\n)[-+]?[ \t]{0,40}(?:[>#|*\"'][ \t]{0,4}){0,4}"
+        + _COLOUR
     ),
 )
 """A line's end alone, and with what diffs, quotations, comments and lists of strings put around it; colours of a
@@ -172,7 +173,9 @@ def _beginnings(char: str) -> Iterator[str]:
         yield from (f"\\x{style.format(byte)}" for byte in {first, code & 0xFF})
         yield f"%5Cx{style.format(first)}"
         for mark in _ENTITIES:
-            yield from (f"{mark}{x}{zeros}{style.format(code).lstrip('0')}" for x in "xX" for zeros in _PADDING)
+            yield from (
+                f"{mark}{x}{zeros}{style.format(code).lstrip('0')}" for x in "xX" for zeros in _PADDING
+            )
     for mark in _ENTITIES:
         yield from (f"{mark}{zeros}{code}" for zeros in _PADDING)
     if not char.isalnum():

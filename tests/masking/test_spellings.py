@@ -49,8 +49,8 @@ ONE_LINE: dict[str, Callable[[str], str]] = {
     "address, others kept": lambda text: quote(text, safe='"<é'),
     "address, twice": lambda text: quote(quote(text, safe=""), safe=""),
     "address, each character": _each_percent,
-    "form": lambda text: quote_plus(text),
-    "HTML": lambda text: html.escape(text),
+    "form": quote_plus,
+    "HTML": html.escape,
     "HTML, decimal": lambda text: "".join(f"&#{ord(char)};" for char in text),
     "HTML, hexadecimal": lambda text: "".join(f"&#x{ord(char):X};" for char in text),
     "HTML, padded": lambda text: "".join(f"&#{ord(char):04};" for char in text),
@@ -80,9 +80,9 @@ ONE_LINE: dict[str, Callable[[str], str]] = {
     "base64 in lines of a diff": lambda text: textwrap.indent(
         base64.encodebytes(f"{text * 3}".encode()).decode(), "+    "
     ),
-    "base64 in lines, CRLF": lambda text: base64.encodebytes(f"{text * 3}".encode())
-    .decode()
-    .replace("\n", "\r\n"),
+    "base64 in lines, CRLF": lambda text: (
+        base64.encodebytes(f"{text * 3}".encode()).decode().replace("\n", "\r\n")
+    ),
     "base64 in lines in JSON": lambda text: json.dumps(base64.encodebytes(f"{text * 3}".encode()).decode()),
 }
 
@@ -92,7 +92,9 @@ def _lower_percent(text: str) -> str:
     return "%".join([parts[0], *(part[:2].lower() + part[2:] for part in parts[1:])])
 
 
-@pytest.mark.parametrize("secret", [SECRET, "plainkey1234567", "/=+&\"'<>/=+&", LONG], ids=lambda text: text[:8])
+@pytest.mark.parametrize(
+    "secret", [SECRET, "plainkey1234567", "/=+&\"'<>/=+&", LONG], ids=lambda text: text[:8]
+)
 @pytest.mark.parametrize("how", ONE_LINE)
 def test_a_secret_is_masked_in_every_spelling(secret: str, how: str) -> None:
     spelled = ONE_LINE[how](secret)
@@ -127,7 +129,9 @@ BY_LINES: dict[str, Callable[[str], str]] = {
     "on one line": lambda text: " ".join(text.splitlines()),
     "base64": lambda text: base64.b64encode(text.encode()).decode(),
     "base64 in lines": lambda text: base64.encodebytes(text.encode()).decode(),
-    "base64 in lines of a diff": lambda text: textwrap.indent(base64.encodebytes(text.encode()).decode(), "+"),
+    "base64 in lines of a diff": lambda text: textwrap.indent(
+        base64.encodebytes(text.encode()).decode(), "+"
+    ),
 }
 
 
@@ -215,7 +219,9 @@ _ways = st.sampled_from(
 def test_each_character_matches_in_any_of_its_spellings(
     secret: str, ways: list[Callable[[str], str]], around: tuple[str, str]
 ) -> None:
-    before, after = (part.translate(dict.fromkeys(map(ord, "%\\&#;0123456789abcdefABCDEF"))) for part in around)
+    before, after = (
+        part.translate(dict.fromkeys(map(ord, "%\\&#;0123456789abcdefABCDEF"))) for part in around
+    )
     spelled = "".join(way(char) for way, char in zip(ways, secret, strict=False))
     masked = Masker([secret]).text(f"{before}{spelled}{after}")
     assert MASK in masked and spelled not in masked
