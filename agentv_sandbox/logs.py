@@ -35,8 +35,11 @@ def safe_text(text: str, *, limit: int | None = None, keep: frozenset[str] = _KE
     """``text`` with control, format, surrogate and private characters made visible.
 
     C0/C1 controls become ``\\xNN``; bidirectional, zero-width and tag characters become ``\\uNNNN`` or
-    ``\\UNNNNNNNN``. ``limit`` bounds the length in characters and says what was cut.
+    ``\\UNNNNNNNN``. ``limit`` bounds the length in characters and says what was cut; secrets are masked
+    before.
     """
+    if limit is not None:
+        text = masking.hide(text)
     if not text.isascii() or not text.isprintable():
         text = text.translate(_table(keep))
     if limit is not None and len(text) > limit:
@@ -161,7 +164,7 @@ def error_line(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)[-_FRAMES:]
     places = ", ".join(f"{Path(f.filename).name}:{f.lineno} {f.name}" for f in reversed(frames))
     text = f"{type(error).__name__}: {message}" if message else type(error).__name__
-    shown = safe_text(masking.hide(text), limit=MAX_ERROR, keep=frozenset())
+    shown = safe_text(text, limit=MAX_ERROR, keep=frozenset())
     return f"{shown} ({places})" if places else shown
 
 
@@ -191,7 +194,7 @@ def _sanitise(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> Mu
             text = str(value)
         except Exception:  # a number with too many digits, alone or in a list
             text = f"(a {type(value).__name__} that cannot be shown)"
-        event[key] = safe_text(masking.hide(text), limit=4000)
+        event[key] = safe_text(text, limit=4000)
     return event
 
 
