@@ -18,10 +18,12 @@ from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from agentv_sandbox.masking.forms import Form, forms_of
+from agentv_sandbox.masking.nearby import may_stand
+from agentv_sandbox.masking.spellings import views
+
 if TYPE_CHECKING:
     from ahocorasick_rs import BytesAhoCorasick
-
-    from agentv_sandbox.masking.forms import Form
 
 MASK = "[redacted]"
 _MASK = MASK.encode()
@@ -92,8 +94,7 @@ class Masker:
 def _search(secrets: frozenset[str]) -> _Search | None:
     if not secrets:
         return None
-    forms = import_module("agentv_sandbox.masking.forms").forms_of
-    found: dict[bytes, Form] = {form.value: form for secret in sorted(secrets) for form in forms(secret)}
+    found: dict[bytes, Form] = {form.value: form for secret in sorted(secrets) for form in forms_of(secret)}
     return _Search(list(found.values())) if found else None
 
 
@@ -141,7 +142,6 @@ class _Search:
             yield low, min(high, len(data))
 
     def _hits(self, data: bytes) -> Iterator[int]:
-        may_stand = import_module("agentv_sandbox.masking.nearby").may_stand
         for start in range(0, max(len(data), 1), _SLICE):
             # Slices, since a text may be made of anchors, and each takes memory.
             part = data[start : start + _SLICE + self._longest_anchor - 1] if len(data) > _SLICE else data
@@ -152,7 +152,6 @@ class _Search:
                     yield at
 
     def _found(self, data: bytes, low: int, high: int) -> Iterator[Span]:
-        views = import_module("agentv_sandbox.masking.spellings").views
         for start in range(low, high, _WINDOW):
             window = data[start : min(high, start + _WINDOW + REACH)]
             for view in views(window):
@@ -163,7 +162,7 @@ class _Search:
     def begun(self, data: bytes, *, coded: bool) -> int:
         tail = data[-REACH:]
         longest = 0
-        for view in import_module("agentv_sandbox.masking.spellings").views(tail):
+        for view in views(tail):
             text = view.data.rstrip(b"\r\n")
             for at in range(max(len(text) - 200, 0), len(text) - _LEAST_CUT + 1):
                 for form in self._heads.get(text[at : at + _LEAST_CUT], ()):
@@ -174,7 +173,7 @@ class _Search:
     def ended(self, data: bytes) -> int:
         head = data[:REACH]
         longest = 0
-        for view in import_module("agentv_sandbox.masking.spellings").views(head):
+        for view in views(head):
             for end in range(_LEAST_CUT, min(len(view.data), 200) + 1):
                 for form in self._tails.get(view.data[end - _LEAST_CUT : end], ()):
                     if form.value.endswith(view.data[:end]):
