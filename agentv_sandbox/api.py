@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypedDict
 
-from agentv_sandbox import logs
+from agentv_sandbox import logs, masking
 from agentv_sandbox.engines.table import find_engine
 from agentv_sandbox.engines.watchdog import Watchdog
 from agentv_sandbox.errors import InputError, Problem, SandboxError, unforeseen
@@ -247,7 +247,7 @@ def run(
     stays as it is. Of earlier rows those stand whose ``input_hashes`` are still the same.
     ``engine``, ``runtime`` and ``required_tier``: as in the settings, over them; ``stop`` interrupts the run when set.
     ``no_grade``: agents run and all is kept; ``agentv_sandbox.regrading.grade`` completes the rows, here or elsewhere.
-    ``follow``: globs of ids of tests whose agents' output comes as events ``agent.printed``, line by line, unmasked.
+    ``follow``: globs of ids of tests whose agents' output comes as events ``agent.printed``, line by line and masked.
     ``record``: a new or empty folder for all calls of models; ``replay``: such a folder, in place of models.
     ``cluster``: workers that run the tests in place of this process, as ``--cluster`` names them.
     The process's log and output are redacted from here on for the secrets that the targets name.
@@ -297,8 +297,9 @@ def run(
     planned_tests(suites, options)
     if problems := ceiling_problems(suites.suites, limits, settings.ceilings):
         raise InputError(problems)
-    redactor = Redactor(secret_values(suites))
-    logs.hide_with(redactor.text)
+    secrets = secret_values(suites)
+    redactor = Redactor(secrets)
+    masking.know(secrets)
     for sentence in surprises(suites, options) if replay is None else ():
         on_event("note", message=sentence)
     going_on = resume or rerun_failed

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
+from agentv_sandbox import masking
 from agentv_sandbox.engines import ContainerEngine
 from agentv_sandbox.engines.enforcement import PROBE, declared, is_too_old, observed
 from agentv_sandbox.engines.tier import tier
@@ -144,7 +145,7 @@ def limit_checks(sandbox: Sandbox) -> Iterator[Check]:
     probe, eater = _attempts(sandbox)
     yield _limits_in_force(sandbox)
     if not probe.ok:
-        tail = probe.stderr.decode("utf-8", "replace")[-300:]
+        tail = masking.last(probe.stderr.decode("utf-8", "replace"), 300)
         text = f"a probe container ended with {probe.outcome}: {tail}"
         yield Check(name="container", state="failed", text=text)
         return

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from agentv_sandbox import masking
 from agentv_sandbox.egress import Grant
 from agentv_sandbox.engines import OnOutput
 from agentv_sandbox.errors import InputError, Problem
@@ -180,7 +181,7 @@ def run_hook(
     )
     if result.outcome == "exited" and result.exit_code == 0:
         return None
-    output = (result.stderr.strip() or result.stdout.strip()).decode("utf-8", "replace")[-_TAIL:]
+    output = masking.last((result.stderr.strip() or result.stdout.strip()).decode("utf-8", "replace"), _TAIL)
     if result.outcome == "exited":
         return f"Script failed: {result.exit_text}" + (f": {output}" if output else "")
     return f"Script failed: {result.outcome} after {result.duration_s:.0f} s" + (

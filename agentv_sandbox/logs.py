@@ -26,6 +26,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TextIO, cast
 
+from agentv_sandbox import masking
+
 _KEEP = frozenset("\n\t")
 
 
@@ -33,8 +35,11 @@ def safe_text(text: str, *, limit: int | None = None, keep: frozenset[str] = _KE
     """``text`` with control, format, surrogate and private characters made visible.
 
     C0/C1 controls become ``\\xNN``; bidirectional, zero-width and tag characters become ``\\uNNNN`` or
-    ``\\UNNNNNNNN``. ``limit`` bounds the length in characters and says what was cut.
+    ``\\UNNNNNNNN``. ``limit`` bounds the length in characters and says what was cut; secrets are masked
+    before.
     """
+    if limit is not None:
+        text = masking.hide(text)
     if not text.isascii() or not text.isprintable():
         text = text.translate(_table(keep))
     if limit is not None and len(text) > limit:
@@ -78,15 +83,6 @@ def safe_name(name: bytes | str) -> str:
     return safe_text(name, keep=frozenset())
 
 
-_hide: Callable[[str], str] = str
-
-
-def hide_with(redact: Callable[[str], str]) -> None:
-    """Pass every text that leaves from now on through ``redact``, which masks secrets that are known by now."""
-    global _hide  # noqa: PLW0603 - log configuration is the process's
-    _hide = redact
-
-
 _COMMAND = re.compile(r"(^|[\r\n])([^\S\r\n]*):(?=:)|##(?=\[)")
 
 
@@ -101,7 +97,7 @@ def write_command(line: str) -> None:
     if isinstance(stream, _MaskedStream):
         stream.write_line(line)
     else:
-        print(_hide(line), file=stream, flush=True)
+        print(masking.hide(line), file=stream, flush=True)
 
 
 def _disarmed(text: str) -> str:
@@ -120,12 +116,12 @@ class _MaskedStream:
 
     def write(self, text: str) -> int:
         # What is not text goes on as it is: that is how callers find out whether a stream takes bytes.
-        self._stream.write(_disarmed(_hide(text)) if isinstance(text, str) else text)
+        self._stream.write(_disarmed(masking.hide(text)) if isinstance(text, str) else text)
         return len(text)
 
     def write_line(self, line: str) -> None:
         """One line, which may be a command of a runner."""
-        self._stream.write(f"{_hide(line)}\n")
+        self._stream.write(f"{masking.hide(line)}\n")
         self._stream.flush()
 
     def writelines(self, lines: Iterator[str]) -> None:
@@ -168,7 +164,7 @@ def error_line(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)[-_FRAMES:]
     places = ", ".join(f"{Path(f.filename).name}:{f.lineno} {f.name}" for f in reversed(frames))
     text = f"{type(error).__name__}: {message}" if message else type(error).__name__
-    shown = safe_text(_hide(text), limit=MAX_ERROR, keep=frozenset())
+    shown = safe_text(text, limit=MAX_ERROR, keep=frozenset())
     return f"{shown} ({places})" if places else shown
 
 
@@ -198,7 +194,7 @@ def _sanitise(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> Mu
             text = str(value)
         except Exception:  # a number with too many digits, alone or in a list
             text = f"(a {type(value).__name__} that cannot be shown)"
-        event[key] = safe_text(_hide(text), limit=4000)
+        event[key] = safe_text(text, limit=4000)
     return event
 
 

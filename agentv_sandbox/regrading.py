@@ -19,7 +19,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from agentv_sandbox import api, logs, sites
+from agentv_sandbox import api, logs, masking, sites
 from agentv_sandbox.building import recorded_image
 from agentv_sandbox.engines.stream import Conversation
 from agentv_sandbox.engines.tier import tier
@@ -187,8 +187,9 @@ class _Grading:
         self._options = self._run_options()
         experiment = source.earlier.facts.get("experiment")
         self._experiment = experiment if isinstance(experiment, str) else "default"
-        self._redactor = Redactor(secret_values(self._loaded))
-        logs.hide_with(self._redactor.text)
+        secrets = secret_values(self._loaded)
+        self._redactor = Redactor(secrets)
+        masking.know(secrets)
         for sentence in surprises(self._loaded, self._options, agents=False):
             self._event("note", message=sentence)
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 
+from agentv_sandbox import masking
 from agentv_sandbox.building.bootstrap import make_base
 from agentv_sandbox.building.containers import Builder
 from agentv_sandbox.building.events import OnEvent
@@ -184,7 +185,7 @@ def _by_digest(builder: Builder, digest: str, on_event: OnEvent) -> ImageInfo:
 
 
 def _reason(error: EngineError, ref: str) -> str:
-    return error.message.removeprefix(f"cannot pull {ref}: ").partition("\n")[0][:300]
+    return masking.first(error.message.removeprefix(f"cannot pull {ref}: ").partition("\n")[0], 300)
 
 
 def _base_error(message: str) -> BuildError:

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
+from agentv_sandbox import masking
 from agentv_sandbox.building.archive import write_archive, write_config
 from agentv_sandbox.building.fetch import Cache
 from agentv_sandbox.engines import ContainerEngine, OnOutput
@@ -154,7 +155,7 @@ class Builder:
 def step_failed(what: str, result: ExecResult, *, hint: str = "") -> BuildError:
     """The error for a builder container that did not succeed, with the tail of what it printed. ``hint`` is for
     a command that failed by itself."""
-    log = safe_text((result.stdout + b"\n" + result.stderr).decode("utf-8", "replace"))[-4000:]
+    log = masking.last(safe_text((result.stdout + b"\n" + result.stderr).decode("utf-8", "replace")), 4000)
     if result.outcome == "timeout":
         return BuildError(f"building {what} took longer than allowed", log=log, hint="Raise timeout_s.")
     if result.outcome == "oom":
@@ -164,7 +165,9 @@ def step_failed(what: str, result: ExecResult, *, hint: str = "") -> BuildError:
     if "No space left on device" in log:
         return disk_full(f"building {what}: the engine's disk", log=log)
     last = next((line for line in reversed(log.splitlines()) if line.strip()), "no output")
-    return BuildError(f"building {what} failed ({result.exit_text}): {last[:300]}", log=log, hint=hint)
+    return BuildError(
+        f"building {what} failed ({result.exit_text}): {masking.first(last, 300)}", log=log, hint=hint
+    )
 
 
 def disk_full(where: str, *, log: str = "") -> BuildError:

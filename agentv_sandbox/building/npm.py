@@ -19,6 +19,7 @@ from typing import Any
 
 from uv import find_uv_bin
 
+from agentv_sandbox import masking
 from agentv_sandbox.building.containers import disk_full
 from agentv_sandbox.building.credentials import without_credentials
 from agentv_sandbox.building.fetch import Cache
@@ -193,13 +194,13 @@ def _install_error(text: str, wanted: Sequence[str]) -> ImageRequestError | Buil
         return ImageRequestError(
             [
                 Problem(
-                    message=f"npm finds no set of packages for {', '.join(wanted)}:\n{text[-1500:]}",
+                    message=f"npm finds no set of packages for {', '.join(wanted)}:\n{masking.last(text, 1500)}",
                     field="workspace.env.packages.npm",
                     hint="Pin a name or version that exists: workspace.env.packages: {npm: {NAME: package@1.2.3}}.",
                 )
             ]
         )
     return BuildError(
-        f"the npm registry cannot be read:\n{text[-1500:]}",
+        f"the npm registry cannot be read:\n{masking.last(text, 1500)}",
         hint="Registry, proxy and token are those of your npm; see `npm config list`.",
     )

@@ -12,6 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from agentv_sandbox import masking
 from agentv_sandbox.building.events import OnEvent
 from agentv_sandbox.errors import BuildError, PreflightError, Problem
 from agentv_sandbox.logs import safe_name, safe_text
@@ -124,7 +125,7 @@ def _probe(sandbox: Sandbox, image_id: str, checks: Sequence[Check]) -> list[Res
         stdin=json.dumps(asked).encode(),
         limits=_LIMITS,
     )
-    log = safe_text(result.stderr.decode("utf-8", "replace"))[-4000:]
+    log = masking.last(safe_text(result.stderr.decode("utf-8", "replace")), 4000)
     if not result.ok:
         how = f"exit code {result.exit_code}" if result.outcome == "exited" else result.outcome
         raise BuildError(f"the checks inside the image did not end well ({how})", log=log)

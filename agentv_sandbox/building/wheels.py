@@ -24,6 +24,7 @@ from packaging.tags import Tag, compatible_tags, cpython_tags
 from packaging.utils import canonicalize_name, parse_wheel_filename
 from uv import find_uv_bin
 
+from agentv_sandbox import masking
 from agentv_sandbox.building.containers import disk_full
 from agentv_sandbox.building.credentials import without_credentials
 from agentv_sandbox.building.pipconf import PipSettings, portable, redacted
@@ -193,7 +194,7 @@ def _about_host(text: str) -> BuildError | None:
         return disk_full("the disk of uv's cache or of the temporary folder")
     if _UNREACHABLE.search(text):
         return BuildError(
-            f"the Python package index cannot be read:\n{text[-1500:]}",
+            f"the Python package index cannot be read:\n{masking.last(text, 1500)}",
             hint="Proxy, certificate and index settings of pip and the environment are used; see `pip config list`.",
         )
     return None
@@ -272,7 +273,7 @@ def _resolution_error(
     return ImageRequestError(
         [
             Problem(
-                message=f"no set of wheels for Python {own} satisfies {', '.join(wanted)}:\n{text[-1500:]}",
+                message=f"no set of wheels for Python {own} satisfies {', '.join(wanted)}:\n{masking.last(text, 1500)}",
                 field="workspace.env.packages.pip",
                 hint=hint,
             )

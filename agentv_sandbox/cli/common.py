@@ -14,7 +14,7 @@ from typing import NoReturn, ParamSpec
 import typer
 from rich.console import Console
 
-from agentv_sandbox import logs
+from agentv_sandbox import logs, masking
 from agentv_sandbox.cli import github
 from agentv_sandbox.errors import (
     PREFLIGHT_FAILED,
@@ -94,7 +94,7 @@ def show_error(error: SandboxError) -> None:
     err.print("[red]error[/red] ", end="")
     err.print(safe_text(error.message, limit=8000), markup=False)
     if isinstance(error, BuildError) and error.log:
-        err.print(safe_text(error.log[-4000:]), markup=False, style="dim")
+        err.print(safe_text(masking.last(error.log, 4000)), markup=False, style="dim")
     if error.hint:
         err.print(error.hint, markup=False)
     if error.fault != SandboxError.fault:

@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
@@ -17,7 +17,7 @@ from typing import Any
 
 from rich.console import Console
 
-from agentv_sandbox import api, logs
+from agentv_sandbox import api, masking
 from agentv_sandbox.building import sentence
 from agentv_sandbox.cli import options as opt
 from agentv_sandbox.cli.common import err, out, relative, start_logs, with_exit_codes
@@ -82,14 +82,15 @@ def run(
     _return_large_blocks()
     started = time.monotonic()
     loaded = load(paths, targets, target or (), allow_outside=allow_outside, without_keys=replay is not None)
-    redactor = Redactor(secret_values(loaded))
+    secrets = secret_values(loaded)
+    redactor = Redactor(secrets)
     places = places_of(loaded)
     console = err if as_json else out
-    logs.hide_with(redactor.text)
+    masking.know(secrets)
     # Outermost: who looks at the page is given the last one after the summary.
     with _live_page(redactor, console, serve) as live:
         with interruptible() as stop, Progress(console, redactor=redactor, sentence=sentence) as progress:
-            events = Events(progress, live, _by_lines(secret_values(loaded)))
+            events = Events(progress, live)
             report = api.run(
                 loaded,
                 targets=target or (),
@@ -151,31 +152,20 @@ def _live_page(redactor: Redactor, console: Console, serve: bool) -> Iterator[Li
 class Events:
     """Takes the events of a run to ``progress`` and ``live``; kept workspaces are listed at the end instead."""
 
-    def __init__(
-        self, progress: Progress, live: LivePage | None = None, lines: Redactor | None = None
-    ) -> None:
-        """``lines``: masks single lines of what an agent prints."""
+    def __init__(self, progress: Progress, live: LivePage | None = None) -> None:
         self._progress = progress
         self._live = live
-        self._lines = lines or Redactor()
         self.workspaces: list[str] = []
 
     def __call__(self, event: str, **keys: Any) -> None:
         if event == "workspace.kept":
             self.workspaces.append(f"kept {safe_name(keys['what'])}: {keys['command']}")
             return
-        if event == "agent.printed":
-            keys["line"] = self._lines.text(keys["line"])
         if event == "run.started":
             if self._live is not None:
                 self._live.show(Path(keys["folder"]))
             keys["folder"] = relative(str(keys["folder"]))
         self._progress.on_event(event, **keys)
-
-
-def _by_lines(secrets: Iterable[str]) -> Redactor:
-    """Also knows the lines of a secret of several lines, since these come one by one."""
-    return Redactor(part for secret in secrets for part in (secret, *secret.splitlines()))
 
 
 def _command_to_go_on(argv: Sequence[str], folder: Path) -> str:

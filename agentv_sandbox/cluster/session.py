@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from agentv_sandbox import api, logs, sites
+from agentv_sandbox import api, logs, masking, sites
 from agentv_sandbox.building.lock import LOCK_NAME, sbom_path, write_lock
 from agentv_sandbox.cluster.packing import digest
 from agentv_sandbox.cluster.records import (
@@ -265,7 +265,7 @@ class Session:
         own = (value for value in secrets if digest(known.salt, value) not in known.digests)
         self._sender = Sender(self._settings.name, self._stores, Redactor(own))
         redactor = Redactor(secrets)
-        logs.hide_with(redactor.text)
+        masking.know(secrets)
         return redactor
 
     def _open_sandbox(self, stack: ExitStack, settings: RunSettings) -> Sandbox:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from importlib import resources
 from itertools import islice
 
+from agentv_sandbox import masking
 from agentv_sandbox.budget import Budget
 from agentv_sandbox.collect.answer import (
     MAX_FILES,
@@ -137,7 +138,7 @@ def gather(
     ended = ""
     if not reader.complete:
         if result.outcome == "exited":
-            tail = result.stderr.decode("utf-8", "replace")[-2000:]
+            tail = masking.last(result.stderr.decode("utf-8", "replace"), 2000)
             raise SandboxError(f"the collector failed with exit code {result.exit_code}: {tail}")
         ended = result.outcome
         reader.stopped_early(ended)

@@ -9,6 +9,7 @@ import requests
 import urllib3
 from docker import errors as docker_errors
 
+from agentv_sandbox import masking
 from agentv_sandbox.engines.addresses import HINT
 from agentv_sandbox.errors import EngineError, EngineLost, EngineUnavailable, SandboxError
 
@@ -70,4 +71,4 @@ def mapped(doing: str) -> Iterator[None]:
 
 def _short(error: BaseException) -> str:
     text = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return text if len(text) < 200 else text[:200] + "…"
+    return text if len(text) < 200 else masking.first(text, 200) + "…"

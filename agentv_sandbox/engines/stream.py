@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from agentv_sandbox import masking
 from agentv_sandbox.logs import safe_text
 from agentv_sandbox.models.container import ExecResult, Outcome, Stdin
 
@@ -149,9 +150,10 @@ class BoundedCapture:
                 del self._tail[: -self._half]
 
     def value(self) -> bytes:
-        """What was kept; shorter than ``total`` when the middle was cut."""
+        """What was kept; shorter than ``total`` when the middle was cut, with stars for a secret that was cut."""
         if self.total > 2 * self._half:
-            return bytes(self._head) + bytes(self._tail[-self._half :])
+            head, tail = bytes(self._head), bytes(self._tail[-self._half :])
+            return masking.head_of(head) + masking.tail_of(tail)
         return bytes(self._head + self._tail)
 
 
@@ -336,4 +338,4 @@ class Tail:
         self._text = (self._text + text)[-2 * _LOG_CHARS :]
 
     def __str__(self) -> str:
-        return safe_text(self._text)[-_LOG_CHARS:]
+        return masking.last(safe_text(self._text), _LOG_CHARS)

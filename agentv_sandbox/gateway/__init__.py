@@ -15,6 +15,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import lru_cache
 
+from agentv_sandbox import masking
 from agentv_sandbox.gateway.anthropic import Anthropic
 from agentv_sandbox.gateway.calls import CallLog
 from agentv_sandbox.gateway.canonical import Scope
@@ -65,13 +66,16 @@ def examine(request: ModelRequest, policy: GatewayPolicy, *, prefix: str = "") -
         return _list_of_models(request, policy, dialect, operation, before)
     if request.method != "POST":
         raise Denial(
-            404, f"{request.method[:10]} {request.path[:80]} is not an operation that the gateway knows"
+            404,
+            f"{request.method[:10]} {masking.first(request.path, 80)} is not an operation that the gateway knows",
         )
     if (coding := request.headers.get("content-encoding", "identity").strip().lower()) != "identity":
-        raise Denial(400, f"a body in content-encoding {coding[:40]!r} is not read; send it as it is")
+        raise Denial(
+            400, f"a body in content-encoding {masking.first(coding, 40)!r} is not read; send it as it is"
+        )
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != "application/json":
-        raise Denial(400, f"content-type must be application/json, found {media_type[:60]!r}")
+        raise Denial(400, f"content-type must be application/json, found {masking.first(media_type, 60)!r}")
     if len(request.body) > BODY_BYTES:
         raise Denial(413, f"the body is larger than {BODY_BYTES >> 20} MiB")
     asked = read_object(request.body)
@@ -245,7 +249,9 @@ def _routed(request: ModelRequest, prefix: str) -> tuple[Dialect, Operation, str
         for dialect in DIALECTS:
             if (operation := dialect.operation(rest, query)) is not None:
                 return dialect, operation, before
-    raise Denial(404, f"{request.method[:10]} {path[:80]} is not an operation that the gateway knows")
+    raise Denial(
+        404, f"{request.method[:10]} {masking.first(path, 80)} is not an operation that the gateway knows"
+    )
 
 
 @lru_cache(maxsize=64)
@@ -270,7 +276,8 @@ def _list_of_models(
     Check(policy, dialect.name).need("list_models", "the list of models")
     if request.method != "GET" or request.body:
         raise Denial(
-            404, f"{request.method[:10]} {request.path[:80]} is not an operation that the gateway knows"
+            404,
+            f"{request.method[:10]} {masking.first(request.path, 80)} is not an operation that the gateway knows",
         )
     return Admitted(
         dialect=dialect,

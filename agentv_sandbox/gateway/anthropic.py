@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import ClassVar
 
+from agentv_sandbox import masking
 from agentv_sandbox.gateway.denial import Denial
 from agentv_sandbox.gateway.dialect import (
     Check,
@@ -143,4 +144,4 @@ def _source(block: Row, kind: str, check: Check) -> None:
         case "file":
             check.need("files", f"{kind} by the id of a stored file")
         case other:
-            raise Denial(403, f"a {kind} from {other[:40]!r} is not one that the gateway knows")
+            raise Denial(403, f"a {kind} from {masking.first(other, 40)!r} is not one that the gateway knows")

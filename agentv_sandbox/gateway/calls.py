@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from agentv_sandbox import masking
 from agentv_sandbox.models.suite import Json
 
 MAX_ALL = 12 << 20
@@ -39,8 +40,9 @@ class Capture:
 
     def to_json(self) -> dict[str, Json]:
         """``reply``, and how many bytes of it are missing."""
-        row: dict[str, Json] = {"reply": self._kept.decode("utf-8", "replace")}
         left_out = self._size - len(self._kept)
+        kept = masking.head_of(bytes(self._kept)) if left_out else self._kept
+        row: dict[str, Json] = {"reply": kept.decode("utf-8", "replace")}
         return {**row, "reply_bytes_left_out": left_out} if left_out else row
 
 

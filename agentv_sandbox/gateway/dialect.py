@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from agentv_sandbox import masking
 from agentv_sandbox.gateway.denial import Denial
 from agentv_sandbox.gateway.policy import GatewayPolicy
 from agentv_sandbox.gateway.strict import refuse_lookalikes
@@ -62,8 +63,8 @@ class Check:
                 continue
             raise Denial(
                 403,
-                f"the field {key[:80]!r} is not one of {self.dialect} that the gateway knows; in the target, "
-                f"gateway: {{fields: [...]}} permits more",
+                f"the field {masking.first(key, 80)!r} is not one of {self.dialect} that the gateway knows; "
+                f"in the target, gateway: {{fields: [...]}} permits more",
             )
 
     def model(self, body: Row, operation: Operation) -> str:
@@ -85,9 +86,9 @@ class Check:
             return
         for prefix, grant in server_side:
             if kind.startswith(prefix):
-                self.need(grant, f"{kind[:60]}, which runs at the provider,")
+                self.need(grant, f"{masking.first(kind, 60)}, which runs at the provider,")
                 return
-        raise Denial(403, f"{kind[:60]!r} is not a kind that the gateway knows")
+        raise Denial(403, f"{masking.first(kind, 60)!r} is not a kind that the gateway knows")
 
     def stays_inline(self, address: Json, what: str) -> None:
         """Refuse an address that the provider would fetch from; data URIs carry what they name."""
@@ -107,7 +108,7 @@ class Check:
         """Refuse another value than ``usual`` of an optional field."""
         value = body.get(key)
         if not (value is None or (isinstance(value, str | bool) and value in usual)):
-            self.need(grant, f"{key}: {str(value)[:40]}")
+            self.need(grant, f"{key}: {masking.first(str(value), 40)}")
 
 
 class Dialect:
@@ -178,4 +179,7 @@ def only(query: Mapping[str, str], known: Mapping[str, re.Pattern[str]]) -> None
     """Raise Denial for a query with more than ``known``."""
     for key, value in query.items():
         if key not in known or not known[key].fullmatch(value):
-            raise Denial(403, f"the query {key[:40]}={value[:40]} is not one that the gateway knows")
+            raise Denial(
+                403,
+                f"the query {masking.first(key, 40)}={masking.first(value, 40)} is not one that the gateway knows",
+            )

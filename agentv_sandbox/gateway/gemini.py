@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import ClassVar
 
+from agentv_sandbox import masking
 from agentv_sandbox.gateway.denial import Denial
 from agentv_sandbox.gateway.dialect import (
     Check,
@@ -125,7 +126,9 @@ def _content(body: dict[str, Json], check: Check) -> dict[str, Json]:
     if body.get("generationConfig") is not None:
         config = _camel(row_of(body["generationConfig"], "generationConfig"))
         for key in config.keys() - _GENERATION - check.policy.fields:
-            raise Denial(403, f"generationConfig.{key[:60]} is not a field that the gateway knows")
+            raise Denial(
+                403, f"generationConfig.{masking.first(key, 60)} is not a field that the gateway knows"
+            )
         body["generationConfig"] = config
     return body
 

@@ -22,6 +22,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from agentv_sandbox import masking
 from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.gateway.canonical import MAX_VALUES, CanonicalRequest, Scope, canonical, leaves
 from agentv_sandbox.gateway.denial import Miss
@@ -185,7 +186,8 @@ class Player:
         entries = self._by_path.get(request.path, [])
         if not entries:
             known = ", ".join(sorted(self._by_path)[:5])
-            return f"the recording has no call of {request.path[:200]}; it has calls of {known[:500]}"
+            path, others = masking.first(request.path, 200), masking.first(known, 500)
+            return f"the recording has no call of {path}; it has calls of {others}"
         if not explained:
             return "the recording has no such call, as of many before it"
         asked = dict(leaves(request.body))

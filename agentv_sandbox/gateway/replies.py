@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from agentv_sandbox import masking
 from agentv_sandbox.gateway.calls import Capture
 from agentv_sandbox.gateway.dialect import Dialect
 from agentv_sandbox.gateway.usage import Usage
@@ -99,5 +100,5 @@ class ReplyReader:
             if isinstance(holder, dict):
                 name = holder.get("model", holder.get("modelVersion"))
                 if isinstance(name, str) and self.model is None:
-                    self.model = name[:_MAX_MODEL]
+                    self.model = masking.first(name, _MAX_MODEL)
         return row

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import ClassVar
 
+from agentv_sandbox import masking
 from agentv_sandbox.gateway.denial import Denial
 from agentv_sandbox.gateway.dialect import (
     Check,
@@ -112,7 +113,7 @@ def openai_error(status: int, message: str) -> Json:
 
 
 def _tool_of_include(name: Json, check: Check) -> None:
-    check.tool(str(name)[:80], _SERVER_TOOLS, frozenset())
+    check.tool(masking.first(str(name), 80), _SERVER_TOOLS, frozenset())
 
 
 def _item(item: Row, check: Check) -> None:

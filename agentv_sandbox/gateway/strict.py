@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
+from agentv_sandbox import masking
 from agentv_sandbox.gateway.denial import Denial
 from agentv_sandbox.models.foreign_json import too_many_values
 from agentv_sandbox.models.suite import Json
@@ -64,7 +65,7 @@ def refuse_lookalikes(row: Mapping[str, Json], where: str) -> None:
 def _folded(key: str) -> str:
     """A key as the most lenient reader has it: case and underscores ignored."""
     if len(key) > _LONGEST_KEY:
-        raise Denial(400, f"the key {key[:60]!r}... is too long")
+        raise Denial(400, f"the key {masking.first(key, 60)!r}... is too long")
     return _folded_short(key)
 
 
@@ -78,7 +79,7 @@ def _unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     if len(row) != len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in row if keys.count(key) > 1)
-        raise Denial(400, f"the key {twice[:60]!r} stands twice in one object")
+        raise Denial(400, f"the key {masking.first(twice, 60)!r} stands twice in one object")
     return row
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from agentv_sandbox import masking
 from agentv_sandbox.gateway.dialect import object_of
 from agentv_sandbox.models.content import AnswerMessage, read_message
 from agentv_sandbox.models.foreign_json import ForeignJsonError, amount, read_json
@@ -274,7 +275,7 @@ _READERS: tuple[tuple[str, Reader], ...] = (
 def _call(said: _Said, name: Json, given: Json, identity: Json) -> None:
     if isinstance(name, str) and len(said.calls) < MAX_CALLS:
         known = {"id": identity} if isinstance(identity, str) else {}
-        said.calls.append({"tool": name[:200], "input": given, **known})
+        said.calls.append({"tool": masking.first(name, 200), "input": given, **known})
 
 
 def _arguments(text: str) -> Json:

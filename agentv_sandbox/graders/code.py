@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
+from agentv_sandbox import masking
 from agentv_sandbox.authoring.commands import check_scripts
 from agentv_sandbox.authoring.docs import Doc
 from agentv_sandbox.authoring.fields import Positive, Text
@@ -176,7 +177,7 @@ def read_verdict(result: ExecResult) -> ProgramVerdict:
     if _holds_verdict(text):
         raise ProgramError(
             "ambiguous verdict: stdout holds a JSON verdict among other output; "
-            f"print exactly one JSON object, or text alone: {text[:200]}"
+            f"print exactly one JSON object, or text alone: {masking.first(text, 200)}"
         )
     passed = result.exit_code == 0
     assertion = Assertion(text=text or f"exit {result.exit_code}", passed=passed)
@@ -204,7 +205,7 @@ def exit_message(result: ExecResult) -> str:
     """AgentV's wording, with the tail of stderr."""
     stderr = trim(result.stderr.decode("utf-8", "replace"))
     if len(stderr) > STDERR_CHARS:
-        stderr = f"...(truncated, last {STDERR_CHARS} chars)\n{stderr[-STDERR_CHARS:]}"
+        stderr = f"...(truncated, last {STDERR_CHARS} chars)\n{masking.last(stderr, STDERR_CHARS)}"
     return f"Code evaluator exited with {result.exit_text.removeprefix('exit ')}" + (
         f": {stderr}" if stderr else ""
     )

@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
+from agentv_sandbox import masking
 from agentv_sandbox.authoring.fields import Text
 from agentv_sandbox.authoring.tree import Problems, plain
 from agentv_sandbox.errors import LlmError
@@ -218,7 +219,7 @@ def ask(context: GradeContext, conversation: Conversation, mode: Mode) -> Any:
         return None
     again = LlmRequest(
         system=prompts.system_text(mode.form),
-        user=prompts.repair(last[:REPAIR_CHARS], conversation.problems[-1], mode.form),
+        user=prompts.repair(masking.first(last, REPAIR_CHARS), conversation.problems[-1], mode.form),
         schema=mode.schema,
         temperature=conversation.request.temperature,
     )

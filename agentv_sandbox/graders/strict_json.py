@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from agentv_sandbox import masking
 from agentv_sandbox.models.foreign_json import MAX_VALUES, too_many_values
 from agentv_sandbox.models.suite import Json
 
@@ -43,7 +44,7 @@ def parse(text: str) -> Json:
 def score_of(value: Json) -> float:
     """A score of 0..1. Raises ``AmbiguousJson`` naming the value."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise AmbiguousJson(f"score must be a number from 0 to 1, got {json.dumps(value)[:80]}")
+        raise AmbiguousJson(f"score must be a number from 0 to 1, got {masking.first(json.dumps(value), 80)}")
     if not math.isfinite(value) or not -ROUNDING <= value <= 1 + ROUNDING:
         raise AmbiguousJson(f"score must be a number from 0 to 1, got {value:g}")
     return min(1.0, max(0.0, float(value)))
@@ -54,7 +55,7 @@ def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     if len(out) != len(pairs):
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise AmbiguousJson(f"duplicate key {twice[:80]!r}")
+        raise AmbiguousJson(f"duplicate key {masking.first(twice, 80)!r}")
     return out
 
 

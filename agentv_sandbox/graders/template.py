@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 
+from agentv_sandbox import masking
 from agentv_sandbox.graders import trace
 from agentv_sandbox.graders.base import GradeContext
 from agentv_sandbox.graders.rubric_items import Rubric
@@ -111,7 +112,7 @@ def _detail(call: ToolCall) -> str:
     if not isinstance(value, str) or not value:
         texts = (v for v in fields.values() if isinstance(v, str) and v and len(v) <= TOOL_DETAIL_CHARS)
         value = next(texts, "")
-    return value if len(value) <= TOOL_DETAIL_CHARS else value[:TOOL_DETAIL_CHARS] + "…"
+    return value if len(value) <= TOOL_DETAIL_CHARS else masking.first(value, TOOL_DETAIL_CHARS) + "…"
 
 
 def _pretty(value: Json) -> str:

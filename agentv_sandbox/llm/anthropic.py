@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 
+from agentv_sandbox import masking
 from agentv_sandbox.llm.records import (
     ChatRequest,
     LlmRequest,
@@ -106,7 +107,7 @@ class AnthropicFormat:
                 usage.update({k: v for k, v in (event.get("usage") or {}).items() if v is not None})
                 stop = event["delta"].get("stop_reason") or stop
             elif kind == "error":
-                raise MalformedReply(f"the server reported: {str(event.get('error'))[:300]}")
+                raise MalformedReply(f"the server reported: {masking.first(str(event.get('error')), 300)}")
         if stop is None:
             raise MalformedReply("the stream ended before the answer was complete")
         content = [part for _, block in sorted(blocks.items()) for part in _finished_block(block)]

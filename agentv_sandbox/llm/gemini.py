@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agentv_sandbox import masking
 from agentv_sandbox.llm.records import (
     ChatRequest,
     LlmRequest,
@@ -69,7 +70,7 @@ class GeminiFormat:
             if not isinstance(event, dict):
                 raise MalformedReply("a stream event is not an object")
             if event.get("error"):
-                raise MalformedReply(f"the server reported: {str(event['error'])[:300]}")
+                raise MalformedReply(f"the server reported: {masking.first(str(event['error']), 300)}")
             last = {**last, **event}
             if event.get("candidates"):
                 text.append(_text(event))

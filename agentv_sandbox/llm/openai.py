@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from agentv_sandbox import masking
 from agentv_sandbox.llm.records import (
     REFUSAL,
     ChatRequest,
@@ -117,7 +118,7 @@ class ChatFormat:
             if not isinstance(event, dict):
                 raise MalformedReply("a stream event is not an object")
             if event.get("error"):
-                raise MalformedReply(f"the server reported: {str(event['error'])[:300]}")
+                raise MalformedReply(f"the server reported: {masking.first(str(event['error']), 300)}")
             usage = event.get("usage") or usage
             model = model or event.get("model")
             for choice in (event.get("choices") or [])[:1]:
@@ -211,7 +212,9 @@ class ResponsesFormat:
             if isinstance(event, dict) and event.get("type") in ("response.completed", "response.incomplete"):
                 return event.get("response")
             if isinstance(event, dict) and event.get("type") in ("response.failed", "error"):
-                raise MalformedReply(f"the server reported: {str(event.get('response') or event)[:300]}")
+                raise MalformedReply(
+                    f"the server reported: {masking.first(str(event.get('response') or event), 300)}"
+                )
         raise MalformedReply("the stream ended before the answer was complete")
 
     def reply(self, body: Json) -> WireReply:
@@ -228,7 +231,7 @@ class ResponsesFormat:
         except (TypeError, KeyError, AttributeError):
             raise MalformedReply("no output[].content[] in the reply") from None
         if body.get("status") == "failed":
-            raise MalformedReply(f"the server reported: {str(body.get('error'))[:300]}")
+            raise MalformedReply(f"the server reported: {masking.first(str(body.get('error')), 300)}")
         usage = body.get("usage") if isinstance(body.get("usage"), dict) else {}
         details = body.get("incomplete_details")
         reason = details.get("reason") if isinstance(details, dict) else None

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from agentv_sandbox import masking
 from agentv_sandbox.models import foreign_json
 from agentv_sandbox.models.case import AnswerImage, TokenUsage
 from agentv_sandbox.models.suite import Json, Target
@@ -141,7 +142,7 @@ def plain_number(value: float | None) -> float | int | None:
 
 def word(value: Json) -> str | None:
     """A short text of a reply, such as a model's name; None for everything else."""
-    return value[:200] if isinstance(value, str) and value else None
+    return masking.first(value, 200) if isinstance(value, str) and value else None
 
 
 def max_tokens_of(target: Target, request: LlmRequest) -> int | None:

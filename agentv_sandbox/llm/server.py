@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from agentv_sandbox import masking
 from agentv_sandbox.errors import LlmError
 from agentv_sandbox.gateway import Tape, asked_wait, stated_wait
 from agentv_sandbox.lazy import lazily
@@ -81,7 +82,7 @@ class Server:
             raise PassingError(message, hint=hint, fault="target_unreachable") from None
         text = data.decode("utf-8", "replace")
         if status != 200:
-            message = f"target '{name}': HTTP {status}: {self._without_key(text)[:500].strip()}"
+            message = f"target '{name}': HTTP {status}: {masking.first(self._without_key(text), 500).strip()}"
             wait_s = asked_wait(status, headers, data)
             for_good = status == _LIMITED and wait_s is None
             if status in RetryPolicy.of(self.target).statuses - _NEVER_AGAIN and not for_good:
@@ -96,7 +97,7 @@ class Server:
             raise PassingError(self._message(error, prefix="malformed reply: "), status=status) from None
 
     def _message(self, error: BaseException, *, prefix: str = "") -> str:
-        text = (self._without_key(str(error)) or type(error).__name__)[:300]
+        text = masking.first(self._without_key(str(error)) or type(error).__name__, 300)
         return f"target '{self.target.name}': {prefix}{text}"
 
     def _without_key(self, text: str) -> str:

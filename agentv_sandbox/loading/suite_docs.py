@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, InstanceOf, WithJsonSchema
 
+from agentv_sandbox import masking
 from agentv_sandbox.authoring.docs import Doc
 from agentv_sandbox.authoring.fields import Text, Unit
 from agentv_sandbox.authoring.names import PATTERNS, well_formed
@@ -64,7 +65,7 @@ def _printable(text: str) -> str:
     """Ids go into environments, commands and terminals, which take no NUL, line end or half a character."""
     if bad := next((c for c in text if unicodedata.category(c) in ("Cc", "Cs")), None):
         raise ValueError(
-            f"must hold no control character, found {safe_name(bad)} in {safe_name(text)[:80]!r}"
+            f"must hold no control character, found {safe_name(bad)} in {masking.first(safe_name(text), 80)!r}"
         )
     return text
 

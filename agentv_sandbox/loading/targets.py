@@ -205,6 +205,14 @@ class TargetReader:
         for i, name in enumerate(doc.env):
             if not _ENV_NAME.match(name):
                 problems.error(node["env"], i, f"{show(name)} is not the name of an environment variable")
+            elif is_secret(name.lower()) and name not in own and name not in secrets:
+                problems.warn(
+                    node["env"],
+                    i,
+                    f"the agent's container is given {name}, which looks like a key",
+                    hint="what a server is sent belongs in the target's secrets, and the proxy adds it: "
+                    f"secrets: {{{name}: {{host: NAME-OF-THE-SERVER}}}}",
+                )
         warn_of_large_tmp(doc.limits, problems)
         own_hooks = named.hooks or doc.hooks
         hooks = self.workspaces.hooks(own_hooks, node.path.parent, {}) if own_hooks else {}

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from agentv_sandbox import masking
 from agentv_sandbox.errors import Cancelled, EngineLost, EngineUnavailable, NotKeptError, SandboxError
 from agentv_sandbox.gateway import Bounds, Meter, asked_by
 from agentv_sandbox.grade import Graded, effective_threshold
@@ -220,7 +221,7 @@ def _fault(stage: Stage) -> Fault:
 
 
 def _attempt_note(number: int, failed: CaseFailed) -> str:
-    message = " ".join(failed.failure.message.split())[:_NOTE_CHARS]
+    message = masking.first(" ".join(failed.failure.message.split()), _NOTE_CHARS)
     return f"attempt {number} failed and was followed by another one: {failed.failure.fault}: {message}"
 
 

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from agentv_sandbox.masking import LineMasker, known
+
 LINE_BYTES = 8 << 10
 """A longer line is left out whole: a part of it could be a part of a secret, which nobody would know again."""
 MOST_LINES = 2000
@@ -13,13 +15,20 @@ MOST_LINES = 2000
 
 
 @dataclass
+class _Stream:
+    begun: bytearray = field(default_factory=bytearray)
+    """A line whose end has not come."""
+    lines: LineMasker = field(default_factory=lambda: LineMasker(known()))
+
+
+@dataclass
 class Followed:
-    """The lines of both streams of one agent container. ``say`` takes each as text, without its end."""
+    """The lines of both streams of one agent container. ``say`` takes each as text, without its end, secrets masked."""
 
     say: Callable[[str], None]
     lines: int = 0
-    _output: bytearray = field(default_factory=bytearray)
-    _errors: bytearray = field(default_factory=bytearray)
+    _output: _Stream = field(default_factory=_Stream)
+    _errors: _Stream = field(default_factory=_Stream)
 
     def output(self, data: bytes) -> None:
         self._feed(self._output, data)
@@ -29,29 +38,30 @@ class Followed:
 
     def end(self) -> None:
         """Say what has no end of line."""
-        for begun in (self._output, self._errors):
-            if begun:
-                self._feed(begun, b"\n")
+        for stream in (self._output, self._errors):
+            if stream.begun:
+                self._feed(stream, b"\n")
 
-    def _feed(self, begun: bytearray, data: bytes) -> None:
+    def _feed(self, stream: _Stream, data: bytes) -> None:
         if self.lines > MOST_LINES:
             return
         *ended, rest = data.split(b"\n", MOST_LINES + 1)
         for line in ended:
-            self._add(begun, line)
-            self._say(bytes(begun))
-            begun.clear()
-        self._add(begun, rest)
+            self._add(stream.begun, line)
+            self._say(stream)
+            stream.begun.clear()
+        self._add(stream.begun, rest)
 
-    def _add(self, begun: bytearray, data: bytes) -> None:
+    @staticmethod
+    def _add(begun: bytearray, data: bytes) -> None:
         begun += data[: LINE_BYTES + 1 - len(begun)]
 
-    def _say(self, line: bytes) -> None:
+    def _say(self, stream: _Stream) -> None:
         self.lines += 1
         if self.lines > MOST_LINES:
             if self.lines == MOST_LINES + 1:
                 self.say(f"[more than {MOST_LINES} lines: the rest is in the results]")
-        elif len(line) > LINE_BYTES:
+        elif len(stream.begun) > LINE_BYTES:
             self.say(f"[a line of more than {LINE_BYTES} bytes, left out]")
         else:
-            self.say(line.decode("utf-8", "replace"))
+            self.say(stream.lines.line(bytes(stream.begun)).decode("utf-8", "replace"))

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from agentv_sandbox import masking
 from agentv_sandbox.errors import Cancelled, SandboxError
 
 _SETTINGS = {
@@ -126,7 +127,7 @@ class Git:
             guard.check()
             if process.returncode != 0:
                 said.seek(0)
-                raise GitError(said.read()[-_TAIL:].decode("utf-8", "replace").strip())
+                raise GitError(masking.last(said.read().decode("utf-8", "replace"), _TAIL).strip())
 
     def _environment(self) -> dict[str, str]:
         passed = {name: os.environ[name] for name in _PASSED if name in os.environ}

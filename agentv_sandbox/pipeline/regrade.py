@@ -12,6 +12,7 @@ from functools import partial
 from importlib import resources
 from typing import NoReturn
 
+from agentv_sandbox import masking
 from agentv_sandbox.errors import NotKeptError
 from agentv_sandbox.files import staged_files
 from agentv_sandbox.grade import Graded, effective_threshold
@@ -228,7 +229,7 @@ class CapturedAnswers:
             uid=uid,
         )
         if not result.ok:
-            why = safe_name(result.stderr.decode("utf-8", "replace")[-300:])
+            why = safe_name(masking.last(result.stderr.decode("utf-8", "replace"), 300))
             raise NotKeptError(f"links of the workspace could not be made again: {why}")
 
     def _staged(self, path: bytes, state: CapturedState) -> StagedFile:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from importlib import resources
 
+from agentv_sandbox import masking
 from agentv_sandbox.collect import Baseline, Collected
 from agentv_sandbox.errors import InputError, Problem, SandboxError
 from agentv_sandbox.models.container import MB
@@ -155,5 +156,5 @@ def seal(sandbox: Sandbox, volumes: CaseVolumes, collected: Collected) -> None:
     )
     if not result.ok:
         raise SandboxError(
-            f"the workspace could not be made readable: {result.stderr.decode('utf-8', 'replace')[-500:]}"
+            f"the workspace could not be made readable: {masking.last(result.stderr.decode('utf-8', 'replace'), 500)}"
         )

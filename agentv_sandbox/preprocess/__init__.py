@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from agentv_sandbox import masking
 from agentv_sandbox.budget import Budget
 from agentv_sandbox.files import BlobStore, container_meaning
 from agentv_sandbox.logs import safe_name
@@ -217,7 +218,9 @@ class Preprocessors:
         else:
             reason = allowance.refusal()
         if reason or blob is None:
-            parts.notes.append(PreprocessingNote(path=source[:500], media_type=kind, reason=reason))
+            parts.notes.append(
+                PreprocessingNote(path=masking.first(source, 500), media_type=kind, reason=reason)
+            )
             return
         allowance.use(blob.size)
         data = base64.b64encode(self._store.read(blob)).decode("ascii")
@@ -236,7 +239,7 @@ def _outcome(ran: ExecResult) -> _Text:
     """What a preprocessor's run amounts to. A run that did not end by itself with exit code 0 gave nothing."""
     stderr = trim(ran.stderr.decode("utf-8", "replace"))
     if len(stderr) > _STDERR_CHARS:
-        stderr = f"...(truncated, last {_STDERR_CHARS} chars)\n{stderr[-_STDERR_CHARS:]}"
+        stderr = f"...(truncated, last {_STDERR_CHARS} chars)\n{masking.last(stderr, _STDERR_CHARS)}"
     match ran.outcome:
         case "exited" if ran.exit_code == 0:
             return _Text(text=trim(ran.stdout.decode("utf-8", "replace")), reason=_defects(ran))

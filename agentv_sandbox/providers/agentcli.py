@@ -12,6 +12,7 @@ from importlib.resources import files
 from typing import Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
+from agentv_sandbox import masking
 from agentv_sandbox.authoring.fields import Text
 from agentv_sandbox.egress import PORT, Credential, parse_secrets
 from agentv_sandbox.errors import InputError, Problem
@@ -397,7 +398,7 @@ def agent_document(question: Question, system: str = "") -> str:
 def _last_words(result: ExecResult, stream: EventStream) -> str:
     """What the program said last, for a message."""
     said = result.stderr.decode("utf-8", "replace").strip() or "\n".join(stream.last_words).strip()
-    return f". It last said: {said[-2000:]}" if said else ""
+    return f". It last said: {masking.last(said, 2000)}" if said else ""
 
 
 def _notes(stream: EventStream, record: SessionRecord) -> Iterable[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from agentv_sandbox import masking
 from agentv_sandbox.egress import network_troubles
 from agentv_sandbox.models.case import AgentResponse, CaseFailure, Fault
 from agentv_sandbox.models.container import ExecResult, Outcome
@@ -112,7 +113,9 @@ def bad_end(result: ExecResult) -> str | None:
             "the container engine ended the agent's container, or was away while it ran (was it restarted?)"
         )
     if result.exit_code != 0:
-        said = (result.stderr.strip() or result.stdout.strip()).decode("utf-8", "replace")[-_TAIL:]
+        said = masking.last(
+            (result.stderr.strip() or result.stdout.strip()).decode("utf-8", "replace"), _TAIL
+        )
         if said:
             return f"{said} ({result.exit_text})"
         return f"CLI exited with {result.exit_text.removeprefix('exit ')}"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from agentv_sandbox import masking
 from agentv_sandbox.models.case import TokenUsage
 from agentv_sandbox.models.content import AnswerMessage, read_message
 from agentv_sandbox.models.foreign_json import MAX_COST_USD, ForeignJsonError, amount, count, read_json
@@ -85,7 +86,7 @@ class EventStream:
             return None
         self.cut = self.cut or outer.get("cut") is True
         if isinstance(text := outer.get("text"), str):
-            self.last_words = [*self.last_words[1 - _LAST_LINES :], text[:_MAX_WORD]]
+            self.last_words = [*self.last_words[1 - _LAST_LINES :], masking.first(text, _MAX_WORD)]
         row = outer.get("event")
         return Event(row, time_of(outer.get("at"))) if isinstance(row, dict) else None
 
@@ -161,9 +162,9 @@ class SessionRecord:
             return
         name = self._tools.get(tool, tool)
         call = {
-            "tool": name[:_MAX_WORD],
+            "tool": masking.first(name, _MAX_WORD),
             "input": self._kept(_normalised(name, given)),
-            "id": identity[:_MAX_WORD],
+            "id": masking.first(identity, _MAX_WORD),
         }
         if at is not None:
             call["start_time"] = at
@@ -221,7 +222,9 @@ class SessionRecord:
     def fail(self, text: Json, status: Json = None) -> None:
         """Note why the session failed; the last word counts."""
         self.failure = (
-            text.strip()[:2000] if isinstance(text, str) and text.strip() else "no reason was given"
+            masking.first(text.strip(), 2000)
+            if isinstance(text, str) and text.strip()
+            else "no reason was given"
         )
         number = count(status)
         self.status = number if number is not None and 100 <= number <= 599 else self.status
@@ -277,7 +280,7 @@ class SessionRecord:
         note = f"({size:,} characters left out)"
         if not isinstance(value, str):
             return note
-        kept, self._room = value[: self._room], 0
+        kept, self._room = masking.first(value, self._room), 0
         return f"{kept}{note}"
 
 
@@ -307,4 +310,4 @@ def object_of(value: Json) -> Row:
 
 def text_of(value: Json, most: int = _MAX_WORD) -> str:
     """``value`` when it is text, cut after ``most`` characters, else nothing."""
-    return value[:most] if isinstance(value, str) else ""
+    return masking.first(value, most) if isinstance(value, str) else ""

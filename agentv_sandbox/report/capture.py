@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
-from agentv_sandbox import __version__
+from agentv_sandbox import __version__, masking
 from agentv_sandbox.errors import NotKeptError
 from agentv_sandbox.models.capture import Capture, CapturedState, KeptWorkspace
 from agentv_sandbox.models.case import (
@@ -220,7 +220,7 @@ def read_capture(run: Path, folder: str, case: EvalCase) -> Capture:
         value = read_json(data, max_values=_MAX_VALUES, max_depth=_MAX_DEPTH)
         return _read(_typed(value, dict), case)
     except (ForeignJsonError, ValueError, TypeError, KeyError, AttributeError) as error:
-        reason = f"{type(error).__name__}: {error}"[:200]
+        reason = masking.first(f"{type(error).__name__}: {error}", 200)
         raise NotKeptError(f"{NAME} is not what a run writes ({reason})") from error
 
 

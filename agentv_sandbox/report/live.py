@@ -19,6 +19,7 @@ from typing import Any
 
 from agentv_sandbox.errors import InputError
 from agentv_sandbox.logs import get_logger
+from agentv_sandbox.masking import REACH
 from agentv_sandbox.models.suite import Json
 from agentv_sandbox.report.page import render
 from agentv_sandbox.report.redact import Redactor
@@ -32,8 +33,6 @@ _SHARE = 20
 _PATIENCE_S = 10.0
 """For a client that does not go on, and at the end for a browser that has not seen the last page."""
 _MOST_CLIENTS = 16
-_LONGEST = 1 << 16
-"""Of a secret in any form."""
 _PREPARING = b"""<!doctype html><html lang="en"><meta charset="utf-8"><title>preparing</title>
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'"><p>The run is being prepared.</p></html>"""
 
@@ -46,7 +45,7 @@ class _MaskedRun(Run):
 
     def data(self, relative: Json, limit: int) -> bytes | None:
         # More than is shown, or a secret at the end would be cut in two and known by neither half.
-        data = Run.data(self, relative, limit + _LONGEST)
+        data = Run.data(self, relative, limit + REACH)
         return None if data is None else self.redactor.data(data)[:limit]
 
 

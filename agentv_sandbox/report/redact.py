@@ -1,51 +1,32 @@
-"""Known secrets never reach a file, a page or a terminal, whatever encoding they come in."""
+"""Known secrets never reach a file or a page: what a run folder holds passes a ``Redactor``."""
 
 from __future__ import annotations
 
-import base64
 import json
 import math
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
-from urllib.parse import quote, quote_plus
 
 from agentv_sandbox.budget import Budget
+from agentv_sandbox.masking import MASK, REACH, Masker
 from agentv_sandbox.models.json_pieces import MAX_DEPTH, json_pieces
 from agentv_sandbox.models.suite import Json
 from agentv_sandbox.report.files import replace_file
 
-MASK = "[redacted]"
-MIN_LENGTH = 6
-"""Shorter values would blank out ordinary words and numbers; nobody protects anything with them."""
-MIN_BASE64_CORE = 8
 _PIECE = 1 << 20
 MAX_INT = 1 << 63
 """Larger numbers are not measurements, and not every reader of JSON takes them."""
 
 
 class Redactor:
-    """Replaces secret values and their usual encodings by ``MASK``.
-
-    Encodings: as written, JSON-escaped, URL-quoted (both ways), hexadecimal, and base64 (both alphabets),
-    also when the value is only a part of what was base64-encoded.
-    """
+    """Puts ``MASK`` in place of secrets, in every spelling that ``masking`` knows: in texts, bytes, files and JSON."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        forms = {form for secret in secrets for form in encodings(secret)}
-        # Longest first: a value that contains another one must not be left half readable.
-        ordered = sorted(forms, key=lambda form: (-len(form), form))
-        self._text = re.compile("|".join(map(re.escape, ordered))) if ordered else None
-        self._bytes = re.compile(b"|".join(re.escape(f.encode()) for f in ordered)) if ordered else None
-        self._longest = max((len(form.encode()) for form in ordered), default=0)
-
-    def text(self, text: str) -> str:
-        return self._text.sub(MASK, text) if self._text else text
-
-    def data(self, data: bytes) -> bytes:
-        return self._bytes.sub(MASK.encode(), data) if self._bytes else data
+        self._masker = Masker(secrets)
+        self.text = self._masker.text
+        self.data = self._masker.data
 
     def data_file(self, path: Path, budget: Budget | None = None) -> bool:
         """Mask secrets in a file of bytes; says whether it held any. Of packed formats (zip, xlsx, PNG) only what
@@ -66,7 +47,7 @@ class Redactor:
 
     def _places(self, path: Path, budget: Budget) -> Iterator[tuple[int, int]]:
         """Where secrets stand in a file, read once from front to back in pieces of bounded size."""
-        if self._bytes is None:
+        if not self._masker:
             return
         with path.open("rb") as stream:
             window, at, last = b"", 0, False
@@ -75,14 +56,14 @@ class Redactor:
                 piece = stream.read(_PIECE)
                 last = not piece
                 window += piece
-                # What begins later may go on, or be the start of a longer form, in the next piece.
-                sure = len(window) if last else len(window) - self._longest
+                # What begins later may go on in the next piece.
+                sure = len(window) if last else len(window) - 2 * REACH
                 done = max(sure, 0)
-                for match in self._bytes.finditer(window):
-                    if not last and match.start() > sure:
+                for start, end in self._masker.spans(window):
+                    if not last and start > sure:
                         break
-                    yield at + match.start(), at + match.end()
-                    done = max(done, match.end())
+                    yield at + start, at + end
+                    done = max(done, end)
                 window, at = window[done:], at + done
 
     def _masked(self, path: Path, budget: Budget) -> Iterator[bytes]:
@@ -151,37 +132,3 @@ def _pieces(stream: BinaryIO, count: int | None) -> Iterator[bytes]:
             return
         count = None if count is None else count - len(piece)
         yield piece
-
-
-def encodings(secret: str) -> set[str]:
-    secret = secret.strip()
-    if len(secret) < MIN_LENGTH:
-        return set()
-    raw = secret.encode("utf-8", "surrogatepass")
-    escaped = json.dumps(secret)[1:-1]
-    forms = {
-        secret,
-        escaped,
-        json.dumps(secret, ensure_ascii=False)[1:-1],
-        json.dumps(escaped)[1:-1],
-        quote(secret, safe="", errors="replace"),
-        quote_plus(secret, errors="replace"),
-        raw.hex(),
-        raw.hex().upper(),
-    }
-    for core in _base64_cores(raw):
-        forms |= {core, core.replace("+", "-").replace("/", "_")}
-    return {form for form in forms if form.isprintable() or form == secret}
-
-
-def _base64_cores(raw: bytes) -> set[str]:
-    """What of ``raw`` looks the same in base64 whatever stands around it, for each of three alignments."""
-    cores = set()
-    for lead in range(3):
-        encoded = base64.b64encode(b"\0" * lead + raw).decode()
-        start = (0, 2, 3)[lead]
-        whole = (lead + len(raw)) * 8 // 6
-        core = encoded[start:whole]
-        if len(core) >= MIN_BASE64_CORE:
-            cores.add(core)
-    return cores

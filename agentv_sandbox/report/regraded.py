@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from agentv_sandbox import masking
 from agentv_sandbox.report.naming import numbered
 from agentv_sandbox.report.rows import Row
 
@@ -36,7 +37,7 @@ def _change(old: Row, new: Row, defined: Mapping[str, str], defined_now: Mapping
     if before != after and old.get("threshold") != new.get("threshold"):
         why.append(f"the threshold was {old.get('threshold')} and is {new.get('threshold')}")
     if before != after and not why:
-        why.append(str(new.get("error") or "the rules by which scores become one")[:200])
+        why.append(masking.first(str(new.get("error") or "the rules by which scores become one"), 200))
     return {
         **{name: new.get(name) for name in ("suite", "test_id", "target")},
         "before": before,

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from agentv_sandbox import masking
 from agentv_sandbox.models import spending
 from agentv_sandbox.models.case import CaseResult, GraderResult, TokenUsage, total_cost, total_usage
 from agentv_sandbox.models.foreign_json import ForeignJsonError, read_json
@@ -335,7 +336,7 @@ def _workspace_changes(result: CaseResult) -> Row | None:
     changes = result.output.changes if result.output else None
     if changes is None or not (changes.files or changes.diff):
         return None
-    lines = changes.diff.split("\n")
+    lines = masking.hide(changes.diff).split("\n")  # before it is cut: a secret may have several lines
     rest = len(lines) - DIFF_SUMMARY_LINES
     if rest > 0:
         lines = [*lines[:DIFF_SUMMARY_LINES], f"... ({rest} more lines)"]

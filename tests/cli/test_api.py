@@ -10,7 +10,7 @@ import pytest
 import structlog
 
 import agentv_sandbox
-from agentv_sandbox import logs
+from agentv_sandbox import masking
 from agentv_sandbox.errors import Cancelled, InputError
 from tests.llm.servers import Answer, Server, chat
 
@@ -31,7 +31,7 @@ def _redaction_ends() -> Iterator[None]:
     structlog.reset_defaults()
     yield
     structlog.reset_defaults()
-    logs.hide_with(str)
+    masking.forget()
 
 
 @pytest.fixture

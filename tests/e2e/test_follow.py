@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from agentv_sandbox.masking import MASK
 from agentv_sandbox.pipeline.following import LINE_BYTES, MOST_LINES, Followed
-from agentv_sandbox.report.redact import MASK
 from tests.e2e.conftest import Project
 
 TARGETS = """

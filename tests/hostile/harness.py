@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from agentv_sandbox import logs
+from agentv_sandbox import logs, masking
 from agentv_sandbox.cli import app
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.image import Image
@@ -146,7 +146,7 @@ def run_command(folder: Path, *args: str, commands: Mapping[str, Command], out: 
         before = Path.cwd()
         os.chdir(folder)
         stack.callback(os.chdir, before)
-        stack.callback(logs.hide_with, str)
+        stack.callback(masking.forget)
         stack.enter_context(redirect_stdout(stdout))
         stack.enter_context(redirect_stderr(stderr))
         stack.enter_context(logs.guarded())

@@ -10,11 +10,10 @@ import pytest
 SECRET = "sk-stream-55e0a1c9"
 PRELUDE = f"""
 import gc, logging, sys, threading, warnings
-from agentv_sandbox import logs
-from agentv_sandbox.report.redact import Redactor
+from agentv_sandbox import logs, masking
 SECRET = {SECRET!r}
 logs.configure()
-logs.hide_with(Redactor([SECRET]).text)
+masking.know([SECRET])
 def fail():
     secret = SECRET
     huge = 10 ** 5000

@@ -300,3 +300,18 @@ def test_settings_of_kinds_that_are_not_run_yet_are_known(project: Project, name
     project.write("targets.yaml", odd)
     (found,) = project.load(environ={"T": "t"}).problems
     assert found.warning and "unknown key 'odd_setting'" in found.message
+
+
+def test_a_key_that_a_container_is_given_is_warned_of(project: Project) -> None:
+    entry = (
+        "targets:\n  - name: default\n    provider: cli\n    command: a {PROMPT_FILE} {OUTPUT_FILE}\n"
+        "    env: [LANG, SERVICE_API_KEY]\n"
+    )
+    (found,) = problems(project, entry)
+    assert (
+        found.startswith("warning")
+        and "targets.yaml:5" in found
+        and "SERVICE_API_KEY, which looks like a key" in found
+    )
+    assert "secrets: {SERVICE_API_KEY: {host:" in found
+    assert not problems(project, entry.replace(", SERVICE_API_KEY", ""))

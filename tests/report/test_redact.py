@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentv_sandbox.report.redact import MASK, Redactor
+from agentv_sandbox.masking import MASK
+from agentv_sandbox.report.redact import Redactor
 
 SECRET = 'sk-"live"/é+1234567890'
 

@@ -6,15 +6,18 @@ import resource
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
 from agentv_sandbox.errors import InputError, SandboxError
 from agentv_sandbox.files import BlobStore
+from agentv_sandbox.masking import MASK
+from agentv_sandbox.masking.forms import forms_of
 from agentv_sandbox.models.case import AgentResponse, Changes
 from agentv_sandbox.models.suite import Suite
 from agentv_sandbox.report import files
-from agentv_sandbox.report.redact import MASK, Redactor, encodings
+from agentv_sandbox.report.redact import Redactor
 from agentv_sandbox.report.rows import read_rows
 from agentv_sandbox.report.runfolder import RunFolder
 from tests.answers import message
@@ -324,7 +327,10 @@ def test_four_workers_write_whole_rows(tmp_path: Path, suite: Suite) -> None:
 
 def test_secrets_are_in_no_file(tmp_path: Path, suite: Suite) -> None:
     secret = 'tok"en/+ü-s3cr3t'
-    forms = encodings(secret)
+    forms = {form.value.decode() for form in forms_of(secret) if form.value.isascii()} | {
+        secret,
+        quote(secret),
+    }
     everything = " ".join(sorted(forms))
     result = make_result(
         scores=(make_grader(input={"key": everything}, raw_reply=everything, error=everything),),

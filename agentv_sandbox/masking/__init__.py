@@ -1,0 +1,286 @@
+"""Known secrets kept out of every text that leaves the process, however they are written in it.
+
+``Masker``    finds and replaces secrets: all that is written, shown or sent passes one
+``know``      secrets of this process, which ``hide``, ``first`` and ``last`` know from then on
+``first``, ``last``  a text cut to a length: masked before it is cut, since half a secret is known by nobody
+``spellings`` escapes undone;  ``forms``  what of a secret is looked for
+
+One pass over the text looks for anchors: a few letters and digits of each form, and escapes of exactly these, which
+nobody writes otherwise. Only around those are escapes and line ends undone and whole forms looked for. Both take a time
+that grows with the text alone, however it is made up.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from agentv_sandbox.masking.forms import Form, forms_of
+from agentv_sandbox.masking.nearby import may_stand
+from agentv_sandbox.masking.spellings import views
+
+if TYPE_CHECKING:
+    from ahocorasick_rs import BytesAhoCorasick
+
+MASK = "[redacted]"
+_MASK = MASK.encode()
+REACH = 4096
+"""Bytes that a form may take with all its escapes; what is around an anchor is looked at as far as that."""
+_SLICE = 1 << 18
+_WINDOW = 1 << 16
+_LEAST_CUT = 6
+"""Bytes of the beginning or the end of a form that are masked at a cut."""
+_JOINING = frozenset(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz+/-_=")
+_MOST_JOINED = 4
+Span = tuple[int, int]
+
+
+class Masker:
+    """Replaces secrets by ``MASK``. Immutable; for several threads."""
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        self._search = _search(frozenset(secrets))
+
+    def __bool__(self) -> bool:
+        return self._search is not None
+
+    def text(self, text: str) -> str:
+        if self._search is None or len(text) < self._search.least:
+            return text
+        data = text.encode("utf-8", "surrogatepass")
+        masked = _replaced(data, self._search.spans(data), 0, len(data))
+        return text if masked is data else masked.decode("utf-8", "surrogatepass")
+
+    def data(self, data: bytes) -> bytes:
+        return _replaced(data, self.spans(data), 0, len(data))
+
+    def spans(self, data: bytes) -> Sequence[Span]:
+        """Where secrets stand, in order, apart from each other."""
+        return self._search.spans(data) if self._search is not None else ()
+
+    def first(self, text: str, most: int) -> str:
+        """The beginning of ``text``: ``most`` characters of it, masked before they are cut."""
+        return self._known_part(text[: most + REACH], 0, most) if len(text) > most else self.text(text)
+
+    def last(self, text: str, most: int) -> str:
+        """The end of ``text``, as ``first``."""
+        if len(text) <= most:
+            return self.text(text)
+        return self._known_part(text[-most - REACH :], -most, None) if most else ""
+
+    def _known_part(self, text: str, start: int, end: int | None) -> str:
+        if self._search is None:
+            return text[start:end]
+        data = text.encode("utf-8", "surrogatepass")
+        kept = text[start:end].encode("utf-8", "surrogatepass")
+        begin = 0 if start == 0 else len(data) - len(kept)
+        masked = _replaced(data, self._search.spans(data), begin, begin + len(kept))
+        return masked.decode("utf-8", "surrogatepass")
+
+    def begun(self, data: bytes, *, coded: bool = False) -> int:
+        """How many bytes at the end of ``data`` may be the beginning of a secret that was cut there; 0 for none.
+        ``coded``: hexadecimal and base64 alone, which goes on in the next line."""
+        return self._search.begun(data, coded=coded) if self._search is not None else 0
+
+    def ended(self, data: bytes) -> int:
+        """How many bytes at the beginning of ``data`` may be the end of a secret that was cut there."""
+        return self._search.ended(data) if self._search is not None else 0
+
+
+@lru_cache(maxsize=16)
+def _search(secrets: frozenset[str]) -> _Search | None:
+    if not secrets:
+        return None
+    found: dict[bytes, Form] = {form.value: form for secret in sorted(secrets) for form in forms_of(secret)}
+    return _Search(list(found.values())) if found else None
+
+
+class _Search:
+    """Looks for the forms of all secrets at once."""
+
+    def __init__(self, forms: Sequence[Form]) -> None:
+        self._forms = forms
+        self.least = min(len(form.value) for form in forms) // 4
+        """Characters below which no text holds a secret: a character takes at most four bytes."""
+        by_anchor: dict[bytes, list[tuple[Form, int]]] = {}
+        for form in forms:
+            for anchor in form.anchors:
+                at = form.value.find(anchor)
+                while at >= 0:
+                    by_anchor.setdefault(anchor, []).append((form, at))
+                    at = form.value.find(anchor, at + 1)
+        escapes = {escape for form in forms for escape in form.escapes} - by_anchor.keys()
+        self._places = [*by_anchor.values(), *([] for _ in escapes)]
+        self._anchors = _searcher([*by_anchor, *escapes])
+        self._longest_anchor = max(map(len, (*by_anchor, *escapes)))
+        self._values = [form.value for form in forms]
+        self._whole = _searcher(self._values)
+        self._heads: dict[bytes, list[Form]] = {}
+        self._tails: dict[bytes, list[Form]] = {}
+        for form in forms:
+            self._heads.setdefault(form.value[:_LEAST_CUT], []).append(form)
+            self._tails.setdefault(form.value[-_LEAST_CUT:], []).append(form)
+
+    def spans(self, data: bytes) -> Sequence[Span]:
+        found = sorted(span for low, high in self._regions(data) for span in self._found(data, low, high))
+        return _merged(data, found)
+
+    def _regions(self, data: bytes) -> Iterator[Span]:
+        """Around the anchors, in order, apart from each other."""
+        low = high = 0
+        for place in self._hits(data):
+            if high and place - REACH <= high:
+                high = place + REACH
+                continue
+            if high:
+                yield low, min(high, len(data))
+            low, high = max(place - REACH, 0), place + REACH
+        if high:
+            yield low, min(high, len(data))
+
+    def _hits(self, data: bytes) -> Iterator[int]:
+        for start in range(0, max(len(data), 1), _SLICE):
+            # Slices, since a text may be made of anchors, and each takes memory.
+            part = data[start : start + _SLICE + self._longest_anchor - 1] if len(data) > _SLICE else data
+            for number, begin, end in self._anchors.find_matches_as_indexes(part, True):
+                places = self._places[number]
+                at = start + begin
+                if not places or any(may_stand(data, at, end - begin, form, place) for form, place in places):
+                    yield at
+
+    def _found(self, data: bytes, low: int, high: int) -> Iterator[Span]:
+        for start in range(low, high, _WINDOW):
+            window = data[start : min(high, start + _WINDOW + REACH)]
+            for view in views(window):
+                for _, begin, end in self._whole.find_matches_as_indexes(view.data, True):
+                    first, last = view.source(begin, end)
+                    yield start + first, start + last
+
+    def begun(self, data: bytes, *, coded: bool) -> int:
+        tail = data[-REACH:]
+        longest = 0
+        for view in views(tail):
+            text = view.data.rstrip(b"\r\n")
+            for at in range(max(len(text) - 200, 0), len(text) - _LEAST_CUT + 1):
+                for form in self._heads.get(text[at : at + _LEAST_CUT], ()):
+                    if (form.coded or not coded) and form.value.startswith(text[at:]):
+                        longest = max(longest, len(tail) - view.source(at, len(text))[0])
+        return longest
+
+    def ended(self, data: bytes) -> int:
+        head = data[:REACH]
+        longest = 0
+        for view in views(head):
+            for end in range(_LEAST_CUT, min(len(view.data), 200) + 1):
+                for form in self._tails.get(view.data[end - _LEAST_CUT : end], ()):
+                    if form.value.endswith(view.data[:end]):
+                        longest = max(longest, view.source(0, end)[1])
+        return longest
+
+
+def _searcher(patterns: Sequence[bytes]) -> BytesAhoCorasick:
+    library = import_module("ahocorasick_rs")
+    searcher: BytesAhoCorasick = library.BytesAhoCorasick(patterns, implementation=library.Implementation.DFA)
+    return searcher
+
+
+def _merged(data: bytes, spans: Sequence[Span]) -> Sequence[Span]:
+    """Without overlaps. A few digits of base64 between two parts of a secret belong to it."""
+    merged: list[Span] = []
+    for start, end in spans:
+        if merged and (
+            start <= merged[-1][1]
+            or (start - merged[-1][1] <= _MOST_JOINED and _JOINING.issuperset(data[merged[-1][1] : start]))
+        ):
+            merged[-1] = merged[-1][0], max(end, merged[-1][1])
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _replaced(data: bytes, spans: Sequence[Span], low: int, high: int) -> bytes:
+    """``data[low:high]`` with ``MASK`` for each span that reaches into it."""
+    pieces: list[bytes] = []
+    at = low
+    for start, end in spans:
+        if end > low and start < high:
+            pieces += (data[at : max(start, at)], _MASK)
+            at = max(end, at)
+    if not pieces:
+        return data if (low, high) == (0, len(data)) else data[low:high]
+    pieces.append(data[at:high])
+    return b"".join(pieces)
+
+
+class LineMasker:
+    """Masks the lines of one stream as they come, one by one: a secret that goes on in the next line, as base64 does,
+    is masked as far as it has come."""
+
+    def __init__(self, masker: Masker) -> None:
+        self._masker = masker
+        self._before = b""
+
+    def line(self, line: bytes) -> bytes:
+        """``line`` is without its end."""
+        data = self._before + line
+        spans = list(self._masker.spans(data))
+        if begun := self._masker.begun(data, coded=True):
+            spans.append((len(data) - begun, len(data)))
+        masked = _replaced(data, _merged(data, sorted(spans)), len(self._before), len(data))
+        self._before = (data + b"\n")[-REACH:]
+        return masked
+
+
+# -- of this process --------------------------------------------------------------------------------------
+_values: frozenset[str] = frozenset()
+_known = Masker()
+_mutex = threading.Lock()
+
+
+def know(secrets: Iterable[str]) -> None:
+    """Mask these as well from now on, in every text that leaves the process."""
+    global _values, _known  # noqa: PLW0603 - what the process must not say is the process's
+    with _mutex:
+        _values |= frozenset(secrets)
+        _known = Masker(_values)
+
+
+def forget() -> None:
+    """Know no secrets any more."""
+    global _values, _known
+    with _mutex:
+        _values, _known = frozenset(), Masker()
+
+
+def known() -> Masker:
+    """The masker of all secrets of this process."""
+    return _known
+
+
+def hide(text: str) -> str:
+    return _known.text(text)
+
+
+def head_of(data: bytes) -> bytes:
+    """``data``, of which what came next was cut off, with stars for a secret that was cut there."""
+    cut = _known.begun(data)
+    return data[: len(data) - cut] + b"*" * cut
+
+
+def tail_of(data: bytes) -> bytes:
+    """As ``head_of``, where what stood before was cut off."""
+    cut = _known.ended(data)
+    return b"*" * cut + data[cut:]
+
+
+def first(text: str, most: int) -> str:
+    """The first ``most`` characters of a stranger's text, masked before they are cut."""
+    return _known.first(text, most)
+
+
+def last(text: str, most: int) -> str:
+    """The last ``most`` characters of a stranger's text, masked before they are cut."""
+    return _known.last(text, most)
