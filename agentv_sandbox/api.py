@@ -44,8 +44,10 @@ from agentv_sandbox.pipeline.scopes import how_asked, incomplete, is_unset_key, 
 from agentv_sandbox.plan import refusals
 from agentv_sandbox.report.earlier import earlier_facts, find_earlier
 from agentv_sandbox.report.facts import run_facts
+from agentv_sandbox.report.packing import require_unaltered
 from agentv_sandbox.report.redact import Redactor
-from agentv_sandbox.report.rows import Row, read_all_rows
+from agentv_sandbox.report.rowfile import read_all_rows
+from agentv_sandbox.report.rows import Row
 from agentv_sandbox.report.runfolder import RunFolder
 from agentv_sandbox.report.summary import exit_code
 from agentv_sandbox.sandbox import Sandbox
@@ -278,6 +280,8 @@ def run(
     earlier = find_earlier(
         suites.suites, output, folder, experiment, going_on=going_on, retry_errors=retry_errors
     )
+    if earlier is not None:
+        require_unaltered(earlier.path)
     asked = Asked(
         loaded=suites,
         options=options,

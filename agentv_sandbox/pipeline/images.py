@@ -138,9 +138,14 @@ def _command_lines(suite: Suite, targets: Sequence[Target]) -> Iterator[tuple[Se
     hooks += [hook for target in targets for hook in target.hooks.items()]
     for name, hook in hooks:
         yield hook.command or (), f"hook {name}"
+    yield from grading_lines(suite)
+
+
+def grading_lines(suite: Suite) -> Iterator[tuple[Sequence[str], str]]:
+    """Command lines that grading starts, with where each is used."""
     for spec in _preprocessors(suite):
         yield spec.command, f"preprocessor for {spec.media_type}"
-    for grader in _graders(suite):
+    for grader in graders_of(suite):
         for argv in programs_of(grader):
             yield argv, f"grader {grader.name}"
 
@@ -150,7 +155,7 @@ def involved(suite: Suite, targets: Sequence[Target]) -> list[Target]:
     names = [target.name for target in targets]
     for target in targets:
         names += [*target.fallback_targets, target.grader_target or ""]
-    for grader in _graders(suite):
+    for grader in graders_of(suite):
         names += [name or "" for name in models_asked(grader)]
     others = (suite.targets[name] for name in dict.fromkeys(names) if name in suite.targets)
     return [target for target in others if PROVIDERS[target.provider].in_container]
@@ -179,11 +184,11 @@ def _programs(argv: Sequence[str]) -> Iterator[str]:
 
 def _preprocessors(suite: Suite) -> Iterator[PreprocessorSpec]:
     yield from suite.preprocessors
-    for grader in _graders(suite):
+    for grader in graders_of(suite):
         yield from grader.preprocessors
 
 
-def _graders(suite: Suite) -> Iterator[GraderSpec]:
+def graders_of(suite: Suite) -> Iterator[GraderSpec]:
     for case in suite.cases:
         turns = case.conversation.turns if case.conversation else ()
         yield from flat([*case.assertions, *(grader for turn in turns for grader in turn.assertions)])

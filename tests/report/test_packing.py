@@ -17,6 +17,7 @@ import zstandard
 
 from agentv_sandbox.errors import InputError
 from agentv_sandbox.models.suite import Suite
+from agentv_sandbox.report.layout import MARK
 from agentv_sandbox.report.packing import SUMS, pack, unpack, verify
 from agentv_sandbox.report.runfolder import RunFolder
 from tests.report.made_results import make_case, make_error, make_result, write_case
@@ -49,6 +50,7 @@ def test_what_was_packed_comes_out_and_can_be_checked_with_common_tools(
     checked = unpack(packed, tmp_path / "out")
     files = content(tmp_path / "out")
     sums = files.pop(SUMS)
+    assert SUMS.encode() not in files.pop(MARK)
     original = content(run)
     del original[".lock"]
     assert files == original and checked.files == len(files)
@@ -114,11 +116,11 @@ TAMPERINGS: dict[str, tuple[Callable[[list[tuple[tarfile.TarInfo, bytes]]], obje
     "no sums": (lambda m: m.pop(0), "does not begin with SHA256SUMS"),
     "sums of a path out of the folder": (
         lambda m: alter(m, SUMS, m[0][1] + b"0" * 64 + b"  ../evil\n"),
-        "is not the hash and the name of a file",
+        "names ../evil, which no run writes",
     ),
     "sums of a folder that is a file": (
         lambda m: alter(m, SUMS, m[0][1] + b"0" * 64 + b"  index.jsonl/x\n"),
-        "names a file as a folder",
+        "names index.jsonl/x, which no run writes",
     ),
 }
 
