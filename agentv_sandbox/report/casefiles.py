@@ -12,10 +12,10 @@ from agentv_sandbox.logs import safe_name, safe_text
 from agentv_sandbox.models.capture import Capture
 from agentv_sandbox.models.case import CaseOutput, CaseResult, GraderResult
 from agentv_sandbox.models.suite import EvalCase, Json, Suite
+from agentv_sandbox.plainfiles import is_plain, names_below, open_plain
 from agentv_sandbox.report import capture, files, rows
 from agentv_sandbox.report.layout import PROMPTS
 from agentv_sandbox.report.naming import UniqueNames, slug
-from agentv_sandbox.report.plainfiles import is_plain, names_below, open_plain
 from agentv_sandbox.report.redact import Redactor
 from agentv_sandbox.report.trace import Trace, content_text, markdown
 

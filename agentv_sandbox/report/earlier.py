@@ -20,6 +20,7 @@ from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.logs import safe_name
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.suite import Suite
+from agentv_sandbox.plainfiles import is_plain, open_plain, walk_plain
 from agentv_sandbox.report.layout import (
     FACTS,
     INDEX,
@@ -33,7 +34,6 @@ from agentv_sandbox.report.layout import (
     TRIAL,
 )
 from agentv_sandbox.report.naming import slug
-from agentv_sandbox.report.plainfiles import is_plain, open_plain, walk_plain
 from agentv_sandbox.report.restoring import result_of
 from agentv_sandbox.report.rowfile import RowsRead, read_all_rows, read_rows
 from agentv_sandbox.report.rows import Row

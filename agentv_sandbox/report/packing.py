@@ -27,11 +27,11 @@ import zstandard
 from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.foreign_tar import MAX_BYTES, ArchiveError, ForeignTar, ReadBudget, archive_errors
 from agentv_sandbox.models.foreign_json import ForeignJsonError, read_json
+from agentv_sandbox.plainfiles import open_plain, read_plain, walk_plain
 from agentv_sandbox.report.earlier import not_written_to
 from agentv_sandbox.report.files import replace_file, write_file
 from agentv_sandbox.report.foldernames import is_run_file
 from agentv_sandbox.report.layout import INDEX, LOCK, MARK, PAGE, SUMS
-from agentv_sandbox.report.plainfiles import open_plain, read_plain, walk_plain
 from agentv_sandbox.report.sums import MAX_SUMS, name_of, read_sums, refusal, text_of
 
 _LEVEL = 3

@@ -15,8 +15,8 @@ from urllib.parse import quote, quote_plus
 from agentv_sandbox.budget import Budget
 from agentv_sandbox.models.json_pieces import MAX_DEPTH, json_pieces
 from agentv_sandbox.models.suite import Json
+from agentv_sandbox.plainfiles import open_plain
 from agentv_sandbox.report.files import replace_file
-from agentv_sandbox.report.plainfiles import open_plain
 
 MASK = "[redacted]"
 MIN_LENGTH = 6

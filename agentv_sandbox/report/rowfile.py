@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from agentv_sandbox.models.foreign_json import ForeignJsonError, read_json
+from agentv_sandbox.plainfiles import NotPlainError, is_plain, open_plain
 from agentv_sandbox.report.layout import INDEX, UNGRADED
-from agentv_sandbox.report.plainfiles import NotPlainError, is_plain, open_plain
 from agentv_sandbox.report.rows import Row
 from agentv_sandbox.report.rowtypes import drop_wrong_types
 

@@ -10,8 +10,8 @@ from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.logs import safe_name
 from agentv_sandbox.models.foreign_json import ForeignJsonError, read_json
 from agentv_sandbox.models.suite import Json
+from agentv_sandbox.plainfiles import head_of_plain, names_below
 from agentv_sandbox.report.layout import INDEX
-from agentv_sandbox.report.plainfiles import head_of_plain, names_below
 from agentv_sandbox.report.rowfile import MAX_VALUES, read_all_rows
 from agentv_sandbox.report.rows import Row, status_of
 

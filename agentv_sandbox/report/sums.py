@@ -44,8 +44,6 @@ def read_sums(text: bytes, where: Path) -> dict[str, str]:
             raise refusal(
                 where, f"line {number} of {SUMS} is not the hash and the name of a file of a run", number
             )
-        if name.casefold() in folded:
-            raise refusal(where, f"line {number} of {SUMS} names a file that stood there already", number)
         if number > MAX_FILES:
             raise refusal(where, f"{SUMS} names more than {MAX_FILES:,} files")
         if not is_run_file(name):
@@ -55,6 +53,8 @@ def read_sums(text: bytes, where: Path) -> dict[str, str]:
                 number,
                 hint="It is not taken from a packed run. If you know who packed it, ask what it is there for.",
             )
+        if name.casefold() in folded:
+            raise refusal(where, f"line {number} of {SUMS} names a file that stood there already", number)
         folded.add(name.casefold())
         sums[name] = digest
     if INDEX not in sums:

@@ -1,8 +1,9 @@
 """Plain files of a folder that anybody may have written: opened from the folder downwards, never through a link, within
 bounds.
 
-Run folders are read by this module alone. What else may stand there under a file's name (a pipe, a device, a link out
-of the folder, terabytes of holes) is an ``OSError`` that says so; it holds nobody up and fills no memory.
+Run folders are read by this module alone, and so are lock files. What else may stand there under a file's name (a pipe,
+a device, a link out of the folder, terabytes of holes) is an ``OSError`` that says so; it holds nobody up and fills no
+memory.
 """
 
 from __future__ import annotations
@@ -50,8 +51,10 @@ def open_plain(folder: Path, name: str) -> BufferedReader:
 
 def read_plain(folder: Path, name: str, most: int) -> bytes:
     """All of a file of at most ``most`` bytes. Raises OSError."""
-    data = head_of_plain(folder, name, most + 1)
-    if len(data) > most:
+    with open_plain(folder, name) as stream:
+        larger = os.fstat(stream.fileno()).st_size > most
+        data = b"" if larger else stream.read(most + 1)
+    if larger or len(data) > most:
         raise NotPlainError(errno.EFBIG, f"is larger than {most} bytes", name)
     return data
 
