@@ -15,13 +15,14 @@ from typing import Any
 
 import zstandard
 
-from agentv_sandbox.report.layout import FACTS, INDEX, SUMS
+from agentv_sandbox.report.layout import FACTS, SUMS
 from tests.hostile.harness import answering, invoke, run_command, write_project
 
 GRADERS = "\n  - {type: contains, value: done}"
 COMMANDS = {"agent": answering({"good": b'{"text": "done"}', "bad": b'{"text": "no"}'})}
 SUITE = "hostile.eval.yaml"
 _HELD_UP_S = 60
+ROW = b'{"test_id":"t","suite":"s","target":"a","score":1,"execution_status":"ok"}\n'
 
 
 def make_run(project: Path) -> Path:
@@ -104,6 +105,3 @@ def put_pipe(path: Path) -> None:
 def put_link(path: Path, to: str) -> None:
     path.unlink(missing_ok=True)
     path.symlink_to(to)
-
-
-__all__ = ["COMMANDS", "INDEX", "SUITE", "command", "files_of", "make_run", "write_pack"]
