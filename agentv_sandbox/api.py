@@ -45,8 +45,10 @@ from agentv_sandbox.pipeline.scopes import how_asked, incomplete, is_unset_key, 
 from agentv_sandbox.plan import refusals
 from agentv_sandbox.report.earlier import earlier_facts, find_earlier
 from agentv_sandbox.report.facts import run_facts
+from agentv_sandbox.report.packing import require_unaltered
 from agentv_sandbox.report.redact import Redactor
-from agentv_sandbox.report.rows import Row, read_all_rows
+from agentv_sandbox.report.rowfile import read_all_rows
+from agentv_sandbox.report.rows import Row
 from agentv_sandbox.report.runfolder import RunFolder
 from agentv_sandbox.report.summary import exit_code
 from agentv_sandbox.sandbox import Sandbox
@@ -300,12 +302,13 @@ def run(
     secrets = secret_values(suites)
     redactor = Redactor(secrets)
     masking.know(secrets)
-    for sentence in surprises(suites, options) if replay is None else ():
-        on_event("note", message=sentence)
+    _note_surprises(suites, options, on_event, asked=replay is None)
     going_on = resume or rerun_failed
     earlier = find_earlier(
         suites.suites, output, folder, experiment, going_on=going_on, retry_errors=retry_errors
     )
+    if earlier is not None:
+        require_unaltered(earlier.path)
     asked = Asked(
         loaded=suites,
         options=options,
@@ -351,6 +354,13 @@ def _tape(record: Path | None, replay: Path | None, redactor: Redactor, *, goes_
     if record is not None:
         return Recorder(record.absolute(), redactor)
     return Player(replay.absolute(), redactor) if replay is not None else None
+
+
+def _note_surprises(loaded: LoadResult, options: RunOptions, on_event: OnEvent, *, asked: bool) -> None:
+    """Say which keys go elsewhere than the kinds of targets say, before any does. Nothing goes anywhere where no server
+    is ``asked``."""
+    for sentence in surprises(loaded, options) if asked else ():
+        on_event("note", message=sentence)
 
 
 def _run_variables(experiment: str) -> dict[str, str]:

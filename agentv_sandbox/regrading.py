@@ -31,15 +31,17 @@ from agentv_sandbox.models.image import ProvedImage
 from agentv_sandbox.models.paths import WORKSPACE
 from agentv_sandbox.models.suite import EvalCase, Suite
 from agentv_sandbox.pipeline import CaseOptions, Regrading, RunOptions, RunTools, run_suites, suite_run
+from agentv_sandbox.pipeline.believed import decisions, eval_files, trusted_reach
 from agentv_sandbox.pipeline.checks import judge_problems, secret_values
 from agentv_sandbox.pipeline.destinations import surprises
 from agentv_sandbox.pipeline.records import Job
 from agentv_sandbox.pipeline.regrade import CapturedAnswers
 from agentv_sandbox.pipeline.scratch import scratch_folder
 from agentv_sandbox.report.capture import read_capture
-from agentv_sandbox.report.captured import CapturedContents, CapturedRun, Key, captured_run, unseal
-from agentv_sandbox.report.earlier import STORES
+from agentv_sandbox.report.captured import CapturedContents, CapturedRun, Key, captured_run
 from agentv_sandbox.report.facts import engine_facts, run_facts
+from agentv_sandbox.report.layout import STORES
+from agentv_sandbox.report.packing import unseal
 from agentv_sandbox.report.redact import Redactor
 from agentv_sandbox.report.regraded import Change, changes_of
 from agentv_sandbox.report.runfolder import RunFolder
@@ -63,11 +65,12 @@ class GradeOptions:
     """What decides how captured outputs are graded. None: as in the run."""
 
     suites: Sequence[str | Path] = ()
-    """Eval files, where they are not those of the run, at the places of then."""
+    """Eval files, where they are not those of the run, at the places of then, or where the run was unpacked."""
     targets_file: Path | None = None
     test_ids: Sequence[str] = ()
     workers: int | None = None
     threshold: float | None = None
+    """Over that of the run; of an unpacked one it is each test's own."""
     grader_target: str | None = None
     engine: str | None = None
     runtime: str | None = None
@@ -75,6 +78,9 @@ class GradeOptions:
     allow_other_image: bool = False
     """Grade in the image that the suite has now, where that is not the recorded one."""
     allow_outside: bool = False
+    trust_pack: bool = False
+    """Eval files, threshold, judge and image may be those that an unpacked run recorded. ``note`` events list first
+    what the eval files run, read and ask."""
 
 
 def regrade(
@@ -177,6 +183,13 @@ class _Grading:
         known = targets if isinstance(targets, list) else []
         self._targets = tuple(name for name in known if isinstance(name, str))
         self._loaded = self._suites()
+        self._decisions = decisions(
+            source, options.threshold, options.grader_target, trusted=options.trust_pack
+        )
+        self._is_trusted = options.trust_pack or not source.unpacked
+        if source.unpacked and options.trust_pack:
+            for line in trusted_reach(self._loaded, self._decisions.judge):
+                on_event("note", message=line)
         self._settings = sites.settings_of(
             self._loaded,
             self._cwd,
@@ -194,14 +207,9 @@ class _Grading:
             self._event("note", message=sentence)
 
     def _suites(self) -> LoadResult:
-        paths = [Path(path) for path in self._asked.suites] or sorted(map(Path, self._source.earlier.suites))
-        missing = [path for path in paths if not (self._cwd / path).exists()]
-        if missing:
-            hint = "Name the eval files as they are here with --suite."
-            message = f"is a run of {', '.join(map(str, missing))}, which is not on this machine"
-            raise InputError([Problem(message=message, path=self._source.path, hint=hint)])
+        named = [Path(path) for path in self._asked.suites]
         return api.load(
-            list(paths),
+            eval_files(self._source, named, self._cwd, trusted=self._asked.trust_pack),
             targets_file=self._asked.targets_file,
             targets=self._targets,
             allow_outside=self._asked.allow_outside,
@@ -211,12 +219,7 @@ class _Grading:
         )
 
     def _run_options(self) -> RunOptions:
-        before, asked = self._source.options, self._asked
-        threshold, judge = before.get("threshold"), before.get("grader_target")
-        if asked.threshold is not None or not isinstance(threshold, int | float):
-            threshold = asked.threshold
-        if asked.grader_target is not None or not isinstance(judge, str):
-            judge = asked.grader_target
+        asked = self._asked
         return RunOptions(
             targets=self._targets,
             test_ids=tuple(asked.test_ids),
@@ -227,7 +230,7 @@ class _Grading:
             cache_dir=api.cache_dir(self._variables),
             cwd=self._cwd,
             allow_outside=asked.allow_outside,
-            case=CaseOptions(threshold=threshold, grader_target=judge),
+            case=CaseOptions(threshold=self._decisions.threshold, grader_target=self._decisions.judge),
         )
 
     # -- the two ways -----------------------------------------------------------------------------------
@@ -247,7 +250,7 @@ class _Grading:
             with RunFolder.reopen(
                 self._source.path, self._experiment, **self._folder_options(sandbox)
             ) as results:
-                unseal(self._source)
+                unseal(self._source.path)
                 return self._graded(sandbox, images, results, jobs, only_ungraded=True)
 
     @contextmanager
@@ -341,6 +344,7 @@ class _Grading:
             self._event,
         )
         recorded = self._source.image_keys()
+        may_choose = self._is_trusted  # else any image of this machine could be named
         problems = []
         for suite in self._loaded.suites:
             present, key = images[suite.path], recorded.get(suite.path.name)
@@ -350,7 +354,7 @@ class _Grading:
                         "note", message=f"{suite.name}: graded in another image than its agents ran in"
                     )
                 continue
-            image = recorded_image(sandbox.engine, present, key)
+            image = recorded_image(sandbox.engine, present, key) if may_choose else None
             if image is None:
                 problems.append(_other_image(suite, key, present))
             else:
@@ -386,7 +390,7 @@ class _Grading:
             )
             results.write_run({**facts, "experiment": self._experiment, "regraded_from": self._source.origin})
             self._say_left_out(here)
-        for note in self._source.notes:
+        for note in (*self._source.notes, self._decisions.sentence):
             self._event("note", message=note)
         planned = len(here) + len(done)
         several = results.matrix or len(self._loaded.suites) > 1

@@ -18,10 +18,14 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from agentv_sandbox.errors import InputError, Problem
+from agentv_sandbox.models.foreign_json import ForeignJsonError, read_json
 from agentv_sandbox.models.image import Artefact, ImagePlan, Resolution
+from agentv_sandbox.plainfiles import read_plain
 
 LOCK_NAME = "agentv-sandbox.lock"
 VERSION = 1
+MAX_BYTES = 64 << 20
+_MAX_VALUES = 2_000_000
 
 _ADAPTER = TypeAdapter(Resolution)
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -127,7 +131,10 @@ def repair(path: Path) -> str:
         return ""
     except InputError as error:
         wrong = error.problems[0].message
-    text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    try:
+        text = _text(path, "replace")
+    except OSError:  # not a file, or larger than any lock: nothing of it is good
+        text = ""
     good: dict[str, Any] = {}
     for side in (_CONFLICT.sub(r"\1", text), _CONFLICT.sub(r"\2", text)):
         try:
@@ -164,18 +171,24 @@ def _write(path: Path, data: Mapping[str, Any]) -> None:
 
 def _load(path: Path) -> dict[str, Any]:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = _text(path)
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        raise _broken(path, str(error)) from error
+        raise _broken(path, getattr(error, "strerror", None) or str(error)) from error
     return _parse(text, path)
+
+
+def _text(path: Path, errors: str = "strict") -> str:
+    """The file, whoever wrote it. Raises OSError and ValueError."""
+    real = Path(os.path.realpath(path))  # a link beside the suite is the project's to make
+    return read_plain(real.parent, real.name, MAX_BYTES).decode("utf-8", errors)
 
 
 def _parse(text: str, path: Path) -> dict[str, Any]:
     try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        data = read_json(text, max_values=_MAX_VALUES)
+    except ForeignJsonError as error:
         why = "it holds a merge conflict" if _CONFLICT.search(text) else str(error)
         raise _broken(path, why) from error
     if not isinstance(data, dict) or not isinstance(data.get("environments", {}), dict):

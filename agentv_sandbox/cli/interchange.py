@@ -12,6 +12,7 @@ from agentv_sandbox.cli.common import counted, err, out, with_exit_codes
 from agentv_sandbox.cli.options import RunFolderPath
 from agentv_sandbox.logs import safe_name
 from agentv_sandbox.report import interchange
+from agentv_sandbox.report.packing import require_unaltered
 from agentv_sandbox.report.runreader import Run
 
 
@@ -46,6 +47,7 @@ def trajectories(
     ] = None,
 ) -> None:
     """Write what agents did in a run as ATIF documents or as OpenTelemetry spans."""
+    require_unaltered(run)
     opened = Run.open(run)
     for problem in opened.problems:
         err.print(safe_name(problem), markup=False)

@@ -208,6 +208,14 @@ OtherImage = Annotated[
         help="Use the suite's present image, also where it is not the one that the agents ran in.",
     ),
 ]
+TrustPack = Annotated[
+    bool,
+    typer.Option(
+        "--trust-pack",
+        help="Use the eval files, threshold and judge that a run recorded, also where it was unpacked. Lists first "
+        "what they run, read and ask.",
+    ),
+]
 Follow = Annotated[
     list[str] | None,
     typer.Option(

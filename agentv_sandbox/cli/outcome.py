@@ -12,8 +12,8 @@ from agentv_sandbox.cli import github
 from agentv_sandbox.cli.common import out, relative
 from agentv_sandbox.loading import LoadResult
 from agentv_sandbox.models.suite import Position
+from agentv_sandbox.report.layout import PAGE
 from agentv_sandbox.report.markdown import markdown
-from agentv_sandbox.report.page import PAGE
 from agentv_sandbox.report.redact import Redactor
 from agentv_sandbox.report.rows import Row, cause, seconds, status_of
 from agentv_sandbox.report.summary import case_label, reasons, verdict_line

@@ -13,8 +13,9 @@ from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.logs import safe_name, safe_text
 from agentv_sandbox.report.comparison import Comparison, compare_runs
 from agentv_sandbox.report.comparisonwords import evidence
-from agentv_sandbox.report.packing import SUMS
-from agentv_sandbox.report.page import PAGE, write_report
+from agentv_sandbox.report.layout import PAGE
+from agentv_sandbox.report.packing import require_unaltered
+from agentv_sandbox.report.page import write_report
 from agentv_sandbox.report.runreader import Run
 
 COMPARISON = "comparison.html"
@@ -59,6 +60,7 @@ def open_runs(paths: Sequence[Path]) -> list[Run]:
     problems: list[Problem] = []
     for path in paths:
         try:
+            require_unaltered(path)
             run = Run.open(path)
         except InputError as error:
             problems += error.problems
@@ -83,11 +85,6 @@ def write(path: Path, runs: Sequence[Run], comparisons: Sequence[Comparison], *,
 
 
 def _usual_place(runs: Sequence[Path]) -> Path:
-    """Raises InputError for a folder that must stay as it is."""
     if len(runs) > 1:
         return Path(COMPARISON)
-    if (runs[0] / SUMS).exists():
-        message = f"the run was packed: a new {PAGE} in it would count as altered"
-        hint = "name another place for the page with --output"
-        raise InputError([Problem(message=message, path=runs[0], hint=hint)])
     return runs[0] / PAGE

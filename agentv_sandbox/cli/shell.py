@@ -47,6 +47,7 @@ def shell(
     trial: Annotated[int, typer.Option("--trial", metavar="N", min=1, help="Which trial, from 1.")] = 1,
     suite: opt.SuitePaths = None,
     allow_other_image: opt.OtherImage = False,
+    trust_pack: opt.TrustPack = False,
     engine: opt.Engine = None,
     runtime: opt.Runtime = None,
     verbose: opt.Verbose = False,
@@ -58,7 +59,11 @@ def shell(
     """
     start_logs(verbose)
     asked = regrading.GradeOptions(
-        suites=suite or (), allow_other_image=allow_other_image, engine=engine, runtime=runtime
+        suites=suite or (),
+        allow_other_image=allow_other_image,
+        trust_pack=trust_pack,
+        engine=engine,
+        runtime=runtime,
     )
     on_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     with (

@@ -24,6 +24,7 @@ from agentv_sandbox.errors import EngineError, InputError, NeedsNamespace, Probl
 from agentv_sandbox.keptvolumes import remove_copies, sweep_copies
 from agentv_sandbox.logs import safe_name, safe_text
 from agentv_sandbox.pipeline.scratch import sweep_scratch
+from agentv_sandbox.report.packing import is_unpacked
 from agentv_sandbox.report.runreader import Run
 from agentv_sandbox.sandbox import remove_kept
 
@@ -102,6 +103,12 @@ def _kept_volumes(place: str, problems: list[Problem]) -> list[str]:
         problems.append(
             Problem(message=f"{safe_name(place)[:200]} is not a run folder, a slash and a test's id")
         )
+        return []
+    if is_unpacked(folder):
+        message = (
+            "was unpacked: workspaces are where the run was made, and its rows name none of this machine's"
+        )
+        problems.append(Problem(message=message, path=folder))
         return []
     run = Run.open(folder)
     rows = [row for row in (*run.rows, *run.waiting) if row.get("test_id") == test]

@@ -138,6 +138,11 @@ def _command_lines(suite: Suite, targets: Sequence[Target]) -> Iterator[tuple[Se
     hooks += [hook for target in targets for hook in target.hooks.items()]
     for name, hook in hooks:
         yield hook.command or (), f"hook {name}"
+    yield from grading_lines(suite)
+
+
+def grading_lines(suite: Suite) -> Iterator[tuple[Sequence[str], str]]:
+    """Command lines that grading starts, with where each is used."""
     for spec in _preprocessors(suite):
         yield spec.command, f"preprocessor for {spec.media_type}"
     for grader in graders_of(suite):

@@ -17,7 +17,8 @@ from agentv_sandbox.pipeline.records import Job, RunOptions, SuiteStart
 from agentv_sandbox.pipeline.targets import jobs_of
 from agentv_sandbox.pipeline.workspace import template_key
 from agentv_sandbox.project import Project
-from agentv_sandbox.report.earlier import TRIAL, EarlierRun, EarlierTrial, copy_run, earlier_run, folder_of
+from agentv_sandbox.report.earlier import EarlierRun, EarlierTrial, copy_run, earlier_run, folder_of
+from agentv_sandbox.report.layout import TRIAL, TRIALS
 from agentv_sandbox.report.restoring import result_of
 from agentv_sandbox.report.rows import Row, is_as_written
 from agentv_sandbox.report.runfolder import RunFolder, Takeover
@@ -133,10 +134,10 @@ class _Sorting:
             and each.result.input_hashes == wanted
             and is_as_written(each.row)
             and each.folder == begun[0].folder
-            and (each.folder / "trials" / str(number) / "grading.json").is_file()
+            and (each.folder / TRIALS / str(number) / "grading.json").is_file()
         ]
         # One that cannot be read counts, too: a new one is not written over it.
-        kept = sum(1 for _ in begun[0].folder.glob(f"trials/*/{TRIAL}")) if begun else 0
+        kept = sum(1 for _ in begun[0].folder.glob(f"{TRIALS}/*/{TRIAL}")) if begun else 0
         if suite.execution.trials.count < 2 or len(standing) < kept or _shares(job):
             standing = []
         if standing:

@@ -10,6 +10,7 @@ from pathlib import Path
 from agentv_sandbox.budget import Budget
 from agentv_sandbox.errors import Cancelled, SandboxError
 from agentv_sandbox.report import files
+from agentv_sandbox.report.layout import MASKED
 from agentv_sandbox.report.redact import Redactor
 from agentv_sandbox.report.runreader import Run
 
@@ -31,7 +32,7 @@ class Artifacts:
     def set_masked_aside(self) -> None:
         """Contents in which an earlier part of the run masked secrets are no longer what their names say: what agents
         leave now must not be taken for the same. Raises OSError."""
-        listed = Run(path=self.folder, rows=(), problems=()).json("masked.json")
+        listed = Run(path=self.folder, rows=(), problems=()).json(MASKED)
         self._masked = {name for name in listed or () if isinstance(name, str) and _HASH.fullmatch(name)}
         for name in self._masked:
             if (self._contents / name).is_file():
@@ -56,7 +57,7 @@ class Artifacts:
                 failed.append(f"{path.name} may still hold a secret ({error.strerror or error})")
         if self._masked:
             text = self._redactor.dumps(sorted(self._masked), indent=2) + "\n"
-            files.replace_file(self.folder / "masked.json", text.encode("ascii"))
+            files.replace_file(self.folder / MASKED, text.encode("ascii"))
         if removed:
             failed.insert(
                 0,

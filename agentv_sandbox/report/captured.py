@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import stat
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,9 +15,11 @@ from agentv_sandbox.errors import InputError, NotKeptError, Problem
 from agentv_sandbox.files import BlobStore
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.content import Blob
+from agentv_sandbox.plainfiles import NotPlainError, is_plain, open_plain
 from agentv_sandbox.report import packing
 from agentv_sandbox.report.capture import NAME
-from agentv_sandbox.report.earlier import INDEX, STORES, SUMS, TRIAL, EarlierRun, earlier_run, folder_of
+from agentv_sandbox.report.earlier import EarlierRun, earlier_run, folder_of
+from agentv_sandbox.report.layout import INDEX, MASKED, STORES, SUMS, TRIAL, TRIALS
 from agentv_sandbox.report.restoring import result_of
 from agentv_sandbox.report.rows import Row
 from agentv_sandbox.report.runreader import Run
@@ -58,6 +59,8 @@ class CapturedTest:
 class CapturedRun:
     path: Path
     earlier: EarlierRun
+    unpacked: bool
+    """What it says of itself is perhaps somebody else's word."""
     sha256: str
     """Of its rows; of its sums, where it was packed."""
     tests: Mapping[Key, CapturedTest]
@@ -87,7 +90,9 @@ class CapturedRun:
 
 def captured_run(path: Path, *, graded: bool | None) -> CapturedRun:
     """``graded``: rows must have verdicts, else some must lack them; None: both will do. Raises InputError when
-    ``path`` is not a finished run of ours, or when there is nothing in it to be graded."""
+    ``path`` is not a finished run of ours, was unpacked and altered since, or when there is nothing in it to be graded.
+    """
+    packing.require_unaltered(path)
     earlier = earlier_run(path, alter=False)
     path = path.resolve()
     notes = list(earlier.problems[:5])
@@ -104,7 +109,14 @@ def captured_run(path: Path, *, graded: bool | None) -> CapturedRun:
             row=row, result=result, trials=trials
         )
     _refuse_nothing_to_grade(path, earlier, tests, graded=graded)
-    return CapturedRun(path=path, earlier=earlier, sha256=_digest(path), tests=tests, notes=notes)
+    return CapturedRun(
+        path=path,
+        earlier=earlier,
+        unpacked=packing.is_unpacked(path),
+        sha256=_digest(path),
+        tests=tests,
+        notes=notes,
+    )
 
 
 def _trials(path: Path, folder: str, row: Row, result: CaseResult) -> Iterator[CapturedTrial]:
@@ -113,7 +125,7 @@ def _trials(path: Path, folder: str, row: Row, result: CaseResult) -> Iterator[C
         yield _trial(path, folder, row, result)
     run = Run(path=path, rows=(), problems=())
     for number in range(1, min(count, _MOST_TRIALS) + 1):
-        below = f"{folder}/trials/{number}"
+        below = f"{folder}/{TRIALS}/{number}"
         own = run.json(f"{below}/{TRIAL}")
         read = result_of(own) if isinstance(own, dict) else None
         if not isinstance(own, dict) or read is None or read.trial != number:
@@ -122,7 +134,7 @@ def _trials(path: Path, folder: str, row: Row, result: CaseResult) -> Iterator[C
 
 
 def _trial(path: Path, folder: str, row: Row, result: CaseResult) -> CapturedTrial:
-    kept = (path / folder / NAME).is_file()
+    kept = is_plain(path, f"{folder}/{NAME}")
     return CapturedTrial(
         row=row, result=result, folder=folder, gradable=kept or result.status != "execution_error"
     )
@@ -131,7 +143,7 @@ def _trial(path: Path, folder: str, row: Row, result: CaseResult) -> CapturedTri
 def _refuse_nothing_to_grade(
     path: Path, earlier: EarlierRun, tests: Mapping[Key, CapturedTest], *, graded: bool | None
 ) -> None:
-    kept = any((path / t.folder / NAME).is_file() for test in tests.values() for t in test.trials)
+    kept = any(is_plain(path, f"{t.folder}/{NAME}") for test in tests.values() for t in test.trials)
     waiting = [test for test in tests.values() if test.result.ungraded]
     message, hint = "", ""
     if not tests:
@@ -154,25 +166,8 @@ def _refuse_nothing_to_grade(
 
 
 def _digest(path: Path) -> str:
-    name = SUMS if (path / SUMS).is_file() and not (path / SUMS).is_symlink() else INDEX
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    with os.fdopen(os.open(path / name, flags), "rb") as stream:
+    with open_plain(path, SUMS if is_plain(path, SUMS) else INDEX) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def unseal(run: CapturedRun) -> None:
-    """Have a run that was packed be one that can be completed: check it, then remove its sums, which would be false.
-    Raises InputError when anything in it was altered."""
-    sums = run.path / SUMS
-    if not sums.exists():
-        return
-    if problems := packing.verify(run.path).problems:
-        shown = "; ".join(problems[:5])
-        message = f"was altered since it was packed: {shown}"
-        raise InputError(
-            [Problem(message=message, path=run.path, hint="Unpack the file that was sent again.")]
-        )
-    sums.unlink()
 
 
 class CapturedContents:
@@ -189,7 +184,7 @@ class CapturedContents:
         self._masked = {name for store in STORES for name in self._listed(store)}
 
     def _listed(self, store: str) -> list[str]:
-        listed = Run(path=self._run, rows=(), problems=()).json(f"{store}/masked.json")
+        listed = Run(path=self._run, rows=(), problems=()).json(f"{store}/{MASKED}")
         return [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []
 
     def path(self, blob: Blob, what: str) -> Path:
@@ -206,15 +201,16 @@ class CapturedContents:
         if blob.sha256 in self._masked:
             return "a secret was masked in it"
         for store in STORES:
-            source = self._run / store / "sha256" / blob.sha256
             try:
-                fd = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+                stream = open_plain(self._run, f"{store}/sha256/{blob.sha256}")
+            except NotPlainError:
+                return "it was altered"
             except OSError:
                 continue
-            with os.fdopen(fd, "rb") as stream:
-                info = os.fstat(fd)
-                if not stat.S_ISREG(info.st_mode) or info.st_size != blob.size:
+            with stream:
+                if os.fstat(stream.fileno()).st_size != blob.size:
                     return "it was altered"
+                source = self._run / store / "sha256" / blob.sha256
                 if self._stores[store].path(blob) == source:
                     whole = hashlib.file_digest(stream, "sha256").hexdigest() == blob.sha256
                     return source if whole else "it was altered"

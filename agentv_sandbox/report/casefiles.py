@@ -12,7 +12,9 @@ from agentv_sandbox.logs import safe_name, safe_text
 from agentv_sandbox.models.capture import Capture
 from agentv_sandbox.models.case import CaseOutput, CaseResult, GraderResult
 from agentv_sandbox.models.suite import EvalCase, Json, Suite
+from agentv_sandbox.plainfiles import is_plain, names_below, open_plain
 from agentv_sandbox.report import capture, files, rows
+from agentv_sandbox.report.layout import PROMPTS
 from agentv_sandbox.report.naming import UniqueNames, slug
 from agentv_sandbox.report.redact import Redactor
 from agentv_sandbox.report.trace import Trace, content_text, markdown
@@ -88,8 +90,8 @@ def write(
         out.carried(key, result.files_from)
     prompts = UniqueNames()
     for name, grader in _model_graders(result.scores):
-        out.json(f"prompts/{prompts.take(slug(name, fallback='grader'))}.json", _prompt(name, grader))
-        out.names["prompts_dir"] = "prompts"
+        out.json(f"{PROMPTS}/{prompts.take(slug(name, fallback='grader'))}.json", _prompt(name, grader))
+        out.names["prompts_dir"] = PROMPTS
     files.sync_all([*out.files, *out.directories])
     return out.names
 
@@ -98,16 +100,16 @@ def copy(shown: Path, directory: Path, result: CaseResult, redactor: Redactor) -
     """Fill ``directory`` with the files of the trial that explains the verdict of all, which ``shown`` holds; names
     as of ``write``."""
     out = _Writer(directory, redactor)
-    for key, name in NAMES.items():
+    for key in NAMES:
         if key == "timing_path":
             out.json(key, rows.case_timing(result))
         elif key == "capture_path":
             continue  # each trial has its own
-        elif (shown / name).is_file():
-            out.copied(key, shown / name)
-    for prompt in sorted((shown / "prompts").glob("*.json")):
-        out.copied(f"prompts/{prompt.name}", prompt)
-        out.names["prompts_dir"] = "prompts"
+        else:
+            out.carried(key, shown)
+    for prompt in _prompts_in(shown):
+        out.copied(prompt, shown, prompt)
+        out.names["prompts_dir"] = PROMPTS
     if "answer_path" in out.names:
         out.names["output_path"] = out.names["answer_path"]
     files.sync_all([*out.files, *out.directories])
@@ -126,6 +128,13 @@ def carry(directory: Path, result: CaseResult, redactor: Redactor) -> dict[str, 
         out.names["output_path"] = out.names["answer_path"]
     files.sync_all([*out.files, *out.directories])
     return out.names
+
+
+def _prompts_in(folder: Path) -> list[str]:
+    try:
+        return [f"{PROMPTS}/{name}" for name in names_below(folder, PROMPTS) if name.endswith(".json")]
+    except OSError:
+        return []
 
 
 def _write_output(out: _Writer, output: CaseOutput) -> None:
@@ -236,11 +245,11 @@ class _Writer:
 
     def carried(self, key: str, folder: Path | None) -> None:
         """The file of that key in ``folder``, where there is one."""
-        if folder is not None and (folder / NAMES[key]).is_file():
-            self.copied(key, folder / NAMES[key])
+        if folder is not None and is_plain(folder, NAMES[key]):
+            self.copied(key, folder, NAMES[key])
 
-    def copied(self, key: str, source: Path) -> None:
-        with source.open("rb") as stream:
+    def copied(self, key: str, folder: Path, name: str) -> None:
+        with open_plain(folder, name) as stream:
             self.data(key, iter(partial(stream.read, _PART), b""))
 
     def json(self, key: str, value: Json) -> None:

@@ -10,7 +10,8 @@ import fcntl
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,25 +20,27 @@ from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.logs import safe_name
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.suite import Suite
+from agentv_sandbox.plainfiles import is_plain, open_plain, walk_plain
+from agentv_sandbox.report.layout import (
+    FACTS,
+    INDEX,
+    JUNIT,
+    LOCK,
+    MARK,
+    PAGE,
+    STORES,
+    SUMS,
+    SUPERSEDED,
+    TRIAL,
+)
 from agentv_sandbox.report.naming import slug
 from agentv_sandbox.report.restoring import result_of
-from agentv_sandbox.report.rows import Row, read_all_rows, read_rows
+from agentv_sandbox.report.rowfile import RowsRead, read_all_rows, read_rows
+from agentv_sandbox.report.rows import Row
 from agentv_sandbox.report.runreader import Run
 
 DEFAULT_ROOT = Path(".agentv/results/runs")
-INDEX = "index.jsonl"
-LOCK = ".lock"
-FACTS = "run.json"
-SUMS = "SHA256SUMS"
-SUPERSEDED = "superseded.jsonl"
-"""Rows that were run again, with what they cost."""
-REGRADED = "regraded.json"
-"""What another grading changed."""
-STORES = ("artifacts", "captured")
-"""Folders of contents by hash: what was collected, and what is only there to make workspaces again."""
-TRIAL = "trial.json"
-"""The row of one trial, beside its files, until all trials of its test are one row."""
-_DERIVED = frozenset({LOCK, SUMS, "benchmark.json", "timing.json", "report.html", "junit.xml"})
+_DERIVED = frozenset({LOCK, MARK, SUMS, "benchmark.json", "timing.json", PAGE, JUNIT})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,16 +147,16 @@ def earlier_run(path: Path, *, alter: bool = True, locked: bool = False) -> Earl
     if path.is_file():
         hint = "Unpack a packed run first, and use --retry-errors: it writes a new folder."
         raise _refusal(path, "is a file, and not a run folder", hint)
-    if not (path / INDEX).is_file():
+    if not os.path.lexists(path / INDEX):
         raise _refusal(path, f"is not a run folder: there is no {INDEX}")
     if alter and os.path.lexists(path / SUMS):
         hint = "--retry-errors FOLDER runs what is missing and writes a new folder."
         raise _refusal(path, "was packed: going on in it would make its sums false", hint)
-    _refuse_links(path)
+    _refuse_strange(path)
     if not locked:
         _refuse_live(path)
     facts = _facts(path)
-    read = read_all_rows(path)
+    read = _rows(path, read_all_rows)
     if facts is None and not read.rows:
         facts = {}  # killed before its first test
     if not isinstance(facts, dict) or (facts and "images" not in facts):
@@ -164,7 +167,7 @@ def earlier_run(path: Path, *, alter: bool = True, locked: bool = False) -> Earl
         rows=read.rows,
         problems=read.problems,
         trials=_trials(path),
-        superseded=read_rows(path / SUPERSEDED).rows if (path / SUPERSEDED).is_file() else (),
+        superseded=_rows(path / SUPERSEDED, read_rows).rows if is_plain(path, SUPERSEDED) else (),
     )
 
 
@@ -178,7 +181,11 @@ def folder_of(path: Path, row: Row) -> Path | None:
 
 
 def copy_run(earlier: EarlierRun, to: Path) -> None:
-    """What a new run takes over, into its folder: all but figures, reports and seals."""
+    """What a new run takes over, into its folder: all but figures, reports and seals. Raises InputError where the disk
+    has no room for it."""
+    size = sum(status.st_size for _, status in walk_plain(earlier.path))
+    if size > shutil.disk_usage(to).free:
+        raise _refusal(earlier.path, f"holds {size:,} bytes, and the disk of {to} has no room for them")
     for entry in sorted(earlier.path.iterdir()):
         if entry.name in _DERIVED:
             continue
@@ -227,27 +234,48 @@ def _trials(path: Path) -> list[EarlierTrial]:
     return trials
 
 
-def _refuse_links(path: Path) -> None:
-    for parent, folders, names in os.walk(path):
-        for name in (*folders, *names):
-            mode = os.lstat(os.path.join(parent, name)).st_mode  # noqa: PTH118 - names of any bytes
-            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-                where = Path(parent) / name
-                raise _refusal(where, f"is not a plain file ({stat.filemode(mode)}); no run writes such")
+def _refuse_strange(path: Path) -> None:
+    try:
+        for name, status in walk_plain(path):
+            if not stat.S_ISREG(status.st_mode):
+                kind = stat.filemode(status.st_mode)
+                raise _refusal(path / name, f"is not a plain file ({kind}); no run writes such")
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def _rows(path: Path, read: Callable[[Path], RowsRead]) -> RowsRead:
+    try:
+        return read(path)
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: OSError) -> InputError:
+    name = f"{safe_name(str(error.filename))[:200]} " if error.filename is not None else ""
+    return _refusal(path, f"cannot be read as a run: {name}{error.strerror or error}")
 
 
 def _refuse_live(path: Path) -> None:
+    with not_written_to(path):
+        pass
+
+
+@contextmanager
+def not_written_to(path: Path) -> Iterator[None]:
+    """Raises InputError while a run writes its results there."""
     try:
-        fd = os.open(path / LOCK, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        lock = open_plain(path, LOCK)
     except OSError:
-        return  # another program's folder, or an unpacked one
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        hint = "Wait until it has ended, or stop it."
-        raise _refusal(path, "is in use: another run writes its results there", hint) from None
-    finally:
-        os.close(fd)
+        yield  # another program's folder, or an unpacked one
+        return
+    with lock:
+        try:
+            fcntl.flock(lock.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            hint = "Wait until it has ended, or stop it."
+            raise _refusal(path, "is in use: another run writes its results there", hint) from None
+        yield
 
 
 def _refusal(path: Path, message: str, hint: str = "") -> InputError:

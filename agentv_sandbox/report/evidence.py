@@ -1,9 +1,9 @@
 """What two lists of scores say about a change: exact tests where they can be had, and intervals.
 
 All tests are one-sided and paired. That of a fall has as its null hypothesis that a difference could as well have had
-the other sign, which holds for two runs of the same agent whatever its scores look like. The opposite, that the mean did
-not fall below a bound, has no such symmetry to stand on: tests that each fail once in twenty look unchanged for a long
-time. It takes nothing for granted but that a difference lies between -1 and 1.
+the other sign, which holds for two runs of the same agent whatever its scores look like. The opposite, that the mean
+did not fall below a bound, has no such symmetry to stand on: tests that each fail once in twenty look unchanged for a
+long time. It takes nothing for granted but that a difference lies between -1 and 1.
 """
 
 from __future__ import annotations

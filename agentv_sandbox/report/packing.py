@@ -3,20 +3,21 @@
 The file is a tar, compressed by zstd, that any ``tar --zstd`` reads: first ``SHA256SUMS`` in the form of ``sha256sum``,
 then every file that it names, in its order. Equal folders give equal files. The hash of ``SHA256SUMS`` stands for the
 whole run: whoever alters a file can write new sums, but not without another hash.
+
+A folder that was unpacked says so in a file of its own, which no packed run may hold: what it was made with is somebody
+else's word.
 """
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import io
+import json
 import os
-import re
 import shutil
 import stat
 import tarfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -25,16 +26,22 @@ import zstandard
 
 from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.foreign_tar import MAX_BYTES, ArchiveError, ForeignTar, ReadBudget, archive_errors
-from agentv_sandbox.report.earlier import INDEX, LOCK, SUMS
-from agentv_sandbox.report.files import write_file
+from agentv_sandbox.models.foreign_json import ForeignJsonError, read_json
+from agentv_sandbox.plainfiles import open_plain, read_plain, walk_plain
+from agentv_sandbox.report.earlier import not_written_to
+from agentv_sandbox.report.files import replace_file, write_file
+from agentv_sandbox.report.foldernames import is_run_file
+from agentv_sandbox.report.layout import INDEX, LOCK, MARK, PAGE, SUMS
+from agentv_sandbox.report.sums import MAX_SUMS, name_of, read_sums, refusal, text_of
 
 _LEVEL = 3
 _CHUNK = 1 << 20
-_MAX_SUMS = 64 << 20
 _MAX_WINDOW = 128 << 20
 """Bytes that a compressed stream may ask a reader to keep; ours asks for 2 MiB."""
-_LINE = re.compile(r"([0-9a-f]{64})  ((?:[A-Za-z0-9._@+=,-]+/)*[A-Za-z0-9._@+=,-]+)")
-"""Names in run folders are plain ASCII, so nothing needs quoting."""
+_OUTSIDE = frozenset({LOCK, MARK, PAGE, SUMS})
+"""Not among the files of a packed run: the page is written anew where it is to be read."""
+_MAX_MARK = 4096
+_SHOWN = 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,13 +58,14 @@ class Checked:
 def pack(run: Path, out: Path) -> Checked:
     """Write the run folder ``run`` to the file ``out``.
 
-    Raises InputError when ``run`` is not a finished run folder, holds anything but plain files, or ``out`` exists.
+    Raises InputError when ``run`` is not a finished run folder, holds anything but files that runs write, or ``out``
+    exists.
     """
-    if out.exists():
-        raise _refusal(out, "there is such a file already; nothing is written over")
-    with _not_written_to(run):
-        sums = {name: _file_hash(path) for name, path in _run_files(run).items()}
-        text = "".join(f"{digest}  {name}\n" for name, digest in sums.items()).encode()
+    if os.path.lexists(out):
+        raise refusal(out, "there is such a file already; nothing is written over")
+    with not_written_to(run):
+        sums = {name: _file_hash(run, name) for name in _run_files(run)}
+        text = text_of(sums)
         part = out.with_name(f".{out.name}.part")
         try:
             with (
@@ -70,28 +78,30 @@ def pack(run: Path, out: Path) -> Checked:
                     _add_file(tar, run, name, digest)
             part.replace(out)
         except OSError as error:
-            raise _refusal(out, f"cannot be written: {error.strerror or error}") from error
+            raise refusal(out, f"cannot be written: {error.strerror or error}") from error
         finally:
             part.unlink(missing_ok=True)
-    return Checked(digest=_name_of(text), files=len(sums), problems=())
+    return Checked(digest=name_of(text), files=len(sums), problems=())
 
 
 def unpack(packed: Path, folder: Path) -> Checked:
-    """Write the run in ``packed``, a file of anybody's, to the new folder ``folder``.
+    """Write the run in ``packed``, a file of anybody's, to the new folder ``folder``, and mark it as unpacked.
 
-    Every file is checked while it is written; when one is not what the sums say, nothing is left. Raises InputError.
+    Every file is checked while it is written; when one is not what the sums say, nothing is left. The page is not
+    taken from the file: ``write_page`` makes it anew. Raises InputError.
     """
-    if folder.exists():
-        raise _refusal(folder, "there is such a folder already; nothing is written over")
+    if os.path.lexists(folder):
+        raise refusal(folder, "there is such a folder already; nothing is written over")
     part = folder.with_name(f".{folder.name}.part")
     try:
         part.mkdir(parents=True)
     except OSError as error:
-        raise _refusal(part, f"cannot be made: {error.strerror or error}") from error
+        raise refusal(part, f"cannot be made: {error.strerror or error}") from error
     try:
         checked = _read(packed, part)
         if checked.problems:
-            raise _refusal(packed, "; ".join(checked.problems[:5]))
+            raise refusal(packed, "; ".join(checked.problems[:5]))
+        _write_mark(part, checked.digest)
         part.rename(folder)
     finally:
         shutil.rmtree(part, ignore_errors=True)
@@ -104,90 +114,132 @@ def verify(path: Path) -> Checked:
     return _verified_folder(path) if path.is_dir() else _read(path, None)
 
 
+# -- unpacked runs ----------------------------------------------------------------------------------------
+def is_unpacked(folder: Path) -> bool:
+    """Whether ``folder`` is a run that was packed somewhere, perhaps by somebody else. Sums alone say so, too: nothing
+    but a packed run holds them."""
+    return os.path.lexists(folder / MARK) or os.path.lexists(folder / SUMS)
+
+
+def require_unaltered(folder: Path) -> None:
+    """Raises InputError where the run folder ``folder``, or the one with the file ``folder``, was unpacked and is not
+    what was packed any more."""
+    if not folder.is_dir():
+        folder = folder.parent
+    if not os.path.lexists(folder / SUMS) and not _sealed_as(folder):
+        return
+    if problems := verify(folder).problems:
+        shown = "; ".join(problems[:5])
+        raise refusal(
+            folder, f"was altered since it was packed: {shown}", hint="Unpack the file that was sent again."
+        )
+
+
+def unseal(folder: Path) -> None:
+    """Have a run that was unpacked be one that can be completed: check it, then remove its sums, which would be false.
+    It stays marked. Raises InputError when anything in it was altered."""
+    require_unaltered(folder)
+    if os.path.lexists(folder / SUMS):
+        _write_mark(folder, "")
+        (folder / SUMS).unlink()
+
+
+def _write_mark(folder: Path, digest: str) -> None:
+    """``digest``: of the sums; empty once they are gone."""
+    replace_file(folder / MARK, json.dumps({"unpacked": digest}).encode("ascii") + b"\n")
+
+
+def _sealed_as(folder: Path) -> str:
+    """The hash of the sums with which ``folder`` was unpacked; empty where it was not, or was completed since."""
+    try:
+        mark = read_json(read_plain(folder, MARK, _MAX_MARK))
+    except FileNotFoundError:
+        return ""
+    except (OSError, ForeignJsonError):
+        return "unknown"
+    return str(mark.get("unpacked", "unknown")) if isinstance(mark, dict) else "unknown"
+
+
 # -- folders ----------------------------------------------------------------------------------------------
-def _run_files(run: Path) -> Mapping[str, Path]:
-    """The files of a run folder by name, sorted."""
-    if not (run / INDEX).is_file():
-        raise _refusal(run, f"is not a run folder: there is no {INDEX}")
-    known, problems = {}, []
-    for name, path, plain in _walk(run):
-        if not plain or not _LINE.fullmatch(f"{'0' * 64}  {name}"):
-            problems.append(Problem(message=f"cannot be packed: {_kind(path, plain)}", path=path))
-        known[name] = path
+def _run_files(run: Path) -> list[str]:
+    """Names of the files of a run folder, sorted."""
+    if not os.path.lexists(run / INDEX):
+        raise refusal(run, f"is not a run folder: there is no {INDEX}")
+    names, problems, size = [], [], 0
+    for name, status in _walk(run):
+        if _is_left_over(name):
+            continue
+        if not stat.S_ISREG(status.st_mode) or not is_run_file(name):
+            hint = "Move it out of the folder, or remove it."
+            problems.append(Problem(message=f"cannot be packed: {_kind(status)}", path=run / name, hint=hint))
+        names.append(name)
+        size += status.st_size
+    if size > MAX_BYTES:
+        problems.append(
+            Problem(message=f"holds more than the {MAX_BYTES >> 30} GiB of a packed run", path=run)
+        )
     if problems:
-        raise InputError(problems)
-    return dict(sorted(known.items()))
+        raise InputError(problems[:_SHOWN])
+    return sorted(names)
 
 
-def _kind(path: Path, plain: bool) -> str:
+def _is_left_over(name: str) -> bool:
+    """Whether a run that was killed left it half-written."""
+    last = name.rpartition("/")[2]
+    return last.startswith(".") and (last.endswith(".tmp") or last.startswith(".new-"))
+
+
+def _kind(status: os.stat_result) -> str:
     return (
         "a run folder has no such names"
-        if plain
-        else f"not a plain file ({stat.filemode(path.lstat().st_mode)})"
+        if stat.S_ISREG(status.st_mode)
+        else f"not a plain file ({stat.filemode(status.st_mode)})"
     )
 
 
-def _walk(folder: Path) -> Iterator[tuple[str, Path, bool]]:
-    """Name, path and whether it is a plain file, for everything in ``folder`` but folders and what belongs to none."""
-    for parent, folders, names in os.walk(folder):
-        links = [name for name in folders if (Path(parent) / name).is_symlink()]
-        for name in (*names, *links):
-            path = Path(parent) / name
-            relative = path.relative_to(folder).as_posix()
-            if relative not in (LOCK, SUMS):
-                yield relative, path, stat.S_ISREG(path.lstat().st_mode)
-
-
-@contextmanager
-def _not_written_to(run: Path) -> Iterator[None]:
-    """Raises InputError while a run writes its results there."""
+def _walk(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
+    """Name and status of everything in ``folder`` but folders and what belongs to no packed run. Raises InputError."""
     try:
-        fd = os.open(run / LOCK, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        yield  # another program's folder, or an unpacked one
-        return
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        yield
-    except BlockingIOError:
-        raise _refusal(run, "is in use: a run writes its results there") from None
-    finally:
-        os.close(fd)
+        yield from ((name, status) for name, status in walk_plain(folder) if name not in _OUTSIDE)
+    except OSError as error:
+        raise refusal(folder, f"cannot be read as a run: {error.strerror or error}") from error
 
 
 def _verified_folder(folder: Path) -> Checked:
     try:
-        text = _bounded(folder / SUMS)
+        text = read_plain(folder, SUMS, MAX_SUMS)
     except OSError as error:
         hint = "`agentv-sandbox pack` writes the sums into the file that it makes; verify that file, or unpack it."
         message = f"there are no sums to compare with: {error.strerror or error}"
-        raise InputError([Problem(message=message, path=folder / SUMS, hint=hint)]) from error
-    wanted = _sums(text, folder / SUMS)
+        raise refusal(folder / SUMS, message, hint=hint) from error
+    wanted = read_sums(text, folder / SUMS)
     problems = []
-    present = {name: (path, plain) for name, path, plain in _walk(folder)}
+    if _sealed_as(folder) not in ("", name_of(text)):
+        problems.append(f"{SUMS}: was altered")
+    present = dict(_walk(folder))
+    if sum(status.st_size for status in present.values()) > MAX_BYTES:
+        raise refusal(folder, f"holds more than the {MAX_BYTES >> 30} GiB of a packed run")
     for name, digest in wanted.items():
-        path, plain = present.pop(name, (folder / name, False))
-        if not plain:
-            problems.append(
-                f"{name}: {'is not a plain file' if path.is_symlink() or path.exists() else 'is missing'}"
-            )
-        elif _file_hash(path) != digest:
+        status = present.pop(name, None)
+        if name in _OUTSIDE:
+            continue
+        if status is None:
+            gone = not os.path.lexists(folder / name)
+            problems.append(f"{name}: {'is missing' if gone else 'is not a plain file'}")
+        elif not stat.S_ISREG(status.st_mode):
+            problems.append(f"{name}: is not a plain file")
+        elif _file_hash(folder, name) != digest:
             problems.append(f"{name}: was altered")
     problems += [f"{name!a}: was added" for name in sorted(present)]
-    return Checked(digest=_name_of(text), files=len(wanted), problems=tuple(problems))
+    return Checked(digest=name_of(text), files=len(wanted), problems=tuple(problems))
 
 
-def _bounded(path: Path) -> bytes:
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(fd, "rb") as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError("not a plain file")
-        return file.read(_MAX_SUMS + 1)
-
-
-def _file_hash(path: Path) -> str:
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _file_hash(folder: Path, name: str) -> str:
+    try:
+        with open_plain(folder, name) as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise refusal(folder / name, f"cannot be read: {error.strerror or error}") from error
 
 
 # -- packed runs ------------------------------------------------------------------------------------------
@@ -199,11 +251,11 @@ def _add(tar: tarfile.TarFile, name: str, file: IO[bytes], size: int) -> None:
 
 def _add_file(tar: tarfile.TarFile, run: Path, name: str, digest: str) -> None:
     """A file that has changed since it was hashed is refused: the sums would be false."""
-    with os.fdopen(os.open(run / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
+    with open_plain(run, name) as file:
         hashing = _Hashing(file)
         _add(tar, name, hashing, os.fstat(file.fileno()).st_size)  # type: ignore[arg-type]
     if hashing.sha256.hexdigest() != digest:
-        raise _refusal(run / name, "was written to while it was packed")
+        raise refusal(run / name, "was written to while it was packed")
 
 
 class _Hashing:
@@ -230,17 +282,17 @@ def _read(packed: Path, into: Path | None) -> Checked:
         ):
             return _read_members(packed, tar, budget, into)
     except (ArchiveError, zstandard.ZstdError) as error:
-        raise _refusal(packed, f"is not a packed run: {error}") from error
+        raise refusal(packed, f"is not a packed run: {error}") from error
     except OSError as error:
-        raise _refusal(packed, f"cannot be read: {error.strerror or error}") from error
+        raise refusal(packed, f"cannot be read: {error.strerror or error}") from error
 
 
 def _read_members(packed: Path, tar: ForeignTar, budget: ReadBudget, into: Path | None) -> Checked:
     first = tar.next()
-    if first is None or first.name != SUMS or not first.isreg() or first.size > _MAX_SUMS:
+    if first is None or first.name != SUMS or not first.isreg() or first.size > MAX_SUMS:
         raise ArchiveError(f"it does not begin with {SUMS}")
     text = _content(tar, first).read(first.size)
-    wanted = _sums(text, packed)
+    wanted = read_sums(text, packed)
     if into is not None:
         write_file(into / SUMS, text)
         budget.take_bytes(max(MAX_BYTES - shutil.disk_usage(into).free, 0))  # what the disk has no room for
@@ -256,10 +308,11 @@ def _read_members(packed: Path, tar: ForeignTar, budget: ReadBudget, into: Path 
             problems.append(f"{member.name}: is not a plain file")
             continue
         budget.take_bytes(member.size)
-        if _copied_hash(_content(tar, member), into and into / member.name) != digest:
+        place = into / member.name if into is not None and member.name not in _OUTSIDE else None
+        if _copied_hash(_content(tar, member), place) != digest:
             problems.append(f"{member.name}: was altered")
     problems += [f"{name}: is missing" for name in left]
-    return Checked(digest=_name_of(text), files=len(wanted), problems=tuple(problems))
+    return Checked(digest=name_of(text), files=len(wanted), problems=tuple(problems))
 
 
 def _content(tar: ForeignTar, member: tarfile.TarInfo) -> IO[bytes]:
@@ -287,36 +340,4 @@ def _copied_hash(file: IO[bytes], path: Path | None) -> str:
     return sha256.hexdigest()
 
 
-def _sums(text: bytes, where: Path) -> dict[str, str]:
-    """Hash by name, in the order of the lines. Raises InputError."""
-    if len(text) > _MAX_SUMS:
-        raise _refusal(where, f"{SUMS} is larger than {_MAX_SUMS >> 20} MiB")
-    sums: dict[str, str] = {}
-    for number, line in enumerate(text.decode("ascii", "replace").splitlines(), 1):
-        match = _LINE.fullmatch(line)
-        if match is None or match[2] in sums or not _plain(match[2]):
-            raise _refusal(
-                where, f"line {number} of {SUMS} is not the hash and the name of a file of a run", number
-            )
-        sums[match[2]] = match[1]
-    if INDEX not in sums:
-        raise _refusal(where, f"{SUMS} does not name {INDEX}")
-    folders = {parent.as_posix() for name in sums for parent in Path(name).parents}
-    if folders & sums.keys():
-        raise _refusal(where, f"{SUMS} names a file as a folder, too")
-    return sums
-
-
-def _plain(name: str) -> bool:
-    return name != SUMS and not any(part in (".", "..") for part in name.split("/"))
-
-
-def _name_of(sums: bytes) -> str:
-    return f"sha256:{hashlib.sha256(sums).hexdigest()}"
-
-
-def _refusal(path: Path, message: str, line: int | None = None) -> InputError:
-    return InputError([Problem(message=message, path=path, line=line)])
-
-
-__all__ = ["SUMS", "Checked", "pack", "unpack", "verify"]
+__all__ = ["SUMS", "Checked", "is_unpacked", "pack", "require_unaltered", "unpack", "unseal", "verify"]

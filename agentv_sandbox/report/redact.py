@@ -13,6 +13,7 @@ from agentv_sandbox.budget import Budget
 from agentv_sandbox.masking import MASK, REACH, Masker
 from agentv_sandbox.models.json_pieces import MAX_DEPTH, json_pieces
 from agentv_sandbox.models.suite import Json
+from agentv_sandbox.plainfiles import open_plain
 from agentv_sandbox.report.files import replace_file
 
 _PIECE = 1 << 20
@@ -49,7 +50,7 @@ class Redactor:
         """Where secrets stand in a file, read once from front to back in pieces of bounded size."""
         if not self._masker:
             return
-        with path.open("rb") as stream:
+        with open_plain(path.parent, path.name) as stream:
             window, at, last = b"", 0, False
             while not last:
                 budget.check()
@@ -68,7 +69,7 @@ class Redactor:
 
     def _masked(self, path: Path, budget: Budget) -> Iterator[bytes]:
         """The file's content with ``MASK`` for each secret, in pieces of bounded size."""
-        with path.open("rb") as stream:
+        with open_plain(path.parent, path.name) as stream:
             at = 0
             for start, end in self._places(path, budget):
                 yield from _pieces(stream, start - at)

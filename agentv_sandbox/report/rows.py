@@ -1,4 +1,4 @@
-"""Rows and gradings in AgentV's wire form, and the reader of ``index.jsonl``.
+"""Rows and gradings in AgentV's wire form.
 
 Keys are AgentV's, absent when undefined. Additions of ours: ``tags``, ``threshold``, ``trial``, ``trials``,
 ``trial_*``, ``fault``, ``attempts``, ``total_duration_ms``, ``spent_usd``, ``input_hashes``, ``image_id``, ``agent``,
@@ -11,25 +11,16 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 
 from agentv_sandbox import masking
 from agentv_sandbox.models import spending
 from agentv_sandbox.models.case import CaseResult, GraderResult, TokenUsage, total_cost, total_usage
-from agentv_sandbox.models.foreign_json import ForeignJsonError, read_json
 from agentv_sandbox.models.suite import EvalCase, Json
-from agentv_sandbox.report.rowtypes import drop_wrong_types
+from agentv_sandbox.report.layout import TRIALS
 from agentv_sandbox.report.trialfigures import STRATEGY_WORDS, trial_statistics
 
 MAX_INPUT = 64 << 10
 """Characters of a grader's request that a row repeats; ``prompts/`` always has it whole."""
-
-UNGRADED = "ungraded.jsonl"
-"""Rows that wait for their verdict. Not in ``index.jsonl``: to other readers a row without verdict is a failed test."""
-
-MAX_VALUES = 2_000_000
-"""Of a row or a file that is read back: what several graders reported is together in one."""
 
 ROW_HASH = "row_sha256"
 Row = dict[str, Json]
@@ -142,7 +133,7 @@ def row(
 
 def trial_folder(trial: CaseResult) -> str:
     """Where a trial's files stand in its test's folder."""
-    return f"trials/{trial.trial}"
+    return f"{TRIALS}/{trial.trial}"
 
 
 def _trial(trial: CaseResult, folder: str) -> Row:
@@ -348,55 +339,6 @@ def _workspace_changes(result: CaseResult) -> Row | None:
     }
 
 
-@dataclass(frozen=True, kw_only=True)
-class RowsRead:
-    rows: Sequence[Row]
-    problems: Sequence[str] = ()
-    """One sentence for each line that was dropped."""
-
-
-def read_rows(path: Path) -> RowsRead:
-    """Rows of ``index.jsonl`` (or of a run folder). A torn last line, as a full disk or a crash leaves it, is
-    dropped and reported; so is any other line that is not a JSON object, and any value that is not of its key's
-    type. Raises OSError."""
-    if path.is_dir():
-        path = path / "index.jsonl"
-    rows: list[Row] = []
-    problems: list[str] = []
-    lines = path.read_bytes().split(b"\n")  # not splitlines(): U+2028 may stand inside a JSON string
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            value = read_json(line, max_values=MAX_VALUES)
-        except ForeignJsonError:
-            value = None
-        if isinstance(value, dict):
-            if wrong := drop_wrong_types(value):
-                problems.append(f"{path}:{number}: left out, of the wrong type: {', '.join(wrong)}"[:300])
-            rows.append(value)
-        elif number == len(lines):
-            problems.append(f"{path}:{number}: the last line is torn ({len(line)} bytes); it was dropped")
-        else:
-            problems.append(f"{path}:{number}: not a JSON object; the line was dropped")
-    return RowsRead(rows=rows, problems=problems)
-
-
-def read_all_rows(path: Path) -> RowsRead:
-    """Rows of the run folder ``path``, and those that wait for their verdict. Raises OSError."""
-    read = read_rows(path)
-    if not (path / UNGRADED).is_file():
-        return read
-    waiting = read_rows(path / UNGRADED)
-    graded = set(map(_test, read.rows))
-    rows = [*read.rows, *(row for row in waiting.rows if _test(row) not in graded)]
-    return RowsRead(rows=rows, problems=[*read.problems, *waiting.problems])
-
-
 def status_of(row: Row) -> str:
     """``execution_status``, or ``not_graded`` where the verdict is yet to come."""
     return "not_graded" if row.get("fault") == "not_graded" else str(row.get("execution_status"))
-
-
-def _test(row: Row) -> tuple[str, str, str]:
-    return (str(row.get("suite")), str(row.get("test_id")), str(row.get("target")))

@@ -29,39 +29,27 @@ from agentv_sandbox.report import casefiles, files, rows
 from agentv_sandbox.report.aggregate import Aggregate
 from agentv_sandbox.report.artifacts import Artifacts
 from agentv_sandbox.report.casefolders import CaseFolders
-from agentv_sandbox.report.earlier import (
-    DEFAULT_ROOT,
+from agentv_sandbox.report.earlier import DEFAULT_ROOT, folder_of, prune
+from agentv_sandbox.report.foldernames import TOP_LEVEL
+from agentv_sandbox.report.junit import write_junit
+from agentv_sandbox.report.layout import (
     FACTS,
     INDEX,
+    JUNIT,
     LOCK,
+    PAGE,
     REGRADED,
     STORES,
     SUPERSEDED,
     TRIAL,
-    folder_of,
-    prune,
+    UNGRADED,
 )
-from agentv_sandbox.report.junit import write_junit
 from agentv_sandbox.report.naming import slug
-from agentv_sandbox.report.page import PAGE, write_page
+from agentv_sandbox.report.page import write_page
 from agentv_sandbox.report.redact import Redactor
-from agentv_sandbox.report.rows import Row, read_rows
+from agentv_sandbox.report.rowfile import read_all_rows, read_rows
+from agentv_sandbox.report.rows import Row
 from agentv_sandbox.report.runreader import Run
-
-TOP_LEVEL = (
-    INDEX,
-    "benchmark.json",
-    "timing.json",
-    FACTS,
-    PAGE,
-    "junit.xml",
-    "artifacts",
-    "captured",
-    REGRADED,
-    SUPERSEDED,
-    rows.UNGRADED,
-    "SHA256SUMS",
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,8 +170,8 @@ class RunFolder:
                 store.set_masked_aside()
             index = [self._line(row) for row, result, _ in taken.rows if not result.ungraded]
             waiting = [self._line(row) for row, result, _ in taken.rows if result.ungraded]
-            if waiting or (self.path / rows.UNGRADED).exists():
-                files.replace_file(self.path / rows.UNGRADED, waiting)
+            if waiting or (self.path / UNGRADED).exists():
+                files.replace_file(self.path / UNGRADED, waiting)
             superseded = dict.fromkeys(map(self._line, taken.superseded))
             if superseded:
                 files.replace_file(self.path / SUPERSEDED, superseded)
@@ -225,11 +213,11 @@ class RunFolder:
 
     def drop_graded(self) -> None:
         """Take rows that have their verdict by now from those that wait for it. Raises SandboxError."""
-        waiting = [row for row in rows.read_all_rows(self.path).rows if rows.status_of(row) == "not_graded"]
+        waiting = [row for row in read_all_rows(self.path).rows if rows.status_of(row) == "not_graded"]
         try:
-            files.replace_file(self.path / rows.UNGRADED, map(self._line, waiting))
+            files.replace_file(self.path / UNGRADED, map(self._line, waiting))
             if not waiting:
-                (self.path / rows.UNGRADED).unlink()
+                (self.path / UNGRADED).unlink()
         except OSError as error:
             raise _disk_error(self.path, error) from error
 
@@ -352,8 +340,8 @@ class RunFolder:
         row = rows.row(result, case, paths, experiment=self.experiment, engine=self.engine, tags=suite.tags)
         with self._mutex:
             if result.ungraded:
-                (self.path / rows.UNGRADED).touch()
-            files.append_line(self.path / (rows.UNGRADED if result.ungraded else INDEX), self._line(row))
+                (self.path / UNGRADED).touch()
+            files.append_line(self.path / (UNGRADED if result.ungraded else INDEX), self._line(row))
             self._count(result, str(suite.path))
         return row
 
@@ -393,7 +381,7 @@ class RunFolder:
             "benchmark.json": lambda: self._figures("benchmark.json", self._aggregate.benchmark(planned)),
             "timing.json": lambda: self._figures("timing.json", self._aggregate.timing()),
             PAGE: lambda: write_page(self.path),
-            "junit.xml": lambda: write_junit(self.path / "junit.xml", read_rows(self.path / INDEX).rows),
+            JUNIT: lambda: write_junit(self.path / JUNIT, read_rows(self.path / INDEX).rows),
         }
         problems = [f"benchmark.json: {text}" for text in self._uncounted[:3]]
         for name, step in steps.items():

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from agentv_sandbox.errors import InputError, Problem
+from agentv_sandbox.logs import safe_name
 from agentv_sandbox.models.foreign_json import ForeignJsonError, read_json
 from agentv_sandbox.models.suite import Json
-from agentv_sandbox.report.rows import MAX_VALUES, Row, read_all_rows, status_of
+from agentv_sandbox.plainfiles import head_of_plain, names_below
+from agentv_sandbox.report.layout import INDEX
+from agentv_sandbox.report.rowfile import MAX_VALUES, read_all_rows
+from agentv_sandbox.report.rows import Row, status_of
 
 MAX_JSON = 32 << 20
+_MOST_NAMES = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,8 +29,6 @@ class Run:
     """Of tests that are yet to be graded."""
     problems: Sequence[str]
     """What could not be read, one sentence each."""
-    _folders: dict[str, Path | None] = field(default_factory=dict, init=False, repr=False, compare=False)
-    """Where folders are that rows name: a test has a dozen files in one."""
 
     @classmethod
     def open(cls, path: Path) -> Run:
@@ -33,8 +36,11 @@ class Run:
         try:
             read = read_all_rows(path)
         except OSError as error:
-            hint = "name a folder that holds an index.jsonl"
-            message = f"cannot read results: {error.strerror or error}"
+            hint = f"name a folder that holds an {INDEX}"
+            name = (
+                f"{safe_name(Path(str(error.filename)).name)[:200]}: " if error.filename is not None else ""
+            )
+            message = f"cannot read results: {name}{error.strerror or error}"
             raise InputError([Problem(message=message, path=path, hint=hint)]) from error
         rows = [row for row in read.rows if _is_result(row)]
         problems = list(read.problems)
@@ -46,12 +52,10 @@ class Run:
 
     def data(self, relative: Json, limit: int) -> bytes | None:
         """At most ``limit`` bytes of a file below the folder; None when there is none."""
-        path = self._inside(relative)
-        if path is None or not path.is_file():
+        if not isinstance(relative, str):
             return None
         try:
-            with path.open("rb") as stream:
-                return stream.read(limit)
+            return head_of_plain(self.path, relative, limit)
         except OSError:
             return None
 
@@ -72,33 +76,12 @@ class Run:
 
     def names(self, relative: Json) -> list[str]:
         """Sorted paths of the files directly in a folder below the run folder."""
-        folder = self._inside(relative)
-        if folder is None or not folder.is_dir():
-            return []
-        return sorted(f"{relative}/{path.name}" for path in folder.iterdir())
-
-    def _inside(self, relative: Json) -> Path | None:
-        """The path that a row names, all links followed, when it lies in the run folder."""
         if not isinstance(relative, str):
-            return None
-        folder, _, name = relative.rpartition("/")
-        if folder not in self._folders:
-            self._folders[folder] = self._resolved(folder)
-        parent = self._folders[folder]
-        if parent is None or name in ("", ".", "..") or "\0" in name:
-            return self._resolved(relative)
-        path = parent / name
+            return []
         try:
-            return self._resolved(relative) if path.is_symlink() else path
-        except OSError:  # a name too long
-            return None
-
-    def _resolved(self, relative: str) -> Path | None:
-        try:
-            path = (self.path / relative).resolve()
-        except (OSError, RuntimeError, ValueError):  # a loop of links, a NUL, a name too long
-            return None
-        return path if path.is_relative_to(self.path) else None
+            return [f"{relative}/{name}" for name in names_below(self.path, relative, _MOST_NAMES)]
+        except OSError:
+            return []
 
 
 def _is_result(row: Row) -> bool:

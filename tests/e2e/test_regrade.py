@@ -331,6 +331,8 @@ def test_capture_and_grading_on_different_machines(project: Project, first: Done
     try:
         assert command(project, "unpack", str(away / "bare.run.tar.zst"), "-o", "bare", cwd=there).code == 0
         refused = command(project, "grade", "bare", cwd=there)
+        assert refused.code == 2 and "Name yours with --suite FILE" in refused.stderr
+        refused = command(project, "grade", "bare", "--trust-pack", cwd=there)
         assert refused.code == 2 and "which is not on this machine" in refused.stderr
         done = command(
             project, "grade", "bare", "--suite", "all.eval.yaml", "--suite", "trials.eval.yaml", cwd=there

@@ -140,6 +140,12 @@ def fake_engine(commands: Mapping[str, Command]) -> Iterator[FakeEngine]:
 
 def run_command(folder: Path, *args: str, commands: Mapping[str, Command], out: str = "out") -> Outcome:
     """``agentv-sandbox run hostile.eval.yaml`` in ``folder``; results in ``folder/out``."""
+    code, stdout, stderr = invoke(folder, "run", "hostile.eval.yaml", "-o", out, *args, commands=commands)
+    return Outcome(code, stdout, stderr, folder / out)
+
+
+def invoke(folder: Path, *words: str, commands: Mapping[str, Command]) -> tuple[int, str, str]:
+    """``agentv-sandbox WORDS`` in ``folder``: status, standard output, standard error."""
     stdout, stderr = io.StringIO(), io.StringIO()
     with fake_engine(commands), ExitStack() as stack:
         stack.enter_context(patch.dict(os.environ, {"AGENT_KEY": SECRET}))
@@ -150,8 +156,8 @@ def run_command(folder: Path, *args: str, commands: Mapping[str, Command], out: 
         stack.enter_context(redirect_stdout(stdout))
         stack.enter_context(redirect_stderr(stderr))
         stack.enter_context(logs.guarded())
-        code = app(["run", "hostile.eval.yaml", "-o", out, *args], standalone_mode=False) or 0
-    return Outcome(code, stdout.getvalue(), stderr.getvalue(), folder / out)
+        code = app(list(words), standalone_mode=False) or 0
+    return code, stdout.getvalue(), stderr.getvalue()
 
 
 def run_answers(

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from agentv_sandbox.report.junit import junit
 from agentv_sandbox.report.page import render
-from agentv_sandbox.report.rows import read_rows
+from agentv_sandbox.report.rowfile import read_rows
 from agentv_sandbox.report.runreader import Run
 from tests.hostile.harness import SECRET, run_answers
 from tests.memory import peak_growth

@@ -31,7 +31,7 @@ from agentv_sandbox.pipeline.schedule import Schedule
 from agentv_sandbox.pipeline.trials import run_job
 from agentv_sandbox.report.junit import junit
 from agentv_sandbox.report.redact import Redactor
-from agentv_sandbox.report.rows import read_rows
+from agentv_sandbox.report.rowfile import read_rows
 from agentv_sandbox.report.runfolder import RunFolder
 from agentv_sandbox.report.summary import exit_code, reasons
 from tests.fake_engine import FakeRun, finished

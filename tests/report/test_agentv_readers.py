@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 from agentv_sandbox.cli import app
 from agentv_sandbox.models.suite import Suite
 from agentv_sandbox.report.comparison import compare_runs
-from agentv_sandbox.report.rows import is_as_written, read_rows
+from agentv_sandbox.report.rowfile import read_rows
+from agentv_sandbox.report.rows import is_as_written
 from agentv_sandbox.report.runfolder import RunFolder
 from agentv_sandbox.report.runreader import Run
 from tests.agentv import agentv_command

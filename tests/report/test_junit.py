@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 from agentv_sandbox.models.suite import Suite
 from agentv_sandbox.report.junit import junit, write_junit
-from agentv_sandbox.report.rows import read_rows
+from agentv_sandbox.report.rowfile import read_rows
 from agentv_sandbox.report.runfolder import RunFolder
 from tests.report.made_results import make_case, make_error, make_result, write_case
 

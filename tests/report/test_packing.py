@@ -17,9 +17,10 @@ import zstandard
 
 from agentv_sandbox.errors import InputError
 from agentv_sandbox.models.suite import Suite
+from agentv_sandbox.report.layout import MARK
 from agentv_sandbox.report.packing import SUMS, pack, unpack, verify
 from agentv_sandbox.report.runfolder import RunFolder
-from tests.report.made_results import make_case, make_error, make_result, write_case
+from tests.report.made_results import make_case, make_error, make_grader, make_result, write_case
 
 
 @pytest.fixture
@@ -49,6 +50,7 @@ def test_what_was_packed_comes_out_and_can_be_checked_with_common_tools(
     checked = unpack(packed, tmp_path / "out")
     files = content(tmp_path / "out")
     sums = files.pop(SUMS)
+    assert SUMS.encode() not in files.pop(MARK)
     original = content(run)
     del original[".lock"]
     assert files == original and checked.files == len(files)
@@ -57,6 +59,43 @@ def test_what_was_packed_comes_out_and_can_be_checked_with_common_tools(
     assert verify(packed) == verify(tmp_path / "out") == checked
     pack(tmp_path / "out", tmp_path / "again")
     assert (tmp_path / "again").read_bytes() == packed.read_bytes()
+
+
+ODD = (
+    ".git",
+    "../up",
+    "-rf",
+    "a/b",
+    "report.html",
+    "index.jsonl",
+    "SHA256SUMS",
+    "artifacts",
+    "Ärger",
+    ".",
+    "x" * 300,
+)
+
+
+def test_whatever_tests_and_graders_are_called_a_run_can_be_packed(tmp_path: Path, suite: Suite) -> None:
+    """What a run writes and what is taken from a packed run must be the same names."""
+    with RunFolder.create(tmp_path / "run", tmp_path, matrix=True) as folder:
+        for name in ODD:
+            judge = make_grader(name, type="llm-grader", input={"user_prompt": "?"}, raw_reply="ok")
+            trials = tuple(make_result(name, suite=name, trial=n, scores=(judge,)) for n in (1, 2))
+            whole = make_result(name, suite=name, trials=trials, trial_scores=(1.0, 1.0), shown_trial=2)
+            for result in (whole, make_result(name, suite=name, target=name, scores=(judge,))):
+                write_case(folder, result, make_case(name), suite)
+        folder.write_run({})
+        folder.write_changes({}, [])
+        folder.finish()
+    (tmp_path / "run/.run.json.tmp").write_text("as a kill leaves it")
+    pack(tmp_path / "run", tmp_path / "packed")
+    unpack(tmp_path / "packed", tmp_path / "out")
+    written, taken = content(tmp_path / "run"), content(tmp_path / "out")
+    outside = {".lock", ".run.json.tmp", "report.html", MARK, SUMS}
+    assert written.keys() - outside == taken.keys() - outside
+    kinds = {name.split("/", 2)[2].rpartition("/")[0] for name in taken if name.count("/") > 1}
+    assert {"", "logs", "outputs", "prompts", "trials/1", "trials/2/prompts"} <= kinds
 
 
 def rewritten(packed: Path, edit: Callable[[list[tuple[tarfile.TarInfo, bytes]]], object]) -> None:
@@ -114,11 +153,11 @@ TAMPERINGS: dict[str, tuple[Callable[[list[tuple[tarfile.TarInfo, bytes]]], obje
     "no sums": (lambda m: m.pop(0), "does not begin with SHA256SUMS"),
     "sums of a path out of the folder": (
         lambda m: alter(m, SUMS, m[0][1] + b"0" * 64 + b"  ../evil\n"),
-        "is not the hash and the name of a file",
+        "names ../evil, which no run writes",
     ),
     "sums of a folder that is a file": (
         lambda m: alter(m, SUMS, m[0][1] + b"0" * 64 + b"  index.jsonl/x\n"),
-        "names a file as a folder",
+        "names index.jsonl/x, which no run writes",
     ),
 }
 

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from agentv_sandbox.cli import app
-from agentv_sandbox.report.packing import SUMS
+from agentv_sandbox.report.packing import pack, unpack, verify
 from tests.pagedata import index_of
 
 
@@ -44,12 +44,19 @@ def test_several_runs_are_compared_on_one_page(runs: list[Path], tmp_path: Path)
     assert not (runs[0] / "report.html").exists()
 
 
-def test_a_packed_run_is_not_altered(runs: list[Path], tmp_path: Path) -> None:
-    (runs[0] / SUMS).write_text("")
-    refused = report(runs[0])
-    assert refused.exit_code == 2 and "--output" in refused.output
-    assert report(runs[0], "-o", tmp_path / "page.html").exit_code == 0
-    assert sorted(path.name for path in runs[0].iterdir()) == [SUMS, "index.jsonl"]
+def test_a_page_does_not_alter_an_unpacked_run(runs: list[Path], tmp_path: Path) -> None:
+    pack(runs[0], tmp_path / "packed")
+    unpack(tmp_path / "packed", tmp_path / "out")
+    assert report(tmp_path / "out").exit_code == 0
+    assert (tmp_path / "out/report.html").is_file() and not verify(tmp_path / "out").problems
+
+
+def test_an_unpacked_run_that_was_altered_is_not_reported(runs: list[Path], tmp_path: Path) -> None:
+    pack(runs[0], tmp_path / "packed")
+    unpack(tmp_path / "packed", tmp_path / "out")
+    (tmp_path / "out/index.jsonl").write_text("{}\n")
+    refused = report(tmp_path / "out")
+    assert refused.exit_code == 2 and "altered since it was packed: index.jsonl" in refused.output
 
 
 def test_all_folders_that_cannot_be_read_are_named_at_once(runs: list[Path], tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from agentv_sandbox.models.case import AgentResponse, Changes
 from agentv_sandbox.models.suite import Suite
 from agentv_sandbox.report import files
 from agentv_sandbox.report.redact import Redactor
-from agentv_sandbox.report.rows import read_rows
+from agentv_sandbox.report.rowfile import read_rows
 from agentv_sandbox.report.runfolder import RunFolder
 from tests.answers import message
 from tests.report.made_results import (

@@ -13,7 +13,7 @@ from agentv_sandbox.models.suite import Suite
 from agentv_sandbox.report.junit import junit
 from agentv_sandbox.report.page import render
 from agentv_sandbox.report.restoring import result_of
-from agentv_sandbox.report.rows import read_rows
+from agentv_sandbox.report.rowfile import read_rows
 from agentv_sandbox.report.runfolder import RunFolder
 from agentv_sandbox.report.runreader import Run
 from agentv_sandbox.report.summary import verdict_line

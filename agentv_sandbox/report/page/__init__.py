@@ -13,14 +13,13 @@ from pathlib import Path
 from agentv_sandbox.budget import Budget
 from agentv_sandbox.report.comparison import Comparison
 from agentv_sandbox.report.files import replace_file
+from agentv_sandbox.report.layout import PAGE
 from agentv_sandbox.report.page import entries, shell
 from agentv_sandbox.report.page.contents import Originals
 from agentv_sandbox.report.page.details import NO_TIME, Details
 from agentv_sandbox.report.rows import Row
 from agentv_sandbox.report.runreader import Run
 
-PAGE = "report.html"
-"""Its name in the run folder."""
 TEXT_BYTES = 32 << 20
 """Aim for all tests' texts as they are in the page; texts get shorter as this fills up."""
 SECTION_CHARS = (1 << 10, 64 << 10)

@@ -1,0 +1,27 @@
+"""Names of single files and folders of a run folder."""
+
+from __future__ import annotations
+
+INDEX = "index.jsonl"
+UNGRADED = "ungraded.jsonl"
+"""Rows that wait for their verdict. Not in ``index.jsonl``: to other readers a row without verdict is a failed test."""
+SUPERSEDED = "superseded.jsonl"
+"""Rows that were run again, with what they cost."""
+FACTS = "run.json"
+PAGE = "report.html"
+JUNIT = "junit.xml"
+REGRADED = "regraded.json"
+"""What another grading changed."""
+LOCK = ".lock"
+SUMS = "SHA256SUMS"
+MARK = ".unpacked"
+"""Says that a folder was unpacked. No packed run may hold it."""
+STORES = ("artifacts", "captured")
+"""Folders of contents by hash: what was collected, and what is only there to make workspaces again."""
+MASKED = "masked.json"
+"""In a store: hashes of contents in which secrets were masked."""
+TRIALS = "trials"
+TRIAL = "trial.json"
+"""The row of one trial, beside its files, until all trials of its test are one row."""
+PROMPTS = "prompts"
+"""In a test's folder: what its LLM graders asked and got."""
