@@ -63,11 +63,6 @@ def mentions_env(text: str) -> bool:
     return _ENV.search(text) is not None
 
 
-def variables_in(text: str) -> set[str]:
-    """Names of the variables of the environment that a document is expanded with."""
-    return {match[1] or match[2] for match in _ENV.finditer(text)}
-
-
 def env_reference(value: str) -> str | None:
     """``NAME`` when the whole value is ``${{ NAME }}`` or ``{{ env.NAME }}``."""
     match = _ENV.fullmatch(value.strip())
