@@ -52,6 +52,12 @@ def models_asked(spec: GraderSpec) -> Sequence[str | None]:
     return () if models is None else models(spec.options)
 
 
+def figures_read(spec: GraderSpec) -> Sequence[Figure]:
+    """Figures of an agent that a grader judges by, without those of its members."""
+    reads = GRADERS[spec.type].reads
+    return () if reads is None else reads(spec.options)
+
+
 def members_of(spec: GraderSpec) -> Sequence[GraderSpec]:
     """The graders directly inside a grader."""
     members = GRADERS[spec.type].members
@@ -70,6 +76,7 @@ __all__ = [
     "Grader",
     "GraderError",
     "GraderKind",
+    "figures_read",
     "kebab",
     "kind_written",
     "members_of",
