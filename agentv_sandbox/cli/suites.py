@@ -22,7 +22,7 @@ from agentv_sandbox.loading.schema import schema as eval_schema
 from agentv_sandbox.loading.schema import targets_schema
 from agentv_sandbox.pipeline import RunOptions
 from agentv_sandbox.pipeline.checks import run_problems
-from agentv_sandbox.pipeline.targets import target_names
+from agentv_sandbox.pipeline.targets import on_its_word, target_names
 from agentv_sandbox.providers import PROVIDERS, check_target
 from agentv_sandbox.providers.response import answer_schema
 from agentv_sandbox.providers.settings import Settings
@@ -86,6 +86,9 @@ def _target_lines(result: LoadResult) -> list[str]:
             needs = [f"{name} ({'set' if environ.get(name, '').strip() else 'not set'})" for name in names]
             needed = f"; needs {', '.join(needs)}" if needs else ""
             lines[f"  {target.name} ({target.provider}) {can}{needed}"] = None
+            if word := on_its_word(suite, target):
+                says = f"rest on what it says of itself: {', '.join(word)} (measured_by: host takes no such word)"
+                lines[f"    verdicts on it that {says}"] = None
     return ["targets:", *lines] if lines else []
 
 

@@ -175,7 +175,14 @@ class EgressProxy:
         def guard(credential: Credential, key: bytes) -> ModelGateway:
             limit = self._limits.of(str(credential.endpoint), key, most=most_at_once)
             return ModelGateway(
-                gateway, own_meter, calls, prefix=credential.path, tape=tape, limit=limit, waits=waits, heard=heard
+                gateway,
+                own_meter,
+                calls,
+                prefix=credential.path,
+                tape=tape,
+                limit=limit,
+                waits=waits,
+                heard=heard,
             )
 
         granted = self._secrets(credentials, guard)
@@ -290,7 +297,9 @@ def sweep() -> int:
 
 def hears_all(credentials: Iterable[Credential]) -> bool:
     """Whether the model gateway stands before servers of models, and before all of them that have a key."""
-    guarded = [each.model_server for each in credentials if each.model_server or is_model_server(each.endpoint.host)]
+    guarded = [
+        each.model_server for each in credentials if each.model_server or is_model_server(each.endpoint.host)
+    ]
     return bool(guarded) and all(guarded)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from agentv_sandbox.graders.base import GradeContext, Grader, GraderError, GradeTools
 from agentv_sandbox.graders.kind import GraderKind
+from agentv_sandbox.models.case import Figure
 from agentv_sandbox.models.suite import GraderSpec
 
 _FILES = (

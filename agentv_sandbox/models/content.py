@@ -182,8 +182,8 @@ def _read_block(block: Json) -> Block | None:
 
 
 def read_calls(calls: Json, *, marked: bool = False) -> tuple[ToolCall, ...]:
-    """The well-formed ones of a message's tool calls, without keys that no grader knows. ``marked``: they are ours, with
-    our marks."""
+    """The well-formed ones of a message's tool calls, without keys that no grader knows. ``marked``: ours, with our
+    marks."""
     rows = calls if isinstance(calls, list | tuple) else ()
     known = (*CALL_KEYS, *(MARKS if marked else ()))
     return tuple(

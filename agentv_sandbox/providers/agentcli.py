@@ -259,7 +259,9 @@ class AgentCli(Provider):
             duration_ms=record.duration_ms,
             turns=record.turns,
         )
-        said = {name for name in ("token_usage", "cost_usd", "duration_ms") if getattr(claim, name) is not None}
+        said = {
+            name for name in ("token_usage", "cost_usd", "duration_ms") if getattr(claim, name) is not None
+        }
         by_agent = word & (said | {"tool_calls"})
         return AgentResponse(
             messages=record.messages,

@@ -63,7 +63,9 @@ class Reporting:
 
     def is_reported(self, asked: AskedCall) -> bool:
         """Whether such calls are reported under a name that is known."""
-        return not (asked.hosted or asked.tool in self.code or (self.own_form and asked.tool not in self.names))
+        return not (
+            asked.hosted or asked.tool in self.code or (self.own_form and asked.tool not in self.names)
+        )
 
 
 class CallCheck:
@@ -73,7 +75,9 @@ class CallCheck:
         """``ended_at``: when the agent's container had ended, in seconds since 1970."""
         self._answers, self._how, self._ended_at = answers, how, ended_at
         self._asked: dict[Place, AskedCall] = {
-            (number, at): call for number, answer in enumerate(answers) for at, call in enumerate(answer.calls)
+            (number, at): call
+            for number, answer in enumerate(answers)
+            for at, call in enumerate(answer.calls)
         }
         self._by_id: defaultdict[str, deque[Place]] = defaultdict(deque)
         self._groups: defaultdict[str, dict[Place, AskedCall]] = defaultdict(dict)
@@ -83,6 +87,8 @@ class CallCheck:
                 self._by_id[call.id].append(place)
             self._groups[_CODE if call.tool in how.code else how.group(call.tool)][place] = call
         self._said: dict[Place, str] = {}
+        """Words of calls, and of the texts of answers, as far as they were needed."""
+        self._answered: dict[int, str] = {}
         self._work, self._room = _MAX_WORK, MAX_REPLACED
 
     def check(self, call: Call) -> int | None:
@@ -107,7 +113,11 @@ class CallCheck:
         for (number, _), asked in sorted(left.items(), key=lambda item: item[0]):
             if asked.told_at is None or not self._how.is_reported(asked):
                 continue
-            call: Call = {"tool": self._how.name(asked.tool), "input": self._kept(asked.input), REPORTED: False}
+            call: Call = {
+                "tool": self._how.name(asked.tool),
+                "input": self._kept(asked.input),
+                REPORTED: False,
+            }
             if asked.id:
                 call["id"] = asked.id
             self._time(call, asked)
@@ -115,7 +125,10 @@ class CallCheck:
 
     def says(self, answer: int, text: str) -> bool:
         """Whether ``text`` stands in that answer."""
-        return _words(text) in _words(self._answers[answer].text)
+        if answer not in self._answered:
+            self._answered[answer] = _words(self._answers[answer].text)
+        self._work -= len(self._answered[answer])
+        return self._work > 0 and _words(text) in self._answered[answer]
 
     def ended(self, answer: int) -> str:
         """When the gateway had passed that answer on; ISO 8601."""
@@ -130,7 +143,10 @@ class CallCheck:
                 place = waiting.popleft()
                 if place in self._groups[self._how.group(self._asked[place].tool)]:
                     return place
-        return next((place for place in self._candidates(call) if self._holds(place, call)), None)
+        # Of several, the one that says the least beside it.
+        wanted = _runs(call.get("input"))
+        holding = (place for place in self._candidates(call) if self._holds(place, call, wanted))
+        return min(holding, key=lambda place: len(self._text(place)), default=None)
 
     def _candidates(self, call: Call) -> Iterator[Place]:
         tool = str(call["tool"])
@@ -140,18 +156,16 @@ class CallCheck:
         for group in groups:
             yield from islice(self._groups.get(group, ()), _MAX_LOOKS)
 
-    def _holds(self, place: Place, call: Call) -> bool:
-        """Whether what a reported call says stands in what was asked."""
+    def _holds(self, place: Place, call: Call, wanted: Sequence[str]) -> bool:
+        """Whether what a reported call says, the runs of words ``wanted``, stands in what was asked."""
         asked, text, tool = self._asked[place], self._text(place), str(call["tool"])
-        wanted = _runs(call.get("input"))
-        self._work -= len(text) + sum(map(len, wanted))
+        self._work -= len(text) + 100
         if self._work < 0:
             return False
         if asked.tool in self._how.code:
-            words = set(text.split())
-            return all(word in words for each in wanted for word in each.split())
+            return all(f" {word} " in text for each in wanted for word in each.split())
         if self._how.group(tool) != self._how.group(asked.tool):
-            wanted.append(_words(self._how.within[tool][1]))
+            wanted = [*wanted, _words(self._how.within[tool][1])]
         return all(each in text for each in wanted)
 
     def _text(self, place: Place) -> str:
@@ -248,4 +262,3 @@ def _words(text: str) -> str:
 
 def _iso(seconds: float) -> str:
     return utc_text(datetime.fromtimestamp(seconds, UTC))
-

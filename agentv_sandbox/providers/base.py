@@ -60,7 +60,6 @@ class Request:
     session: Session | None = None
     """Of a conversation, for kinds that resume theirs; ``prompt`` is then the new turn alone, if it ``resumes``."""
 
-
     @property
     def measured_by(self) -> MeasuredBy | None:
         """Whose account of calls, time and use is to count; None: nobody says."""
@@ -221,7 +220,7 @@ class Provider:
             needs_price=target.gateway.max_cost_usd is not None,
         )
 
-    def own_word(self, by: MeasuredBy | None, *, heard: bool) -> frozenset[Figure]:  # noqa: ARG002
+    def own_word(self, by: MeasuredBy | None, *, heard: bool) -> frozenset[Figure]:
         """What of its figures counts as it gives them, under the ``measured_by`` of a target. ``heard``: the model
         gateway stands before all models that it asks."""
         return frozenset()

@@ -39,7 +39,9 @@ class ContainerProvider(Provider):
         failure = failure_of(ran, self._problem(request, ran, result))
         measured_ms = round(result.duration_s * 1000, 1)
         if failure is None and ran.output_file is not None:
-            answer = _measured(parse_response(ran.output_file, measured_ms=measured_ms), request, ran, measured_ms)
+            answer = _measured(
+                parse_response(ran.output_file, measured_ms=measured_ms), request, ran, measured_ms
+            )
         else:
             answer = AgentResponse(duration_ms=measured_ms)
         return AgentResponse(

@@ -34,7 +34,8 @@ _USAGE = ("input", "output", "cached", "reasoning")
 
 def parse_response(data: bytes, *, measured_ms: float) -> AgentResponse:
     """``{text | output[] | output_messages[], token_usage, cost_usd, duration_ms}``, else the whole content as
-    one assistant message. ``measured_ms`` stands in for a missing duration; ``claim`` has the figures that are there."""
+    one assistant message. ``measured_ms`` stands in for a missing duration; ``claim`` has the figures that are
+    there."""
     text = data.decode("utf-8", "replace")
     notes: tuple[str, ...] = ()
     try:

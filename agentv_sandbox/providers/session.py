@@ -247,7 +247,9 @@ class SessionRecord:
         parts: list[_Message] = []
         for message in self._messages:
             if message.goes_on and parts and _is_one(parts[-1], message, check):
-                parts[-1].texts += ["\n", *message.texts] if parts[-1].texts and message.texts else message.texts
+                parts[-1].texts += (
+                    ["\n", *message.texts] if parts[-1].texts and message.texts else message.texts
+                )
                 parts[-1].calls += message.calls
             else:
                 parts.append(message)

@@ -325,7 +325,7 @@ def _graded(grader: GraderResult) -> Row:
 def tool_calls(result: CaseResult) -> dict[str, int]:
     counts: dict[str, int] = {}
     for message in result.output.messages if result.output else ():
-        for call in message.tool_calls or ():
+        for call in filter(lambda call: call.counts, message.tool_calls or ()):
             counts[call.tool] = counts.get(call.tool, 0) + 1
     return counts
 

@@ -24,9 +24,13 @@ ROW: Mapping[str, tuple[str, str]] = {
     "model_calls": ("record", "Here only: what the model gateway counted."),
     "claimed": (
         "record",
-        "Here only: what the agent says of its `token_usage`, `cost_usd`, `duration_ms` and `turns`, where others counted.",
+        "Here only: what the agent says of its `token_usage`, `cost_usd`, `duration_ms` and `turns`, where others "
+        "counted.",
     ),
-    "duration_ms": ("number", "Of the agent, by this machine's clock; `scores[].agents_word` names exceptions."),
+    "duration_ms": (
+        "number",
+        "Of the agent, by this machine's clock; `scores[].agents_word` names exceptions.",
+    ),
     "start_time": ("any", "Of the agent, as it says."),
     "end_time": ("any", "Of the agent, as it says."),
     "scores": ("records", "What each grader said."),

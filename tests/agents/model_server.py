@@ -92,6 +92,8 @@ class Step:
     wait_s: float = 0
     """Before the answer."""
     refused: bool = False
+    id: str = ""
+    """Of an Anthropic answer; a new one where it is empty."""
     times: int = 1_000_000
     """How many requests get the ``status``; later ones get the answer."""
 
@@ -128,6 +130,7 @@ class Reply:
     text: str = ""
     calls: tuple[Call, ...] = ()
     refused: bool = False
+    id: str = ""
 
 
 @dataclass
@@ -262,7 +265,7 @@ def anthropic_body(reply: Reply, model: str) -> Json:
         "output_tokens": OUTPUT,
     }
     reason = "refusal" if reply.refused else "tool_use" if reply.calls else "end_turn"
-    identity = f"msg_{time.monotonic_ns()}"
+    identity = reply.id or f"msg_{time.monotonic_ns()}"
     return {
         "id": identity,
         "type": "message",
@@ -516,7 +519,8 @@ class ModelServer:
             return self._error(seen, kind, step.status, f"status {step.status}")
         actions = [self._placed(act, body) for act in step.calls]
         calls = [_call(act, tools, f"{seen.script}_{seen.step}_{n}") for n, act in enumerate(actions)]
-        reply = Reply(step.text, tuple(call for call in calls if call is not None), step.refused)
+        made = tuple(call for call in calls if call is not None)
+        reply = Reply(step.text, made, step.refused, step.id)
         path = seen.path.partition("?")[0]
         model = str(body.get("model") or path.rpartition("/")[2].partition(":")[0])
         streamed = ":stream" in path if kind == "gemini" else bool(body.get("stream"))
