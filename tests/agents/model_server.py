@@ -177,12 +177,13 @@ def _rows(value: Json) -> list[Json]:
     return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
 
 
-def _talk(kind: str, body: Json) -> Iterator[tuple[bool, str]]:
-    """(whether the model called tools there, its text) for each message of a conversation."""
+def _talk(kind: str, body: Json) -> Iterator[tuple[int, str]]:
+    """(how many answers of the model called tools there, its text) for each message of a conversation."""
     if kind == "anthropic":
         for message in _rows(body.get("messages")):
-            called = any(block.get("type") == "tool_use" for block in _rows(message.get("content")))
-            yield called, json.dumps(message.get("content")) if message.get("role") == "user" else ""
+            # A program may join answers of the same id; a call's own id begins with its step.
+            ids = [str(b.get("id")) for b in _rows(message.get("content")) if b.get("type") == "tool_use"]
+            yield len({each.rpartition("_")[0] for each in ids}), json.dumps(message.get("content")) if message.get("role") == "user" else ""
     elif kind == "responses":
         before = False
         for item in _rows(body.get("input")):
