@@ -85,10 +85,11 @@ def _target_lines(result: LoadResult) -> list[str]:
             names = PROVIDERS[target.provider].variables(target)
             needs = [f"{name} ({'set' if environ.get(name, '').strip() else 'not set'})" for name in names]
             needed = f"; needs {', '.join(needs)}" if needs else ""
-            lines[f"  {target.name} ({target.provider}) {can}{needed}"] = None
-            if word := on_its_word(suite, target):
-                says = f"rest on what it says of itself: {', '.join(word)} (measured_by: host takes no such word)"
-                lines[f"    verdicts on it that {says}"] = None
+            word = ", ".join(on_its_word(suite, target))
+            rests = (
+                f"; verdicts that rest on its own word: {word} (measured_by: host takes none)" if word else ""
+            )
+            lines[f"  {target.name} ({target.provider}) {can}{needed}{rests}"] = None
     return ["targets:", *lines] if lines else []
 
 

@@ -183,7 +183,10 @@ def _talk(kind: str, body: Json) -> Iterator[tuple[int, str]]:
         for message in _rows(body.get("messages")):
             # A program may join answers of the same id; a call's own id begins with its step.
             ids = [str(b.get("id")) for b in _rows(message.get("content")) if b.get("type") == "tool_use"]
-            yield len({each.rpartition("_")[0] for each in ids}), json.dumps(message.get("content")) if message.get("role") == "user" else ""
+            yield (
+                len({each.rpartition("_")[0] for each in ids}),
+                json.dumps(message.get("content")) if message.get("role") == "user" else "",
+            )
     elif kind == "responses":
         before = False
         for item in _rows(body.get("input")):

@@ -5,23 +5,33 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
 from agentv_sandbox.budget import Budget
+from agentv_sandbox.cli.suites import validate
 from agentv_sandbox.collect.produced import produced_files
+from agentv_sandbox.loading import load_suites
 from agentv_sandbox.models.capture import Capture, CapturedState
-from agentv_sandbox.models.case import AgentResponse, FileEntry
+from agentv_sandbox.models.case import AgentResponse, CaseResult, FileEntry
 from agentv_sandbox.models.content import counted
 from agentv_sandbox.models.modelanswer import ModelAnswer
 from agentv_sandbox.models.suite import EvalCase, MeasuredBy
 from agentv_sandbox.pipeline.conversation import _joined_response
+from agentv_sandbox.pipeline.targets import on_its_word
 from agentv_sandbox.report.capture import document, read_capture
 from agentv_sandbox.report.interchange import atif
+from agentv_sandbox.report.page.contents import Originals
+from agentv_sandbox.report.page.details import Details
 from agentv_sandbox.report.redact import Redactor
+from agentv_sandbox.report.restoring import result_of
+from agentv_sandbox.report.rows import row
+from agentv_sandbox.report.runreader import Run
+from agentv_sandbox.report.trace import Trace
 from tests.graders.fakes import FakeTools, grade_one, spec_of
 
 from .transcripts import (
@@ -670,3 +680,105 @@ def test_a_flood_of_calls_is_checked_in_bounded_time(kind: str) -> None:
     given_response = response(kind, stream(*rows, end), answers)
     assert not any(call.counts for call in calls_of(given_response) if call.raw.get("reported") is not False)
     assert time.monotonic() - began < 60
+
+
+# -- what is said of it ---------------------------------------------------------------------------------------
+TARGETS = """
+targets:
+  - {name: word, provider: cli, command: "true {OUTPUT_FILE}"}
+  - {name: host, provider: cli, command: "true {OUTPUT_FILE}", measured_by: host}
+  - {name: heard, provider: cli, command: "true {OUTPUT_FILE}", secrets: {KEY: {host: api.openai.com}}}
+  - {name: claude, provider: claude, model: claude-sonnet-4-5}
+  - {name: past, provider: claude, secrets: {ANTHROPIC_API_KEY: {host: api.anthropic.com, model_server: false}}}
+"""
+SUITE = """
+execution: {target: word, MORE}
+tests:
+  - id: a
+    input: go
+    assertions:
+      - {type: latency, threshold: 5}
+      - {type: composite, name: c, aggregator: {type: weighted_average}, assertions: [{type: skill-trigger, skill: g}]}
+      - {type: execution-metrics, max_duration_ms: 5}
+      - {type: contains, value: x}
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ("", {"word": ["latency", "skill-trigger", "execution-metrics"], "past": ["skill-trigger"]}),
+        ("measured_by: host", {}),
+        (
+            "measured_by: agent",
+            dict.fromkeys(
+                ("word", "heard", "claude", "past"), ["latency", "skill-trigger", "execution-metrics"]
+            ),
+        ),
+    ],
+)
+def test_validate_names_what_rests_on_an_agents_word(
+    tmp_path: Path, more: str, expected: Json, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "targets.yaml").write_text(TARGETS)
+    path = tmp_path / "s.eval.yaml"
+    path.write_text(SUITE.replace("MORE", more))
+    loaded = load_suites([path], cwd=tmp_path, environ={"KEY": "k", "ANTHROPIC_API_KEY": "k"})
+    [suite] = loaded.suites
+    words = {name: word for name, target in suite.targets.items() if (word := on_its_word(suite, target))}
+    assert words == expected
+    with pytest.raises(typer.Exit):
+        validate([path])
+    said = [
+        line for line in capsys.readouterr().out.splitlines() if "verdicts that rest on its own word" in line
+    ]
+    assert [line.split()[0] for line in said] == list(expected)
+    for line, kinds in zip(said, expected.values(), strict=True):
+        assert f"own word: {', '.join(kinds)} (" in line
+
+
+def test_a_wrong_word_for_it_is_an_error_with_its_place(tmp_path: Path) -> None:
+    (tmp_path / "targets.yaml").write_text("targets: [{name: word, provider: mock, measured_by: nobody}]")
+    path = tmp_path / "s.eval.yaml"
+    path.write_text(SUITE.replace("MORE", "measured_by: me"))
+    problems = load_suites([path], cwd=tmp_path, environ={}).problems
+    said = [f"{p.path and p.path.name}:{p.line} {p.field} {p.message}" for p in problems if not p.warning]
+    assert any("s.eval.yaml:2" in each and "measured_by" in each for each in said), said
+    assert any("targets.yaml:1" in each and "measured_by" in each for each in said), said
+
+
+def test_row_trace_and_page_show_claims_marks_and_whose_word_counts(tmp_path: Path) -> None:
+    given = response("claude", claude(*RAN, claude_call("Skill", SKILL, "x"), num_turns=9), ONE)
+    word = response("cli", answer_file(duration_ms=1), None)
+    score = graded(word, "latency", threshold=5)
+    case = EvalCase(id="a", suite="s", category="c")
+    result = CaseResult(
+        case_id="a",
+        suite="s",
+        category="c",
+        target="t",
+        score=1.0,
+        status="ok",
+        threshold=0.8,
+        scores=(score,),
+        output=replace(output_of(given), messages=given.messages),
+        response=given,
+    )
+    wire = row(result, case, {"artifact_dir": "a", "transcript_path": "transcript.jsonl"}, experiment="x")
+    assert wire["claimed"] == {"turns": 9}
+    assert wire["scores"][0]["agents_word"] == ["duration_ms"]
+    restored = result_of({**wire, "total_duration_ms": 1.0})
+    assert restored is not None and restored.response is not None
+    assert (restored.response.claim, restored.scores[0].agents_word) == (given.claim, ("duration_ms",))
+    trace = Trace(result, case, run_id="r", experiment="x", eval_path="s")
+    root, *spans = trace.document()["trace"]["spans"]
+    assert root["attributes"]["agentv.trace.claimed"] == {"turns": 9}
+    marks = [span["attributes"].get("agentv.tool.asked_by_model") for span in spans]
+    assert marks == [None, False]
+    lines = "".join(json.dumps(line) + "\n" for line in trace.transcript())
+    (tmp_path / "transcript.jsonl").write_text(lines)
+    shown = Details(Run(path=tmp_path, rows=(), problems=()), 1000, Originals()).of_row(wire)
+    calls = [(call["tool"], call["asked"]) for message in shown["messages"] for call in message["calls"]]
+    assert calls == [("Bash", True), ("Skill", False)]
+    assert shown["graders"][0]["agents_word"] == ["time"]
+    assert ["claimed", '{\n  "turns": 9\n}'] in shown["facts"]
