@@ -17,7 +17,7 @@ import socket
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from agentv_sandbox.egress.connection import PORT
-from agentv_sandbox.egress.credentials import Credential, parse_secrets, plain_http_doubt
+from agentv_sandbox.egress.credentials import Credential, hears_all, parse_secrets, plain_http_doubt
 from agentv_sandbox.egress.endpoint import LOCAL, Endpoint, Refused, Resolver, parse_allow, system_resolver
 from agentv_sandbox.egress.ledger import Budget, Ledger, Visit
 from agentv_sandbox.egress.relay import MOUNT, SOCKET, Way, WayOut, relayed, wait_for
@@ -47,7 +47,6 @@ from agentv_sandbox.gateway import (
     TapeUse,
     WaitClock,
     current_scope,
-    is_model_server,
 )
 from agentv_sandbox.models.container import Mount
 from agentv_sandbox.models.modelanswer import ModelAnswer
@@ -293,14 +292,6 @@ def sweep() -> int:
         except OSError:
             continue  # of a run that is just about to listen
     return removed
-
-
-def hears_all(credentials: Iterable[Credential]) -> bool:
-    """Whether the model gateway stands before servers of models, and before all of them that have a key."""
-    guarded = [
-        each.model_server for each in credentials if each.model_server or is_model_server(each.endpoint.host)
-    ]
-    return bool(guarded) and all(guarded)
 
 
 def parse_policy(policy: NetworkPolicy) -> frozenset[Endpoint]:

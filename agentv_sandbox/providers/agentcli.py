@@ -19,6 +19,7 @@ from agentv_sandbox.models.case import AgentResponse, Claim, Figure, Measure, To
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.paths import HOME, INPUT, OUTPUT
 from agentv_sandbox.models.suite import MeasuredBy, Target
+from agentv_sandbox.providers.address import address_of
 from agentv_sandbox.providers.asked import CallCheck, Reporting, answers_of_work, figures_of_agents
 from agentv_sandbox.providers.base import AgentRun, Prepared, Provider, Request, setting_problem
 from agentv_sandbox.providers.container import bad_end, failure_of
@@ -175,7 +176,7 @@ class AgentCli(Provider):
     def check(self, target: Target) -> list[Problem]:
         problems = []
         written = target.settings.get("base_url")
-        if written is not None and _address(self.server_url(target.settings)) is None:
+        if written is not None and address_of(self.server_url(target.settings)) is None:
             message = f"base_url must be an http or https address without user name or query, found {written}"
             problems.append(setting_problem(target, "base_url", message))
         version = target.settings.get("version")
@@ -195,7 +196,7 @@ class AgentCli(Provider):
     def credentials(self, settings: Mapping[str, Any], written: Mapping[str, Any]) -> Mapping[str, Any]:
         api, names = self.api_of(settings), self._key_names(settings)
         url = self.server_url(settings)
-        address = _address(url)
+        address = address_of(url)
         guarded = {"model_server": True, "path": urlsplit(url).path.rstrip("/")}
         if own := [name for name in names if name in written]:
             return dict.fromkeys(own, guarded)
@@ -377,24 +378,6 @@ class AgentCli(Provider):
             for row in rows
             if row["decision"] == "allowed" and row["endpoint"] == end
         ]
-
-
-@dataclass(frozen=True)
-class _Address:
-    scheme: Literal["https", "http"]
-    host: str
-
-
-def _address(url: str) -> _Address | None:
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError:
-        return None
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query:
-        return None
-    name = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    return _Address("http" if parts.scheme == "http" else "https", f"{name}:{port}" if port else name)
 
 
 def agent_document(question: Question, system: str = "") -> str:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import itertools
 import json
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agentv_sandbox.egress import hears_all, parse_secrets
-from agentv_sandbox.gateway import HeardAnswers
+from agentv_sandbox.gateway import HeardAnswers, Player, Recorder, Scope, asked_by
 from agentv_sandbox.gateway.reading import MAX_CALLS, AnswerReading
+from agentv_sandbox.report.redact import Redactor
 from tests.agents.model_server import ModelServer
 
 from .conftest import KEY, Client, opened
@@ -118,3 +120,24 @@ def test_the_gateway_hears_all_models_that_have_a_key_or_counts_for_nothing(
 def _wait_for(client: Client, calls: int) -> None:
     while len(client.grant.model_log.splitlines()) < calls:  # they are noted after their last byte
         time.sleep(0.01)
+
+
+def test_a_replayed_answer_is_noted_as_a_live_one(tmp_path: Path) -> None:
+    nothing = Redactor([])
+    with ModelServer(SCRIPT, key=KEY) as server:
+        with (
+            asked_by(Scope(name="t")),
+            opened(server.port, POLICY, tape=Recorder(tmp_path, nothing)) as client,
+        ):
+            drive(client, "anthropic", stream=True)
+        with asked_by(Scope(name="t")), opened(server.port, POLICY, tape=Player(tmp_path, nothing)) as again:
+            drive(again, "anthropic", stream=True)
+        assert len(server.seen) == 3
+    live, replayed = (
+        [
+            (answer.text, [(call.tool, call.input) for call in answer.calls])
+            for answer in each.grant.answers or ()
+        ]
+        for each in (client, again)
+    )
+    assert live == replayed and len(live) == 3
