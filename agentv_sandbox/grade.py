@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from agentv_sandbox.budget import BudgetSpent
 from agentv_sandbox.errors import Cancelled, EngineError, NotKeptError, SandboxError
-from agentv_sandbox.graders import GRADERS
+from agentv_sandbox.graders import GRADERS, figures_read
 from agentv_sandbox.graders.base import PASS_SCORE, GradeContext, failed
 from agentv_sandbox.logs import get_logger
 from agentv_sandbox.models.case import Assertion, CaseFailure, GraderResult, Status
@@ -60,9 +60,11 @@ def run_grader(spec: GraderSpec, context: GradeContext) -> GraderResult:
     if spec.negate:
         graded = negated(graded)
     log.info("grader.done", grader=spec.name, score=graded.score, verdict=graded.verdict)
+    read = figures_read(spec)
     return replace(
         graded,
         weight=spec.weight,
+        agents_word=tuple(name for name in context.output.measure.by_agent if name in read),
         duration_ms=(time.monotonic() - clock) * 1000,
         started_at=started.isoformat().replace("+00:00", "Z"),
         ended_at=datetime.now(UTC).isoformat().replace("+00:00", "Z"),

@@ -22,7 +22,7 @@ from agentv_sandbox.loading.schema import schema as eval_schema
 from agentv_sandbox.loading.schema import targets_schema
 from agentv_sandbox.pipeline import RunOptions
 from agentv_sandbox.pipeline.checks import run_problems
-from agentv_sandbox.pipeline.targets import target_names
+from agentv_sandbox.pipeline.targets import on_its_word, target_names
 from agentv_sandbox.providers import PROVIDERS, check_target
 from agentv_sandbox.providers.response import answer_schema
 from agentv_sandbox.providers.settings import Settings
@@ -85,7 +85,11 @@ def _target_lines(result: LoadResult) -> list[str]:
             names = PROVIDERS[target.provider].variables(target)
             needs = [f"{name} ({'set' if environ.get(name, '').strip() else 'not set'})" for name in names]
             needed = f"; needs {', '.join(needs)}" if needs else ""
-            lines[f"  {target.name} ({target.provider}) {can}{needed}"] = None
+            word = ", ".join(on_its_word(suite, target))
+            rests = (
+                f"; verdicts that rest on its own word: {word} (measured_by: host takes none)" if word else ""
+            )
+            lines[f"  {target.name} ({target.provider}) {can}{needed}{rests}"] = None
     return ["targets:", *lines] if lines else []
 
 

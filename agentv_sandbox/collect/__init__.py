@@ -42,7 +42,14 @@ from agentv_sandbox.models.case import (
     Skipped,
 )
 from agentv_sandbox.models.container import Limits, Mount
-from agentv_sandbox.models.content import Blob, FileBlock, OutputFile, files_of, final_content
+from agentv_sandbox.models.content import (
+    Blob,
+    FileBlock,
+    OutputFile,
+    counted,
+    files_of,
+    final_content,
+)
 from agentv_sandbox.models.paths import OUTPUT, TOOL_CACHES, WORKSPACE
 from agentv_sandbox.models.suite import Json
 from agentv_sandbox.sandbox import Role, Sandbox
@@ -240,7 +247,7 @@ def assemble(
     changed = [e for path, e in workspace.items() if before.entries.get(path) != e]
     declared, too_many = declared_files(outputs, changed, named, budget)
     if response.names_files and not outputs:
-        declared, too_many = produced_files(messages, changed, named, budget)
+        declared, too_many = produced_files(counted(messages), changed, named, budget)
     more = [
         Skipped(path=f"… {count} more", reason=reason)
         for count, reason in (
@@ -263,6 +270,7 @@ def assemble(
         duration_ms=response.duration_ms,
         start_time=response.start_time,
         end_time=response.end_time,
+        measure=response.measure,
     )
 
 

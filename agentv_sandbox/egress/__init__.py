@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from agentv_sandbox.egress.connection import PORT
-from agentv_sandbox.egress.credentials import Credential, parse_secrets, plain_http_doubt
+from agentv_sandbox.egress.credentials import Credential, hears_all, parse_secrets, plain_http_doubt
 from agentv_sandbox.egress.endpoint import LOCAL, Endpoint, Refused, Resolver, parse_allow, system_resolver
 from agentv_sandbox.egress.ledger import Budget, Ledger, Visit
 from agentv_sandbox.egress.relay import MOUNT, SOCKET, Way, WayOut, relayed, wait_for
@@ -38,6 +38,7 @@ from agentv_sandbox.gateway import (
     Bounds,
     CallLog,
     GatewayPolicy,
+    HeardAnswers,
     Meter,
     ModelGateway,
     ModelUse,
@@ -48,6 +49,7 @@ from agentv_sandbox.gateway import (
     current_scope,
 )
 from agentv_sandbox.models.container import Mount
+from agentv_sandbox.models.modelanswer import ModelAnswer
 from agentv_sandbox.models.suite import NetworkPolicy
 from agentv_sandbox.volumes import StagedFile
 
@@ -70,6 +72,8 @@ class Grant:
     gateways: tuple[ModelGateway, ...] = ()
     meter: Meter = field(default_factory=lambda: Meter(Bounds()))
     calls: CallLog = field(default_factory=CallLog)
+    heard: HeardAnswers | None = None
+    """Of all models that the container can ask with a key; None where some are asked past the gateway."""
     waits: WaitClock = field(default_factory=WaitClock)
     """For how long calls of models waited for rate limits."""
     ledger: Ledger
@@ -102,6 +106,11 @@ class Grant:
     def model_log(self) -> str:
         """One JSON object a line: what models were asked and answered, the credential masked."""
         return self.calls.jsonl()
+
+    @property
+    def answers(self) -> tuple[ModelAnswer, ...] | None:
+        """Of models, as the gateway passed them on; None where some are asked past it. Complete as ``log`` is."""
+        return None if self.heard is None else self.heard.answers()
 
     @property
     def misses(self) -> int:
@@ -158,14 +167,21 @@ class EgressProxy:
         """
         allow, read_only = parse_policy(policy), _endpoints("read_only", policy.read_only)
         own_meter = Meter(Bounds(), parent=meter)
-        calls, waits = CallLog(), WaitClock()
+        calls, waits, heard = CallLog(), WaitClock(), HeardAnswers()
         credentials = parse_secrets(secrets)
         tape = self._tape_use(credentials, names or {})
 
         def guard(credential: Credential, key: bytes) -> ModelGateway:
             limit = self._limits.of(str(credential.endpoint), key, most=most_at_once)
             return ModelGateway(
-                gateway, own_meter, calls, prefix=credential.path, tape=tape, limit=limit, waits=waits
+                gateway,
+                own_meter,
+                calls,
+                prefix=credential.path,
+                tape=tape,
+                limit=limit,
+                waits=waits,
+                heard=heard,
             )
 
         granted = self._secrets(credentials, guard)
@@ -190,6 +206,7 @@ class EgressProxy:
                 gateways=tuple(secret.gateway for secret in granted if secret.gateway is not None),
                 meter=own_meter,
                 calls=calls,
+                heard=heard if hears_all(credentials) else None,
                 waits=waits,
                 ledger=ledger,
                 faults=faults,
@@ -389,6 +406,7 @@ __all__ = [
     "Handler",
     "Way",
     "WayOut",
+    "hears_all",
     "network_troubles",
     "parse_policy",
     "parse_secrets",

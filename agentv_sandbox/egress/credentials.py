@@ -18,7 +18,7 @@ The container gets ``ANTHROPIC_API_KEY`` too, holding a random token that is wor
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -114,6 +114,14 @@ def _credential(name: str, options: _Options) -> Credential:
         model_server=known if options.model_server is None else options.model_server,
         path=options.path,
     )
+
+
+def hears_all(credentials: Iterable[Credential]) -> bool:
+    """Whether the model gateway stands before servers of models, and before all of them that have a key."""
+    guarded = [
+        each.model_server for each in credentials if each.model_server or is_model_server(each.endpoint.host)
+    ]
+    return bool(guarded) and all(guarded)
 
 
 def plain_http_doubt(credential: Credential, *, written: bool) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -23,6 +24,7 @@ from agentv_sandbox.gateway.chat import Chat, adds_usage_event
 from agentv_sandbox.gateway.denial import Denial, Miss
 from agentv_sandbox.gateway.dialect import Check, Dialect, Operation, names
 from agentv_sandbox.gateway.gemini import Gemini
+from agentv_sandbox.gateway.heard import HeardAnswers
 from agentv_sandbox.gateway.limiter import (
     MOST_ADDED_S,
     GoneAway,
@@ -112,11 +114,13 @@ class ModelGateway:
         tape: TapeUse | None = None,
         limit: KeyLimit | None = None,
         waits: WaitClock | None = None,
+        heard: HeardAnswers | None = None,
     ) -> None:
         """``tape``: where calls are recorded, or replayed from. ``limit``: of the server, shared with others; ``waits``
-        counts for how long the container waits for it."""
+        counts for how long the container waits for it. ``heard``: notes what its models ask for."""
         self._limit = limit or KeyLimit()
         self._waits = waits or WaitClock()
+        self._heard = heard or HeardAnswers()
         self._policy = policy
         self._tape = tape
         self._meter = meter
@@ -150,6 +154,8 @@ class ModelGateway:
             record = None
             if self._tape is not None:
                 record = self._tape.record(admitted.method, admitted.path, admitted.sent)
+            if admitted.operation.name == "generate":
+                self._heard.told(admitted.sent, time.time())
             call = ModelCall(admitted, limit=self._limit, waits=self._waits, replayed=replayed, record=record)
             try:
                 yield call
@@ -163,6 +169,7 @@ class ModelGateway:
                     use = self._use(call)
                     if counted is not None:
                         counted.use = use
+                    self._heard.add(call, time.time())
                     self._log.add(call.began, admitted.sent, call.facts(use))
 
     def note(self, denial: Denial) -> None:
@@ -315,6 +322,7 @@ __all__ = [
     "Denial",
     "GatewayPolicy",
     "GoneAway",
+    "HeardAnswers",
     "KeyLimit",
     "LimitAnswer",
     "LimitWait",

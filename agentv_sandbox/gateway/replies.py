@@ -1,4 +1,4 @@
-"""What a model's server answers, read on its way to the agent: tokens and model, in bounded memory.
+"""What a model's server answers, read on its way to the agent: tokens, model and what it asks for, in bounded memory.
 
 An answer is passed on as it comes. Only an event that the gateway itself asked for, to learn the usage, is taken out.
 """
@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from agentv_sandbox import masking
 from agentv_sandbox.gateway.calls import Capture
 from agentv_sandbox.gateway.dialect import Dialect
+from agentv_sandbox.gateway.reading import AnswerReading
 from agentv_sandbox.gateway.usage import Usage
 from agentv_sandbox.models.foreign_json import ForeignJsonError, read_json
 from agentv_sandbox.models.suite import Json
@@ -25,7 +26,8 @@ _LONGEST = 4
 class ReplyReader:
     """Reads one answer. Feed it what comes; it gives back what goes on."""
 
-    def __init__(self, dialect: Dialect, *, drop_usage_event: bool = False) -> None:
+    def __init__(self, dialect: Dialect, *, path: str = "", drop_usage_event: bool = False) -> None:
+        """``path``: of the request."""
         self.usage: Usage | None = None
         """As the server reported it last."""
         self.model: str | None = None
@@ -33,6 +35,8 @@ class ReplyReader:
         self.drops = drop_usage_event
         """Whether what goes on may be less than what came."""
         self.capture = Capture()
+        self.answer = AnswerReading(path)
+        """What the model says and asks for."""
         self._dialect = dialect
         self._events = False
         self._buffer = bytearray()
@@ -80,8 +84,6 @@ class ReplyReader:
 
     def _read_event(self, event: bytes) -> bool:
         """Whether it says the usage and nothing else."""
-        if b"sage" not in event:  # usage, usageMetadata, message: most events are pieces of text
-            return False
         lines = event.splitlines()
         data = b"\n".join(line[5:].removeprefix(b" ") for line in lines if line.startswith(b"data:"))
         row = self._read(data)
@@ -96,6 +98,7 @@ class ReplyReader:
         if not isinstance(row, dict):
             return None
         self.usage = self._dialect.usage(row, self.usage)
+        self.answer.add(row)
         for holder in (row, row.get("message"), row.get("response")):
             if isinstance(holder, dict):
                 name = holder.get("model", holder.get("modelVersion"))

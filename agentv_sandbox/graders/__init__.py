@@ -6,6 +6,7 @@ from typing import Any
 
 from agentv_sandbox.graders.base import GradeContext, Grader, GraderError, GradeTools
 from agentv_sandbox.graders.kind import GraderKind
+from agentv_sandbox.models.case import Figure
 from agentv_sandbox.models.suite import GraderSpec
 
 _FILES = (
@@ -52,6 +53,12 @@ def models_asked(spec: GraderSpec) -> Sequence[str | None]:
     return () if models is None else models(spec.options)
 
 
+def figures_read(spec: GraderSpec) -> Sequence[Figure]:
+    """Figures of an agent that a grader judges by, without those of its members."""
+    reads = GRADERS[spec.type].reads
+    return () if reads is None else reads(spec.options)
+
+
 def members_of(spec: GraderSpec) -> Sequence[GraderSpec]:
     """The graders directly inside a grader."""
     members = GRADERS[spec.type].members
@@ -70,6 +77,7 @@ __all__ = [
     "Grader",
     "GraderError",
     "GraderKind",
+    "figures_read",
     "kebab",
     "kind_written",
     "members_of",

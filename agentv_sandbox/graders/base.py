@@ -136,6 +136,15 @@ def failed(spec: GraderSpec, message: str, **more: Any) -> GraderResult:
     return result(spec, 0.0, [assertion], verdict="fail", error=message, **more)
 
 
+def unmeasured(spec: GraderSpec) -> GraderResult:
+    """What it judges by is the agent's own word, which is not to count: no verdict, whatever ``negate`` says."""
+    return failed(
+        spec,
+        "nothing is known but what the agent says itself: measured_by is host, and no model gateway stands before its "
+        "models",
+    )
+
+
 def yes_no(spec: GraderSpec, passed: bool, text: str, *, evidence: str | None = None) -> GraderResult:
     """A check that holds or does not, as one assertion."""
     return result(spec, float(passed), [Assertion(text=text, passed=passed, evidence=evidence)])

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from agentv_sandbox.authoring.fields import Count, NonNegative, Unit
 from agentv_sandbox.graders import trace
-from agentv_sandbox.graders.base import GradeContext, options_of, result, yes_no
+from agentv_sandbox.graders.base import GradeContext, options_of, result, unmeasured, yes_no
 from agentv_sandbox.graders.bounds import bound_check, dollars, milliseconds
 from agentv_sandbox.graders.javascript import number
 from agentv_sandbox.graders.kind import GraderKind, Options, needs_one_of, sentence
-from agentv_sandbox.models.case import Assertion, GraderResult
+from agentv_sandbox.models.case import Assertion, Figure, GraderResult
 from agentv_sandbox.models.suite import GraderSpec
 
 EXPLORATION_TOOLS = frozenset(
@@ -38,11 +40,27 @@ class ExecutionMetricsOptions(Options):
 _BOUNDS = [name for name in ExecutionMetricsOptions.model_fields if name != "exploration_tolerance"]
 
 
+_READ: Mapping[str, Figure] = {
+    "max_tool_calls": "tool_calls",
+    "max_llm_calls": "tool_calls",
+    "target_exploration_ratio": "tool_calls",
+    "max_tokens": "token_usage",
+    "max_cost_usd": "cost_usd",
+    "max_duration_ms": "duration_ms",
+}
+
+
+def _reads(options: ExecutionMetricsOptions) -> Sequence[Figure]:
+    return tuple(figure for name, figure in _READ.items() if getattr(options, name) is not None)
+
+
 def grade(spec: GraderSpec, context: GradeContext) -> GraderResult:
     options = options_of(spec, ExecutionMetricsOptions)
     output = context.output
-    summary = trace.summarise(output.messages)
+    summary = trace.summarise(output.messages, output.measure.answers)
     needs_trace = (options.max_tool_calls, options.max_llm_calls, options.target_exploration_ratio)
+    if not output.measure.calls_known and set(_reads(options)) - {"duration_ms"}:
+        return unmeasured(spec)
     if not output.messages and any(bound is not None for bound in needs_trace):
         return yes_no(spec, False, "No trace summary available")
     checks: list[Assertion] = []
@@ -87,6 +105,7 @@ KINDS = (
         summary="The share of the bounds that hold, such as `max_tool_calls`; missing data fails.",
         options=ExecutionMetricsOptions,
         grade=grade,
+        reads=_reads,
         translate=sentence("Execution within metric bounds"),
         keys={
             "maxToolCalls": "max_tool_calls",

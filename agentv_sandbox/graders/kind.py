@@ -21,6 +21,7 @@ from agentv_sandbox.authoring.fields import Gate, Text, Weight
 from agentv_sandbox.authoring.references import ReferenceScope
 from agentv_sandbox.authoring.tree import Map, Problems, Seq
 from agentv_sandbox.graders.base import Grader
+from agentv_sandbox.models.case import Figure
 from agentv_sandbox.models.suite import GraderSpec
 
 
@@ -182,6 +183,8 @@ class GraderKind(Generic[OptionsT]):
     """Name of an entry without one; its type where this is None."""
     graded_as: str = ""
     """Type of the loaded grader, where this type is only another way of writing it."""
+    reads: Callable[[OptionsT], Sequence[Figure]] | None = None
+    """Figures of the agent that it judges by."""
     programs: Callable[[OptionsT], Iterable[Sequence[str]]] | None = None
     """Command lines that the image must be able to run."""
     models: Callable[[OptionsT], Sequence[str | None]] | None = None

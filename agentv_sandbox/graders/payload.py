@@ -109,7 +109,9 @@ def _evidence(
         "input": input_messages,
         "metadata": dict(case.metadata) or None,
         "trace": _trace(context, conversation) if output.messages else None,
-        "trace_summary": trace.summarise(output.messages).wire() if output.messages else None,
+        "trace_summary": trace.summarise(output.messages, output.measure.answers).wire()
+        if output.messages
+        else None,
         "token_usage": _usage(output),
         **times,
         "file_changes": (output.changes.diff or None) if output.changes else None,
@@ -231,7 +233,7 @@ def _trace(context: GradeContext, conversation: Sequence[Message]) -> Json:
         "end_time": output.end_time,
     }
     return {
-        **trace.summarise(output.messages).wire(),
+        **trace.summarise(output.messages, output.measure.answers).wire(),
         "messages": list(conversation),
         "events": trace.events(conversation),
         **{key: value for key, value in timing.items() if value is not None},

@@ -6,7 +6,7 @@ import json
 
 from agentv_sandbox.authoring.fields import Text
 from agentv_sandbox.graders import trace
-from agentv_sandbox.graders.base import GradeContext, options_of, yes_no
+from agentv_sandbox.graders.base import GradeContext, options_of, unmeasured, yes_no
 from agentv_sandbox.graders.kind import GraderKind, Options, sentence
 from agentv_sandbox.models.case import GraderResult
 from agentv_sandbox.models.content import ToolCall
@@ -22,6 +22,8 @@ class SkillTriggerOptions(Options):
 
 def grade(spec: GraderSpec, context: GradeContext) -> GraderResult:
     options = options_of(spec, SkillTriggerOptions)
+    if not context.output.measure.calls_known:
+        return unmeasured(spec)
     calls = trace.tool_calls(context.output.messages)
     evidence = next((use for call in calls if (use := _skill_use(call, options.skill))), None)
     skill = f'Skill "{options.skill}"'
@@ -57,6 +59,7 @@ KINDS = (
         summary="The agent used `skill`, or did not with `should_trigger: false`.",
         options=SkillTriggerOptions,
         grade=grade,
+        reads=lambda _: ("tool_calls",),
         translate=sentence(
             lambda options: (
                 f"Agent {'uses' if options.should_trigger else 'does not use'} the skill {options.skill}"

@@ -11,7 +11,7 @@ from pydantic import Field, Strict, model_validator
 from agentv_sandbox.authoring.fields import Count, NonNegative, Text
 from agentv_sandbox.authoring.tree import Map, Problems
 from agentv_sandbox.graders import trace
-from agentv_sandbox.graders.base import GradeContext, options_of, result, yes_no
+from agentv_sandbox.graders.base import GradeContext, options_of, result, unmeasured, yes_no
 from agentv_sandbox.graders.javascript import number
 from agentv_sandbox.graders.kind import GraderKind, Options, sentence
 from agentv_sandbox.graders.values import MISSING, at_path, same
@@ -80,6 +80,8 @@ class _Tally:
 
 def grade(spec: GraderSpec, context: GradeContext) -> GraderResult:
     options = options_of(spec, ToolTrajectoryOptions)
+    if not context.output.measure.calls_known:
+        return unmeasured(spec)
     if not context.output.messages:
         return yes_no(spec, False, "No trace available for evaluation")
     calls = trace.tool_calls(context.output.messages)
@@ -257,6 +259,7 @@ KINDS = (
         summary="The share of expected tool calls that the agent made, compared by `mode`.",
         options=ToolTrajectoryOptions,
         grade=grade,
+        reads=lambda _: ("tool_calls",),
         translate=sentence(_sentence),
         keys={"argsMatch": "args_match"},
         check=_check,

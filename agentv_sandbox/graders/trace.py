@@ -16,7 +16,7 @@ class TraceSummary:
     tool_durations: Mapping[str, tuple[float, ...]]
     """Milliseconds of the calls that were timed."""
     llm_calls: int
-    """Assistant messages."""
+    """Assistant messages, or answers of models as the gateway counted them."""
     errors: int
     """Tool calls that the agent reports as failed."""
 
@@ -41,7 +41,8 @@ def tool_calls(messages: Sequence[AnswerMessage]) -> tuple[ToolCall, ...]:
     return tuple(call for message in messages for call in message.tool_calls or ())
 
 
-def summarise(messages: Sequence[AnswerMessage]) -> TraceSummary:
+def summarise(messages: Sequence[AnswerMessage], answers: int | None = None) -> TraceSummary:
+    """``answers``: of the models, where others than the agent have counted them."""
     counts: dict[str, int] = {}
     durations: dict[str, list[float]] = {}
     calls = tool_calls(messages)
@@ -52,7 +53,9 @@ def summarise(messages: Sequence[AnswerMessage]) -> TraceSummary:
     return TraceSummary(
         tool_calls=counts,
         tool_durations={tool: tuple(values) for tool, values in durations.items()},
-        llm_calls=sum(1 for message in messages if message.role == "assistant"),
+        llm_calls=sum(1 for message in messages if message.role == "assistant")
+        if answers is None
+        else answers,
         errors=sum(1 for call in calls if call.failed),
     )
 

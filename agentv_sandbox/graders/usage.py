@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agentv_sandbox.authoring.fields import Count, NonNegative
-from agentv_sandbox.graders.base import GradeContext, options_of, result, yes_no
+from agentv_sandbox.graders.base import GradeContext, options_of, result, unmeasured, yes_no
 from agentv_sandbox.graders.bounds import bound_check, dollars, milliseconds
 from agentv_sandbox.graders.javascript import number
 from agentv_sandbox.graders.kind import GraderKind, Options, needs_one_of, sentence
@@ -43,7 +43,7 @@ def latency(spec: GraderSpec, context: GradeContext) -> GraderResult:
 def cost(spec: GraderSpec, context: GradeContext) -> GraderResult:
     actual = context.output.cost_usd
     if actual is None:
-        return _unknown(spec, "cost")
+        return _unknown(spec, "cost") if context.output.measure.calls_known else unmeasured(spec)
     bound = options_of(spec, CostOptions).budget
     return _bounded(spec, bound_check("Cost", actual, bound, " budget", form=dollars))
 
@@ -51,7 +51,7 @@ def cost(spec: GraderSpec, context: GradeContext) -> GraderResult:
 def token_usage(spec: GraderSpec, context: GradeContext) -> GraderResult:
     options, usage = options_of(spec, TokenUsageOptions), context.output.token_usage
     if usage is None:
-        return _unknown(spec, "token usage")
+        return _unknown(spec, "token usage") if context.output.measure.calls_known else unmeasured(spec)
     bounds = [
         ("Input tokens", usage.input, options.max_input),
         ("Output tokens", usage.output, options.max_output),
@@ -75,6 +75,7 @@ KINDS = (
         summary="The agent took at most `threshold` milliseconds; unknown time fails.",
         options=LatencyOptions,
         grade=latency,
+        reads=lambda _: ("duration_ms",),
         translate=sentence(lambda options: f"Response time under {number(options.threshold)}ms"),
     ),
     GraderKind(
@@ -82,6 +83,7 @@ KINDS = (
         summary="The agent cost at most `budget` US dollars; unknown cost fails.",
         options=CostOptions,
         grade=cost,
+        reads=lambda _: ("cost_usd",),
         translate=sentence(lambda options: f"Cost under ${number(options.budget)}"),
     ),
     GraderKind(
@@ -89,6 +91,7 @@ KINDS = (
         summary="The agent used at most `max_input`, `max_output`, `max_total` tokens; unknown usage fails.",
         options=TokenUsageOptions,
         grade=token_usage,
+        reads=lambda _: ("token_usage",),
         translate=sentence("Token usage within limits"),
         keys={"maxInput": "max_input", "maxOutput": "max_output", "maxTotal": "max_total"},
         check=lambda options: needs_one_of("token-usage", options, list(TokenUsageOptions.model_fields)),

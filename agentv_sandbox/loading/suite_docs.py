@@ -305,6 +305,9 @@ class ExecutionDoc(Doc):
     """US dollars that agents and graders of the suite may cost."""
     fail_on_error: bool | Unit = False
     """`true`: after an execution error, later tests are not run. A number has no effect."""
+    measured_by: Literal["agent", "host"] | None = None
+    """Here only, of a suite: whose account of an agent's calls of tools, time, tokens and cost counts, where its target
+    does not say; default: this machine's where the model gateway has seen them, else the agent's."""
     skip_defaults: bool = False
     """Of a test: take nothing over from the suite."""
     cache: bool | None = None

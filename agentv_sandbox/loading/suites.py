@@ -248,6 +248,7 @@ def _targets(
             trials=_trials(trials),
             budget_usd=execution.budget_usd,
             fail_on_error=execution.fail_on_error,
+            measured_by=execution.measured_by,
         ),
     )
 

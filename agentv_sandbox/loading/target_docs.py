@@ -116,6 +116,9 @@ class TargetDoc(Doc):
     """Targets that are tried in turn where it fails."""
     workers: Annotated[int, Field(ge=1, le=50)] | None = None
     """How many of its tests run at a time (3), where neither `--workers` nor `execution.workers` says."""
+    measured_by: Literal["agent", "host"] | None = None
+    """Here only: whose account of its calls of tools, time, tokens and cost counts: its own or this machine's;
+    default: `execution.measured_by` of the suite."""
     env: list[Text] = Field(default_factory=list)
     """Here only: names of variables of this machine or `.env` that its containers get. A run stops at once when one
     is not set."""

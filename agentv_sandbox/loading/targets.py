@@ -223,6 +223,7 @@ class TargetReader:
             grader_target=named.grader_target or doc.grader_target,
             fallback_targets=tuple(named.fallback_targets or doc.fallback_targets),
             workers=named.workers or doc.workers,
+            measured_by=named.measured_by or doc.measured_by,
             env=tuple(doc.env),
             secrets={
                 name: {**own.get(name, {}), **secrets.get(name, {})}

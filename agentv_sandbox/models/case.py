@@ -109,15 +109,57 @@ class CaseFailure:
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """What an agent says that it used."""
+    """Figures that an agent gives of itself, where others count."""
 
     token_usage: TokenUsage | None = None
     cost_usd: float | None = None
+    duration_ms: float | None = None
+    turns: int | None = None
+    """Of a coding agent's program, by its own way of counting."""
+
+    def __add__(self, other: Claim) -> Claim:
+        return Claim(
+            token_usage=total_usage((self.token_usage, other.token_usage)),
+            cost_usd=total_cost((self.cost_usd, other.cost_usd)),
+            duration_ms=total_cost((self.duration_ms, other.duration_ms)),
+            turns=_sum_of_known(self.turns, other.turns),
+        )
 
     def wire(self) -> dict[str, Json]:
         """As in rows; what is unknown is left out."""
         usage = self.token_usage.wire() if self.token_usage is not None else None
-        row: dict[str, Json] = {"token_usage": usage, "cost_usd": self.cost_usd}
+        row = {**asdict(self), "token_usage": usage}
+        return {name: value for name, value in row.items() if value is not None}
+
+
+Figure = Literal["tool_calls", "duration_ms", "token_usage", "cost_usd"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measure:
+    """Who says what an agent did and used."""
+
+    by_agent: tuple[Figure, ...] = ()
+    """What rests on its own word alone."""
+    answers: int | None = None
+    """Of the models that drove it, as the gateway counted; None: its messages are counted."""
+    calls_known: bool = True
+    """False where its own word is not to count and no gateway has seen what models asked for."""
+
+    def __add__(self, other: Measure) -> Measure:
+        return Measure(
+            by_agent=tuple(dict.fromkeys((*self.by_agent, *other.by_agent))),
+            answers=_sum_of_known(self.answers, other.answers),
+            calls_known=self.calls_known and other.calls_known,
+        )
+
+    def wire(self) -> dict[str, Json]:
+        """As in captures; what is usual is left out."""
+        row: dict[str, Json] = {
+            "by_agent": list(self.by_agent) or None,
+            "answers": self.answers,
+            "calls_known": None if self.calls_known else False,
+        }
         return {name: value for name, value in row.items() if value is not None}
 
 
@@ -169,7 +211,8 @@ class AgentResponse:
     """As the gateway counted where it carried the calls, else as the agent says; so is the cost."""
     cost_usd: float | None = None
     claim: Claim | None = None
-    """What the agent says, where the gateway counted."""
+    """What the agent says, where others count."""
+    measure: Measure = Measure()
     model_calls: ModelCalls | None = None
     duration_ms: float | None = None
     start_time: str | None = None
@@ -180,7 +223,7 @@ class AgentResponse:
     """The event stream of a coding agent's program, one JSON object a line."""
     agent: Mapping[str, Json] = field(default_factory=dict)
     """What an agent or the server of a model said of itself: ``model``, ``stop_reason``; of a coding agent also
-    ``program``, ``version``, ``turns``."""
+    ``program``, ``version``."""
     names_files: bool = False
     """Files that its tool calls and its answer name become file blocks of the answer."""
     network_log: str = ""
@@ -257,6 +300,7 @@ class CaseOutput:
     duration_ms: float | None = None
     start_time: str | None = None
     end_time: str | None = None
+    measure: Measure = Measure()
 
     @cached_property
     def content(self) -> str | tuple[Block, ...]:
@@ -334,6 +378,8 @@ class GraderResult:
     scores: tuple[GraderResult, ...] = ()
     """Members of a composite."""
     details: Mapping[str, Json] | None = None
+    agents_word: tuple[Figure, ...] = ()
+    """What it judged by that rests on the agent's own word alone."""
     token_usage: TokenUsage | None = None
     cost_usd: float | None = None
     duration_ms: float = 0.0

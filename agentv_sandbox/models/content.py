@@ -8,7 +8,7 @@ match blocks with files.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from agentv_sandbox.models.suite import Json
@@ -16,6 +16,9 @@ from agentv_sandbox.models.suite import Json
 ROLES = ("system", "user", "assistant", "tool")
 MESSAGE_KEYS = ("name", "start_time", "end_time", "duration_ms", "metadata")
 CALL_KEYS = ("tool", "input", "output", "id", "status", "start_time", "end_time", "duration_ms")
+MARKS = ASKED, REPORTED = ("asked_by_model", "reported")
+"""Marks that we set on calls, each with the value false: an agent reports the call and no model asked for it; a model
+asked for it and the agent does not report it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,6 +107,11 @@ class ToolCall:
     raw: Mapping[str, Json] = field(default_factory=dict)
     """The call as it was written."""
 
+    @property
+    def counts(self) -> bool:
+        """Whether it is one that the agent made, as far as anybody can know."""
+        return self.raw.get(ASKED) is not False
+
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerMessage:
@@ -131,16 +139,16 @@ class AnswerMessage:
         return {**message, **self.more}
 
 
-def read_message(row: Json) -> AnswerMessage | None:
+def read_message(row: Json, *, marked: bool = False) -> AnswerMessage | None:
     """One message that an agent wrote or that was recorded; None without a known role. What graders could not rely
-    on, such as blocks of unknown types, is left out."""
+    on, such as blocks of unknown types, is left out. ``marked``: as of ``read_calls``."""
     if not isinstance(row, Mapping) or row.get("role") not in ROLES:
         return None
     calls = row.get("tool_calls")
     return AnswerMessage(
         role=row["role"],
         content=_read_content(row.get("content")),
-        tool_calls=read_calls(calls) if isinstance(calls, list) else None,
+        tool_calls=read_calls(calls, marked=marked) if isinstance(calls, list) else None,
         more={key: row[key] for key in MESSAGE_KEYS if key in row},
     )
 
@@ -173,9 +181,11 @@ def _read_block(block: Json) -> Block | None:
     return make(raw=block, **texts) if len(texts) == len(keys) else None
 
 
-def read_calls(calls: Json) -> tuple[ToolCall, ...]:
-    """The well-formed ones of a message's tool calls, without keys that no grader knows."""
+def read_calls(calls: Json, *, marked: bool = False) -> tuple[ToolCall, ...]:
+    """The well-formed ones of a message's tool calls, without keys that no grader knows. ``marked``: ours, with our
+    marks."""
     rows = calls if isinstance(calls, list | tuple) else ()
+    known = (*CALL_KEYS, *(MARKS if marked else ()))
     return tuple(
         ToolCall(
             tool=call["tool"],
@@ -183,7 +193,7 @@ def read_calls(calls: Json) -> tuple[ToolCall, ...]:
             output=call.get("output"),
             duration_ms=_duration_ms(call),
             failed=call.get("status") == "error",
-            raw={key: call[key] for key in CALL_KEYS if key in call},
+            raw={key: call[key] for key in known if key in call},
         )
         for call in rows
         if isinstance(call, Mapping) and isinstance(call.get("tool"), str)
@@ -201,6 +211,16 @@ def _duration_ms(call: Mapping[str, Json]) -> float | None:
         return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds() * 1000
     except (ValueError, TypeError):
         return None
+
+
+def counted(messages: Sequence[AnswerMessage]) -> tuple[AnswerMessage, ...]:
+    """``messages`` without calls that do not count."""
+    return tuple(
+        replace(message, tool_calls=tuple(call for call in message.tool_calls if call.counts))
+        if message.tool_calls
+        else message
+        for message in messages
+    )
 
 
 def final_index(messages: Sequence[AnswerMessage]) -> int | None:

@@ -201,6 +201,10 @@ class LimitOverrides:
     output_bytes: int | None = None
 
 
+MeasuredBy = Literal["agent", "host"]
+"""Whose account of an agent's calls of tools, time, tokens and cost counts."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Target:
     """One entry of targets.yaml, delegation (``use_target``) already followed."""
@@ -213,6 +217,8 @@ class Target:
     grader_target: str | None = None
     fallback_targets: tuple[str, ...] = ()
     workers: int | None = None
+    measured_by: MeasuredBy | None = None
+    """None: the suite's word."""
     env: tuple[str, ...] = ()
     """Names of host variables that its containers receive as they are."""
     secrets: Mapping[str, Json] = field(default_factory=dict)
@@ -272,6 +278,8 @@ class Execution:
     trials: Trials = Trials()
     budget_usd: float | None = None
     fail_on_error: bool | float = False
+    measured_by: MeasuredBy | None = None
+    """None: the host's as far as the model gateway stands before the models that an agent asks, else the agent's."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -142,6 +143,7 @@ class AgentSide:
             self._followed() as listeners,
         ):
             result = run_agent(run.sandbox, prepared, settings, grant, **listeners)
+            ended_at = time.time()
         if result.outcome == "engine":
             raise CaseFailed(_ENDED_BY_ENGINE, AgentResponse(attempts=self.attempt, target_used=target.name))
         self.on_stage("collecting")
@@ -168,6 +170,8 @@ class AgentSide:
             stand_ins=grant.stand_ins,
             model_use=grant.model_use,
             model_log=grant.model_log,
+            answers=grant.answers,
+            ended_at=ended_at,
             rate_limit_wait_s=grant.waits.seconds,
             misses=grant.misses,
             budget_spent=bool(grant.model_refusals) and self.meter is not None and self.meter.spent,

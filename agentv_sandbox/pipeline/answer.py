@@ -212,7 +212,13 @@ def _counted(response: AgentResponse, ran: AgentRun) -> AgentResponse:
         duration_ms=response.duration_ms and max(round(response.duration_ms - waited_ms, 1), 0.0),
         token_usage=use.tokens,
         cost_usd=use.cost,
-        claim=Claim(token_usage=response.token_usage, cost_usd=response.cost_usd),
+        claim=response.claim or Claim(token_usage=response.token_usage, cost_usd=response.cost_usd),
+        measure=replace(
+            response.measure,
+            by_agent=tuple(
+                name for name in response.measure.by_agent if name not in ("token_usage", "cost_usd")
+            ),
+        ),
         model_calls=ModelCalls(
             calls=use.calls,
             failed=use.failed,

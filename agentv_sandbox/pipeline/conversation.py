@@ -219,17 +219,16 @@ def _joined_response(responses: Sequence[AgentResponse], messages: Sequence[Answ
     last = responses[-1]
     counted = [r.model_calls for r in responses if r.model_calls is not None]
     calls = sum(counted[1:], counted[0]) if counted else None
-    says = [r.claim or r for r in responses]
-    claim = Claim(
-        token_usage=total_usage(each.token_usage for each in says),
-        cost_usd=_sum(each.cost_usd for each in says),
-    )
+    said = any(r.claim is not None for r in responses)
+    claims = [r.claim or Claim(token_usage=r.token_usage, cost_usd=r.cost_usd) for r in responses]
+    measures = [r.measure for r in responses]
     return replace(
         last,
         messages=tuple(messages),
         token_usage=total_usage(r.token_usage for r in responses),
         cost_usd=calls.cost_usd if calls else _sum(r.cost_usd for r in responses),
-        claim=claim if calls else None,
+        claim=sum(claims[1:], claims[0]) if said else None,
+        measure=sum(measures[1:], measures[0]),
         model_calls=calls,
         duration_ms=_sum(r.duration_ms for r in responses),
         start_time=responses[0].start_time,

@@ -130,6 +130,7 @@ class InputHashes:
                 __version__,
                 effective_threshold(job.case, suite, options.threshold),
                 suite.execution.trials,
+                suite.execution.measured_by,
                 suite.limits,
                 suite.network,
                 options.limits,

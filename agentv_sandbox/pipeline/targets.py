@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 
+from agentv_sandbox.egress import hears_all, parse_secrets
 from agentv_sandbox.errors import InputError, Problem
-from agentv_sandbox.graders import models_asked
-from agentv_sandbox.models.suite import EvalCase, Suite, Target
+from agentv_sandbox.graders import figures_read, models_asked
+from agentv_sandbox.models.suite import EvalCase, GraderSpec, Suite, Target
 from agentv_sandbox.pipeline.images import flat, involved
 from agentv_sandbox.pipeline.records import Job, RunOptions
 from agentv_sandbox.providers import PROVIDERS, check_target, is_model
@@ -95,6 +96,25 @@ def target_warnings(targets: Sequence[Target]) -> list[Problem]:
     return [problem for target in targets for problem in check_target(target) if problem.warning]
 
 
+def on_its_word(suite: Suite, target: Target) -> list[str]:
+    """Kinds of assertions of the suite's tests on ``target`` whose verdict rests on what the agent says of itself."""
+    try:
+        heard = hears_all(parse_secrets(target.secrets))
+    except InputError:
+        return []
+    by = target.measured_by or suite.execution.measured_by
+    word = PROVIDERS[target.provider].own_word(by, heard=heard)
+    cases = [case for case in suite.cases if not case.targets or target.name in case.targets]
+    graders = (spec for case in cases for spec in all_graders(case))
+    return list(dict.fromkeys(spec.type for spec in graders if word.intersection(figures_read(spec))))
+
+
+def all_graders(case: EvalCase) -> Iterator[GraderSpec]:
+    """Of a test and of its turns, members included."""
+    turns = case.conversation.turns if case.conversation else ()
+    return flat([*case.assertions, *(grader for turn in turns for grader in turn.assertions)])
+
+
 def jobs_of(suite: Suite, options: RunOptions) -> list[Job]:
     """Every (case, target) pair that was asked for, in the suite's order."""
     cases = [c for c in suite.cases if is_selected(c.id, options.test_ids)]
@@ -116,9 +136,7 @@ def missing_judges(suite: Suite, pairs: Iterable[tuple[EvalCase, Target]]) -> li
     for case, target in pairs:
         if target.grader_target in suite.targets or is_model(target):
             continue
-        turns = case.conversation.turns if case.conversation else ()
-        graders = flat([*case.assertions, *(grader for turn in turns for grader in turn.assertions)])
-        needy = next((g for g in graders if None in models_asked(g)), None)
+        needy = next((g for g in all_graders(case) if None in models_asked(g)), None)
         if needy is not None:
             at = needy.position or case.position
             lost = f"{target.grader_target!r}, which does not exist" if target.grader_target else "none"
@@ -137,8 +155,7 @@ def unset_judges(
     """Keys that are not set, of the models that are asked to grade. ``judge``: the one that all graders ask."""
     names: dict[str, None] = {}
     for case, target in pairs:
-        turns = case.conversation.turns if case.conversation else ()
-        graders = flat([*case.assertions, *(grader for turn in turns for grader in turn.assertions)])
+        graders = all_graders(case)
         asked = [judge or name or target.grader_target for each in graders for name in models_asked(each)]
         names |= dict.fromkeys(filter(None, asked))
     problems: dict[Problem, None] = {}

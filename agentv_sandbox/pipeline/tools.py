@@ -19,6 +19,7 @@ from agentv_sandbox.invoke import merged, with_overrides
 from agentv_sandbox.llm import LlmReply, LlmRequest
 from agentv_sandbox.models.case import Candidate, CaseOutput
 from agentv_sandbox.models.container import ExecResult, Stdin
+from agentv_sandbox.models.content import counted
 from agentv_sandbox.models.paths import FILES, GRADING, SUITE, WORKSPACE
 from agentv_sandbox.models.suite import EvalCase, GraderSpec, LimitOverrides, NetworkPolicy, Target
 from agentv_sandbox.pipeline.limits import suite_limits
@@ -36,6 +37,7 @@ _LLM = "llm"
 
 def grade(run: SuiteRun, job: Job, output: CaseOutput, volumes: CaseVolumes, threshold: float) -> Graded:
     """Run all graders of ``job`` on ``output``; its files stand in the ``files`` volume."""
+    output = replace(output, messages=counted(output.messages))
     tools = ContainerTools(run_of=run, case=job.case, output=output, volumes=volumes)
     return grade_case(
         GradeContext(

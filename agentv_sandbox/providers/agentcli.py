@@ -9,17 +9,19 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 from urllib.parse import urlsplit
 
 from agentv_sandbox import masking
 from agentv_sandbox.authoring.fields import Text
 from agentv_sandbox.egress import PORT, Credential, parse_secrets
 from agentv_sandbox.errors import InputError, Problem
-from agentv_sandbox.models.case import AgentResponse, TokenUsage
+from agentv_sandbox.models.case import AgentResponse, Claim, Figure, Measure, TokenUsage
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.paths import HOME, INPUT, OUTPUT
-from agentv_sandbox.models.suite import Target
+from agentv_sandbox.models.suite import MeasuredBy, Target
+from agentv_sandbox.providers.address import address_of
+from agentv_sandbox.providers.asked import CallCheck, Reporting, answers_of_work, figures_of_agents
 from agentv_sandbox.providers.base import (
     AgentRun,
     Prepared,
@@ -139,11 +141,19 @@ class AgentCli(Provider):
     api: Api
     tools: ClassVar[Mapping[str, str]] = {}
     """The program's names of tools -> AgentV's: Skill, Read, Write, Edit, Bash. Others stay as they are."""
+    reporting: ClassVar[Reporting]
+    """How it reports the calls that its model asked for; by default under their ids and in their form."""
+    results_end: ClassVar[bool] = False
+    """Whether the result of a tool ends a message, whatever key the next one has."""
     key_settings: ClassVar[tuple[str, ...]] = ("api_key_env",)
     """Settings that name the variable of the key; the first that is written counts."""
 
     totals: ClassVar[bool] = False
     """Whether a resumed session reports the tokens and the cost of all its turns each time."""
+
+    def __init_subclass__(cls) -> None:
+        if "reporting" not in cls.__dict__:
+            cls.reporting = Reporting(names=cls.tools)
 
     # -- what a kind says ------------------------------------------------------------------------------
     def api_of(self, settings: Mapping[str, Any]) -> Api:
@@ -161,6 +171,11 @@ class AgentCli(Provider):
         """Note in ``record`` what one event says. Any key may be missing or of any type."""
         raise NotImplementedError
 
+    def own_word(self, by: MeasuredBy | None, *, heard: bool) -> frozenset[Figure]:
+        # Its program runs from the start of the container to its end.
+        timed = frozenset() if by == "agent" else frozenset({"duration_ms"})
+        return figures_of_agents(by, heard=heard) - timed
+
     def prompt(self, question: Question) -> str:
         """What the program reads on its standard input: AgentV's form for agents."""
         return agent_document(question)
@@ -169,7 +184,7 @@ class AgentCli(Provider):
     def check(self, target: Target) -> list[Problem]:
         problems = []
         written = target.settings.get("base_url")
-        if written is not None and _address(self.server_url(target.settings)) is None:
+        if written is not None and address_of(self.server_url(target.settings)) is None:
             message = f"base_url must be an http or https address without user name or query, found {written}"
             problems.append(setting_problem(target, "base_url", message))
         version = target.settings.get("version")
@@ -189,7 +204,7 @@ class AgentCli(Provider):
     def credentials(self, settings: Mapping[str, Any], written: Mapping[str, Any]) -> Mapping[str, Any]:
         api, names = self.api_of(settings), self._key_names(settings)
         url = self.server_url(settings)
-        address = _address(url)
+        address = address_of(url)
         guarded = {"model_server": True, "path": urlsplit(url).path.rstrip("/")}
         if own := [name for name in names if name in written]:
             return dict.fromkeys(own, guarded)
@@ -198,7 +213,7 @@ class AgentCli(Provider):
         return {names[0]: {"host": address.host, "header": api.header, "scheme": address.scheme, **guarded}}
 
     def own_server(self, target: Target) -> str:
-        address = _address(self.api_of(target.settings).url)
+        address = address_of(self.api_of(target.settings).url)
         if address is None:
             return ""
         (credential,) = parse_secrets({"KEY": {"host": address.host, "scheme": address.scheme}})
@@ -245,16 +260,36 @@ class AgentCli(Provider):
         data = ran.output_file or b""
         for token in ran.stand_ins:
             data = data.replace(token.encode(), b"(stand-in)")
-        stream, record = EventStream(data), SessionRecord(self.tools)
+        stream, record = EventStream(data), SessionRecord(self.tools, results_end=self.results_end)
         for event in stream:
             self.read_event(event, record)
+        heard = ran.answers is not None
+        word = self.own_word(request.measured_by, heard=heard)
+        if "tool_calls" not in word:
+            record.settle(CallCheck(ran.answers or (), self.reporting, ended_at=ran.ended_at))
         failure = failure_of(ran, self._problem(request, ran, result, stream, record))
         measured_ms = round(result.duration_s * 1000, 1)
-        return AgentResponse(
-            messages=record.messages,
+        claim = Claim(
             token_usage=self._usage(request, record),
             cost_usd=self._cost(request, record),
-            duration_ms=measured_ms if record.duration_ms is None else record.duration_ms,
+            duration_ms=record.duration_ms,
+            turns=record.turns,
+        )
+        said = {
+            name for name in ("token_usage", "cost_usd", "duration_ms") if getattr(claim, name) is not None
+        }
+        by_agent = word & (said | {"tool_calls"})
+        return AgentResponse(
+            messages=record.messages,
+            token_usage=claim.token_usage if "token_usage" in by_agent else None,
+            cost_usd=claim.cost_usd if "cost_usd" in by_agent else None,
+            duration_ms=claim.duration_ms if "duration_ms" in by_agent else measured_ms,
+            claim=claim,
+            measure=Measure(
+                by_agent=tuple(name for name in get_args(Figure) if name in by_agent),
+                answers=answers_of_work(ran.answers) if ran.answers and "tool_calls" not in word else None,
+                calls_known=heard or "tool_calls" in word,
+            ),
             stdout=result.stdout,
             stderr=result.stderr,
             events=data,
@@ -309,7 +344,6 @@ class AgentCli(Provider):
             "program": self.program,
             "version": installed or record.version,
             "model": record.model or target.settings.get("model"),
-            "turns": record.turns,
             "stop_reason": record.stop_reason,
         }
         return {name: value for name, value in facts.items() if value not in ("", None)}
@@ -359,24 +393,6 @@ class AgentCli(Provider):
             for row in rows
             if row["decision"] == "allowed" and row["endpoint"] == end
         ]
-
-
-@dataclass(frozen=True)
-class _Address:
-    scheme: Literal["https", "http"]
-    host: str
-
-
-def _address(url: str) -> _Address | None:
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError:
-        return None
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query:
-        return None
-    name = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    return _Address("http" if parts.scheme == "http" else "https", f"{name}:{port}" if port else name)
 
 
 def agent_document(question: Question, system: str = "") -> str:

@@ -12,10 +12,11 @@ from agentv_sandbox.egress import Credential, parse_secrets
 from agentv_sandbox.errors import InputError, LlmError, Problem
 from agentv_sandbox.gateway import GatewayPolicy, ModelUse, Price, PriceList
 from agentv_sandbox.llm import LlmClient, LlmReply, LlmRequest
-from agentv_sandbox.models.case import AgentResponse, TokenUsage
+from agentv_sandbox.models.case import AgentResponse, Figure, TokenUsage
 from agentv_sandbox.models.container import ExecResult
+from agentv_sandbox.models.modelanswer import ModelAnswer
 from agentv_sandbox.models.paths import OUTPUT
-from agentv_sandbox.models.suite import EvalCase, Suite, Target
+from agentv_sandbox.models.suite import EvalCase, MeasuredBy, Suite, Target
 from agentv_sandbox.project import Project
 from agentv_sandbox.providers.response import MAX_BYTES
 from agentv_sandbox.providers.settings import Settings, is_secret
@@ -60,6 +61,11 @@ class Request:
     session: Session | None = None
     """Of a conversation, for kinds that resume theirs; ``prompt`` is then the new turn alone, if it ``resumes``."""
 
+    @property
+    def measured_by(self) -> MeasuredBy | None:
+        """Whose account of calls, time and use is to count; None: nobody says."""
+        return self.target.measured_by or self.suite.execution.measured_by
+
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
@@ -94,6 +100,10 @@ class AgentRun:
     """What the model gateway counted."""
     model_log: str = ""
     """What models were asked and answered, one JSON object a call."""
+    answers: tuple[ModelAnswer, ...] | None = None
+    """Of models, as the gateway passed them on; None where it does not stand before all of them."""
+    ended_at: float = 0.0
+    """When the container had ended, in seconds since 1970."""
     rate_limit_wait_s: float = 0.0
     """For how long its calls of models waited for the server's rate limit."""
     misses: int = 0
@@ -235,6 +245,11 @@ class Provider:
             prices={name: Price(**price) for name, price in target.gateway.prices.items()},
             needs_price=target.gateway.max_cost_usd is not None,
         )
+
+    def own_word(self, by: MeasuredBy | None, *, heard: bool) -> frozenset[Figure]:
+        """What of its figures counts as it gives them, under the ``measured_by`` of a target. ``heard``: the model
+        gateway stands before all models that it asks."""
+        return frozenset()
 
     def health_check(self, target: Target) -> Target | None:
         """A target of the same kind whose run, without a prompt, shows whether ``target`` works."""

@@ -48,6 +48,7 @@ class Claude(AgentCli):
     package = "npm:@anthropic-ai/claude-code"
     resumes = True
     totals = True
+    results_end = True
     side_models = ("claude-haiku-*", "claude-3-5-haiku-*")
     api = Api(
         key="ANTHROPIC_API_KEY",

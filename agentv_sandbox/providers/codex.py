@@ -16,6 +16,7 @@ from agentv_sandbox.providers.agentcli import (
     Question,
     agent_document,
 )
+from agentv_sandbox.providers.asked import Reporting
 from agentv_sandbox.providers.session import Event, Row, SessionRecord, object_of, rows_of, text_of
 
 _SERVER = "sandbox"
@@ -23,6 +24,8 @@ _SERVER = "sandbox"
 _STATUS = re.compile(r"\bstatus:? (\d{3})\b")
 _NO_NAMESPACE = ("bwrap: ", "No permissions to create", "new namespace")
 """What its inner sandbox prints where it cannot be made; searched as plain text, since the agent wrote the output."""
+_SHELLS = ("exec_command", "shell", "shell_command", "local_shell", "container.exec")
+"""The model's names of the tool that runs commands."""
 _IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 
 
@@ -46,6 +49,13 @@ class Codex(AgentCli):
     totals = True
     api = Api(key="OPENAI_API_KEY", url="https://api.openai.com/v1")
     tools: ClassVar = {"command_execution": "Bash", "file_change": "Edit"}
+    reporting = Reporting(
+        names={**dict.fromkeys(_SHELLS, "Bash"), "apply_patch": "Edit"},
+        own_ids=True,
+        own_form=True,
+        code=frozenset({"exec"}),
+        within={"Edit": ("Bash", "apply_patch")},
+    )
 
     def prompt(self, question: Question) -> str:
         return agent_document(question, str(question.settings.get("system_prompt") or ""))

@@ -6,11 +6,15 @@ Its standard output is a log and never an answer.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import get_args
 
 from agentv_sandbox import masking
 from agentv_sandbox.egress import network_troubles
-from agentv_sandbox.models.case import AgentResponse, CaseFailure, Fault
+from agentv_sandbox.models.case import AgentResponse, CaseFailure, Claim, Fault, Figure, Measure
 from agentv_sandbox.models.container import ExecResult, Outcome
+from agentv_sandbox.models.suite import MeasuredBy
+from agentv_sandbox.providers.asked import CallCheck, Reporting, answers_of_work, checked, figures_of_agents
 from agentv_sandbox.providers.base import OUTPUT_FILE, AgentRun, Provider, Request
 from agentv_sandbox.providers.response import parse_response
 
@@ -21,6 +25,9 @@ class ContainerProvider(Provider):
     """A kind says in ``prepare`` what is run; how that ended and what it wrote is read here."""
 
     in_container = True
+
+    def own_word(self, by: MeasuredBy | None, *, heard: bool) -> frozenset[Figure]:
+        return figures_of_agents(by, heard=heard)
 
     def explained(self, request: Request, result: ExecResult) -> str:
         """What the kind knows about the reason of a command's failure, appended to the message."""
@@ -33,16 +40,18 @@ class ContainerProvider(Provider):
         failure = failure_of(ran, self._problem(request, ran, result))
         measured_ms = round(result.duration_s * 1000, 1)
         if failure is None and ran.output_file is not None:
-            answer = parse_response(ran.output_file, measured_ms=measured_ms)
+            answer = _measured(
+                parse_response(ran.output_file, measured_ms=measured_ms), request, ran, measured_ms
+            )
         else:
             answer = AgentResponse(duration_ms=measured_ms)
         return AgentResponse(
             messages=answer.messages,
             token_usage=answer.token_usage,
             cost_usd=answer.cost_usd,
+            claim=answer.claim,
+            measure=answer.measure,
             duration_ms=answer.duration_ms,
-            start_time=answer.start_time,
-            end_time=answer.end_time,
             stdout=result.stdout,
             stderr=result.stderr,
             network_log=ran.network_log,
@@ -59,6 +68,48 @@ class ContainerProvider(Provider):
             reason = ran.output_missing or "the agent did not write it"
             return f"Failed to read output file '{OUTPUT_FILE}': {reason}"
         return None
+
+
+_TOOLS: Mapping[str, str] = {
+    name: tool
+    for tool, names in {
+        "Bash": "bash shell sh terminal run_command execute_command run_shell_command exec_command local_shell",
+        "Read": "read read_file view",
+        "Write": "write write_file create_file",
+        "Edit": "edit edit_file replace apply_patch str_replace",
+        "Skill": "skill activate_skill use_skill",
+    }.items()
+    for name in names.split()
+}
+"""Names of tools that agents of one's own have, by which they may report AgentV's."""
+
+
+def _measured(answer: AgentResponse, request: Request, ran: AgentRun, measured_ms: float) -> AgentResponse:
+    """``answer`` with what counts of it, and who says so."""
+    claim, heard = answer.claim or Claim(), ran.answers is not None
+    word = figures_of_agents(request.measured_by, heard=heard)
+    answers = ran.answers or ()
+    if "token_usage" not in word:
+        answer = replace(answer, token_usage=None, cost_usd=None)
+    if "duration_ms" not in word:
+        answer = replace(answer, duration_ms=measured_ms)
+    calls_checked = "tool_calls" not in word
+    if heard and calls_checked and not any(each.offered_tools for each in answers):
+        # It calls tools in a way of its own, of which a gateway knows nothing.
+        word, calls_checked = word | {"tool_calls"}, False
+    if calls_checked and (len(answer.messages) > 1 or any(message.tool_calls for message in answer.messages)):
+        check = CallCheck(answers, Reporting(names=_TOOLS), ended_at=ran.ended_at)
+        answer = replace(answer, messages=checked(answer.messages, check))
+    said = {name for name in ("token_usage", "cost_usd", "duration_ms") if getattr(claim, name) is not None}
+    return replace(
+        answer,
+        claim=claim if heard or calls_checked else None,
+        measure=Measure(
+            by_agent=tuple(name for name in get_args(Figure) if name in word & (said | {"tool_calls"})),
+            answers=answers_of_work(answers) if heard and calls_checked else None,
+            calls_known=heard or not calls_checked,
+        ),
+    )
 
 
 def failure_of(ran: AgentRun, message: str | None) -> CaseFailure | None:

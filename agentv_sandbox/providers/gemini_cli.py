@@ -12,6 +12,7 @@ from agentv_sandbox.models.foreign_json import ForeignJsonError, amount, count, 
 from agentv_sandbox.models.paths import HOME
 from agentv_sandbox.models.suite import Json
 from agentv_sandbox.providers.agentcli import AgentCli, AgentCliSettings, Api, Launch, Question
+from agentv_sandbox.providers.asked import Reporting
 from agentv_sandbox.providers.session import Event, Row, SessionRecord, object_of, rows_of, text_of
 from agentv_sandbox.providers.settings import Positive
 
@@ -61,6 +62,7 @@ class GeminiCli(AgentCli):
         "run_shell_command": "Bash",
         "activate_skill": "Skill",
     }
+    reporting = Reporting(names=tools, own_ids=True)
 
     def launch(self, question: Question) -> Launch:
         session = question.request.session

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agentv_sandbox.models.case import AgentResponse, TokenUsage
+from agentv_sandbox.models.case import AgentResponse, Claim, TokenUsage
 from agentv_sandbox.models.content import (
     BLOCKS,
     CALL_KEYS,
@@ -34,7 +34,8 @@ _USAGE = ("input", "output", "cached", "reasoning")
 
 def parse_response(data: bytes, *, measured_ms: float) -> AgentResponse:
     """``{text | output[] | output_messages[], token_usage, cost_usd, duration_ms}``, else the whole content as
-    one assistant message. ``measured_ms`` stands in for a missing duration."""
+    one assistant message. ``measured_ms`` stands in for a missing duration; ``claim`` has the figures that are
+    there."""
     text = data.decode("utf-8", "replace")
     notes: tuple[str, ...] = ()
     try:
@@ -54,6 +55,7 @@ def parse_response(data: bytes, *, measured_ms: float) -> AgentResponse:
         token_usage=usage,
         cost_usd=cost,
         duration_ms=measured_ms if duration is None else duration,
+        claim=Claim(token_usage=usage, cost_usd=cost, duration_ms=duration),
         notes=tuple(_unusable(value, duration_ms=duration, token_usage=usage, cost_usd=cost)),
     )
 

@@ -14,6 +14,7 @@ from agentv_sandbox.models.content import AnswerMessage, read_message
 from agentv_sandbox.models.foreign_json import MAX_COST_USD, ForeignJsonError, amount, count, read_json
 from agentv_sandbox.models.suite import Json
 from agentv_sandbox.models.times import utc_text
+from agentv_sandbox.providers.asked import CallCheck
 
 Row = Mapping[str, Json]
 
@@ -103,6 +104,10 @@ def time_of(value: Json) -> str | None:
 class _Message:
     key: str
     at: str | None
+    goes_on: bool = False
+    """A result of a tool came between it and the one before, which has the same key."""
+    answer: int | None = None
+    """Of the answers that the gateway passed on, the one that it is."""
     texts: list[str] = field(default_factory=list)
     calls: list[dict[str, Any]] = field(default_factory=list)
 
@@ -110,9 +115,13 @@ class _Message:
 class SessionRecord:
     """Messages, calls and figures of one session. A kind's ``read_event`` fills it in."""
 
-    def __init__(self, tools: Mapping[str, str]) -> None:
-        """``tools``: the program's names of tools -> AgentV's."""
+    def __init__(self, tools: Mapping[str, str], *, results_end: bool = False) -> None:
+        """``tools``: the program's names of tools -> AgentV's. ``results_end``: what follows the result of a tool is
+        another message, also with the same key, and another call, also with the same id."""
         self._tools = tools
+        self._results_end = results_end
+        self._result_came = False
+        """After the last message began."""
         self.usage: TokenUsage | None = None
         self.cost_usd: float | None = None
         self.duration_ms: float | None = None
@@ -154,7 +163,10 @@ class SessionRecord:
         self, identity: Json, tool: Json, given: Json, at: str | None, *, key: str | None = ""
     ) -> None:
         """A call of a tool, in the message ``key``; ``key`` None: in the last message."""
-        if not isinstance(tool, str) or not tool or not isinstance(identity, str) or identity in self._calls:
+        if not isinstance(tool, str) or not tool or not isinstance(identity, str):
+            return
+        known = self._calls.get(identity)
+        if known is not None and not (self._results_end and "output" in known):
             return
         last = self._messages[-1] if self._messages else None
         message = last if key is None and last is not None else self._message(key or "", at)
@@ -163,7 +175,7 @@ class SessionRecord:
         name = self._tools.get(tool, tool)
         call = {
             "tool": masking.first(name, _MAX_WORD),
-            "input": self._kept(_normalised(name, given)),
+            "input": self._kept(normalised(name, given)),
             "id": masking.first(identity, _MAX_WORD),
         }
         if at is not None:
@@ -188,6 +200,7 @@ class SessionRecord:
         call = self._calls.get(identity) if isinstance(identity, str) else None
         if call is None or "output" in call:
             return
+        self._result_came = True
         call["output"] = self._kept(output)
         call["status"] = "error" if failed else "ok"
         if at is not None and "start_time" in call:
@@ -229,11 +242,33 @@ class SessionRecord:
         number = count(status)
         self.status = number if number is not None and 100 <= number <= 599 else self.status
 
+    def settle(self, check: CallCheck) -> None:
+        """Hold what was reported against what models asked for."""
+        for message in self._messages:
+            numbers = [check.check(call) for call in message.calls]
+            message.answer = next((number for number in numbers if number is not None), None)
+        parts: list[_Message] = []
+        for message in self._messages:
+            if message.goes_on and parts and _is_one(parts[-1], message, check):
+                parts[-1].texts += (
+                    ["\n", *message.texts] if parts[-1].texts and message.texts else message.texts
+                )
+                parts[-1].calls += message.calls
+            else:
+                parts.append(message)
+        for number, call in check.missed():
+            call["input"] = normalised(call["tool"], call["input"])
+            _place(parts, number).calls.append(call)
+        for message in parts:
+            if message.answer is not None:
+                message.at = check.ended(message.answer)
+        self._messages = parts
+
     # -- what it amounts to ----------------------------------------------------------------------------
     @property
     def messages(self) -> tuple[AnswerMessage, ...]:
         rows = (self._wire(message) for message in self._messages if message.texts or message.calls)
-        return tuple(message for row in rows if (message := read_message(row)) is not None)
+        return tuple(message for row in rows if (message := read_message(row, marked=True)) is not None)
 
     @property
     def answers(self) -> int:
@@ -260,11 +295,13 @@ class SessionRecord:
 
     def _message(self, key: str, at: str | None) -> _Message | None:
         last = self._messages[-1] if self._messages else None
-        if key and last is not None and last.key == key:
+        same = bool(key) and last is not None and last.key == key
+        if same and not (self._results_end and self._result_came):
             return last
         if not self._admitted():
             return None
-        self._messages.append(_Message(key, at))
+        self._messages.append(_Message(key, at, goes_on=same))
+        self._result_came = False
         return self._messages[-1]
 
     def _admitted(self) -> bool:
@@ -284,7 +321,26 @@ class SessionRecord:
         return f"{kept}{note}"
 
 
-def _normalised(tool: str, given: Json) -> Json:
+def _is_one(before: _Message, after: _Message, check: CallCheck) -> bool:
+    """Whether both are of one answer of a model."""
+    if before.answer is None or after.calls:
+        return before.answer is not None and before.answer == after.answer
+    return check.says(before.answer, "".join(after.texts))
+
+
+def _place(messages: list[_Message], answer: int) -> _Message:
+    """The message of that answer; a new one, in its place, where there is none."""
+    at = 0
+    for number, message in enumerate(messages, 1):
+        if message.answer == answer:
+            return message
+        if message.answer is not None and message.answer < answer:
+            at = number
+    messages.insert(at, _Message("", None, answer=answer))
+    return messages[at]
+
+
+def normalised(tool: str, given: Json) -> Json:
     """The input with the name under which AgentV has the path of a file that was read."""
     if tool != "Read" or not isinstance(given, dict) or "file_path" in given:
         return given

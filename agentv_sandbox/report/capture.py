@@ -19,8 +19,10 @@ from agentv_sandbox.models.case import (
     Changes,
     Claim,
     Fault,
+    Figure,
     FileChange,
     FileEntry,
+    Measure,
     ModelCalls,
     Skipped,
     Stage,
@@ -111,6 +113,7 @@ def _response(response: AgentResponse) -> Row:
         token_usage=response.token_usage.wire() if response.token_usage else None,
         cost_usd=response.cost_usd,
         claim=response.claim.wire() if response.claim else None,
+        measure=response.measure.wire() or None,
         model_calls=response.model_calls.wire() if response.model_calls else None,
         duration_ms=response.duration_ms,
         start_time=response.start_time,
@@ -270,9 +273,8 @@ def _read_response(value: Mapping[str, Any]) -> AgentResponse:
     return AgentResponse(
         token_usage=_usage(value.get("token_usage")),
         cost_usd=_number(value.get("cost_usd")),
-        claim=Claim(token_usage=_usage(claim.get("token_usage")), cost_usd=_number(claim.get("cost_usd")))
-        if claim is not None
-        else None,
+        claim=_read_claim(_typed(claim, dict)) if claim is not None else None,
+        measure=_read_measure(_typed(value.get("measure") or {}, dict)),
         model_calls=_calls(calls) if calls is not None else None,
         duration_ms=_number(value.get("duration_ms")),
         start_time=_text(value.get("start_time")),
@@ -293,6 +295,27 @@ def _read_failure(value: Mapping[str, Any]) -> CaseFailure:
         code=_typed(value["code"], str),
         message=_typed(value["message"], str),
         fault=value["fault"],
+    )
+
+
+def _read_claim(value: Mapping[str, Any]) -> Claim:
+    turns = value.get("turns")
+    return Claim(
+        token_usage=_usage(value.get("token_usage")),
+        cost_usd=_number(value.get("cost_usd")),
+        duration_ms=_number(value.get("duration_ms")),
+        turns=None if turns is None else _count(turns),
+    )
+
+
+def _read_measure(value: Mapping[str, Any]) -> Measure:
+    by_agent, answers = _typed(value.get("by_agent", []), list), value.get("answers")
+    if not all(name in get_args(Figure) for name in by_agent):
+        raise ValueError("an unknown figure")
+    return Measure(
+        by_agent=tuple(by_agent),
+        answers=None if answers is None else _count(answers),
+        calls_known=_typed(value.get("calls_known", True), bool),
     )
 
 
@@ -333,6 +356,7 @@ def _read_output(
         duration_ms=response.duration_ms,
         start_time=response.start_time,
         end_time=response.end_time,
+        measure=response.measure,
     )
 
 
@@ -364,7 +388,7 @@ def _read_message(value: Mapping[str, Any], turns: _Turns) -> AnswerMessage:
     return AnswerMessage(
         role=_typed(value["role"], str),
         content=content,
-        tool_calls=read_calls(calls) if calls is not None else None,
+        tool_calls=read_calls(calls, marked=True) if calls is not None else None,
         more=_typed(value.get("more", {}), dict),
     )
 

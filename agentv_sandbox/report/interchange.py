@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from agentv_sandbox.errors import InputError, Problem
+from agentv_sandbox.models.content import ASKED
 from agentv_sandbox.models.foreign_json import ForeignJsonError, amount, count, read_json
 from agentv_sandbox.models.suite import Json
 from agentv_sandbox.report.files import sync_all, write_file
@@ -269,7 +270,11 @@ def _lines(run: Run, relative: Json) -> Iterator[Row]:
 def _calls(message: Row) -> list[Row]:
     calls = message.get("tool_calls")
     rows = calls if isinstance(calls, list) else []
-    return [call for call in rows if isinstance(call, dict) and isinstance(call.get("tool"), str)]
+    return [
+        call
+        for call in rows
+        if isinstance(call, dict) and isinstance(call.get("tool"), str) and call.get(ASKED) is not False
+    ]
 
 
 def _attributes(values: Mapping[str, Json]) -> list[Row]:

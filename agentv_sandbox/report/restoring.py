@@ -63,9 +63,7 @@ def _response(row: Row) -> AgentResponse:
     return AgentResponse(
         token_usage=_usage(row.get("token_usage")),
         cost_usd=row.get("cost_usd"),
-        claim=Claim(token_usage=_usage(claimed.get("token_usage")), cost_usd=claimed.get("cost_usd"))
-        if claimed
-        else None,
+        claim=Claim(**{**claimed, "token_usage": _usage(claimed.get("token_usage"))}) if claimed else None,
         model_calls=ModelCalls(**{**calls, "token_usage": _usage(calls.get("token_usage"))})
         if calls
         else None,
@@ -117,6 +115,7 @@ def _grader(entry: dict[str, Any]) -> GraderResult:
         target=entry.get("target"),
         scores=tuple(map(_grader, entry.get("scores") or ())),
         details=entry.get("details"),
+        agents_word=tuple(entry.get("agents_word") or ()),
         token_usage=_usage(entry.get("token_usage")),
         cost_usd=entry.get("cost_usd"),
         duration_ms=float(entry.get("duration_ms", 0.0)),

@@ -64,6 +64,7 @@ def score_entry(grader: GraderResult) -> Row:
         target=grader.target,
         scores=[score_entry(child) for child in grader.scores] or None,
         details=dict(grader.details) if grader.details is not None else None,
+        agents_word=list(grader.agents_word) or None,
         token_usage=token_usage(grader.token_usage),
         cost_usd=grader.cost_usd,
         duration_ms=round(grader.duration_ms, 3),
@@ -155,7 +156,8 @@ def _trial(trial: CaseResult, folder: str) -> Row:
 
 def _trial_score(grader: GraderResult) -> Row:
     """What one grader said of one trial; the whole is in the trial's folder."""
-    return _verdict(grader, error=grader.error, cost_usd=grader.cost_usd)
+    word = list(grader.agents_word) or None
+    return _verdict(grader, error=grader.error, agents_word=word, cost_usd=grader.cost_usd)
 
 
 def spent(result: CaseResult) -> tuple[TokenUsage | None, float | None]:
@@ -315,7 +317,7 @@ def _graded(grader: GraderResult) -> Row:
 def tool_calls(result: CaseResult) -> dict[str, int]:
     counts: dict[str, int] = {}
     for message in result.output.messages if result.output else ():
-        for call in message.tool_calls or ():
+        for call in filter(lambda call: call.counts, message.tool_calls or ()):
             counts[call.tool] = counts.get(call.tool, 0) + 1
     return counts
 

@@ -24,9 +24,13 @@ ROW: Mapping[str, tuple[str, str]] = {
     "model_calls": ("record", "Here only: what the model gateway counted."),
     "claimed": (
         "record",
-        "Here only: what the agent says of its tokens and cost, where the gateway counted them.",
+        "Here only: what the agent says of its `token_usage`, `cost_usd`, `duration_ms` and `turns`, where others "
+        "counted.",
     ),
-    "duration_ms": ("number", "Of the agent."),
+    "duration_ms": (
+        "number",
+        "Of the agent, by this machine's clock; `scores[].agents_word` names exceptions.",
+    ),
     "start_time": ("any", "Of the agent, as it says."),
     "end_time": ("any", "Of the agent, as it says."),
     "scores": ("records", "What each grader said."),
@@ -64,7 +68,7 @@ ROW: Mapping[str, tuple[str, str]] = {
     "image_id": ("text", "Here only: the image that it ran in."),
     "agent": (
         "record",
-        "Here only: of a coding agent `program`, `version`, `model`, `turns`, `stop_reason`; of a model `model` and "
+        "Here only: of a coding agent `program`, `version`, `model`, `stop_reason`; of a model `model` and "
         "`stop_reason`, as its server says them.",
     ),
     "engine": ("text", "Here only: the engine that it ran in."),
@@ -86,6 +90,11 @@ SCORE: Mapping[str, tuple[str, str]] = {
     "target": ("text", "Who was asked."),
     "scores": ("records", "Members of a composite, in the same form."),
     "details": ("any", "What else it reported."),
+    "agents_word": (
+        "texts",
+        "Here only: what it judged by that rests on the agent's own word alone: `tool_calls`, `duration_ms`, "
+        "`token_usage`, `cost_usd`.",
+    ),
     "token_usage": ("record", "Of its requests."),
     "cost_usd": ("number", "Here only: of its requests."),
     "duration_ms": ("number", "How long it took."),

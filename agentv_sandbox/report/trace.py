@@ -9,6 +9,7 @@ from datetime import datetime
 from itertools import chain
 
 from agentv_sandbox.models.case import CaseResult
+from agentv_sandbox.models.content import ASKED, REPORTED
 from agentv_sandbox.models.suite import EvalCase, Json, Message
 from agentv_sandbox.report.rows import Row, assertions, defined, token_usage
 
@@ -154,7 +155,7 @@ class Trace:
     def _root_span(self) -> Row:
         result, source = self.result, self.result.output or self.result.response
         usage = source.token_usage if source else None
-        failure = result.failure
+        failure, claim = result.failure, result.response.claim if result.response else None
         events = (
             {
                 "name": "agentv.transcript.message",
@@ -175,6 +176,7 @@ class Trace:
                 "agentv.failure_reason_code": failure.code if failure else None,
                 "agentv.trace.duration_ms": source.duration_ms if source else None,
                 "agentv.trace.cost_usd": source.cost_usd if source else None,
+                "agentv.trace.claimed": claim.wire() or None if claim else None,
                 "gen_ai.response.model": result.response.agent.get("model") if result.response else None,
                 "gen_ai.usage.input_tokens": usage.input if usage else None,
                 "gen_ai.usage.output_tokens": usage.output if usage else None,
@@ -205,6 +207,8 @@ class Trace:
                         "gen_ai.tool.call.id": call.get("id"),
                         "gen_ai.tool.call.arguments": call.get("input"),
                         "gen_ai.tool.call.result": call.get("output"),
+                        f"agentv.tool.{ASKED}": call.get(ASKED),
+                        f"agentv.tool.{REPORTED}": call.get(REPORTED),
                     }
                 )
                 yield {

@@ -92,6 +92,8 @@ class Step:
     wait_s: float = 0
     """Before the answer."""
     refused: bool = False
+    id: str = ""
+    """Of an Anthropic answer; a new one where it is empty."""
     times: int = 1_000_000
     """How many requests get the ``status``; later ones get the answer."""
 
@@ -128,6 +130,7 @@ class Reply:
     text: str = ""
     calls: tuple[Call, ...] = ()
     refused: bool = False
+    id: str = ""
 
 
 @dataclass
@@ -174,12 +177,16 @@ def _rows(value: Json) -> list[Json]:
     return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
 
 
-def _talk(kind: str, body: Json) -> Iterator[tuple[bool, str]]:
-    """(whether the model called tools there, its text) for each message of a conversation."""
+def _talk(kind: str, body: Json) -> Iterator[tuple[int, str]]:
+    """(how many answers of the model called tools there, its text) for each message of a conversation."""
     if kind == "anthropic":
         for message in _rows(body.get("messages")):
-            called = any(block.get("type") == "tool_use" for block in _rows(message.get("content")))
-            yield called, json.dumps(message.get("content")) if message.get("role") == "user" else ""
+            # A program may join answers of the same id; a call's own id begins with its step.
+            ids = [str(b.get("id")) for b in _rows(message.get("content")) if b.get("type") == "tool_use"]
+            yield (
+                len({each.rpartition("_")[0] for each in ids}),
+                json.dumps(message.get("content")) if message.get("role") == "user" else "",
+            )
     elif kind == "responses":
         before = False
         for item in _rows(body.get("input")):
@@ -262,7 +269,7 @@ def anthropic_body(reply: Reply, model: str) -> Json:
         "output_tokens": OUTPUT,
     }
     reason = "refusal" if reply.refused else "tool_use" if reply.calls else "end_turn"
-    identity = f"msg_{time.monotonic_ns()}"
+    identity = reply.id or f"msg_{time.monotonic_ns()}"
     return {
         "id": identity,
         "type": "message",
@@ -516,7 +523,8 @@ class ModelServer:
             return self._error(seen, kind, step.status, f"status {step.status}")
         actions = [self._placed(act, body) for act in step.calls]
         calls = [_call(act, tools, f"{seen.script}_{seen.step}_{n}") for n, act in enumerate(actions)]
-        reply = Reply(step.text, tuple(call for call in calls if call is not None), step.refused)
+        made = tuple(call for call in calls if call is not None)
+        reply = Reply(step.text, made, step.refused, step.id)
         path = seen.path.partition("?")[0]
         model = str(body.get("model") or path.rpartition("/")[2].partition(":")[0])
         streamed = ":stream" in path if kind == "gemini" else bool(body.get("stream"))

@@ -54,6 +54,11 @@ def scripts(*, skills: str, key: str = "") -> Mapping[str, Script]:
             say("Both.", do("run", command="echo one"), do("run", command="echo two")),
             say("done: both"),
         ],
+        "same-ids": [
+            say("First.", do("run", command="echo one"), id="msg_same"),
+            say("Second.", do("run", command="echo two"), id="msg_same"),
+            say("done: both", id="msg_same"),
+        ],
         "skill": [say("", do("skill", skill="greet", folder=skills)), say("hello, as the skill says")],
         "image": [say("", do("read", path="/input/pixel.png")), say("a red pixel")],
         "long": [say(LONG)],

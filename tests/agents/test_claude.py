@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from .harness import HELLO_FILE, MCP_SERVER, RAN, Agent, Failure, Ran, call
+from .harness import HELLO_FILE, MCP_SERVER, RAN, Agent, Failure, Ran, call, contains, session
 from .model_server import CACHED, INPUT, OUTPUT
 from .scripts import GREETING
 from .sessions import AgentTests
@@ -16,6 +16,10 @@ pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("agents")]
 
 def bash(command: str) -> dict[str, str]:
     return {"command": command, "description": "as the script says"}
+
+
+AS_MANY = {"type": "execution-metrics", "max_llm_calls": 3, "max_tool_calls": 2}
+IN_ORDER = {"type": "tool-trajectory", "mode": "exact", "expected": [{"tool": "Bash"}, {"tool": "Bash"}]}
 
 
 class TestClaude(AgentTests):
@@ -48,6 +52,7 @@ class TestClaude(AgentTests):
         },
         cut="claude failed: API Error: Connection to the API was lost",
         recites="mcp__poems__recite",
+        tests=[session("same-ids", "claude", "same-ids", contains("done: both"), AS_MANY, IN_ORDER)],
     )
 
     def test_what_was_done_stands_in_the_rows(self, ran: Ran) -> None:
@@ -82,13 +87,20 @@ class TestClaude(AgentTests):
         [image] = ran.calls("image")
         assert image["output"] == [{"type": "image", "media_type": "image/png"}]
 
+    def test_a_server_that_gives_the_same_id_again_is_not_taken_for_one_answer(self, ran: Ran) -> None:
+        said = [
+            (message["content"], len(message.get("tool_calls", ()))) for message in ran.messages("same-ids")
+        ]
+        assert said == [("First.", 1), ("Second.", 1), ("done: both", 0)]
+
     def test_figures_and_facts_stand_in_the_rows(self, ran: Ran) -> None:
         row = ran.rows["many"]
         assert row["token_usage"] == {"input": 2 * INPUT, "output": 2 * OUTPUT, "cached": 2 * CACHED}
         assert row["cost_usd"] > 0
         assert row["claimed"]["cost_usd"] > 0  # by Claude Code's own reckoning
         assert 0 < row["duration_ms"] < row["total_duration_ms"]
-        facts = {"program": "claude", "version": self.agent.version, "model": "claude-sonnet-4-5", "turns": 3}
+        assert row["claimed"]["turns"] == 3
+        facts = {"program": "claude", "version": self.agent.version, "model": "claude-sonnet-4-5"}
         assert row["agent"] == {**facts, "stop_reason": "end_turn"}
         assert ran.rows["refusal"]["agent"]["stop_reason"] == "refusal"
         assert ran.events("many")[-1]["event"]["type"] == "result"

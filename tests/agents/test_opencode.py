@@ -98,7 +98,8 @@ class TestOpencode(AgentTests):
         assert row["token_usage"] == usage
         assert row["cost_usd"] > 0
         assert row["claimed"]["cost_usd"] > 0  # by OpenCode's own reckoning
-        facts = {"program": "opencode", "version": self.agent.version, "turns": 2}
+        assert row["claimed"]["turns"] == 2
+        facts = {"program": "opencode", "version": self.agent.version}
         model = {"model": "anthropic/claude-sonnet-4-5", "stop_reason": "stop"}
         assert row["agent"] == {**facts, **model}
         assert ran.rows["refusal"]["agent"]["stop_reason"] == "content-filter"
@@ -110,7 +111,7 @@ class TestOpencode(AgentTests):
         *earlier, last = ran.talks("obeys")
         assert "Respond with text ONLY" in last and not [talk for talk in earlier if "text ONLY" in talk]
         assert len(earlier) == 2
-        assert ran.rows["turns"]["agent"]["turns"] == 3
+        assert ran.rows["turns"]["claimed"]["turns"] == 3
 
     def test_tools_of_the_workspace_are_declared(self, ran: Ran) -> None:
         assert "poems_recite" in {tool["name"] for tool in ran.bodies("write")[0]["tools"]}

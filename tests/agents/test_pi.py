@@ -115,10 +115,11 @@ class TestPi(AgentTests):
         assert row["claimed"]["token_usage"] == usage
         assert row["claimed"]["cost_usd"] == pytest.approx(0.0036)  # by Pi's own
         assert 0 < row["duration_ms"] < row["total_duration_ms"]
-        facts = {"program": "pi", "version": self.agent.version, "model": "gpt-4.1", "turns": 2}
+        assert row["claimed"]["turns"] == 2
+        facts = {"program": "pi", "version": self.agent.version, "model": "gpt-4.1"}
         assert row["agent"] == {**facts, "stop_reason": "stop"}
         assert ran.rows["unwilling"]["agent"]["stop_reason"] == "refusal"
-        assert ran.rows["once"]["agent"]["turns"] == 2
+        assert ran.rows["once"]["claimed"]["turns"] == 2
         events = [each["event"]["type"] for each in ran.events("many")]
         assert (events[0], events[-1]) == ("session", "agent_settled")
 

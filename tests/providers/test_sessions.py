@@ -306,7 +306,7 @@ def test_opencode_has_ended_when_no_step_is_to_follow() -> None:
     ended = answer("opencode", stream(step("tool-calls", 0.5), step("stop", 0.25)))
     assert ended.failure is None
     assert ended.token_usage.wire() == {"input": 2000, "output": 100, "cached": 600, "reasoning": 20}
-    assert (ended.cost_usd, ended.agent["turns"]) == (0.75, 2)
+    assert (ended.cost_usd, ended.claim.turns) == (0.75, 2)
     assert answer("opencode", stream(step("stop", 0))).cost_usd is None
 
 

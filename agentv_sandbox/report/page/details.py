@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
+from agentv_sandbox.models.content import ASKED, REPORTED
 from agentv_sandbox.models.foreign_json import ForeignJsonError, read_json
 from agentv_sandbox.models.suite import Json
 from agentv_sandbox.report.page.contents import Originals, file_views
@@ -25,6 +26,12 @@ OPENED_TRIALS = 20
 MAX_LINES = 400
 """Messages, calls of models and of the network, each."""
 _LOG_BYTES = 4 << 20
+_FIGURES = {
+    "tool_calls": "calls of tools",
+    "duration_ms": "time",
+    "token_usage": "tokens",
+    "cost_usd": "cost",
+}
 _LOGS = (
     ("Standard output of the agent", "agent_stdout_path"),
     ("Standard error of the agent", "agent_stderr_path"),
@@ -156,6 +163,7 @@ class Details:
                 for check in _records(entry.get("assertions"))[:MAX_LINES]
             ],
             "details": cut(_pretty(details), DETAILS_CHARS) if details else "",
+            "agents_word": [_FIGURES[name] for name in entry.get("agents_word") or () if name in _FIGURES],
             "members": [self._grader(member, depth + 1) for member in members[:MAX_LINES]],
         }
 
@@ -203,6 +211,8 @@ def _tool_call(call: Row, limit: int) -> Row:
     return {
         "tool": str(call.get("tool", "?"))[:MAX_NAME],
         "status": str(call.get("status") or "")[:40],
+        "asked": call.get(ASKED) is not False,
+        "reported": call.get(REPORTED) is not False,
         "ms": call.get("duration_ms") if isinstance(call.get("duration_ms"), int | float) else None,
         "input": "" if given is None else cut(_pretty(given), limit),
         "output": "" if got is None else cut(content_text(got), limit),

@@ -35,6 +35,7 @@ function graderView(grader, prompts, prefix = "") {
   return el("div", { class: `grader ${grader.state}` },
     el("header", {}, badge(grader.state), " ", datum(grader.name, "strong"), el("span", { class: "soft" }, facts.filter(Boolean).flatMap((fact) => [" · ", datum(String(fact))]))),
     grader.error && el("p", { class: "reason" }, datum(grader.error)),
+    grader.agents_word.length > 0 && el("p", { class: "soft" }, `Rests on the agent's own word: ${grader.agents_word.join(", ")}.`),
     grader.reasoning && el("p", { class: "said" }, datum(grader.reasoning)),
     grader.checks.length > 0 && el("ul", { class: "checks" }, grader.checks.map((/** @type {any} */ check) =>
       el("li", { class: check.passed ? "yes" : "no" }, el("span", { class: "visually-hidden" }, check.passed ? "passed: " : "failed: "), datum(check.text), check.evidence && el("div", { class: "evidence" }, datum(check.evidence))))),
@@ -64,7 +65,8 @@ function conversation(messages) {
 function toolCall(call) {
   const failed = call.status && call.status !== "ok" && call.status !== "success" && call.status !== "completed";
   const brief = call.input.replace(/\s+/g, " ").slice(0, 90);
-  const note = el("span", { class: failed ? "failed" : "soft" }, " ", datum(brief), failed && [" · ", datum(call.status)], call.ms !== null && ` · ${duration(call.ms / 1000)}`);
+  const mark = !call.asked ? " · no model asked for it: it does not count" : !call.reported ? " · not reported by the agent" : "";
+  const note = el("span", { class: failed || mark ? "failed" : "soft" }, " ", datum(brief), mark, failed && [" · ", datum(call.status)], call.ms !== null && ` · ${duration(call.ms / 1000)}`);
   const details = fold(call.tool, () => [call.input && pre(call.input, "Input"), call.output && pre(call.output, "Output"), !call.input && !call.output && "Nothing else is known of this call."], false, note);
   details.classList.add("call");
   return details;
