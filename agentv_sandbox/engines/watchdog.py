@@ -11,15 +11,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
+from agentv_sandbox import hostprograms
 from agentv_sandbox.engines.owner import Owner
 
 
 def command(owner: str, run_id: str, address: str) -> list[str]:
     """The child's command line."""
     return [
-        sys.executable,
-        "-I",
-        "-S",
+        *hostprograms.PYTHON,
         str(Path(__file__).with_name("reaper.py")),
         sys.executable,
         owner,
@@ -35,12 +34,10 @@ class Watchdog:
     def __init__(self, address: str, run_id: str = "", owner: str = "") -> None:
         """``owner``: whose objects are removed; this process's by default. ``run_id``: the run of which also goes what
         was to be kept; that of others stays."""
-        self._process = subprocess.Popen(
+        self._process = hostprograms.start(
+            hostprograms.WATCHDOG,
             command(owner or str(Owner.current()), run_id, address),
             stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
         )
 
     def __enter__(self) -> Watchdog:

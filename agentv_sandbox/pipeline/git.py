@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from agentv_sandbox import hostprograms
 from agentv_sandbox.errors import Cancelled, SandboxError
 
 _SETTINGS = {
@@ -31,32 +32,6 @@ _SETTINGS = {
     "protocol.ext.allow": "never",
     "transfer.unpackLimit": "1",  # one pack instead of many small files
 }
-_FIXED = {
-    "LC_ALL": "C",
-    "GIT_ATTR_NOSYSTEM": "1",
-    "GIT_CONFIG_GLOBAL": "/dev/null",
-    "GIT_CONFIG_NOSYSTEM": "1",
-    "GIT_CONFIG_SYSTEM": "/dev/null",
-    "GIT_LFS_SKIP_SMUDGE": "1",
-    "GIT_NO_LAZY_FETCH": "1",
-    "GIT_NO_REPLACE_OBJECTS": "1",
-    "GIT_PROTOCOL_FROM_USER": "0",
-    "GIT_SSH_COMMAND": "ssh -oBatchMode=yes",
-    "GIT_TERMINAL_PROMPT": "0",
-}
-_PASSED = (
-    "PATH",
-    "SSH_AUTH_SOCK",
-    "SSL_CERT_DIR",
-    "SSL_CERT_FILE",
-    "all_proxy",
-    "http_proxy",
-    "https_proxy",
-    "no_proxy",
-    "ALL_PROXY",
-    "HTTPS_PROXY",
-    "NO_PROXY",
-)
 _POLL_S = 0.1
 _TAIL = 2000
 
@@ -107,14 +82,13 @@ class Git:
         with tempfile.TemporaryFile() as asked, tempfile.TemporaryFile() as said:
             asked.write(stdin)
             asked.seek(0)
-            process = subprocess.Popen(
+            process = hostprograms.start(
+                hostprograms.GIT,
                 [*command, *argv],
                 stdin=asked,
                 stdout=subprocess.PIPE,
                 stderr=said,
-                cwd=self.home,
                 env=self._environment(),
-                start_new_session=True,
             )
             guard = _Guard(self, process)
             try:
@@ -129,10 +103,8 @@ class Git:
                 raise GitError(said.read()[-_TAIL:].decode("utf-8", "replace").strip())
 
     def _environment(self) -> dict[str, str]:
-        passed = {name: os.environ[name] for name in _PASSED if name in os.environ}
         return {
-            **passed,
-            **_FIXED,
+            **hostprograms.environment(hostprograms.GIT),
             "HOME": str(self.home),
             "GIT_ALLOW_PROTOCOL": ":".join(self.protocols),
             **self.env,

@@ -15,9 +15,9 @@ import secrets
 import socket
 import struct
 import subprocess
-import sys
 import threading
 
+from agentv_sandbox import hostprograms
 from agentv_sandbox.engines.native.ids import Ids
 from agentv_sandbox.errors import EngineError
 
@@ -118,14 +118,10 @@ class UserNamespaces:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.settimeout(_ANSWER_S)
         with theirs:
-            argv = [sys.executable, "-I", "-S", "-c", _HELPER]
-            self._helper = subprocess.Popen(
-                [*argv, str(theirs.fileno()), self._extents],
+            self._helper = hostprograms.start(
+                hostprograms.NAMESPACES,
+                [*hostprograms.PYTHON, "-c", _HELPER, str(theirs.fileno()), self._extents],
                 pass_fds=(theirs.fileno(),),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
             )
         return ours
 

@@ -33,7 +33,7 @@ def state_folder(environ: Mapping[str, str]) -> str:
     """Where images and volumes are."""
     if own := environ.get(entering.FOLDER_VARIABLE):
         return f"{own}/state"
-    return environ.get(FOLDER_VARIABLE) or _DEFAULT_FOLDER
+    return str(Path(environ.get(FOLDER_VARIABLE) or _DEFAULT_FOLDER).absolute())
 
 
 class Places:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 import tempfile
 import threading
@@ -13,13 +12,14 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from agentv_sandbox import hostprograms
 from agentv_sandbox.engines.native.namespaces import UserNamespaces
 from agentv_sandbox.errors import EngineError
 from agentv_sandbox.logs import safe_text
 
 NAMES = ("crun", "runc")
 """In the order in which they are tried: the first takes a third of the other's processor time."""
-_EXTRA_PATH = "/usr/local/sbin:/usr/sbin:/sbin"
+_MORE_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 _NOWHERE = "/nowhere/rootfs"
 _TRIAL_S = 20.0
 
@@ -37,7 +37,7 @@ class Runtime:
 
 def find_program(name: str) -> str | None:
     """Where a program is, also one that only root has on its PATH."""
-    return shutil.which(name, path=f"{os.environ.get('PATH', '')}:{_EXTRA_PATH}")
+    return hostprograms.find_program(name, more=_MORE_FOLDERS)
 
 
 def tried(path: str, namespace: int) -> Runtime | str:
@@ -67,9 +67,7 @@ def tried(path: str, namespace: int) -> Runtime | str:
             "agentv-sandbox-trial",
         ]
         try:
-            done = subprocess.run(
-                argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=_TRIAL_S, check=False
-            )
+            done = hostprograms.run(hostprograms.RUNTIME, argv, timeout_s=_TRIAL_S)
         except (OSError, subprocess.TimeoutExpired) as error:
             return str(error)
     said = (done.stdout + done.stderr).decode("utf-8", "replace")
@@ -84,9 +82,8 @@ def tried(path: str, namespace: int) -> Runtime | str:
 def version_of(path: str) -> str:
     """``1.1.5`` of ``runc version 1.1.5``; empty where it does not say."""
     try:
-        said = subprocess.run(
-            [path, "--version"], check=False, capture_output=True, text=True, timeout=_TRIAL_S
-        ).stdout
+        done = hostprograms.run(hostprograms.RUNTIME, [path, "--version"], timeout_s=_TRIAL_S)
+        said = done.stdout.decode()
     except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
         return ""
     match = re.search(r"version:? v?([0-9][\w.+~-]{0,60})", said)
