@@ -1,4 +1,4 @@
-"""``python -m agentv_sandbox.engines.sweeper OWNER RUN_ID ADDRESS``: removes what a dead process left."""
+"""``python -P -m agentv_sandbox.engines.sweeper OWNER RUN_ID ADDRESS``: removes what a dead process left."""
 
 from __future__ import annotations
 
