@@ -32,6 +32,8 @@ _SETTINGS = {
     "protocol.ext.allow": "never",
     "transfer.unpackLimit": "1",  # one pack instead of many small files
 }
+# Any user of the machine can read arguments, and only this one the environment.
+_HELPER = """!f() { test "$1" = get && printf 'username=%s\\npassword=%s\\n' "$LOGIN_NAME" "$LOGIN_PASSWORD"; }; f"""
 _POLL_S = 0.1
 _TAIL = 2000
 
@@ -42,6 +44,16 @@ class GitError(SandboxError):
 
 class GitStopped(SandboxError):
     """git took too long or fetched too much."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Login:
+    """What one server is told of who asks."""
+
+    origin: str
+    """``https://host:port``, and no other server gets it."""
+    name: str = field(repr=False)
+    password: str = field(repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +69,7 @@ class Git:
     max_bytes: int = 4 << 30
     """Of the repository on disk."""
     cancelled: Callable[[], bool] = lambda: False
+    login: Login | None = None
     env: Mapping[str, str] = field(default_factory=dict)
 
     def text(self, *argv: str, stdin: bytes = b"") -> str:
@@ -79,6 +92,8 @@ class Git:
         command = ["git", f"--git-dir={self.folder}"]
         for name, value in _SETTINGS.items():
             command += ["-c", f"{name}={value}"]
+        if self.login is not None:
+            command += ["-c", f"credential.{self.login.origin}.helper={_HELPER}"]
         with tempfile.TemporaryFile() as asked, tempfile.TemporaryFile() as said:
             asked.write(stdin)
             asked.seek(0)
@@ -103,8 +118,10 @@ class Git:
                 raise GitError(said.read()[-_TAIL:].decode("utf-8", "replace").strip())
 
     def _environment(self) -> dict[str, str]:
+        login = self.login
         return {
             **hostprograms.environment(hostprograms.GIT),
+            **({"LOGIN_NAME": login.name, "LOGIN_PASSWORD": login.password} if login is not None else {}),
             "HOME": str(self.home),
             "GIT_ALLOW_PROTOCOL": ":".join(self.protocols),
             **self.env,

@@ -1,4 +1,4 @@
-"""Python is started so that no folder that it is started in adds modules: that may be an evaluated project, or shared."""
+"""Python is started so that the folder it is started in adds no modules: it may be an evaluated project, or shared."""
 
 from __future__ import annotations
 

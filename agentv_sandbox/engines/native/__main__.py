@@ -1,5 +1,5 @@
-"""``python -P -m agentv_sandbox.engines.native COMMAND...``: COMMAND where the native engine works for a user who is not
-root."""
+"""``python -P -m agentv_sandbox.engines.native COMMAND...``: COMMAND where the native engine works for a user who is
+not root."""
 
 import os
 import sys
