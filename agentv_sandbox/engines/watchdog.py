@@ -6,7 +6,6 @@ means that the process is gone.
 from __future__ import annotations
 
 import subprocess
-import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
@@ -17,10 +16,17 @@ from agentv_sandbox.engines.owner import Owner
 
 def command(owner: str, run_id: str, address: str) -> list[str]:
     """The child's command line."""
+    reaper = str(Path(__file__).with_name("reaper.py"))
+    return [*hostprograms.PYTHON, reaper, *sweeper_command(owner, run_id, address)]
+
+
+def sweeper_command(owner: str, run_id: str, address: str) -> list[str]:
+    """The command line of what removes the objects of a dead process."""
+    # -P: what lies in the working directory, which may be a stranger's project, is no module of ours.
     return [
-        *hostprograms.PYTHON,
-        str(Path(__file__).with_name("reaper.py")),
-        sys.executable,
+        *hostprograms.PYTHON_WITH_PACKAGES,
+        "-m",
+        "agentv_sandbox.engines.sweeper",
         owner,
         run_id,
         address,

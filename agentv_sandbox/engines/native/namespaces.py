@@ -5,17 +5,23 @@ user in the namespace and to the namespace's owner outside. With one owner for a
 others, and the machine's root, have left.
 
 A helper process makes them, since only a process with one thread can enter one: asked for an owner's id by a socket, it
-answers with a descriptor. It ends with the socket. One is asked for ahead, so that containers need not wait for it.
+answers with a descriptor. One is asked for ahead, so that containers need not wait for it.
+
+The helper is a second watchdog as well: where the socket ends before it was said that all is done, this process was
+killed, and perhaps the first watchdog with it, and the helper becomes the program that removes what is left.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
 import secrets
 import socket
 import struct
 import subprocess
 import threading
+from collections.abc import Sequence
+from contextlib import suppress
 
 from agentv_sandbox import hostprograms
 from agentv_sandbox.engines.native.ids import Ids
@@ -24,7 +30,7 @@ from agentv_sandbox.errors import EngineError
 _REQUEST = struct.Struct("=I")
 _ANSWER_S = 30.0
 _HELPER = """
-import ctypes, os, socket, struct, sys
+import ctypes, os, socket, struct, sys, time
 libc = ctypes.CDLL(None, use_errno=True)
 SECUREBITS, KEEP_CAPABILITIES, NEW_USER = 28, 4, 0x10000000
 
@@ -58,21 +64,30 @@ def made(owner, extents):
 
 link = socket.socket(fileno=int(sys.argv[1]))
 extents = sys.argv[2]
-while asked := link.recv(4):
-    try:
-        fd = made(struct.unpack('=I', asked)[0], extents)
-    except OSError as error:
-        link.send(str(error).encode())
-    else:
-        socket.send_fds(link, [b'ok'], [fd])
-        os.close(fd)
+try:
+    while asked := link.recv(4):
+        if asked == b'end':
+            sys.exit()
+        try:
+            fd = made(struct.unpack('=I', asked)[0], extents)
+        except OSError as error:
+            link.send(str(error).encode())
+        else:
+            socket.send_fds(link, [b'ok'], [fd])
+            os.close(fd)
+except ConnectionError:  # it ended before it took the last answer
+    pass
+time.sleep(1)  # the watchdog's turn
+os.execv(sys.argv[3], sys.argv[3:])
 """
 
 
 class UserNamespaces:
     """Makes namespaces that know the ids of ``Ids``, each with one of its owners. Safe to share between threads."""
 
-    def __init__(self, ids: Ids) -> None:
+    def __init__(self, ids: Ids, sweeper: Sequence[str]) -> None:
+        """``sweeper``: the command that removes what this process leaves when it is killed."""
+        self._sweeper = sweeper
         self._extents = "\n".join(f"{inside} {here} {count}" for inside, here, count in ids.extents)
         self._owners = ids.owners
         self._next = secrets.randbelow(len(ids.owners))
@@ -115,12 +130,13 @@ class UserNamespaces:
         link.send(_REQUEST.pack(self._owners[self._next]))
 
     def _started(self) -> socket.socket:
+        atexit.register(self.close)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.settimeout(_ANSWER_S)
         with theirs:
             self._helper = hostprograms.start(
                 hostprograms.NAMESPACES,
-                [*hostprograms.PYTHON, "-c", _HELPER, str(theirs.fileno()), self._extents],
+                [*hostprograms.PYTHON, "-c", _HELPER, str(theirs.fileno()), self._extents, *self._sweeper],
                 pass_fds=(theirs.fileno(),),
             )
         return ours
@@ -131,7 +147,10 @@ class UserNamespaces:
             self._end()
 
     def _end(self) -> None:
+        atexit.unregister(self.close)
         if self._link is not None:
+            with suppress(OSError):
+                self._link.send(b"end")
             self._link.close()
         if self._helper is not None:
             try:
