@@ -26,6 +26,7 @@ from agentv_sandbox.building.pipconf import PipSettings, redacted
 from agentv_sandbox.errors import BuildError, ImageRequestError, Problem
 from agentv_sandbox.logs import safe_text
 from agentv_sandbox.models.image import Artefact
+from agentv_sandbox.ownership import temporary_folder
 
 _TIMEOUT_S = 300
 _PUBLIC = "https://registry.npmjs.org/"
@@ -43,7 +44,7 @@ def resolve_npm(
     cpu = _CPU.get(architecture, architecture)
     npm = _npm()
     environ = _environment(settings)
-    with tempfile.TemporaryDirectory(prefix="agentv-npm-") as folder:
+    with tempfile.TemporaryDirectory(prefix="agentv-npm-", dir=temporary_folder()) as folder:
         wishes = {name: _newest(npm, name, wish, environ) for name, wish in map(split_version, wanted)}
         manifest = {"name": "environment", "private": True, "dependencies": wishes}
         (Path(folder) / "package.json").write_text(json.dumps(manifest))

@@ -31,6 +31,7 @@ from agentv_sandbox.building.pipconf import PipSettings, portable, redacted
 from agentv_sandbox.errors import BuildError, ImageRequestError, Problem
 from agentv_sandbox.logs import safe_text
 from agentv_sandbox.models.image import Artefact, ImageConfig
+from agentv_sandbox.ownership import temporary_folder
 
 _TIMEOUT_S = 300
 _PYTHONS = ("3.13", "3.11", "3.12", "3.14", "3.10")
@@ -80,7 +81,7 @@ def resolve_wheels(
     already; they are used, and are not among the answer. Raises ImageRequestError when there are none."""
     if not wanted:
         return ()
-    with tempfile.TemporaryDirectory(prefix="agentv-uv-") as folder:
+    with tempfile.TemporaryDirectory(prefix="agentv-uv-", dir=temporary_folder()) as folder:
         out = Path(folder) / "pylock.toml"
         (Path(folder) / "requirements.in").write_text("\n".join([*wanted, ""]))
         argv = [

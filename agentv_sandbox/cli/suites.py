@@ -86,6 +86,7 @@ def _target_lines(result: LoadResult) -> list[str]:
             needs = [f"{name} ({'set' if environ.get(name, '').strip() else 'not set'})" for name in names]
             needed = f"; needs {', '.join(needs)}" if needs else ""
             lines[f"  {target.name} ({target.provider}) {can}{needed}"] = None
+            lines |= dict.fromkeys(f"    note: {text}" for text in PROVIDERS[target.provider].advice(target))
     return ["targets:", *lines] if lines else []
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from agentv_sandbox.engines.native import entering
 from agentv_sandbox.errors import EngineError
+from agentv_sandbox.ownership import describe, is_ours
 
 FOLDER_VARIABLE = "AGENTV_SANDBOX_STATE"
 _DEFAULT_FOLDER = "/var/lib/agentv-sandbox"
@@ -70,10 +70,10 @@ class Places:
     def _take(folder: Path) -> None:
         """Make ``folder`` where everybody may have put something of that name. Raises EngineError."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        known = folder.lstat()
-        if not stat.S_ISDIR(known.st_mode) or known.st_uid != os.geteuid():
+        if not is_ours(folder):
             raise EngineError(
-                f"the native engine cannot use {folder}: it is not a folder of root's, so somebody else made it",
+                f"the native engine cannot use {folder}: it is not a folder of root's, but {describe(folder)}, so "
+                "somebody else made it",
                 hint="Look at what it is, then remove it.",
             )
 

@@ -16,6 +16,7 @@ from agentv_sandbox import hostprograms
 from agentv_sandbox.engines.native.namespaces import UserNamespaces
 from agentv_sandbox.errors import EngineError
 from agentv_sandbox.logs import safe_text
+from agentv_sandbox.ownership import temporary_folder
 
 NAMES = ("crun", "runc")
 """In the order in which they are tried: the first takes a third of the other's processor time."""
@@ -54,7 +55,7 @@ def tried(path: str, namespace: int) -> Runtime | str:
             ],
         },
     }
-    with tempfile.TemporaryDirectory(prefix="agentv-trial-") as folder:
+    with tempfile.TemporaryDirectory(prefix="agentv-trial-", dir=temporary_folder()) as folder:
         (Path(folder) / "config.json").write_text(json.dumps(config))
         argv = [
             path,
