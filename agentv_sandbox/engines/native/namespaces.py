@@ -77,8 +77,9 @@ try:
             os.close(fd)
 except ConnectionError:  # it ended before it took the last answer
     pass
-time.sleep(1)  # the watchdog's turn
-os.execv(sys.argv[3], sys.argv[3:])
+if sys.argv[3:]:
+    time.sleep(1)  # the watchdog's turn
+    os.execv(sys.argv[3], sys.argv[3:])
 """
 
 
@@ -86,7 +87,8 @@ class UserNamespaces:
     """Makes namespaces that know the ids of ``Ids``, each with one of its owners. Safe to share between threads."""
 
     def __init__(self, ids: Ids, sweeper: Sequence[str]) -> None:
-        """``sweeper``: the command that removes what this process leaves when it is killed."""
+        """``sweeper``: the command that removes what this process leaves when it is killed; none for the sweeper itself,
+        or each that is killed, as where memory is short, would be followed by another without end."""
         self._sweeper = sweeper
         self._extents = "\n".join(f"{inside} {here} {count}" for inside, here, count in ids.extents)
         self._owners = ids.owners
