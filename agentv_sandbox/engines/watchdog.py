@@ -5,6 +5,7 @@ means that the process is gone.
 
 from __future__ import annotations
 
+import os
 import subprocess
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +15,10 @@ from agentv_sandbox import hostprograms
 from agentv_sandbox.engines.owner import Owner
 
 
+SWEEPING = "AGENTV_SANDBOX_SWEEPING"
+"""Variable that the sweeper sets for itself: nobody sweeps after it."""
+
+
 def command(owner: str, run_id: str, address: str) -> list[str]:
     """The child's command line."""
     reaper = str(Path(__file__).with_name("reaper.py"))
@@ -21,7 +26,9 @@ def command(owner: str, run_id: str, address: str) -> list[str]:
 
 
 def sweeper_command(owner: str, run_id: str, address: str) -> list[str]:
-    """The command line of what removes the objects of a dead process."""
+    """The command line of what removes the objects of a dead process; empty in the process that does so."""
+    if SWEEPING in os.environ:
+        return []
     # -P: what lies in the working directory, which may be a stranger's project, is no module of ours.
     return [
         *hostprograms.PYTHON_WITH_PACKAGES,
