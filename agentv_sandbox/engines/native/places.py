@@ -57,6 +57,8 @@ class Places:
         """Raises EngineError, also where something else is in one of them."""
         try:
             self._take(self._runs)
+            if os.path.lexists(self.root) and not self._is_ours_or_roots(self.root):
+                raise self._taken(self.root)
             for folder in (
                 *(self._runs, self.run, self.containers, self.memory_volumes),
                 *(self.root, self.disk_volumes, self.writable),
@@ -71,11 +73,20 @@ class Places:
         """Make ``folder`` where everybody may have put something of that name. Raises EngineError."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not is_ours(folder):
-            raise EngineError(
-                f"the native engine cannot use {folder}: it is not a folder of root's, but {describe(folder)}, so "
-                "somebody else made it",
-                hint="Look at what it is, then remove it.",
-            )
+            raise Places._taken(folder)
+
+    @staticmethod
+    def _is_ours_or_roots(path: Path) -> bool:
+        """Of a folder that the operator named: also by a link, if it is theirs."""
+        return all(each.lstat().st_uid in (0, os.geteuid()) for each in (path, path.resolve()))
+
+    @staticmethod
+    def _taken(folder: Path) -> EngineError:
+        return EngineError(
+            f"the native engine cannot use {folder}: it is not a folder of root's, but {describe(folder)}, so "
+            "somebody else made it",
+            hint="Look at what it is, then remove it.",
+        )
 
     def _make(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
