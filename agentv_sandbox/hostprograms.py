@@ -14,19 +14,19 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, NoReturn
 
 FOLDER = "/"
 _BASE = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_*", "TZ", "TMPDIR")
-_NETWORK = (
+NETWORK = (
     *("http_proxy", "https_proxy", "all_proxy", "no_proxy"),
     *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"),
     *("SSL_CERT_FILE", "SSL_CERT_DIR"),
 )
-_FOLDERS = ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR")
-_PACKAGES = (*_FOLDERS, "NETRC", "UV_*", "SSL_CLIENT_CERT")
+FOLDERS = ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR")
+_PACKAGES = (*FOLDERS, "NETRC", "UV_*", "SSL_CLIENT_CERT")
 PYTHON = (sys.executable, "-I", "-S")
 """Python without anything but its standard library: neither a folder nor a variable adds to its path."""
 PYTHON_WITH_PACKAGES = (sys.executable, "-P")
@@ -53,7 +53,7 @@ UV = HostProgram(
     name="uv",
     purpose="choose Python distributions, and bring npm where the machine has none",
     reads="`--no-config`: no `uv.toml` and no `pyproject.toml`; the settings of pip and uv as variables, `~/.netrc`",
-    variables=(*_NETWORK, *_PACKAGES),
+    variables=(*NETWORK, *_PACKAGES),
 )
 NPM = HostProgram(
     name="npm",
@@ -63,7 +63,7 @@ NPM = HostProgram(
         "none of a project"
     ),
     variables=(
-        *(*_NETWORK, *_PACKAGES),
+        *(*NETWORK, *_PACKAGES),
         *("npm_config_*", "NPM_CONFIG_*", "NODE_EXTRA_CA_CERTS", "NODE_OPTIONS", "NODE_USE_SYSTEM_CA"),
     ),
     fixed={"NPM_CONFIG_UPDATE_NOTIFIER": "false"},
@@ -72,7 +72,7 @@ GIT = HostProgram(
     name="git",
     purpose="fetch `workspace.repos` into mirrors without a checkout",
     reads="none of the machine, the user or a repository; `~/.ssh` for ssh",
-    variables=("SSH_AUTH_SOCK", *_NETWORK),
+    variables=("SSH_AUTH_SOCK", *NETWORK),
     fixed={
         "LC_ALL": "C",
         "GIT_ATTR_NOSYSTEM": "1",
@@ -92,7 +92,7 @@ DOCKER = HostProgram(
     purpose="build a Dockerfile with BuildKit",
     reads="`~/.docker` or `DOCKER_CONFIG`: logins and credential helpers",
     variables=(
-        *(*_NETWORK, *_FOLDERS, "DOCKER_*", "BUILDX_*", "BUILDKIT_*", "SSH_AUTH_SOCK"),
+        *(*NETWORK, *FOLDERS, "DOCKER_*", "BUILDX_*", "BUILDKIT_*", "SSH_AUTH_SOCK"),
         *("DBUS_SESSION_BUS_ADDRESS", "GNUPGHOME", "PASSWORD_STORE_DIR"),  # of credential helpers
     ),
 )
@@ -108,12 +108,9 @@ FILE_TOOL = HostProgram(
     fixed={"LC_ALL": "C"},
 )
 USER_IDS = HostProgram(
-    name="getsubids", purpose="the subordinate ids of a user who is not root", reads="`/etc/nsswitch.conf`"
-)
-NAMESPACES = HostProgram(
-    name="Python, `-I -S`",
-    purpose="make user namespaces, which takes a process with one thread",
-    reads="none",
+    name="getsubids",
+    purpose="look up the subordinate ids of a user who is not root",
+    reads="`/etc/nsswitch.conf`",
 )
 REGEX = HostProgram(
     name="Python, `-I -S`",
@@ -124,11 +121,16 @@ WATCHDOG = HostProgram(
     name="Python, `-I -S`, later `-P`",
     purpose="remove what a killed run left",
     reads="`~/.docker` or `DOCKER_CONFIG`",
-    variables=(*_NETWORK, *_FOLDERS, "DOCKER_*", "AGENTV_SANDBOX_*", "PYTHONPATH"),
+    variables=(*NETWORK, *FOLDERS, "DOCKER_*", "AGENTV_SANDBOX_*", "PYTHONPATH"),
+)
+NAMESPACES = replace(
+    WATCHDOG,
+    purpose="make user namespaces, which takes a process with one thread, and be a second watchdog",
+    reads="none",
 )
 WORKER = HostProgram(
     name="agentv-sandbox worker, `-P`",
-    purpose="a worker of `--cluster local:N`",
+    purpose="be a worker of `--cluster local:N`",
     reads="what `agentv-sandbox` reads, and Dask's configuration of the user and of the machine",
     whole_environment=True,
 )

@@ -14,7 +14,6 @@ from typing import IO
 from agentv_sandbox import hostprograms
 from agentv_sandbox.engines.owner import Owner
 
-
 SWEEPING = "AGENTV_SANDBOX_SWEEPING"
 """Variable that the sweeper sets for itself: nobody sweeps after it."""
 

@@ -87,8 +87,8 @@ class UserNamespaces:
     """Makes namespaces that know the ids of ``Ids``, each with one of its owners. Safe to share between threads."""
 
     def __init__(self, ids: Ids, sweeper: Sequence[str]) -> None:
-        """``sweeper``: the command that removes what this process leaves when it is killed; none for the sweeper itself,
-        or each that is killed, as where memory is short, would be followed by another without end."""
+        """``sweeper``: the command that removes what this process leaves when it is killed. Empty for the sweeper
+        itself, or each that is killed, as where memory is short, would be followed by another without end."""
         self._sweeper = sweeper
         self._extents = "\n".join(f"{inside} {here} {count}" for inside, here, count in ids.extents)
         self._owners = ids.owners
