@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 from distributed.core import Server
 
+from agentv_sandbox.ownership import private_folder
 from agentv_sandbox.pipeline.scratch import scratch_folder
 
 _DASKS_NAME = "dask-scratch-space"
@@ -18,9 +19,7 @@ _DASKS_NAME = "dask-scratch-space"
 def server_folder() -> Iterator[str]:
     """``local_directory`` for one server: a folder of ours that nobody else can enter, gone with the block."""
     with scratch_folder() as private:
-        folder = private / _DASKS_NAME  # else Dask makes one of this name below it
-        folder.mkdir(mode=0o700)
-        yield str(folder)
+        yield str(private_folder(private / _DASKS_NAME))  # of another name, Dask makes one of this below it
 
 
 def take_off_path(server: Server) -> None:
