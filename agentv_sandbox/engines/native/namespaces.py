@@ -8,7 +8,8 @@ A helper process makes them, since only a process with one thread can enter one:
 answers with a descriptor. One is asked for ahead, so that containers need not wait for it.
 
 The helper is a second watchdog as well: where the socket ends before it was said that all is done, this process was
-killed, and perhaps the first watchdog with it, and the helper becomes the program that removes what is left.
+killed, and perhaps the first watchdog with it, and the helper becomes the program that removes what is left. It
+does so only once it has another parent: of a process that lives nothing is removed.
 """
 
 from __future__ import annotations
@@ -62,6 +63,7 @@ def made(owner, extents):
         os.close(ends)
         os.waitpid(pid, 0)
 
+parent = os.getppid()
 link = socket.socket(fileno=int(sys.argv[1]))
 extents = sys.argv[2]
 try:
@@ -77,8 +79,8 @@ try:
             os.close(fd)
 except ConnectionError:  # it ended before it took the last answer
     pass
-if sys.argv[3:]:
-    time.sleep(1)  # the watchdog's turn
+time.sleep(1)  # the watchdog's turn; and a process that ends gives its children away last
+if sys.argv[3:] and os.getppid() != parent:
     os.execv(sys.argv[3], sys.argv[3:])
 """
 
@@ -153,11 +155,12 @@ class UserNamespaces:
         if self._link is not None:
             with suppress(OSError):
                 self._link.send(b"end")
-            self._link.close()
         if self._helper is not None:
             try:
                 self._helper.wait(_ANSWER_S)
             except subprocess.TimeoutExpired:
                 self._helper.kill()
                 self._helper.wait()
+        if self._link is not None:
+            self._link.close()  # only now: an answer that nobody took would break the connection before it read the end
         self._link = self._helper = None
