@@ -23,7 +23,7 @@ COPY agentv_sandbox /src/agentv_sandbox
 COPY images /src/images
 COPY examples/preprocessors/scripts /src/examples/preprocessors/scripts
 RUN if [ -f /src/ca-bundle.crt ]; then export PIP_CERT=/src/ca-bundle.crt; fi \
- && python3 -m venv /opt/agentv-sandbox \
+ && python3 -I -m venv /opt/agentv-sandbox \
  && /opt/agentv-sandbox/bin/pip install --no-cache-dir --disable-pip-version-check --quiet /src \
  && ln -s /opt/agentv-sandbox/bin/agentv-sandbox /usr/local/bin/agentv-sandbox \
  && rm -rf /src

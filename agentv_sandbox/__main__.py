@@ -1,4 +1,4 @@
-"""``python -m agentv_sandbox``."""
+"""``python -P -m agentv_sandbox``."""
 
 from agentv_sandbox.cli import main
 

@@ -11,6 +11,7 @@ import grp
 import os
 import pwd
 import stat
+import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -50,6 +51,19 @@ def is_ours(path: Path) -> bool:
     except (OSError, ValueError):
         return False
     return stat.S_ISDIR(known.st_mode) and known.st_uid == os.geteuid()
+
+
+def temporary_folder() -> Path:
+    """The system's temporary folder. Raises SandboxError where somebody else could put something else in the place of
+    what we make there."""
+    folder = Path(tempfile.gettempdir())
+    if (weak := others_can_write(folder / "ours", sticky_protects=True)) is not None:
+        raise SandboxError(
+            f"{folder} cannot be used for temporary files: {weak} is {describe(weak)}, so others can replace what is "
+            "made there",
+            hint="Name another folder in TMPDIR, or have its owner set the sticky bit (chmod +t), as /tmp has it.",
+        )
+    return folder
 
 
 def others_can_write(path: Path, *, sticky_protects: bool) -> Path | None:

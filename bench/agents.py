@@ -149,7 +149,7 @@ def in_container(folder: Path, server: ModelServer, out: str) -> tuple[Session, 
     memory = Memory(is_ours)
     memory.start()
     server.seen.clear()
-    argv = [sys.executable, "-m", "agentv_sandbox", "run", "s.eval.yaml", "-o", out]
+    argv = [sys.executable, "-P", "-m", "agentv_sandbox", "run", "s.eval.yaml", "-o", out]
     with (folder / f"{out}.log").open("w") as log:
         done = subprocess.Popen(argv, cwd=folder, env=environment(server), stdout=log, stderr=log)
         containers.pid = done.pid

@@ -66,7 +66,7 @@ def command(side: str, workers: int, out: str) -> list[str]:
         home = Path(os.environ.get("AGENTV_HOME") or Path(sys.prefix, "agentv")) / "node_modules"
         argv = [str(home / ".bin/bun"), str(home / "agentv/dist/cli.js"), "eval", "run", "cases.eval.yaml"]
         return [*argv, "--workers", str(workers), "--output", out]
-    argv = [sys.executable, "-m", "agentv_sandbox", "run", "cases.eval.yaml", "-o", out]
+    argv = [sys.executable, "-P", "-m", "agentv_sandbox", "run", "cases.eval.yaml", "-o", out]
     return [*argv, "--engine", side, "--workers", str(workers)]
 
 

@@ -87,7 +87,7 @@ def measure(sandbox: Sandbox, staged: list[StagedFile], change: str, rounds: int
         writable = volumes.mount("workspace", "/workspace", read_only=False)
         done = sandbox.run(
             Role.AGENT,
-            ["python3", "-c", change],
+            ["python3", "-I", "-c", change],
             image=sandbox.tool_image,
             mounts=[writable],
             workdir="/workspace",

@@ -47,7 +47,7 @@ def measured(argv: list[str]) -> tuple[float, float, float]:
     started = time.monotonic()
     env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     process = subprocess.Popen(
-        [sys.executable, "-m", "agentv_sandbox", *argv], stdout=subprocess.DEVNULL, env=env
+        [sys.executable, "-P", "-m", "agentv_sandbox", *argv], stdout=subprocess.DEVNULL, env=env
     )
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)

@@ -168,7 +168,7 @@ def recording_ms(proxy: EgressProxy, port: int, secret: dict[str, object], polic
 
 def main() -> int:
     calls = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
-    server = subprocess.Popen([sys.executable, "-c", SERVER], stdout=subprocess.PIPE, text=True)
+    server = subprocess.Popen([sys.executable, "-I", "-c", SERVER], stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None
     try:
         port = int(server.stdout.readline())

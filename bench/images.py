@@ -66,7 +66,7 @@ def plain_dockerfile(plan: ImagePlan, base: str, folder: Path, installer: str) -
     names = " ".join(f"'{name}'" for name in plan.pip)
     wheels = (
         f"RUN PIP_CERT=/tmp/ca.crt PIP_INDEX_URL={index} "
-        f"python3 -m pip install -q --break-system-packages --no-cache-dir {names}\n"
+        f"python3 -I -m pip install -q --break-system-packages --no-cache-dir {names}\n"
     )
     if installer == "uv":
         shutil.copy(find_uv_bin(), folder / "uv")

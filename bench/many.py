@@ -147,7 +147,7 @@ def main() -> int:
         folder.chmod(0o711)  # containers pass through it to their files
         write_project(folder, asked.tests, PLAIN if asked.plain else CODE)
         state = Path(os.environ.get(FOLDER_VARIABLE, folder / "state"))
-        argv = [sys.executable, "-m", "agentv_sandbox", "run", "many.eval.yaml"]
+        argv = [sys.executable, "-P", "-m", "agentv_sandbox", "run", "many.eval.yaml"]
         # The image is made by a run before, of one test.
         watched([*argv, "-o", "first", "--engine", "native", "--test-id", "t0"], folder, 1, state)
         before = left(state)

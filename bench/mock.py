@@ -31,7 +31,7 @@ tests:
 
 
 def measured(folder: Path, suite: str, out: str) -> dict[str, float]:
-    argv = [sys.executable, "-m", "agentv_sandbox", "run", suite, "-o", out]
+    argv = [sys.executable, "-P", "-m", "agentv_sandbox", "run", suite, "-o", out]
     started = time.monotonic()
     process = subprocess.Popen(argv, cwd=folder, stdout=subprocess.DEVNULL)
     _, status, used = os.wait4(process.pid, 0)

@@ -59,7 +59,7 @@ def write(folder: Path, tests: int, seconds: float) -> None:
 
 def timed(folder: Path, *args: str) -> float:
     started = time.monotonic()
-    argv = [sys.executable, "-m", "agentv_sandbox", *args]
+    argv = [sys.executable, "-P", "-m", "agentv_sandbox", *args]
     done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise SystemExit(done.stdout[-2000:] + done.stderr[-2000:])

@@ -18,7 +18,7 @@ fail() { printf 'error: %s\n' "$*" >&2; exit 3; }
 # Whether an engine answers on a socket: the API's own ping, so that no client is needed.
 answers() {
   [ -S "$1" ] || return 1
-  python3 - "$1" <<'PY' 2>/dev/null
+  python3 -I - "$1" <<'PY' 2>/dev/null
 import socket, sys
 s = socket.socket(socket.AF_UNIX)
 s.settimeout(5)
@@ -47,7 +47,7 @@ done
 
 # Whether containers can be run without an engine, by the program's own judgement; its complaint where not.
 native_works() {
-  "$native_python" - <<'PY'
+  "$native_python" -I - <<'PY'
 import os
 from agentv_sandbox.engines.table import find_engine
 from agentv_sandbox.errors import NeedsNamespace, SandboxError

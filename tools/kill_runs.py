@@ -96,7 +96,7 @@ def write_project(folder: Path, url: str, scale: float) -> None:
 
 def start(folder: Path, output: Path) -> subprocess.Popen[str]:
     suites = [f"{name}.eval.yaml" for name in SUITES]
-    argv = [sys.executable, "-m", "agentv_sandbox", "run", *suites, "--resume", "-o", str(output)]
+    argv = [sys.executable, "-P", "-m", "agentv_sandbox", "run", *suites, "--resume", "-o", str(output)]
     return subprocess.Popen(argv, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 

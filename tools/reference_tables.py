@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import agentv_sandbox
+from agentv_sandbox import hostprograms
 from agentv_sandbox.authoring.docs import Doc, known_keys
 from agentv_sandbox.authoring.keydocs import key_docs
 from agentv_sandbox.graders import GRADERS
@@ -337,6 +338,22 @@ def _prose(text: str) -> str:
     return text.replace("``", "`").replace("<", "&lt;")
 
 
+def _host_programs() -> str:
+    """Programs that are started on the host, as ``hostprograms.py`` has them."""
+    programs = [each for each in vars(hostprograms).values() if isinstance(each, hostprograms.HostProgram)]
+    groups = {hostprograms.NETWORK: "proxies and certificates", hostprograms.FOLDERS: "`XDG_*` folders"}
+    rows = []
+    for each in programs:
+        names = list(each.variables)
+        given = [words for group, words in groups.items() if set(group) <= set(names)]
+        grouped = {name for group in groups if set(group) <= set(names) for name in group}
+        given += [f"`{name}`" for name in names if name not in grouped]
+        fixed = [f"`{name}={value}`" for name, value in each.fixed.items()]
+        said = "all" if each.whole_environment else ", ".join([*given, *fixed]) or "no more"
+        rows.append([each.name, each.purpose, said, each.reads])
+    return table(("program", "started to", "variables", "configuration that it reads"), rows)
+
+
 def _suite_table(model: type[Doc]) -> Callable[[], str]:
     return lambda: Keys(schema()).of(model)
 
@@ -359,5 +376,6 @@ SECTIONS: Mapping[str, Callable[[], str]] = {
     "row": lambda: _rows(ROW),
     "score": lambda: _rows(SCORE),
     "python": _python,
+    "host_programs": _host_programs,
 }
 """What stands between the marks of its name in a page."""

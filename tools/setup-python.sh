@@ -10,7 +10,7 @@ fail() { printf 'error: %s\n' "$*" >&2; exit 3; }
 find_python() {
   local name
   for name in python3 python3.13 python3.12 python3.11; do
-    if command -v "$name" >/dev/null && "$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+    if command -v "$name" >/dev/null && "$name" -I -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
       echo "$name"
       return
     fi
@@ -28,11 +28,11 @@ install_packages() {
 python=$(find_python)
 [ -n "$python" ] || { install_packages; python=$(find_python); }
 [ -n "$python" ] || fail "this system's Python is older than 3.11"
-"$python" -c 'import ensurepip, venv' 2>/dev/null || install_packages
+"$python" -I -c 'import ensurepip, venv' 2>/dev/null || install_packages
 
-[ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
+[ -x "$venv/bin/python" ] || "$python" -I -m venv "$venv"
 echo "installing the project into $venv"
 pip() { "$venv/bin/python" -I -m pip --disable-pip-version-check "$@" 2>&1 | { grep -v '^WARNING' || true; }; }
 pip install --quiet --require-hashes --no-deps --requirement "$lock"
 pip install --quiet --no-deps --no-build-isolation --editable .
-"$venv/bin/python" -P -c 'import agentv_sandbox.cli' || fail "the installation into $venv is not usable; remove it and try again"
+"$venv/bin/python" -I -c 'import agentv_sandbox.cli' || fail "the installation into $venv is not usable; remove it and try again"

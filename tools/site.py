@@ -94,7 +94,7 @@ def main(target: Path) -> int:
     settings = source.with_name(f"{source.name}.yml")
     settings.write_text(yaml.safe_dump(_configuration(source, target), sort_keys=False))
     # Not quietly: what it does not say does not count as a warning either.
-    argv = [sys.executable, "-m", "mkdocs", "build", "-f", str(settings)]
+    argv = [sys.executable, "-P", "-m", "mkdocs", "build", "-f", str(settings)]
     done = subprocess.run(
         argv,
         check=False,

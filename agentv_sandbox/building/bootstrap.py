@@ -23,6 +23,7 @@ from agentv_sandbox.building.mirror import Index, Package, newest
 from agentv_sandbox.errors import BuildError
 from agentv_sandbox.image_archive import add_bytes
 from agentv_sandbox.models.image import Artefact
+from agentv_sandbox.ownership import temporary_folder
 
 RECIPE = files("agentv_sandbox") / "data" / "recipes" / "base.toml"
 _USRMERGED = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
@@ -94,7 +95,7 @@ def make_base(
     recipe = tomllib.loads(RECIPE.read_text(encoding="utf-8"))
     artefacts = list(artefacts)
     stage = f"{tag}-stage"
-    with tempfile.TemporaryDirectory(prefix="agentv-base-") as folder:
+    with tempfile.TemporaryDirectory(prefix="agentv-base-", dir=temporary_folder()) as folder:
         layer = Path(folder) / "layer.tar"
         with layer.open("wb") as out:
             _write_rootfs(out, [cache.path(a.sha256) for a in artefacts], recipe, epoch)

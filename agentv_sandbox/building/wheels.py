@@ -24,13 +24,14 @@ from packaging.tags import Tag, compatible_tags, cpython_tags
 from packaging.utils import canonicalize_name, parse_wheel_filename
 from uv import find_uv_bin
 
-from agentv_sandbox import masking
+from agentv_sandbox import hostprograms, masking
 from agentv_sandbox.building.containers import disk_full
 from agentv_sandbox.building.credentials import without_credentials
 from agentv_sandbox.building.pipconf import PipSettings, portable, redacted
 from agentv_sandbox.errors import BuildError, ImageRequestError, Problem
 from agentv_sandbox.logs import safe_text
 from agentv_sandbox.models.image import Artefact, ImageConfig
+from agentv_sandbox.ownership import temporary_folder
 
 _TIMEOUT_S = 300
 _PYTHONS = ("3.13", "3.11", "3.12", "3.14", "3.10")
@@ -80,7 +81,7 @@ def resolve_wheels(
     already; they are used, and are not among the answer. Raises ImageRequestError when there are none."""
     if not wanted:
         return ()
-    with tempfile.TemporaryDirectory(prefix="agentv-uv-") as folder:
+    with tempfile.TemporaryDirectory(prefix="agentv-uv-", dir=temporary_folder()) as folder:
         out = Path(folder) / "pylock.toml"
         (Path(folder) / "requirements.in").write_text("\n".join([*wanted, ""]))
         argv = [
@@ -113,7 +114,7 @@ def resolve_wheels(
             argv += ["--find-links", str(Path(folder) / "built")]
         if config.exclude_newer:
             argv += ["--exclude-newer", config.exclude_newer]
-        done = _run_uv(argv, settings, folder)
+        done = _run_uv(argv, settings)
         if done.returncode != 0:
             text = _said(done)
             raise _about_host(text) or _resolution_error(
@@ -125,16 +126,9 @@ def resolve_wheels(
         return tuple(_artefacts(packages, platform, Path(folder)))
 
 
-def _run_uv(argv: list[str], settings: PipSettings, folder: str) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(
-        argv,
-        env=settings.uv_environment(os.environ),
-        capture_output=True,
-        timeout=_TIMEOUT_S,
-        check=False,
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-    )
+def _run_uv(argv: list[str], settings: PipSettings) -> subprocess.CompletedProcess[bytes]:
+    environ = hostprograms.environment(hostprograms.UV, settings.uv_environment(os.environ))
+    return hostprograms.run(hostprograms.UV, argv, env=environ, timeout_s=_TIMEOUT_S)
 
 
 def _said(done: subprocess.CompletedProcess[bytes]) -> str:
@@ -222,9 +216,7 @@ class _Retry:
         and not where the newest of all indexes does."""
         (self._folder / "requirements.in").write_text("\n".join([*self._wanted, ""]))
         try:
-            done = _run_uv(
-                [*self._argv, "--index-strategy", "first-index"], self._settings, str(self._folder)
-            )
+            done = _run_uv([*self._argv, "--index-strategy", "first-index"], self._settings)
         except subprocess.TimeoutExpired:
             return ""
         return "\n".join(_REFUSED.findall(_said(done)))
@@ -243,7 +235,7 @@ class _Retry:
         out = self._folder / "pylock.toml"
         out.unlink(missing_ok=True)
         try:
-            done = _run_uv(argv, self._settings, str(self._folder))
+            done = _run_uv(argv, self._settings)
         except subprocess.TimeoutExpired:
             return None
         return tomllib.loads(out.read_text(encoding="utf-8")) if done.returncode == 0 else None

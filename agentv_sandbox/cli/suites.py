@@ -90,6 +90,7 @@ def _target_lines(result: LoadResult) -> list[str]:
                 f"; verdicts that rest on its own word: {word} (measured_by: host takes none)" if word else ""
             )
             lines[f"  {target.name} ({target.provider}) {can}{needed}{rests}"] = None
+            lines |= dict.fromkeys(f"    note: {text}" for text in PROVIDERS[target.provider].advice(target))
     return ["targets:", *lines] if lines else []
 
 

@@ -30,6 +30,7 @@ from agentv_sandbox.cluster.records import (
     WorkerReport,
     WorkerUnfit,
 )
+from agentv_sandbox.cluster.servers import server_folder, take_off_path
 from agentv_sandbox.cluster.session import Session, WorkerSettings
 from agentv_sandbox.errors import SandboxError
 
@@ -159,11 +160,11 @@ async def serve(
     logging.getLogger("distributed").setLevel(logging.ERROR)  # it shows what was sent, where a call fails
     try:
         # A job that ended with its worker is this project's to give to another one, and never Dask's.
-        with dask.config.set(
-            {"distributed.worker.memory.target": False, "distributed.worker.memory.spill": False}
-        ):
+        kept_in_memory = {"distributed.worker.memory.target": False, "distributed.worker.memory.spill": False}
+        with server_folder() as folder, dask.config.set(kept_in_memory):
             worker = Worker(
                 address.scheduler,
+                local_directory=folder,
                 nthreads=settings.slots + _SPARE_THREADS,
                 name=settings.name,
                 resources={SLOT: settings.slots},
@@ -173,6 +174,7 @@ async def serve(
                 death_timeout=_SCHEDULER_GONE_S,
                 validate=False,
             )
+            take_off_path(worker)
             async with worker:
                 say(f"worker {settings.name} at {worker.address}: {settings.slots} slots, waiting for runs")
                 await _until(worker, host, stop)

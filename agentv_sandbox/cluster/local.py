@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
-import sys
-import tempfile
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
 from distributed import Scheduler
 from distributed.security import Security
 
+from agentv_sandbox import hostprograms
+from agentv_sandbox.cluster.servers import server_folder, take_off_path
+from agentv_sandbox.pipeline.scratch import scratch_folder
 from agentv_sandbox.sites import Asked
 
 _CONFIGURED = "DASK_DISTRIBUTED__COMM__TLS"
@@ -26,21 +27,31 @@ async def local_cluster(number: int, asked: Asked) -> AsyncIterator[tuple[str, S
 
     Other users of this machine must not: certificates are made for this one run."""
     security = Security.temporary()
-    with tempfile.TemporaryDirectory(prefix="agentv-cluster-") as folder:
-        environ = {**os.environ, **_certificates(security, Path(folder))}
-        async with Scheduler(host="127.0.0.1", port=0, security=security, dashboard=False) as scheduler:
+    with ExitStack() as stack:
+        folder = stack.enter_context(scratch_folder())
+        environ = {**os.environ, **_certificates(security, folder)}
+        own = stack.enter_context(server_folder())
+        made = Scheduler(host="127.0.0.1", port=0, security=security, dashboard=False, local_directory=own)
+        take_off_path(made)
+        async with made as scheduler:
             # -P: what lies in the working directory, which may be a stranger's project, is no module of ours.
-            argv = [sys.executable, "-P", "-m", "agentv_sandbox", "worker", str(scheduler.address)]
+            argv = [
+                *hostprograms.PYTHON_WITH_PACKAGES,
+                "-m",
+                "agentv_sandbox",
+                "worker",
+                str(scheduler.address),
+            ]
             argv += ["--slots", "1"]
             for name, value in (("--engine", asked.engine), ("--runtime", asked.runtime)):
                 argv += [name, value] if value is not None else []
             processes = [
-                subprocess.Popen(
+                hostprograms.start(
+                    hostprograms.WORKER,
                     [*argv, "--name", f"local-{index}", "--with-parent"],
                     env=environ,
                     stdin=subprocess.PIPE,
-                    stdout=subprocess.DEVNULL,
-                    start_new_session=True,
+                    stderr=None,  # beside ours
                 )
                 for index in range(1, number + 1)
             ]

@@ -32,7 +32,7 @@ from agentv_sandbox.egress.ledger import Budget, Ledger, Visit
 from agentv_sandbox.egress.relay import MOUNT, SOCKET, Way, WayOut, relayed, wait_for
 from agentv_sandbox.egress.trouble import network_troubles, server_faults
 from agentv_sandbox.egress.wire import Answer, Exchange, Handler, Rules, Secret
-from agentv_sandbox.engines.binds import SHARED, SHARED_PREFIX, is_our_folder, short_name
+from agentv_sandbox.engines.binds import SHARED, SHARED_PREFIX, short_name
 from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.gateway import (
     Bounds,
@@ -51,6 +51,7 @@ from agentv_sandbox.gateway import (
 from agentv_sandbox.models.container import Mount
 from agentv_sandbox.models.modelanswer import ModelAnswer
 from agentv_sandbox.models.suite import NetworkPolicy
+from agentv_sandbox.ownership import is_private, temporary_folder
 from agentv_sandbox.volumes import StagedFile
 
 _FORWARDER = "forwarder.py"
@@ -232,7 +233,7 @@ class EgressProxy:
                 yield mount, lambda: (relay.fault,) if relay.fault else ()
             return
         # The parent is ours alone; the container sees the inner directory, where it may connect and read.
-        private = Path(tempfile.mkdtemp(prefix=f"{SHARED_PREFIX}{os.getpid()}-"))
+        private = Path(tempfile.mkdtemp(prefix=f"{SHARED_PREFIX}{os.getpid()}-", dir=temporary_folder()))
         try:
             shared = private / SHARED
             shared.mkdir(mode=0o755)
@@ -280,8 +281,8 @@ class EgressProxy:
 def sweep() -> int:
     """Remove private folders of processes that were killed: nobody answers at their sockets. Returns how many."""
     removed = 0
-    for folder in Path(tempfile.gettempdir()).glob(f"{SHARED_PREFIX}*"):
-        if not is_our_folder(folder, private=True):
+    for folder in temporary_folder().glob(f"{SHARED_PREFIX}*"):
+        if not is_private(folder):
             continue
         try:
             with socket.socket(socket.AF_UNIX) as probe, short_name(folder / SHARED) as shared:

@@ -23,6 +23,7 @@ from agentv_sandbox.engines.stream import Conversation
 from agentv_sandbox.errors import EngineError, SandboxError
 from agentv_sandbox.logs import get_logger
 from agentv_sandbox.models.container import MB, Mount
+from agentv_sandbox.ownership import temporary_folder
 from agentv_sandbox.sandbox import Role, Sandbox
 from agentv_sandbox.volumes import StagedFile, VolumeSpec
 
@@ -66,7 +67,7 @@ class WayOut:
     def _is_shared(self) -> bool:
         """Ask a container of ours to connect to a socket in a mount of ours."""
         with (
-            tempfile.TemporaryDirectory(prefix=SHARED_PREFIX) as private,
+            tempfile.TemporaryDirectory(prefix=SHARED_PREFIX, dir=temporary_folder()) as private,
             socket.socket(socket.AF_UNIX) as listener,
         ):
             shared = Path(private) / SHARED

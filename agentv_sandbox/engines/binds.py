@@ -7,7 +7,6 @@ allowed, and where it must lie.
 from __future__ import annotations
 
 import os
-import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from pathlib import Path
 
 from agentv_sandbox.errors import SandboxError
 from agentv_sandbox.models.container import Mount
+from agentv_sandbox.ownership import is_ours, is_private
 
 SHARED_PREFIX = "agentv-egress-"
 """Of a folder in the system's temporary folder; its subfolder ``shared`` may be mounted. The number of the process
@@ -33,21 +33,11 @@ def check_bind(mount: Mount) -> None:
         and parent.name.startswith(SHARED_PREFIX)
         and str(source) == mount.source
         and parent.parent == Path(tempfile.gettempdir())
-        and is_our_folder(source)
-        and is_our_folder(parent, private=True)
+        and is_ours(source)
+        and is_private(parent)
     )
     if not ours:
         raise SandboxError(f"policy: no container may see the host path {mount.source}")
-
-
-def is_our_folder(path: Path, *, private: bool = False) -> bool:
-    """A real folder that belongs to this user; ``private``: and that nobody else may enter."""
-    try:
-        info = path.lstat()
-    except (OSError, ValueError):
-        return False
-    mine = stat.S_ISDIR(info.st_mode) and info.st_uid == os.getuid()
-    return mine and not (private and info.st_mode & 0o077)
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from agentv_sandbox import hostprograms
 from agentv_sandbox.engines import OnOutput
 from agentv_sandbox.engines.stream import Tail
 from agentv_sandbox.errors import BuildError, Cancelled
@@ -105,7 +106,8 @@ def _programs(path: str) -> Iterator[str]:
 
 
 def _environment(address: str, environ: Mapping[str, str]) -> dict[str, str]:
-    env = {name: value for name, value in environ.items() if name not in _NOT_PASSED}
+    env = hostprograms.environment(hostprograms.DOCKER, environ)
+    env = {name: value for name, value in env.items() if name not in _NOT_PASSED}
     # Attestations would make an image out of two, with the time of the build in one.
     return env | {"DOCKER_HOST": address, "DOCKER_BUILDKIT": "1", "BUILDX_NO_DEFAULT_ATTESTATIONS": "1"}
 
@@ -131,9 +133,7 @@ def _probe(program: str, env: Mapping[str, str]) -> BuildKit | str:
 
 def _command_output(argv: list[str], env: Mapping[str, str]) -> str | None:
     try:
-        process = subprocess.run(
-            argv, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PROBE_S, check=False
-        )
+        process = hostprograms.run(hostprograms.DOCKER, argv, env=env, timeout_s=_PROBE_S)
     except (OSError, subprocess.TimeoutExpired):
         return None
     return process.stdout.decode("utf-8", "replace").strip() if process.returncode == 0 else None
@@ -153,14 +153,13 @@ def build_with(buildkit: BuildKit, context: IO[bytes], wanted: Build) -> Tail:
     ]
     log = Tail()
     last = ""
-    # A session of its own: an interrupt from the terminal reaches us alone, and we end the whole group.
-    process = subprocess.Popen(
+    process = hostprograms.start(
+        hostprograms.DOCKER,
         argv,
         env=buildkit.env,
         stdin=context,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        start_new_session=True,
     )
     try:
         for line in _lines(process, wanted.cancelled):

@@ -1,4 +1,4 @@
-"""``python -I -S reaper.py PYTHON OWNER RUN_ID ADDRESS``: the watchdog's child process, which waits for the end of its
+"""``python -I -S reaper.py COMMAND...``: the watchdog's child process, which waits for the end of its
 parent. It imports nothing of ours before that: every run starts one, and hardly any run needs more of it than this.
 """
 
@@ -7,13 +7,12 @@ import signal
 import sys
 
 
-def main(python: str, *words: str) -> None:
+def main(*command: str) -> None:
     """Wait for the parent; unless it said that it is done, become the process that removes what it left."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # the next program ignores them, too
     if not sys.stdin.buffer.read():
-        # -P: what lies in the working directory, which may be a stranger's project, is no module of ours.
-        os.execv(python, [python, "-P", "-m", "agentv_sandbox.engines.sweeper", *words])  # noqa: S606
+        os.execv(command[0], command)  # noqa: S606 - a list, no shell
 
 
 if __name__ == "__main__":

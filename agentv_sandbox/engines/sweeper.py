@@ -1,19 +1,22 @@
-"""``python -m agentv_sandbox.engines.sweeper OWNER RUN_ID ADDRESS``: removes what a dead process left."""
+"""``python -P -m agentv_sandbox.engines.sweeper OWNER RUN_ID ADDRESS``: removes what a dead process left."""
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from contextlib import suppress
 
 from agentv_sandbox.engines import LABEL_KEEP, LABEL_OWNER, LABEL_RUN
 from agentv_sandbox.engines.table import engine_at
+from agentv_sandbox.engines.watchdog import SWEEPING
 from agentv_sandbox.errors import SandboxError
 
 
 def main(owner: str, run_id: str, address: str) -> None:
     """Remove everything of its run and of images that it was making; what earlier runs of it kept stays, and copies of
     projects."""
+    os.environ[SWEEPING] = "1"
     # A container that was being created when the process died appears a moment later: look more than once.
     for pause in (0.0, 1.0, 4.0):
         time.sleep(pause)

@@ -5,23 +5,34 @@ means that the process is gone.
 
 from __future__ import annotations
 
+import os
 import subprocess
-import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
+from agentv_sandbox import hostprograms
 from agentv_sandbox.engines.owner import Owner
+
+SWEEPING = "AGENTV_SANDBOX_SWEEPING"
+"""Variable that the sweeper sets for itself: nobody sweeps after it."""
 
 
 def command(owner: str, run_id: str, address: str) -> list[str]:
     """The child's command line."""
+    reaper = str(Path(__file__).with_name("reaper.py"))
+    return [*hostprograms.PYTHON, reaper, *sweeper_command(owner, run_id, address)]
+
+
+def sweeper_command(owner: str, run_id: str, address: str) -> list[str]:
+    """The command line of what removes the objects of a dead process; empty in the process that does so."""
+    if SWEEPING in os.environ:
+        return []
+    # -P: what lies in the working directory, which may be a stranger's project, is no module of ours.
     return [
-        sys.executable,
-        "-I",
-        "-S",
-        str(Path(__file__).with_name("reaper.py")),
-        sys.executable,
+        *hostprograms.PYTHON_WITH_PACKAGES,
+        "-m",
+        "agentv_sandbox.engines.sweeper",
         owner,
         run_id,
         address,
@@ -35,12 +46,10 @@ class Watchdog:
     def __init__(self, address: str, run_id: str = "", owner: str = "") -> None:
         """``owner``: whose objects are removed; this process's by default. ``run_id``: the run of which also goes what
         was to be kept; that of others stays."""
-        self._process = subprocess.Popen(
+        self._process = hostprograms.start(
+            hostprograms.WATCHDOG,
             command(owner or str(Owner.current()), run_id, address),
             stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
         )
 
     def __enter__(self) -> Watchdog:

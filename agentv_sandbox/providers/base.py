@@ -192,6 +192,10 @@ class Provider:
                     "million tokens",
                 )
 
+    def advice(self, target: Target) -> Iterable[str]:
+        """Sentences about what works and could be done better; they change no exit status."""
+        return ()
+
     def variables(self, target: Target) -> list[str]:
         """Environment variables that a run of ``target`` needs: its keys, and what its containers get."""
         secrets = ((name.removesuffix("_env"), value) for name, value in target.settings.items())

@@ -118,6 +118,13 @@ class CliProvider(ContainerProvider):
             )
         return problems
 
+    def advice(self, target: Target) -> Iterable[str]:
+        if "PROMPT" in _PLACEHOLDER.findall(str(target.settings.get("command") or "")):
+            yield (
+                "{PROMPT} puts the prompt into the arguments of a process, which every user of the machine can read; "
+                "{PROMPT_FILE} names a file that only the agent can"
+            )
+
     def programs(self, target: Target) -> Iterable[Sequence[str]]:
         return (("sh", "-c", str(target.settings.get("command") or "")),)
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import hmac
 import secrets
+import socket
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -32,6 +34,8 @@ _SHARE = 20
 """How much longer that is than it takes to write the page."""
 _PATIENCE_S = 10.0
 """For a client that does not go on, and at the end for a browser that has not seen the last page."""
+_READING_S = 60.0
+"""For a client to take the page."""
 _MOST_CLIENTS = 16
 _PREPARING = b"""<!doctype html><html lang="en"><meta charset="utf-8"><title>preparing</title>
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'"><p>The run is being prepared.</p></html>"""
@@ -62,7 +66,6 @@ class LivePage:
         self._refresh_s = _LEAST_S
         self._written = -1.0
         self._writing = threading.Lock()
-        self._clients = threading.BoundedSemaphore(_MOST_CLIENTS)
         self._seen = 0.0
         self._last_seen = threading.Event()
         self._server = _Server(("127.0.0.1", port), self._handler())
@@ -129,17 +132,17 @@ class LivePage:
             timeout = _PATIENCE_S
 
             def do_GET(self) -> None:
-                with live._clients:
-                    status, body, refresh_s = live.answer(self.headers.get("Host", ""), self.path)
-                    self.send_response(status)
-                    self.send_header("Content-Type", "text/html; charset=utf-8")
-                    self.send_header("Content-Length", str(len(body)))
-                    for name, value in _HEADERS.items():
-                        self.send_header(name, value)
-                    if refresh_s:
-                        self.send_header("Refresh", str(refresh_s))
-                    self.end_headers()
-                    self.wfile.write(body)
+                live._server.has_asked(self.request)
+                status, body, refresh_s = live.answer(self.headers.get("Host", ""), self.path)
+                self.send_response(status)
+                self.send_header("Content-Type", "text/html; charset=utf-8")
+                self.send_header("Content-Length", str(len(body)))
+                for name, value in _HEADERS.items():
+                    self.send_header(name, value)
+                if refresh_s:
+                    self.send_header("Refresh", str(refresh_s))
+                self.end_headers()
+                self.wfile.write(body)
                 if status == 200 and not refresh_s:
                     live._last_seen.set()
 
@@ -160,7 +163,58 @@ _HEADERS = {
 
 
 class _Server(ThreadingHTTPServer):
+    """At most as many connections as ``_MOST_CLIENTS``, each with a thread. Any user of the machine can open some and
+    say nothing: where there are too many, the one that has waited longest goes, since a browser asks at once."""
+
     daemon_threads = True
+    request_queue_size = 128  # of what is not accepted yet, else who floods it keeps others out
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        self._mutex = threading.Lock()
+        self._waiting: dict[socket.socket, float] = {}
+        """Connections that have not asked yet, the oldest first; with the time at which they are closed."""
+        self._answered: dict[socket.socket, float] = {}
+        super().__init__(address, handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._mutex:
+            full = len(self._waiting) + len(self._answered) >= _MOST_CLIENTS
+            oldest = next(iter(self._waiting), None) if full else None
+            if oldest is not None:
+                self._end(oldest)
+            if not full or oldest is not None:
+                self._waiting[request] = time.monotonic() + _PATIENCE_S
+        if request in self._waiting:
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def has_asked(self, request: Any) -> None:
+        """Whoever asked gets more time to read the answer."""
+        with self._mutex:
+            if self._waiting.pop(request, None) is not None:
+                self._answered[request] = time.monotonic() + _READING_S
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._mutex:
+            self._waiting.pop(request, None)
+            self._answered.pop(request, None)
+        super().shutdown_request(request)
+
+    def service_actions(self) -> None:
+        """Close what is past its time: a client that sends or reads byte by byte resets every other clock."""
+        with self._mutex:
+            now = time.monotonic()
+            for open_ones in (self._waiting, self._answered):
+                for request in [each for each, end in open_ones.items() if end < now]:
+                    self._end(request)
+
+    def _end(self, request: socket.socket) -> None:
+        """Its thread wakes, and closes it."""
+        self._waiting.pop(request, None)
+        self._answered.pop(request, None)
+        with suppress(OSError):
+            request.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that went away is no news."""

@@ -118,9 +118,12 @@ def composite(folder: Path, inputs: Mapping[str, str]) -> tuple[int, Path, dict[
 
 
 def test_the_action_installs_the_project_and_runs_suites(checkout: Path) -> None:
+    for name in ("json", "venv", "sitecustomize", "pip"):  # a pull request brings them along
+        (checkout / f"{name}.py").write_text(f"open('{checkout}/executed', 'w')\n")
     status, summary, outputs, log = composite(
         checkout, {"suites": "evals", "arguments": "--frozen --workers 2"}
     )
+    assert not (checkout / "executed").exists()
     assert status == 1, log
     assert outputs == {"folder": str(checkout / "agentv-sandbox-results"), "verdict": "FAIL"}
     assert_small_results(checkout / "agentv-sandbox-results")

@@ -92,6 +92,16 @@ def test_invalid_value_is_reported_with_the_valid_ones(
     assert "Input should" not in text and "Value error" not in text
 
 
+def test_validate_notes_a_prompt_among_arguments_without_a_change_of_its_exit_status(folder: Path) -> None:
+    """Every user of the machine reads the arguments of all processes."""
+    for name, noted in (("PROMPT_FILE", False), ("PROMPT", True)):
+        line = f"targets: [{{name: t, provider: cli, command: 'cat {{{name}}} > {{OUTPUT_FILE}}'}}]\n"
+        (folder / "targets.yaml").write_text(line)
+        done = command("validate", "small.eval.yaml", cwd=folder)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert ("note: {PROMPT} puts the prompt into the arguments" in done.stdout) == noted
+
+
 @pytest.mark.parametrize("args", [("validate", "."), ("plan", "."), ("schema",), ("graders",)])
 def test_closed_pipe_does_not_fail_the_run(folder: Path, args: tuple[str, ...]) -> None:
     read, write = os.pipe()

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import base64
 import fcntl
 import os
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -351,17 +353,75 @@ def test_over_http_a_full_hash_is_the_pin(origin: Origin, repos: Repos) -> None:
     assert contents(files)["calc.py"] == "THE FIX\n"
 
 
+WORD = "t0ken/of+the%operator"
+LOGIN = f"x-access-token:{quote(WORD, safe='')}"
+
+
+def test_a_login_in_the_address_stands_in_no_argument_and_goes_to_its_server_alone(
+    origin: Origin, repos: Repos
+) -> None:
+    """Every user of the machine reads the arguments of all processes."""
+    git(origin.folder, "update-server-info")
+    seen: list[str] = []
+
+    def look() -> None:
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            line = command_line(path)
+            seen.extend([line] if "git" in line and str(repos.cache) in line else [])
+
+    with served(origin.folder / ".git", login=f"x-access-token:{WORD}", before=look) as url:
+        address = url.replace("//", f"//{LOGIN}@")
+        files = repos.files(RepoSpec(path=".", repo=address, commit=origin.second))
+        assert contents(files)["calc.py"] == "THE FIX\n"
+    assert seen, "git was at work, and somebody looked"
+    assert not [line for line in seen if "t0ken" in line]
+    other = served(origin.folder / ".git", login="another:one")
+    with other as elsewhere, served(elsewhere=elsewhere) as url:
+        address = url.replace("//", f"//{LOGIN}@")
+        with pytest.raises(RepoError) as refused:
+            repos.files(RepoSpec(path=".", repo=address, commit=origin.third))
+    assert other.logins == {None}, "another server, to which the first leads, is not told"
+    assert "t0ken" not in str(refused.value)
+
+
+def test_a_login_with_a_line_break_is_refused(repos: Repos) -> None:
+    with pytest.raises(RepoError, match="control characters"):
+        repos.files(RepoSpec(path=".", repo="https://me:a%0Ahost=evil@127.0.0.1:9/x", commit="f" * 40))
+
+
 class served:
     """A web server on 127.0.0.1: static files, or one that never answers."""
 
-    def __init__(self, folder: Path | None = None, *, hang: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path | None = None,
+        *,
+        hang: bool = False,
+        login: str = "",
+        elsewhere: str = "",
+        before: Callable[[], None] = lambda: None,
+    ) -> None:
+        """``login``: NAME:PASSWORD that is asked for; ``elsewhere``: a server to which this one leads."""
         self._done = threading.Event()
         done = self._done
+        wanted = f"Basic {base64.b64encode(login.encode()).decode()}" if login else None
+        logins = self.logins = set[str | None]()
 
         class Quiet(SimpleHTTPRequestHandler):
             def do_GET(self) -> None:
+                logins.add(self.headers["Authorization"])
+                before()
                 if hang:
                     done.wait(20)
+                elif elsewhere:
+                    self.send_response(302)
+                    self.send_header("Location", elsewhere + self.path)
+                    self.end_headers()
+                elif wanted and self.headers["Authorization"] != wanted:
+                    self.send_response(401)
+                    self.send_header("WWW-Authenticate", 'Basic realm="here"')
+                    self.send_header("Content-Length", "0")
+                    self.end_headers()
                 else:
                     super().do_GET()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -77,6 +78,27 @@ def test_clients_that_do_not_go_on_keep_nobody_waiting() -> None:
         assert httpx.get(live.url, timeout=30).status_code == 200
         for each in stuck:
             each.close()
+
+
+def test_idle_connections_are_bounded_in_number_and_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any user of the machine can open them, and each has a thread."""
+    before = threading.active_count()
+    with suppress(InterruptedError), LivePage(Redactor()) as live:
+        idle = [socket.create_connection(("127.0.0.1", port_of(live))) for _ in range(100)]
+        assert httpx.get(live.url, timeout=30).status_code == 200, "who asks is answered"
+        assert threading.active_count() - before <= 20
+        assert all(each.recv(1) == b"" for each in idle[:80]), "those that waited longest were closed"
+        for each in idle:
+            each.close()
+        raise InterruptedError  # at the end of a run that went well, who looked is waited for
+    monkeypatch.setattr("agentv_sandbox.report.live._PATIENCE_S", 0.3)
+    with LivePage(Redactor()) as live:
+        slow = socket.create_connection(("127.0.0.1", port_of(live)))
+        with pytest.raises(OSError):
+            for _ in range(300):
+                slow.send(b"G")
+                time.sleep(0.1)
+        slow.close()
 
 
 def test_secrets_are_masked_before_the_run_folder_masks_them(tmp_path: Path, suite: Suite) -> None:

@@ -1,5 +1,5 @@
-"""``python -m agentv_sandbox.engines.native COMMAND...``: COMMAND where the native engine works for a user who is not
-root."""
+"""``python -P -m agentv_sandbox.engines.native COMMAND...``: COMMAND where the native engine works for a user who is
+not root."""
 
 import os
 import sys
@@ -9,7 +9,7 @@ from agentv_sandbox.engines.native import needs, rootless
 
 def main() -> None:
     if len(sys.argv) == 1:
-        sys.exit("usage: python -m agentv_sandbox.engines.native COMMAND [ARGUMENT...]")
+        sys.exit("usage: python -P -m agentv_sandbox.engines.native COMMAND [ARGUMENT...]")
     if os.geteuid() != 0 and (lacking := needs.missing()):
         sys.exit(f"error: {'; '.join(lacking)}")
     try:

@@ -38,7 +38,9 @@ from agentv_sandbox.engines.native.runtimes import Runtime, Runtimes
 from agentv_sandbox.engines.native.store import ImageStore
 from agentv_sandbox.engines.native.unpacking import unpack
 from agentv_sandbox.engines.native.volumes import Volumes
+from agentv_sandbox.engines.owner import Owner
 from agentv_sandbox.engines.stream import Conversation, Printed, pump
+from agentv_sandbox.engines.watchdog import sweeper_command
 from agentv_sandbox.errors import BuildError, EngineError, EngineUnavailable, NeedsNamespace
 from agentv_sandbox.models.container import (
     ContainerSpec,
@@ -82,7 +84,8 @@ class NativeEngine:
         self._volumes = Volumes(
             places.memory_volumes, places.disk_volumes, first_id=self._ids.first, in_use=self._volume_in_use
         )
-        self._namespaces = UserNamespaces(self._ids)
+        sweeper = sweeper_command(str(Owner.current()), "", address)
+        self._namespaces = UserNamespaces(self._ids, sweeper)
         self._runtimes = Runtimes(self._namespaces)
         self._talks: dict[str, Process] = {}
         self._ready = threading.Lock()

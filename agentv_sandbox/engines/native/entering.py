@@ -72,7 +72,9 @@ def _enter(uids: str, gids: str) -> None:
         os.read(ready, 1)
         code = 0
         for program, extents in (("newuidmap", uids), ("newgidmap", gids)):
-            code = code or subprocess.run([program, str(target), *extents.split()], check=False).returncode
+            argv = [program, str(target), *extents.split()]
+            path = {"PATH": os.environ.get("PATH", os.defpath)}
+            code = code or subprocess.run(argv, check=False, cwd="/", env=path).returncode
         os._exit(code)
     failed = libc.unshare(_NEW_USER | _NEW_MOUNTS) and ctypes.get_errno()
     os.write(tells, b"x")

@@ -5,26 +5,33 @@ user in the namespace and to the namespace's owner outside. With one owner for a
 others, and the machine's root, have left.
 
 A helper process makes them, since only a process with one thread can enter one: asked for an owner's id by a socket, it
-answers with a descriptor. It ends with the socket. One is asked for ahead, so that containers need not wait for it.
+answers with a descriptor. One is asked for ahead, so that containers need not wait for it.
+
+The helper is a second watchdog as well: where the socket ends before it was said that all is done, this process was
+killed, and perhaps the first watchdog with it, and the helper becomes the program that removes what is left. It
+does so only once it has another parent: of a process that lives nothing is removed.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
 import secrets
 import socket
 import struct
 import subprocess
-import sys
 import threading
+from collections.abc import Sequence
+from contextlib import suppress
 
+from agentv_sandbox import hostprograms
 from agentv_sandbox.engines.native.ids import Ids
 from agentv_sandbox.errors import EngineError
 
 _REQUEST = struct.Struct("=I")
 _ANSWER_S = 30.0
 _HELPER = """
-import ctypes, os, socket, struct, sys
+import ctypes, os, socket, struct, sys, time
 libc = ctypes.CDLL(None, use_errno=True)
 SECUREBITS, KEEP_CAPABILITIES, NEW_USER = 28, 4, 0x10000000
 
@@ -56,23 +63,35 @@ def made(owner, extents):
         os.close(ends)
         os.waitpid(pid, 0)
 
+parent = os.getppid()
 link = socket.socket(fileno=int(sys.argv[1]))
 extents = sys.argv[2]
-while asked := link.recv(4):
-    try:
-        fd = made(struct.unpack('=I', asked)[0], extents)
-    except OSError as error:
-        link.send(str(error).encode())
-    else:
-        socket.send_fds(link, [b'ok'], [fd])
-        os.close(fd)
+try:
+    while asked := link.recv(4):
+        if asked == b'end':
+            sys.exit()
+        try:
+            fd = made(struct.unpack('=I', asked)[0], extents)
+        except OSError as error:
+            link.send(str(error).encode())
+        else:
+            socket.send_fds(link, [b'ok'], [fd])
+            os.close(fd)
+except ConnectionError:  # it ended before it took the last answer
+    pass
+time.sleep(1)  # the watchdog's turn; and a process that ends gives its children away last
+if sys.argv[3:] and os.getppid() != parent:
+    os.execv(sys.argv[3], sys.argv[3:])
 """
 
 
 class UserNamespaces:
     """Makes namespaces that know the ids of ``Ids``, each with one of its owners. Safe to share between threads."""
 
-    def __init__(self, ids: Ids) -> None:
+    def __init__(self, ids: Ids, sweeper: Sequence[str]) -> None:
+        """``sweeper``: the command that removes what this process leaves when it is killed. Empty for the sweeper
+        itself, or each that is killed, as where memory is short, would be followed by another without end."""
+        self._sweeper = sweeper
         self._extents = "\n".join(f"{inside} {here} {count}" for inside, here, count in ids.extents)
         self._owners = ids.owners
         self._next = secrets.randbelow(len(ids.owners))
@@ -115,17 +134,14 @@ class UserNamespaces:
         link.send(_REQUEST.pack(self._owners[self._next]))
 
     def _started(self) -> socket.socket:
+        atexit.register(self.close)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.settimeout(_ANSWER_S)
         with theirs:
-            argv = [sys.executable, "-I", "-S", "-c", _HELPER]
-            self._helper = subprocess.Popen(
-                [*argv, str(theirs.fileno()), self._extents],
+            self._helper = hostprograms.start(
+                hostprograms.NAMESPACES,
+                [*hostprograms.PYTHON, "-c", _HELPER, str(theirs.fileno()), self._extents, *self._sweeper],
                 pass_fds=(theirs.fileno(),),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
             )
         return ours
 
@@ -135,12 +151,16 @@ class UserNamespaces:
             self._end()
 
     def _end(self) -> None:
+        atexit.unregister(self.close)
         if self._link is not None:
-            self._link.close()
+            with suppress(OSError):
+                self._link.send(b"end")
         if self._helper is not None:
             try:
                 self._helper.wait(_ANSWER_S)
             except subprocess.TimeoutExpired:
                 self._helper.kill()
                 self._helper.wait()
+        if self._link is not None:
+            self._link.close()  # only now: an answer that nobody took would break the connection before it read the end
         self._link = self._helper = None

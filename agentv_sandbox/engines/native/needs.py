@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from agentv_sandbox.engines.native.ids import missing_ids
 from agentv_sandbox.engines.native.rootless import is_own_namespace
 from agentv_sandbox.engines.native.rootless import missing as missing_without_root
 from agentv_sandbox.engines.native.runtimes import Runtime, version_of
+from agentv_sandbox.hostprograms import find_program
 from agentv_sandbox.models.container import EngineInfo
 
 _DEBIAN = {"x86_64": "amd64", "aarch64": "arm64"}
@@ -69,7 +69,7 @@ def _has_overlay() -> bool:
 
 def _missing_programs() -> Iterator[str]:
     for program in ("prlimit", "setpriv"):
-        if shutil.which(program) is None:
+        if find_program(program) is None:
             yield f"there is no program {program} on PATH (of util-linux)"
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from agentv_sandbox import hostprograms
 from agentv_sandbox.logs import safe_name
 
 
@@ -71,7 +71,7 @@ def is_free(path: Path) -> bool:
 def discard(path: Path) -> None:
     """Remove a folder and all below it, however deep; what cannot be removed stays."""
     command = ["rm", "-rf", "--one-file-system", "--", str(path)]
-    subprocess.run(command, check=False, stdin=subprocess.DEVNULL, capture_output=True)
+    hostprograms.run(hostprograms.FILE_TOOL, command)
 
 
 def copied(source: Path, target: Path) -> str | None:
@@ -80,13 +80,7 @@ def copied(source: Path, target: Path) -> str | None:
     # What it copies for is gone when this process is: whoever clears up must not wait for seconds until it is done.
     command = ["setpriv", "--pdeathsig", "KILL", "cp", "-dR"]
     command += ["--preserve=mode,ownership,timestamps,links", "--reflink=auto", "-T", "--"]
-    done = subprocess.run(
-        [*command, str(source), str(target)],
-        check=False,
-        capture_output=True,
-        stdin=subprocess.DEVNULL,
-        env={**os.environ, "LC_ALL": "C"},
-    )
+    done = hostprograms.run(hostprograms.FILE_TOOL, [*command, str(source), str(target)])
     if done.returncode == 0:
         return None
     return safe_name(done.stderr.splitlines()[0][:300]) if done.stderr else "no reason given"

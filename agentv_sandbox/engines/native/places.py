@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from agentv_sandbox.engines.native import entering
 from agentv_sandbox.errors import EngineError
+from agentv_sandbox.ownership import describe, is_ours
 
 FOLDER_VARIABLE = "AGENTV_SANDBOX_STATE"
 _DEFAULT_FOLDER = "/var/lib/agentv-sandbox"
@@ -33,7 +33,7 @@ def state_folder(environ: Mapping[str, str]) -> str:
     """Where images and volumes are."""
     if own := environ.get(entering.FOLDER_VARIABLE):
         return f"{own}/state"
-    return environ.get(FOLDER_VARIABLE) or _DEFAULT_FOLDER
+    return str(Path(environ.get(FOLDER_VARIABLE) or _DEFAULT_FOLDER).absolute())
 
 
 class Places:
@@ -57,6 +57,8 @@ class Places:
         """Raises EngineError, also where something else is in one of them."""
         try:
             self._take(self._runs)
+            if os.path.lexists(self.root) and not self._is_ours_or_roots(self.root):
+                raise self._taken(self.root)
             for folder in (
                 *(self._runs, self.run, self.containers, self.memory_volumes),
                 *(self.root, self.disk_volumes, self.writable),
@@ -70,12 +72,21 @@ class Places:
     def _take(folder: Path) -> None:
         """Make ``folder`` where everybody may have put something of that name. Raises EngineError."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        known = folder.lstat()
-        if not stat.S_ISDIR(known.st_mode) or known.st_uid != os.geteuid():
-            raise EngineError(
-                f"the native engine cannot use {folder}: it is not a folder of root's, so somebody else made it",
-                hint="Look at what it is, then remove it.",
-            )
+        if not is_ours(folder):
+            raise Places._taken(folder)
+
+    @staticmethod
+    def _is_ours_or_roots(path: Path) -> bool:
+        """Of a folder that the operator named: also by a link, if it is theirs."""
+        return all(each.lstat().st_uid in (0, os.geteuid()) for each in (path, path.resolve()))
+
+    @staticmethod
+    def _taken(folder: Path) -> EngineError:
+        return EngineError(
+            f"the native engine cannot use {folder}: it is not a folder of root's, but {describe(folder)}, so "
+            "somebody else made it",
+            hint="Look at what it is, then remove it.",
+        )
 
     def _make(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)

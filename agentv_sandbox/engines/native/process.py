@@ -12,6 +12,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+from agentv_sandbox import hostprograms
 from agentv_sandbox.engines.memory import KILLED
 from agentv_sandbox.engines.native.cgroups import Group
 from agentv_sandbox.engines.stream import Ended, Sink
@@ -129,13 +130,13 @@ class Process:
         ]
         argv += ["run", "--keep", "--bundle", str(bundle), "--pid-file", str(self._pid_file), name]
         try:
-            self._process = subprocess.Popen(
+            self._process = hostprograms.start(
+                hostprograms.RUNTIME,
                 argv,
                 stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE if errors else subprocess.DEVNULL,
-                bufsize=0,
-                start_new_session=True,  # an interrupt from the terminal is not for containers
+                buffered=False,
             )
         except OSError as error:
             raise EngineError(

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import os
 import pwd
-import shutil
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import NoReturn
 
+from agentv_sandbox import hostprograms
 from agentv_sandbox.engines.native import cgroups, entering
 from agentv_sandbox.engines.native.ids import IDS
 from agentv_sandbox.engines.native.places import FOLDER_VARIABLE
@@ -34,14 +33,18 @@ def is_own_namespace() -> bool:
 
 def way_in() -> list[str]:
     """What a person writes before a command that is to see what this process sees."""
-    return [sys.executable, "-P", "-m", "agentv_sandbox.engines.native"] if is_own_namespace() else []
+    return (
+        [*hostprograms.PYTHON_WITH_PACKAGES, "-m", "agentv_sandbox.engines.native"]
+        if is_own_namespace()
+        else []
+    )
 
 
 def missing() -> Iterator[str]:
     """Sentences about what this user lacks; none where ``enter`` can be tried."""
     yield from _missing_namespaces()
     for program in ("newuidmap", "newgidmap"):
-        if shutil.which(program) is None:
+        if hostprograms.find_program(program) is None:
             yield f"there is no program {program} on PATH (Debian and Ubuntu: package uidmap)"
     for kind in ("uid", "gid"):
         if sum(count for _, count in _subordinate(kind)) < IDS:
@@ -85,7 +88,7 @@ def _has_manager() -> bool:
         and folder is not None
         and (Path(folder) / "systemd/private").exists()
         and (Path(folder) / "bus").exists()
-        and shutil.which("systemd-run") is not None
+        and hostprograms.find_program("systemd-run") is not None
     )
 
 
@@ -93,19 +96,15 @@ def enter(command: Sequence[str]) -> NoReturn:
     """Become ``command`` in the namespaces. Raises OSError where even its first program cannot be started; a later
     failure ends the process with a message and exit code 3."""
     argv = [
-        sys.executable,
-        "-I",
-        "-S",
+        *hostprograms.PYTHON,
         entering.__file__,
         str(_state_folder()),
         *map(_map, ("uid", "gid")),
         *command,
     ]
     if _has_manager():
-        argv = [shutil.which("systemd-run") or "systemd-run", *_UNIT, "--", *argv]
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
-    os.execv(argv[0], argv)  # noqa: S606 - a list, no shell
+        argv = [hostprograms.find_program("systemd-run") or "systemd-run", *_UNIT, "--", *argv]
+    hostprograms.become(hostprograms.OWN_NAMESPACES, argv)
 
 
 def was_used() -> bool:
@@ -115,7 +114,7 @@ def was_used() -> bool:
 
 def _state_folder() -> Path:
     data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share")
-    return Path(os.environ.get(FOLDER_VARIABLE) or data / "agentv-sandbox")
+    return Path(os.environ.get(FOLDER_VARIABLE) or data / "agentv-sandbox").absolute()
 
 
 def _map(kind: str) -> str:
@@ -133,14 +132,10 @@ def _subordinate(kind: str) -> tuple[tuple[int, int], ...]:
     """(first, how many) of this user's subordinate ids."""
     names = {_user(), str(os.getuid())}
     try:  # where they may come from elsewhere than from the file
-        said = subprocess.run(
-            ["getsubids", *(["-g"] if kind == "gid" else []), _user()],
-            capture_output=True,
-            text=True,
-            timeout=_NAMES_S,
-            check=True,
-        ).stdout
-        lines = [line.split(":", 1)[1].split() for line in said.splitlines()]
+        argv = ["getsubids", *(["-g"] if kind == "gid" else []), _user()]
+        done = hostprograms.run(hostprograms.USER_IDS, argv, timeout_s=_NAMES_S)
+        done.check_returncode()
+        lines = [line.split(":", 1)[1].split() for line in done.stdout.decode().splitlines()]
         return tuple((int(words[1]), int(words[2])) for words in lines)
     except (OSError, subprocess.SubprocessError, ValueError, IndexError):
         pass

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from agentv_sandbox import hostprograms
 from agentv_sandbox.engines.native.namespaces import UserNamespaces
 from agentv_sandbox.engines.runtimenames import KNOWN, find_program, runtime_doubt
 from agentv_sandbox.errors import EngineError
 from agentv_sandbox.logs import safe_text
+from agentv_sandbox.ownership import temporary_folder
 
 NAMES = ("crun", "runc")
 """In the order in which they are tried: the first takes a third of the other's processor time."""
@@ -48,7 +50,7 @@ def tried(path: str, namespace: int) -> Runtime | str:
             ],
         },
     }
-    with tempfile.TemporaryDirectory(prefix="agentv-trial-") as folder:
+    with tempfile.TemporaryDirectory(prefix="agentv-trial-", dir=temporary_folder()) as folder:
         (Path(folder) / "config.json").write_text(json.dumps(config))
         argv = [
             path,
@@ -61,9 +63,7 @@ def tried(path: str, namespace: int) -> Runtime | str:
             "agentv-sandbox-trial",
         ]
         try:
-            done = subprocess.run(
-                argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=_TRIAL_S, check=False
-            )
+            done = hostprograms.run(hostprograms.RUNTIME, argv, timeout_s=_TRIAL_S)
         except (OSError, subprocess.TimeoutExpired) as error:
             return str(error)
     said = (done.stdout + done.stderr).decode("utf-8", "replace")
@@ -78,9 +78,8 @@ def tried(path: str, namespace: int) -> Runtime | str:
 def version_of(path: str) -> str:
     """``1.1.5`` of ``runc version 1.1.5``; empty where it does not say."""
     try:
-        said = subprocess.run(
-            [path, "--version"], check=False, capture_output=True, text=True, timeout=_TRIAL_S
-        ).stdout
+        done = hostprograms.run(hostprograms.RUNTIME, [path, "--version"], timeout_s=_TRIAL_S)
+        said = done.stdout.decode()
     except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
         return ""
     match = re.search(r"version:? v?([0-9][\w.+~-]{0,60})", said)

@@ -182,7 +182,7 @@ def plant_traps() -> None:
 def stay_behind() -> None:
     """A process that goes on after the agent has answered, and changes the report while it is graded."""
     code = f"import time\nwhile True: time.sleep(0.2); open('out/report.csv', 'a').write('{MARK}\\n')"
-    subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
+    subprocess.Popen([sys.executable, "-I", "-c", code], start_new_session=True)
 
 
 def answer() -> dict[str, object]:

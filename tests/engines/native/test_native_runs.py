@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -189,6 +190,34 @@ def test_nothing_is_left_five_seconds_after_a_kill(project: Path, run_folder: Pa
         process.send_signal(signal.SIGKILL)
         process.wait()
     assert left_after(run_folder, 5) == []
+
+
+def test_nothing_is_left_when_the_watchdog_is_killed_as_well(project: Path, run_folder: Path) -> None:
+    write_suite(project, 4, wait=90)
+    process = subprocess.Popen([*COMMAND, "--engine", "native"], cwd=project, stdout=subprocess.DEVNULL)
+    try:
+        until = time.monotonic() + 120
+        while not any("-agent-" in name for name in cgroups.group_names(run_folder.name)):
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        [watchdog] = _children(process.pid, "reaper.py")
+        process.send_signal(signal.SIGSTOP)  # nothing is to happen between the two
+        os.kill(watchdog, signal.SIGKILL)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert left_after(run_folder, 30) == []
+
+
+def _children(parent: int, word: str) -> list[int]:
+    """Processes of a parent whose arguments have a word."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            above = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            if above == parent and word in (folder / "cmdline").read_text():
+                found.append(int(folder.name))
+    return found
 
 
 @pytest.mark.parametrize("seed", range(3))
