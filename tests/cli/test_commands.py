@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import forkserver
+
 COMMAND = [sys.executable, "-m", "agentv_sandbox"]
 SUITE = """name: small
 execution: {target: t}
@@ -21,8 +23,7 @@ TARGETS = "targets: [{name: t, provider: cli, command: 'sh a.sh {OUTPUT_FILE}'}]
 
 
 def command(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "DOCKER_HOST": "unix:///nowhere"}
-    return subprocess.run([*COMMAND, *args], cwd=cwd, env=env, capture_output=True, text=True, check=False)
+    return forkserver.command(*args, cwd=cwd, env={**os.environ, "DOCKER_HOST": "unix:///nowhere"})
 
 
 @pytest.fixture

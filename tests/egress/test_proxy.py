@@ -236,7 +236,7 @@ class _Large(BaseHTTPRequestHandler):
 
 def test_what_comes_down_is_bounded_as_what_goes_up() -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), _Large) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         allowed = f"127.0.0.1:{server.server_port}"
         with proxy(budget=Budget(total_bytes=5_000)).grant(policy(allowed), {}) as grant:
             assert len(talk(grant, f"GET http://{allowed}/ HTTP/1.0\r\n\r\n".encode())) < 200_000
