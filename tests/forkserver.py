@@ -59,7 +59,11 @@ def python(
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         given.write(stdin)
         given.seek(0)
-        request = {"args": args, "cwd": str(cwd or Path.cwd()), "env": dict(os.environ if env is None else env)}
+        request = {
+            "args": args,
+            "cwd": str(cwd or Path.cwd()),
+            "env": dict(os.environ if env is None else env),
+        }
         request["umask"] = _umask()
         shown = out if stdout is None else stdout
         files = [each if isinstance(each, int) else each.fileno() for each in (given, shown, err)]
