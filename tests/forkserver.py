@@ -23,6 +23,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
@@ -150,7 +151,7 @@ def _next_job(control: socket.socket) -> tuple[dict[str, Any], list[int]]:
                 waiting.unregister(key.fd)
                 os.close(key.fd)
                 status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-                with client:
+                with client, suppress(BrokenPipeError):  # nobody waits for it any more
                     client.send(str(status).encode())
                 continue
             said, files, _, _ = socket.recv_fds(control, 1, 1)
@@ -168,7 +169,8 @@ def _next_job(control: socket.socket) -> tuple[dict[str, Any], list[int]]:
                 return json.loads(text), list(files)
             for file in files:
                 os.close(file)
-            client.send(str(pid).encode())
+            with suppress(BrokenPipeError):
+                client.send(str(pid).encode())
             handle = os.pidfd_open(pid)
             running[handle] = (pid, client)
             waiting.register(handle, selectors.EVENT_READ)
