@@ -26,7 +26,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
 ROOT = Path(__file__).parents[1]
 _LATER = {"agentv_sandbox.engines.docker", "agentv_sandbox.engines.client", "typer._adapters"}
@@ -50,38 +50,45 @@ def python(
     *args: str,
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
-    stdin: bytes = b"",
     stdout: int | IO[Any] | None = None,
     timeout: float = 120,
 ) -> subprocess.CompletedProcess[str]:
+    """As ``python_bytes``, for text."""
+    done = python_bytes(*args, cwd=cwd, env=env, stdout=stdout, timeout=timeout)
+    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def python_bytes(
+    *args: str,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    stdin: bytes = b"",
+    stdout: int | IO[Any] | None = None,
+    timeout: float = 120,
+) -> subprocess.CompletedProcess[bytes]:
     """``python -m MODULE …`` or ``python -c CODE …``. ``env``: the whole environment. ``stdout``: where standard output
     goes instead of the result. Raises TimeoutExpired, the process killed."""
     argv = [sys.executable, *args]
+    request = {"args": args, "cwd": str(cwd or Path.cwd()), "env": dict(os.environ if env is None else env)}
+    request["umask"] = _umask()
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         given.write(stdin)
         given.seek(0)
-        request = {
-            "args": args,
-            "cwd": str(cwd or Path.cwd()),
-            "env": dict(os.environ if env is None else env),
-        }
-        request["umask"] = _umask()
         shown = out if stdout is None else stdout
         files = [each if isinstance(each, int) else each.fileno() for each in (given, shown, err)]
         status = _server().run(request, files, timeout)
-        texts = []
-        for stream in (out, err):
-            stream.seek(0)
-            texts.append(stream.read().decode())
+        out.seek(0)
+        err.seek(0)
+        texts = out.read(), err.read()
     if status is None:
         raise subprocess.TimeoutExpired(argv, timeout, *texts)
     return subprocess.CompletedProcess(argv, status, *texts)
 
 
 def _umask() -> int:
-    mask = os.umask(0o22)
-    os.umask(mask)
-    return mask
+    """Of this process, without setting another for a moment, which other threads would see."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("\nUmask:")[2].split()[0], 8)
 
 
 class _Server:
@@ -185,14 +192,41 @@ def _become(request: dict[str, Any], files: list[int]) -> None:
     os.environ.update(request["env"])
     time.tzset()
     os.chdir(request["cwd"])
-    kind, name, *rest = request["args"]
+
+
+def _run(kind: str, name: str, *rest: str) -> int:
+    """The exit status of ``python KIND NAME REST``."""
     sys.argv = [kind, *rest]
-    if kind == "-m":
-        runpy.run_module(name, run_name="__main__", alter_sys=True)
-    else:
-        exec(compile(name, "<string>", "exec"), {"__name__": "__main__"})
+    try:
+        if kind == "-m":
+            runpy.run_module(name, run_name="__main__", alter_sys=True)
+        else:
+            exec(compile(name, "<string>", "exec"), {"__name__": "__main__"})
+    except SystemExit as ended:
+        if ended.code is None or isinstance(ended.code, int):
+            return ended.code or 0
+        print(ended.code, file=sys.stderr)
+        return 1
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        return 1
+    return 0
+
+
+def _end(status: int) -> NoReturn:
+    """As the interpreter does, without taking itself apart: of all that was imported, that takes longer than a run."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            status = status or 120
+    os._exit(status & 0xFF)
 
 
 if __name__ == "__main__":
     _import_all()
-    _become(*_next_job(socket.socket(fileno=int(sys.argv[1]))))
+    wanted, given = _next_job(socket.socket(fileno=int(sys.argv[1])))
+    _become(wanted, given)
+    _end(_run(*wanted["args"]))

@@ -12,7 +12,6 @@ import pytest
 
 from tests import forkserver
 
-COMMAND = [sys.executable, "-m", "agentv_sandbox"]
 SUITE = """name: small
 execution: {target: t}
 workspace: {env: {required_commands: [fd, jq], required_python_modules: [PIL]}}
@@ -97,10 +96,10 @@ def test_invalid_value_is_reported_with_the_valid_ones(
 def test_closed_pipe_does_not_fail_the_run(folder: Path, args: tuple[str, ...]) -> None:
     read, write = os.pipe()
     os.close(read)
-    done = subprocess.run([*COMMAND, *args], cwd=folder, stdout=write, stderr=subprocess.PIPE, check=False)
+    done = forkserver.command(*args, cwd=folder, stdout=write)
     os.close(write)
     assert done.returncode == 141, done.stderr
-    assert b"Traceback" not in done.stderr and b"BrokenPipe" not in done.stderr
+    assert "Traceback" not in done.stderr and "BrokenPipe" not in done.stderr
 
 
 def test_validate_counts_in_plain_english(folder: Path) -> None:
