@@ -28,9 +28,15 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
+from agentv_sandbox.cli import COMMANDS
+
 ROOT = Path(__file__).parents[1]
-_LATER = {"agentv_sandbox.engines.docker", "agentv_sandbox.engines.client", "typer._adapters"}
-"""Modules that commands import when they are needed."""
+OURS = (
+    *(f"agentv_sandbox.cli.{module}" for module in dict.fromkeys(module for module, *_ in COMMANDS.values())),
+    "agentv_sandbox.engines.docker",
+    "agentv_sandbox.engines.client",
+    "typer._adapters",
+)
 _SIZE = 1 << 20
 """The longest request, in bytes."""
 
@@ -65,9 +71,11 @@ def python_bytes(
     stdin: bytes = b"",
     stdout: int | IO[Any] | None = None,
     timeout: float = 120,
+    imported: tuple[str, ...] = OURS,
 ) -> subprocess.CompletedProcess[bytes]:
     """``python -m MODULE …`` or ``python -c CODE …``. ``env``: the whole environment. ``stdout``: where standard output
-    goes instead of the result. Raises TimeoutExpired, the process killed."""
+    goes instead of the result. ``imported``: modules that the process has at its start; those of the command, unless
+    said otherwise. Raises TimeoutExpired, the process killed."""
     argv = [sys.executable, *args]
     request = {"args": args, "cwd": str(cwd or Path.cwd()), "env": dict(os.environ if env is None else env)}
     request["umask"] = _umask()
@@ -76,7 +84,7 @@ def python_bytes(
         given.seek(0)
         shown = out if stdout is None else stdout
         files = [each if isinstance(each, int) else each.fileno() for each in (given, shown, err)]
-        status = _server().run(request, files, timeout)
+        status = _server(imported).run(request, files, timeout)
         out.seek(0)
         err.seek(0)
         texts = out.read(), err.read()
@@ -94,12 +102,12 @@ def _umask() -> int:
 class _Server:
     """The process that forks, as its clients see it. Thread-safe."""
 
-    def __init__(self) -> None:
+    def __init__(self, imported: tuple[str, ...]) -> None:
         self._ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._lock = threading.Lock()
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", __file__, str(theirs.fileno())],
+                [sys.executable, "-P", __file__, str(theirs.fileno()), *imported],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -132,16 +140,14 @@ class _Server:
 
 
 @functools.cache
-def _server() -> _Server:
-    return _Server()
+def _server(imported: tuple[str, ...]) -> _Server:
+    return _Server(imported)
 
 
 # -- the process that forks ---------------------------------------------------------------------------------------
-def _import_all() -> None:
-    from agentv_sandbox.cli import COMMANDS
-
-    for module in {f"agentv_sandbox.cli.{module}" for module, *_ in COMMANDS.values()} | _LATER:
-        import_module(module)
+def _import_all(names: Sequence[str]) -> None:
+    for name in names:
+        import_module(name)
     gc.collect()
     gc.freeze()
 
@@ -226,7 +232,7 @@ def _end(status: int) -> NoReturn:
 
 
 if __name__ == "__main__":
-    _import_all()
+    _import_all(sys.argv[2:])
     wanted, given = _next_job(socket.socket(fileno=int(sys.argv[1])))
     _become(wanted, given)
     _end(_run(*wanted["args"]))
