@@ -43,8 +43,8 @@ demo: setup any-engine ## Run the example suite: build its image, run agents, gr
 test: setup-dev engine lint ## Everything: lint, types, import contracts, all tests, engine tests included
 	@$(BIN)/pytest -n $(TEST_WORKERS) --dist loadgroup --durations=25 --durations-min=5
 
-unit: setup-dev ## Only the tests that need no container engine
-	@$(BIN)/pytest -n $(TEST_WORKERS) -m "not engine"
+unit: setup-dev ## Only the tests that need no container engine and take no seconds each
+	@$(BIN)/pytest -n $(TEST_WORKERS) -m "not engine and not slow"
 
 lint: setup-dev ## ruff, mypy --strict, import contracts, types of the page's scripts, code that only tests reach
 	@$(BIN)/ruff check .
