@@ -355,6 +355,9 @@ def test_the_forwarder_becomes_the_command(model_server, monkeypatch: pytest.Mon
         "import os; os.kill(os.getpid(), 9)"
     )
     monkeypatch.setattr(egress, "PORT", port)
+    monkeypatch.setattr(
+        "tempfile.tempdir", "/tmp"
+    )  # the forwarder is given the path, which is short in a container
     with proxy().grant(policy(allowed), {}) as grant:
         shared = grant.mounts[0].source
         argv = [part.replace(egress.MOUNT, shared) for part in grant.wrap([sys.executable, "-c", client])]

@@ -279,7 +279,8 @@ def test_what_comes_for_a_connection_that_is_gone_is_ignored() -> None:
 def test_the_script_in_the_container_needs_nothing_but_python(tmp_path) -> None:
     path = tmp_path / "s"
     process = subprocess.Popen(
-        ["python3", "-I", "-S", "-c", Path(mux.__file__).read_text(), str(path)],
+        ["python3", "-I", "-S", "-c", Path(mux.__file__).read_text(), path.name],
+        cwd=tmp_path,  # whose name may be longer than a socket's address
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
