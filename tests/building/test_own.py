@@ -624,7 +624,7 @@ def test_the_build_goes_to_the_engine_that_docker_host_names(
 def test_the_command_talks_to_our_engine_as_we_do(tmp_path: Path, host: dict[str, str]) -> None:
     """Without TLS, which engines that we talk to do not speak."""
     (tmp_path / "docker").write_text(
-        f"#!/bin/sh\nenv | grep ^DOCKER_ | sort > {tmp_path}/seen\necho 20.10.24 1.41\n"
+        f"#!/bin/sh\nenv | grep ^DOCKER_ | sort > '{tmp_path}/seen'\necho 20.10.24 1.41\n"
     )
     (tmp_path / "docker").chmod(0o755)
     outside = {"PATH": f"{tmp_path}:/usr/bin:/bin", "DOCKER_CONTEXT": "c"}
