@@ -50,8 +50,8 @@ test: setup-dev engine ## Everything: lint, types, import contracts, all tests, 
 test-docker: setup-dev engine ## All tests that need an engine, on Docker: also those that are about no engine
 	@$(TESTS) $(PYTEST) -m engine --engine docker
 
-unit: setup-dev ## Only the tests that need no container engine
-	@$(TESTS) $(PYTEST) -m "not engine"
+unit: setup-dev ## Only the tests that need no container engine and take no seconds each
+	@$(TESTS) $(PYTEST) -m "not engine and not slow"
 
 lint: setup-dev ## ruff, mypy --strict, import contracts, types of the page's scripts, code that only tests reach
 	@$(BIN)/ruff check .

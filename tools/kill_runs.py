@@ -183,7 +183,7 @@ def main() -> int:
     options = parser.parse_args()
     chance = random.Random(options.seed)  # noqa: S311 - to be repeatable
     server = ThreadingHTTPServer(("127.0.0.1", 0), Judge)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     seen, started = Seen(), time.monotonic()
     with tempfile.TemporaryDirectory(prefix="kill-runs-") as name:
         folder = Path(name)

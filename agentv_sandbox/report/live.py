@@ -30,10 +30,12 @@ from agentv_sandbox.report.runreader import Run
 log = get_logger()
 _LEAST_S, _MOST_S = 3, 60
 """Between two looks of a browser."""
+_POLL_S = 0.05
+"""How long the end of a run may wait for the server's."""
 _SHARE = 20
 """How much longer that is than it takes to write the page."""
 _PATIENCE_S = 10.0
-"""For a client that does not go on, and at the end for a browser that has not seen the last page."""
+"""For a client that does not go on."""
 _READING_S = 60.0
 """For a client to take the page."""
 _MOST_CLIENTS = 16
@@ -56,20 +58,24 @@ class _MaskedRun(Run):
 class LivePage:
     """A server for as long as the block lasts; ``url`` is its secret address."""
 
-    def __init__(self, redactor: Redactor, *, port: int = 0) -> None:
-        """``port``: 0 for any that is free. Raises OSError."""
+    def __init__(self, redactor: Redactor, *, port: int = 0, farewell_s: float | None = None) -> None:
+        """``port``: 0 for any that is free. ``farewell_s``: how long to wait at the end for a browser that has not seen
+        the last page; None: for its next look, and ten seconds more. Raises OSError."""
         self._redactor = redactor
         self._token = secrets.token_urlsafe(24)
         self._folder: Path | None = None
         self._ended = False
         self._page = _PREPARING
+        self._farewell_s = farewell_s
         self._refresh_s = _LEAST_S
         self._written = -1.0
         self._writing = threading.Lock()
         self._seen = 0.0
         self._last_seen = threading.Event()
         self._server = _Server(("127.0.0.1", port), self._handler())
-        self._thread = threading.Thread(target=self._server.serve_forever, name="live", daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(_POLL_S,), name="live", daemon=True
+        )
 
     @property
     def url(self) -> str:
@@ -91,7 +97,8 @@ class LivePage:
         with self._writing:
             self._ended, self._written = True, -1.0
         if watched and kind is None:
-            self._last_seen.wait(self._refresh_s + _PATIENCE_S)
+            farewell_s = self._farewell_s
+            self._last_seen.wait(self._refresh_s + _PATIENCE_S if farewell_s is None else farewell_s)
         self._server.shutdown()
         self._server.server_close()
 

@@ -476,7 +476,7 @@ class ModelServer:
         self.url = f"http://127.0.0.1:{self.port}"
 
     def __enter__(self) -> ModelServer:
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -77,7 +77,7 @@ def serving(tls: ssl.SSLContext | None = None) -> Iterator[FileServer]:
             pass
 
     server = _server(Handler, tls)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     state.url = f"{'https' if tls else 'http'}://127.0.0.1:{server.server_port}"
     try:

@@ -39,6 +39,7 @@ from agentv_sandbox.sandbox import Role, Sandbox, sweep
 from tests.building.mirrors import Anywhere
 from tests.building.proving import misses
 from tests.relay import forwarded
+from tests.unix import bind_to
 
 MARK = "made-for-test"
 """A label that images inherit from the base of these tests."""
@@ -137,7 +138,7 @@ def test_special_files_are_skipped_and_reported(tmp_path: Path) -> None:
     dockerfile = planted(tmp_path, "a")
     os.mkfifo(tmp_path / "pipe")
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(tmp_path / "sock"))
+        bind_to(listener, tmp_path / "sock")
         names, skipped = context_of(dockerfile)
     assert set(names) == {"Dockerfile", "a"}
     assert skipped == ("pipe is a named pipe", "sock is a socket")
@@ -176,6 +177,8 @@ def context_written_alone(dockerfile: Path, *, before: str, after: str) -> str:
 @pytest.mark.parametrize("what", ["a", "closed"])
 def test_an_unreadable_file_is_named(what: str, open_folder: Path) -> None:
     dockerfile = planted(open_folder, "a", "closed/b")
+    for path in open_folder.rglob("*"):  # whatever the umask
+        path.chmod(0o755 if path.is_dir() else 0o644)
     (open_folder / what).chmod(0)
     printed = context_written_alone(
         dockerfile,
@@ -625,7 +628,7 @@ def test_the_build_goes_to_the_engine_that_docker_host_names(
 def test_the_command_talks_to_our_engine_as_we_do(tmp_path: Path, host: dict[str, str]) -> None:
     """Without TLS, which engines that we talk to do not speak."""
     (tmp_path / "docker").write_text(
-        f"#!/bin/sh\nenv | grep ^DOCKER_ | sort > {tmp_path}/seen\necho 20.10.24 1.41\n"
+        f"#!/bin/sh\nenv | grep ^DOCKER_ | sort > '{tmp_path}/seen'\necho 20.10.24 1.41\n"
     )
     (tmp_path / "docker").chmod(0o755)
     outside = {"PATH": f"{tmp_path}:/usr/bin:/bin", "DOCKER_CONTEXT": "c"}

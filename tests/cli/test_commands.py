@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-COMMAND = [sys.executable, "-m", "agentv_sandbox"]
+from tests import forkserver
+
 SUITE = """name: small
 execution: {target: t}
 workspace: {env: {required_commands: [fd, jq], required_python_modules: [PIL]}}
@@ -21,8 +22,7 @@ TARGETS = "targets: [{name: t, provider: cli, command: 'sh a.sh {OUTPUT_FILE}'}]
 
 
 def command(*args: str, cwd: Path, **more: str) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "DOCKER_HOST": "unix:///nowhere", **more}
-    return subprocess.run([*COMMAND, *args], cwd=cwd, env=env, capture_output=True, text=True, check=False)
+    return forkserver.command(*args, cwd=cwd, env={**os.environ, "DOCKER_HOST": "unix:///nowhere", **more})
 
 
 @pytest.fixture
@@ -106,10 +106,10 @@ def test_validate_notes_a_prompt_among_arguments_without_a_change_of_its_exit_st
 def test_closed_pipe_does_not_fail_the_run(folder: Path, args: tuple[str, ...]) -> None:
     read, write = os.pipe()
     os.close(read)
-    done = subprocess.run([*COMMAND, *args], cwd=folder, stdout=write, stderr=subprocess.PIPE, check=False)
+    done = forkserver.command(*args, cwd=folder, stdout=write)
     os.close(write)
     assert done.returncode == 141, done.stderr
-    assert b"Traceback" not in done.stderr and b"BrokenPipe" not in done.stderr
+    assert "Traceback" not in done.stderr and "BrokenPipe" not in done.stderr
 
 
 def test_validate_counts_in_plain_english(folder: Path) -> None:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 
-from .test_commands import COMMAND
+from tests.forkserver import command
 
 SUITE = "tests:\n  - {id: a, input: x, criteria: y, assert: [{type: contains, value: x}]}\n"
 CLI = "provider: cli, command: 'agent {OUTPUT_FILE}'"
 
 
-def ended(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "DOCKER_HOST": "unix:///nowhere", "SET_X": "1"}
-    return subprocess.run([*COMMAND, *args], cwd=folder, env=env, capture_output=True, text=True, check=False)
+def ended(folder: Path, *args: str) -> CompletedProcess[str]:
+    return command(*args, cwd=folder, env={**os.environ, "DOCKER_HOST": "unix:///nowhere", "SET_X": "1"})
 
 
 @pytest.mark.parametrize(

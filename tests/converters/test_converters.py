@@ -6,17 +6,28 @@ from __future__ import annotations
 import ast
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from agentv_sandbox.models.converters import BUILTINS
 from agentv_sandbox.preprocess.runner import builtin_argv
+from tests.forkserver import python_bytes
 
 HERE = Path(__file__).parent
 FOLDERS = {"xlsx-plain": "xlsx", "html-plain": "html"}
+LIBRARIES = (
+    "bs4",
+    "docx",
+    "lxml",
+    "markdownify",
+    "openpyxl",
+    "PIL.Image",
+    "pptx",
+    "pyarrow.parquet",
+    "pypdf",
+)
+"""Of the converters: they take longer to import than to use."""
 CASES = [
     (name, sample)
     for name in BUILTINS
@@ -27,13 +38,14 @@ CASES = [
 def converted(name: str, sample: Path) -> str:
     """Standard output, or the exit code and standard error, as a preprocessor's run gives them."""
     request = {"path": str(sample), "original_path": sample.name, "media_type": "x"}
-    done = subprocess.run(
-        [sys.executable, *builtin_argv(name)[1:]],
-        input=json.dumps(request).encode(),
-        capture_output=True,
+    isolated, *argv = builtin_argv(name)[1:]
+    assert isolated == "-I"
+    done = python_bytes(
+        *argv,
+        stdin=json.dumps(request).encode(),
         timeout=60,
-        check=False,
         env={"LANG": "C.UTF-8", "TZ": "UTC"},
+        imported=LIBRARIES,
     )
     if done.returncode == 0:
         return done.stdout.decode()

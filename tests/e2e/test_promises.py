@@ -577,7 +577,7 @@ open(sys.argv[1], "w").write(answer + " with " + token)
 
 def test_a_secret_that_is_granted_to_an_agent_reaches_its_server_alone(project: Project) -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), _Model) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         host = f"127.0.0.1:{server.server_port}"
         secrets = f"    secrets: {{MY_KEY: {{host: '{host}', scheme: http, base_url_env: MY_URL}}}}\n"
         targets = TARGETS.replace("sh agent.sh", "python3 ask.py") + secrets
@@ -617,7 +617,7 @@ def test_hosts_of_the_suite_and_of_the_target_are_reached_and_no_others(project:
     with ExitStack() as stack:
         servers = [stack.enter_context(ThreadingHTTPServer(("127.0.0.1", 0), _Page)) for _ in range(3)]
         for server in servers:
-            threading.Thread(target=server.serve_forever, daemon=True).start()
+            threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
             stack.callback(server.shutdown)
         of_suite, of_target, of_nobody = (server.server_port for server in servers)
         targets = TARGETS.replace(

@@ -294,7 +294,7 @@ class _Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def model() -> Iterator[Model]:
     server = Model()
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     yield server
     server.shutdown()

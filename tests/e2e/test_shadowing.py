@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import COMMAND, Project
+from tests import forkserver
+from tests.e2e.conftest import Project
 
 TARGETS = 'targets: [{name: agent, provider: cli, command: "sh agent.sh {OUTPUT_FILE}"}]\n'
 AGENT = """
@@ -79,9 +79,7 @@ def test_validate_warns_of_python_started_in_the_workspace(
     (tmp_path / "agent.sh").write_text(AGENT)
     (tmp_path / "check.py").write_text(CHECK)
     (tmp_path / "ok.py").write_text(CHECK.replace('"-m"', '"-P", "-m"'))
-    done = subprocess.run(
-        [*COMMAND, "validate", "s.eval.yaml"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    done = forkserver.command("validate", "s.eval.yaml", cwd=tmp_path)
     assert ("s.eval.yaml:7" in done.stderr and "python3 -P" in done.stderr) == warned, done.stderr
     assert done.returncode == int(warned)
     assert not (warned and "check.py" in command) or "(check.py:2)" in done.stderr

@@ -14,6 +14,7 @@ from agentv_sandbox import egress
 from agentv_sandbox.egress.endpoint import Refused
 from agentv_sandbox.egress.ledger import Budget, Ledger, Visit
 from tests.egress.test_proxy import connect, policy, post, proxy, rows, status, talk
+from tests.unix import connect_to, socket_of
 
 
 def test_a_tunnel_ends_with_its_container() -> None:
@@ -21,7 +22,7 @@ def test_a_tunnel_ends_with_its_container() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener, socket.socket(socket.AF_UNIX) as client:
         allowed = f"127.0.0.1:{listener.getsockname()[1]}"
         with proxy().grant(policy(allowed), {}) as grant:
-            client.connect(str(Path(grant.mounts[0].source) / "proxy.sock"))
+            connect_to(client, socket_of(grant))
             client.sendall(connect(allowed)[0])
             server, _ = listener.accept()
             assert client.recv(65536).startswith(b"HTTP/1.1 200")
@@ -50,7 +51,7 @@ def test_what_a_client_sends_right_behind_its_connect_arrives_and_its_end_too() 
         thread.start()
         with proxy().grant(policy(allowed), {}) as grant, socket.socket(socket.AF_UNIX) as client:
             client.settimeout(5)
-            client.connect(str(Path(grant.mounts[0].source) / "proxy.sock"))
+            connect_to(client, socket_of(grant))
             client.sendall(connect(allowed)[0] + b"early")
             client.shutdown(socket.SHUT_WR)
             answer = b""

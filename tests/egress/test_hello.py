@@ -19,6 +19,7 @@ from agentv_sandbox.egress.hello import ALERT, HelloGuard
 from agentv_sandbox.models.suite import NetworkPolicy
 from tests.egress.test_proxy import proxy, rows
 from tests.llm.test_environment import certificate
+from tests.unix import connect_to, socket_of
 
 HOST = "good.example"
 
@@ -183,7 +184,7 @@ def tls_server(folder: Path) -> Iterator[tuple[int, list[bytes], list[str | None
 def connected(grant: Grant, host: str) -> socket.socket:
     sock = socket.socket(socket.AF_UNIX)
     sock.settimeout(10)
-    sock.connect(str(Path(grant.mounts[0].source) / "proxy.sock"))
+    connect_to(sock, socket_of(grant))
     sock.sendall(f"CONNECT {host} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
     head = b""
     while not head.endswith(b"\r\n\r\n"):

@@ -24,6 +24,7 @@ from agentv_sandbox.egress import Budget, EgressProxy, Grant
 from agentv_sandbox.errors import InputError
 from agentv_sandbox.models.suite import NetworkPolicy
 from agentv_sandbox.selfcheck.network import SMUGGLING
+from tests.unix import bind_to, connect_to, socket_of
 
 KEY = "sk-canary-5f2c8e71aa"
 
@@ -32,7 +33,7 @@ def talk(grant: Grant, request: bytes, *, then: bytes = b"") -> bytes:
     """Send raw bytes to the proxy; everything that comes back. ``then`` is sent after the first answer."""
     with socket.socket(socket.AF_UNIX) as sock:
         sock.settimeout(10)
-        sock.connect(str(Path(grant.mounts[0].source) / "proxy.sock"))
+        connect_to(sock, socket_of(grant))
         answer = b""
         with suppress(BrokenPipeError):  # it may close before it has read everything
             sock.sendall(request)
@@ -91,7 +92,7 @@ def test_a_connection_on_which_nothing_is_asked_is_not_a_refusal(model_server) -
     allowed = f"127.0.0.1:{model_server.port}"
     with proxy().grant(policy(allowed), {}) as grant:
         with socket.socket(socket.AF_UNIX) as sock:
-            sock.connect(str(Path(grant.mounts[0].source) / "proxy.sock"))
+            connect_to(sock, socket_of(grant))
         talk(grant, f"GET http://{allowed}/ HTTP/1.1\r\nHost: x\r\n\r\n".encode())
     assert [row["decision"] for row in rows(grant)] == ["allowed"]
 
@@ -236,7 +237,7 @@ class _Large(BaseHTTPRequestHandler):
 
 def test_what_comes_down_is_bounded_as_what_goes_up() -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), _Large) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         allowed = f"127.0.0.1:{server.server_port}"
         with proxy(budget=Budget(total_bytes=5_000)).grant(policy(allowed), {}) as grant:
             assert len(talk(grant, f"GET http://{allowed}/ HTTP/1.0\r\n\r\n".encode())) < 200_000
@@ -280,12 +281,12 @@ def test_folders_of_killed_processes_are_removed_and_live_ones_kept(model_server
         with socket.socket(socket.AF_UNIX) as listener:
             dead = Path(tempfile.mkdtemp(prefix="agentv-egress-"))
             (dead / "shared").mkdir()
-            listener.bind(str(dead / "shared" / "proxy.sock"))
+            bind_to(listener, dead / "shared" / "proxy.sock")
         starting = Path(tempfile.mkdtemp(prefix="agentv-egress-"))
         with socket.socket(socket.AF_UNIX) as listener:
             open_to_all = Path(tempfile.mkdtemp(prefix="agentv-egress-"))
             (open_to_all / "shared").mkdir()
-            listener.bind(str(open_to_all / "shared" / "proxy.sock"))
+            bind_to(listener, open_to_all / "shared" / "proxy.sock")
             open_to_all.chmod(0o755)  # none that we made
         assert egress.sweep() >= 1
         assert not dead.exists()
@@ -354,6 +355,9 @@ def test_the_forwarder_becomes_the_command(model_server, monkeypatch: pytest.Mon
         "import os; os.kill(os.getpid(), 9)"
     )
     monkeypatch.setattr(egress, "PORT", port)
+    monkeypatch.setattr(
+        "tempfile.tempdir", "/tmp"
+    )  # the forwarder is given the path, which is short in a container
     with proxy().grant(policy(allowed), {}) as grant:
         shared = grant.mounts[0].source
         argv = [part.replace(egress.MOUNT, shared) for part in grant.wrap([sys.executable, "-c", client])]

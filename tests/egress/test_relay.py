@@ -21,6 +21,7 @@ from agentv_sandbox.egress.mux import CREDIT, DATA, END, HEAD, OPEN, PIECE, READ
 from agentv_sandbox.models.suite import NetworkPolicy
 from agentv_sandbox.sandbox import Role, Sandbox
 from tests.egress.test_container import CLIENT
+from tests.unix import connect_to
 
 AGENT = """
 import json, os, sys, threading, urllib.request
@@ -278,14 +279,15 @@ def test_what_comes_for_a_connection_that_is_gone_is_ignored() -> None:
 def test_the_script_in_the_container_needs_nothing_but_python(tmp_path) -> None:
     path = tmp_path / "s"
     process = subprocess.Popen(
-        ["python3", "-I", "-S", "-c", Path(mux.__file__).read_text(), str(path)],
+        ["python3", "-I", "-S", "-c", Path(mux.__file__).read_text(), path.name],
+        cwd=tmp_path,  # whose name may be longer than a socket's address
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
     assert process.stdout is not None and process.stdin is not None
     assert process.stdout.read(HEAD.size) == HEAD.pack(0, READY, 0)
     with socket.socket(socket.AF_UNIX) as client:
-        client.connect(str(path))
+        connect_to(client, path)
         assert process.stdout.read(HEAD.size) == HEAD.pack(1, OPEN, 0)
         client.sendall(b"abc")
         assert process.stdout.read(HEAD.size + 3) == HEAD.pack(1, DATA, 3) + b"abc"

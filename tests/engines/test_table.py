@@ -16,6 +16,7 @@ from agentv_sandbox.engines.docker import DockerEngine
 from agentv_sandbox.engines.table import ENGINES, EngineKind, engine_at, find_engine
 from agentv_sandbox.errors import EngineUnavailable
 from tests.fake_engine import FakeEngine, only_engine
+from tests.unix import bind_to
 
 
 @pytest.fixture
@@ -52,7 +53,7 @@ def test_where_docker_and_podman_are_looked_for(tmp_path: Path) -> None:
             path = tmp_path / name
             path.parent.mkdir(exist_ok=True)
             listener = stack.enter_context(socket.socket(socket.AF_UNIX))
-            listener.bind(str(path))
+            bind_to(listener, path)
         environ = {"XDG_RUNTIME_DIR": str(tmp_path), "HOME": str(tmp_path)}
         assert f"unix://{tmp_path}/docker.sock" in docker_addresses(environ)
         assert f"unix://{tmp_path}/podman/podman.sock" in podman_addresses(environ)

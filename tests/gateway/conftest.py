@@ -17,6 +17,7 @@ from agentv_sandbox.egress import EgressProxy, Grant
 from agentv_sandbox.gateway import GatewayPolicy, Meter, Tape
 from agentv_sandbox.models.suite import NetworkPolicy
 from tests.agents.model_server import ModelServer
+from tests.unix import connect_to, socket_of
 
 from .probes import MODELS
 
@@ -42,7 +43,7 @@ class _Connection(http.client.HTTPConnection):
     def connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX)
         self.sock.settimeout(30)
-        self.sock.connect(str(self._path))
+        connect_to(self.sock, self._path)
 
 
 @dataclass
@@ -54,7 +55,7 @@ class Client:
 
     @property
     def socket(self) -> Path:
-        return Path(self.grant.mounts[0].source) / "proxy.sock"
+        return socket_of(self.grant)
 
     def ask(
         self,

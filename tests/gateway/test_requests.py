@@ -14,6 +14,7 @@ from agentv_sandbox.gateway import BODY_BYTES, GatewayPolicy, is_model_server
 from agentv_sandbox.models.suite import Target
 from agentv_sandbox.providers import PROVIDERS
 from tests.agents.model_server import ModelServer
+from tests.unix import connect_to
 
 from .conftest import KEY, opened
 from .probes import CHAT, CLAUDE, CODEX, GEMINI, MODELS, PATHS
@@ -23,7 +24,7 @@ def talk(client, head: str, body: bytes = b"") -> bytes:
     """Raw bytes to the proxy, and all that comes back."""
     with socket.socket(socket.AF_UNIX) as sock:
         sock.settimeout(30)
-        sock.connect(str(client.socket))
+        connect_to(sock, client.socket)
         sock.sendall(head.replace("\n", "\r\n").encode() + b"\r\n\r\n" + body)
         answer = b""
         while data := sock.recv(65536):
@@ -50,7 +51,7 @@ def test_a_body_that_says_it_is_huge_is_refused_before_it_comes(server: ModelSer
 def test_a_body_that_grows_without_an_end_is_refused(server: ModelServer) -> None:
     chunk = b"100000\r\n" + b" " * 0x100000 + b"\r\n"
     with opened(server.port) as client, socket.socket(socket.AF_UNIX) as sock:
-        sock.connect(str(client.socket))
+        connect_to(sock, client.socket)
         sock.settimeout(30)
         sock.sendall(head(client, "Transfer-Encoding: chunked\n\n").replace("\n", "\r\n").encode())
         sent = 0
@@ -68,7 +69,7 @@ def test_a_body_that_grows_without_an_end_is_refused(server: ModelServer) -> Non
 def test_a_slow_body_is_not_waited_for(server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wire, "_MODEL_BODY_TIMEOUT_S", 0.5)
     with opened(server.port) as client, socket.socket(socket.AF_UNIX) as sock:
-        sock.connect(str(client.socket))
+        connect_to(sock, client.socket)
         sock.settimeout(30)
         sock.sendall((head(client, "Content-Length: 50") + "\n\n").replace("\n", "\r\n").encode())
         started = time.monotonic()

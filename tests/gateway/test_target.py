@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import agentv_sandbox
 from agentv_sandbox.gateway import Price
 from agentv_sandbox.models.suite import GatewaySpec, Target
 from agentv_sandbox.providers import PROVIDERS, check_target
+from tests.forkserver import command
 
 SUITE = """
 execution: {target: agent}
@@ -23,9 +22,8 @@ def validate(folder: Path, gateway: str) -> tuple[int, str]:
         f"targets:\n  - name: agent\n    provider: claude\n    model: claude-sonnet-4-5\n"
         f"    api_key: ${{{{ ANTHROPIC_API_KEY }}}}\n    gateway:\n{gateway}"
     )
-    argv = [sys.executable, "-m", "agentv_sandbox", "validate", "s.eval.yaml"]
     env = {"ANTHROPIC_API_KEY": "k", "PATH": "/usr/bin:/bin"}
-    done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False, env=env)
+    done = command("validate", "s.eval.yaml", cwd=folder, env=env)
     return done.returncode, done.stdout + done.stderr
 
 

@@ -18,6 +18,7 @@ from agentv_sandbox.gateway import Bounds, GatewayPolicy, Meter, Price
 from agentv_sandbox.gateway.anthropic import Anthropic
 from agentv_sandbox.gateway.replies import MAX_EVENT, ReplyReader
 from tests.agents.model_server import CACHED, INPUT, OUTPUT, REASONING, ModelServer, Reply, anthropic_events
+from tests.unix import connect_to
 
 from .conftest import KEY, Client, opened
 from .probes import BODIES, CHAT, CLAUDE, MODELS, PATHS
@@ -194,7 +195,7 @@ def test_a_client_that_goes_away_early_is_counted_all_the_same(reads: int) -> No
 
     with raw_server(answer) as port, opened(port, PRICED) as client:
         with socket.socket(socket.AF_UNIX) as sock:
-            sock.connect(str(client.socket))
+            connect_to(sock, client.socket)
             sock.sendall(chat_request(client))
             while not reads and not client.grant.ledger._open:
                 threading.Event().wait(0.01)
@@ -226,7 +227,7 @@ def chat_request(client: Client) -> bytes:
 def leave_early(client: Client, waits: threading.Event) -> None:
     """A container that asks and is gone before the answer begins."""
     with socket.socket(socket.AF_UNIX) as sock:
-        sock.connect(str(client.socket))
+        connect_to(sock, client.socket)
         sock.sendall(chat_request(client))
         assert waits.wait(10)
 

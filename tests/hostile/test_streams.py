@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+from subprocess import CompletedProcess
 
 import pytest
+
+from tests.forkserver import python
 
 SECRET = "sk-stream-55e0a1c9"
 PRELUDE = f"""
@@ -24,9 +25,9 @@ class Dying:
 """
 
 
-def ending(body: str) -> subprocess.CompletedProcess[str]:
+def ending(body: str) -> CompletedProcess[str]:
     script = PRELUDE + "with logs.guarded():\n" + "".join(f"    {line}\n" for line in body.splitlines())
-    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    return python("-c", script)
 
 
 @pytest.mark.parametrize(

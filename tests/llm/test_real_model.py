@@ -18,7 +18,7 @@ from agentv_sandbox.models.suite import Target
 from agentv_sandbox.providers import PROVIDERS
 from tests.graders.fakes import AGENT, FakeTools, grade_all, spec_of
 
-pytestmark = pytest.mark.xdist_group("real-model")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("real-model")]
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ from hypothesis import strategies as st
 
 from agentv_sandbox.loading import LoadResult, load_suites, problems_as_json
 from agentv_sandbox.transpile import transpile
+from tests.forkserver import python
 
 from .conftest import Project
 from .test_dialects import FILES, NEWER, OLDER
@@ -207,14 +206,7 @@ def test_small_files_stay_small(project: Project, name: str) -> None:
     project.write("a.yaml", "assertions: [" + "{include: ./b.yaml}, " * 1000 + "]\n")
     project.write("b.yaml", "assertions: [" + "{type: is-json}, " * 1000 + "]\n")
     (project.root / "suite.eval.yaml").write_text(BOMBS[name])
-    ended = subprocess.run(
-        [sys.executable, "-c", _CHILD],
-        cwd=project.root,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    ended = python("-c", _CHILD, cwd=project.root, timeout=60)
     assert ended.returncode == 0, ended.stderr[-2000:]
     report = json.loads(ended.stdout)
     assert report["peak_mib"] < 500

@@ -430,7 +430,7 @@ class served:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
 
     def __enter__(self) -> str:
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
         return f"http://127.0.0.1:{self._server.server_port}"
 
     def __exit__(self, *_error: object) -> None:

@@ -120,7 +120,7 @@ def test_workers_of_targets_where_nobody_else_says(
         crowd = Crowd(awaited=most)
         bench.engine.commands = {"agent": crowd}
         suite = bench.suite(
-            [case(f"{name}{n}") for n in range(12)],
+            [case(f"{name}{n}") for n in range(8)],
             targets={name: target},
             execution=Execution(target=name, workers=suites),
         )

@@ -8,19 +8,31 @@ import pytest
 
 from agentv_sandbox.models.suite import Suite
 from tests.report.browser import chromium
+from tests.report.pages import page_of_many_kinds
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 
-@pytest.fixture
-def suite(tmp_path: Path) -> Suite:
+def suite_in(folder: Path) -> Suite:
     return Suite(
-        path=tmp_path / "evals/reports.eval.yaml",
-        project_root=tmp_path,
-        search_roots=(tmp_path,),
+        path=folder / "evals/reports.eval.yaml",
+        project_root=folder,
+        search_roots=(folder,),
         name="reports",
     )
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> Suite:
+    return suite_in(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def page_to_read(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page of tests of all kinds, in its run folder. For all tests: none writes there."""
+    folder = tmp_path_factory.mktemp("read")
+    return page_of_many_kinds(folder, suite_in(folder))
 
 
 @pytest.fixture(scope="session")

@@ -41,7 +41,7 @@ def listening(port: int) -> list[str]:
 
 
 def test_only_who_knows_the_address_is_given_the_page() -> None:
-    with LivePage(Redactor()) as live:
+    with LivePage(Redactor(), farewell_s=0) as live:
         port, url = port_of(live), live.url
         assert listening(port) == ["0100007F"]
         assert len(url.split("/")[3]) >= 30
@@ -70,7 +70,7 @@ def test_only_who_knows_the_address_is_given_the_page() -> None:
 
 
 def test_clients_that_do_not_go_on_keep_nobody_waiting() -> None:
-    with LivePage(Redactor()) as live:
+    with LivePage(Redactor(), farewell_s=0) as live:
         port = port_of(live)
         stuck = [socket.create_connection(("127.0.0.1", port)) for _ in range(40)]
         for number, each in enumerate(stuck):
@@ -108,7 +108,7 @@ def test_secrets_are_masked_before_the_run_folder_masks_them(tmp_path: Path, sui
         result = make_result(output=make_output(messages=with_files(named)))
         write_case(folder, result, make_case(), suite)
         assert any(SECRET.encode() in path.read_bytes() for path in folder.path.rglob("*") if path.is_file())
-        with LivePage(Redactor([SECRET])) as live:
+        with LivePage(Redactor([SECRET]), farewell_s=0) as live:
             live.show(folder.path)
             page = httpx.get(live.url).content
     texts = b"\n".join([page, *blocks(page).values()])
@@ -123,7 +123,10 @@ def test_the_last_page_is_given_to_who_looked_and_nobody_else_is_waited_for(
     begun = time.monotonic()
     with LivePage(Redactor()) as live:
         live.show(tmp_path / "not there yet")
-    assert time.monotonic() - begun < 5, "nobody looked"
+    with pytest.raises(KeyboardInterrupt), LivePage(Redactor()) as live:
+        assert int(httpx.get(live.url).headers["refresh"]) >= 3
+        raise KeyboardInterrupt
+    assert time.monotonic() - begun < 8, "nobody looked, or the run was interrupted"
     with RunFolder.create(tmp_path / "run", tmp_path) as folder:
         seen: list[httpx.Response] = []
         with LivePage(Redactor()) as live:
@@ -132,7 +135,7 @@ def test_the_last_page_is_given_to_who_looked_and_nobody_else_is_waited_for(
             assert int(first.headers["refresh"]) >= 3
             assert httpx.get(live.url).content == first.content, "it is not written for each look"
             write_case(folder, make_result(), make_case(), suite)
-            later = threading.Timer(2, lambda: seen.append(httpx.get(live.url)))
+            later = threading.Timer(0.2, lambda: seen.append(httpx.get(live.url)))
             later.start()
         later.join()
     assert "refresh" not in seen[0].headers

@@ -19,8 +19,8 @@ ORDER = ["broken-0", "broken-1", "everything", "low", "tried", "good-0", "good-1
 
 
 @pytest.fixture
-def page(tmp_path: Path, suite: Suite) -> Path:
-    return page_of_many_kinds(tmp_path, suite)
+def page(page_to_read: Path) -> Path:
+    return page_to_read
 
 
 def test_figures_of_the_run_stand_first(browser: Browser, page: Path) -> None:
@@ -51,7 +51,10 @@ def test_figures_of_the_run_stand_first(browser: Browser, page: Path) -> None:
         assert it.rows() == ["good-0", "good-1", "good-2"]
 
 
-def test_what_waits_to_be_graded_is_neither_failed_nor_passed(browser: Browser, page: Path) -> None:
+def test_what_waits_to_be_graded_is_neither_failed_nor_passed(
+    browser: Browser, tmp_path: Path, suite: Suite
+) -> None:
+    page = page_of_many_kinds(tmp_path, suite)
     rows = [json.loads(line) for line in (page.parent / "index.jsonl").read_text().splitlines()]
     waits = {
         **rows[0],

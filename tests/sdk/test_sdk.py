@@ -287,7 +287,7 @@ def proxy() -> Iterator[tuple[LlmProxy, str]]:
             pass
 
     server = HTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     yield held, f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
     server.server_close()

@@ -63,6 +63,7 @@ class _Loaded(HTMLParser):
             self.places.append(str(given.get("href")))
 
 
+@pytest.mark.slow
 def test_the_site_is_made_without_a_warning_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
     done = build(ROOT, tmp_path / "site")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -80,6 +81,7 @@ def test_the_site_is_made_without_a_warning_and_loads_nothing_from_elsewhere(tmp
     ("document", "link"),
     [("docs/tutorial.md", "reference/nowhere.md"), ("README.md", "docs/tutorial.md#no-such-place")],
 )
+@pytest.mark.slow
 def test_a_link_that_leads_nowhere_is_an_error(checkout: Path, document: str, link: str) -> None:
     with (checkout / document).open("a") as file:
         file.write(f"\n[more]({link})\n")
@@ -104,6 +106,7 @@ def test_the_reference_is_as_the_code_has_it() -> None:
     assert done.returncode == 0, f"run `python tools/reference.py`: {done.stderr}"
 
 
+@pytest.mark.slow
 def test_a_stale_reference_is_named_and_mended(checkout: Path) -> None:
     for name in ("reference.py", "reference_tables.py"):
         shutil.copyfile(ROOT / "tools" / name, checkout / "tools" / name)

@@ -1,0 +1,238 @@
+"""Python processes of our own code that start in a few milliseconds: ``command`` and ``python``.
+
+A start of the command is half a second of importing, hundreds of times. Here one process a pytest worker has imported
+everything and forks for each start: the process of a test is as real as any other, with its own descriptors, folder,
+environment, signals, threads and exit status; only what is read while modules are imported (``PYTHON…`` variables,
+the locale) is that of pytest. Tests about the start itself, or about such variables, use ``subprocess``.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import gc
+import json
+import os
+import runpy
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import IO, Any, NoReturn
+
+from agentv_sandbox.cli import COMMANDS
+
+ROOT = Path(__file__).parents[1]
+OURS = (
+    *(f"agentv_sandbox.cli.{module}" for module in dict.fromkeys(module for module, *_ in COMMANDS.values())),
+    "agentv_sandbox.engines.docker",
+    "agentv_sandbox.engines.client",
+    "typer._adapters",
+)
+_SIZE = 1 << 20
+"""The longest request, in bytes."""
+
+
+def command(
+    *args: str,
+    cwd: Path,
+    env: Mapping[str, str] | None = None,
+    stdout: int | IO[Any] | None = None,
+    timeout: float = 120,
+) -> subprocess.CompletedProcess[str]:
+    """``python -m agentv_sandbox ARGS``, as ``subprocess.run`` with captured text."""
+    return python("-m", "agentv_sandbox", *args, cwd=cwd, env=env, stdout=stdout, timeout=timeout)
+
+
+def python(
+    *args: str,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    stdout: int | IO[Any] | None = None,
+    timeout: float = 120,
+) -> subprocess.CompletedProcess[str]:
+    """As ``python_bytes``, for text."""
+    done = python_bytes(*args, cwd=cwd, env=env, stdout=stdout, timeout=timeout)
+    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def python_bytes(
+    *args: str,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    stdin: bytes = b"",
+    stdout: int | IO[Any] | None = None,
+    timeout: float = 120,
+    imported: tuple[str, ...] = OURS,
+) -> subprocess.CompletedProcess[bytes]:
+    """``python -m MODULE …`` or ``python -c CODE …``. ``env``: the whole environment. ``stdout``: where standard output
+    goes instead of the result. ``imported``: modules that the process has at its start; those of the command, unless
+    said otherwise. Raises TimeoutExpired, the process killed."""
+    argv = [sys.executable, *args]
+    request = {"args": args, "cwd": str(cwd or Path.cwd()), "env": dict(os.environ if env is None else env)}
+    request["umask"] = _umask()
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        given.write(stdin)
+        given.seek(0)
+        shown = out if stdout is None else stdout
+        files = [each if isinstance(each, int) else each.fileno() for each in (given, shown, err)]
+        status = _server(imported).run(request, files, timeout)
+        out.seek(0)
+        err.seek(0)
+        texts = out.read(), err.read()
+    if status is None:
+        raise subprocess.TimeoutExpired(argv, timeout, *texts)
+    return subprocess.CompletedProcess(argv, status, *texts)
+
+
+def _umask() -> int:
+    """Of this process, without setting another for a moment, which other threads would see."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("\nUmask:")[2].split()[0], 8)
+
+
+class _Server:
+    """The process that forks, as its clients see it. Thread-safe."""
+
+    def __init__(self, imported: tuple[str, ...]) -> None:
+        self._ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._lock = threading.Lock()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", __file__, str(theirs.fileno()), *imported],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                env={**os.environ, "PYTHONPATH": str(ROOT)},
+            )
+        atexit.register(self.close)
+
+    def close(self) -> None:
+        """End it and what it forked: it sees that nobody is left."""
+        self._ours.close()
+        self._process.wait()
+
+    def run(self, request: Mapping[str, Any], files: Sequence[int], timeout: float) -> int | None:
+        """The exit status as ``subprocess`` gives it; None where time ran out."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with ours:
+            ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SIZE)
+            with theirs, self._lock:
+                socket.send_fds(self._ours, [b"x"], [theirs.fileno()])
+            socket.send_fds(ours, [json.dumps(request).encode()], list(files))
+            pid = int(ours.recv(64) or 0)
+            assert pid, "the process that forks has ended"
+            ours.settimeout(timeout)
+            try:
+                return int(ours.recv(64))
+            except TimeoutError:
+                os.kill(pid, signal.SIGKILL)
+                ours.settimeout(None)
+                ours.recv(64)
+                return None
+
+
+@functools.cache
+def _server(imported: tuple[str, ...]) -> _Server:
+    return _Server(imported)
+
+
+# -- the process that forks ---------------------------------------------------------------------------------------
+def _import_all(names: Sequence[str]) -> None:
+    for name in names:
+        import_module(name)
+    gc.collect()
+    gc.freeze()
+
+
+def _next_job(control: socket.socket) -> tuple[dict[str, Any], list[int]]:
+    """Fork for each request, until this process is one that was forked: its request and descriptors."""
+    waiting = selectors.DefaultSelector()
+    waiting.register(control, selectors.EVENT_READ)
+    running: dict[int, tuple[int, socket.socket]] = {}
+    while True:
+        for key, _ in waiting.select():
+            if key.fileobj is not control:
+                pid, client = running.pop(key.fd)
+                waiting.unregister(key.fd)
+                os.close(key.fd)
+                status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+                with client, suppress(BrokenPipeError):  # nobody waits for it any more
+                    client.send(str(status).encode())
+                continue
+            said, files, _, _ = socket.recv_fds(control, 1, 1)
+            if not said:
+                for pid, _ in running.values():
+                    os.kill(pid, signal.SIGKILL)
+                os._exit(0)
+            client = socket.socket(fileno=files[0])
+            text, files, _, _ = socket.recv_fds(client, _SIZE, 3)
+            pid = os.fork()
+            if pid == 0:
+                waiting.close()
+                for each in (control, client, *(other for _, other in running.values())):
+                    each.close()
+                return json.loads(text), list(files)
+            for file in files:
+                os.close(file)
+            with suppress(BrokenPipeError):
+                client.send(str(pid).encode())
+            handle = os.pidfd_open(pid)
+            running[handle] = (pid, client)
+            waiting.register(handle, selectors.EVENT_READ)
+
+
+def _become(request: dict[str, Any], files: list[int]) -> None:
+    for number, file in enumerate(files):
+        os.dup2(file, number)
+        os.close(file)
+    os.umask(request["umask"])
+    os.environ.clear()
+    os.environ.update(request["env"])
+    time.tzset()
+    os.chdir(request["cwd"])
+
+
+def _run(kind: str, name: str, *rest: str) -> int:
+    """The exit status of ``python KIND NAME REST``."""
+    sys.argv = [kind, *rest]
+    try:
+        if kind == "-m":
+            runpy.run_module(name, run_name="__main__", alter_sys=True)
+        else:
+            exec(compile(name, "<string>", "exec"), {"__name__": "__main__"})
+    except SystemExit as ended:
+        if ended.code is None or isinstance(ended.code, int):
+            return ended.code or 0
+        print(ended.code, file=sys.stderr)
+        return 1
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        return 1
+    return 0
+
+
+def _end(status: int) -> NoReturn:
+    """As the interpreter does, without taking itself apart: of all that was imported, that takes longer than a run."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            status = status or 120
+    os._exit(status & 0xFF)
+
+
+if __name__ == "__main__":
+    _import_all(sys.argv[2:])
+    wanted, given = _next_job(socket.socket(fileno=int(sys.argv[1])))
+    _become(wanted, given)
+    _end(_run(*wanted["args"]))
