@@ -10,17 +10,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from .harness import Ran, run_agent
+from .harness import Ran, play_agent
 
 pytest.register_assert_rewrite("tests.agents.sessions")
 
 
 @pytest.fixture(scope="class")
-def ran(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, tool_image: str
-) -> Iterator[Ran]:
+def ran(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
     """Of ``agent``, an attribute of the class."""
     agent = request.cls.agent
-    ran = run_agent(agent, tmp_path_factory.mktemp(agent.name))
+    ran = play_agent(agent, tmp_path_factory.mktemp(agent.name))
     assert ran.code == 3, ran.output
     yield ran

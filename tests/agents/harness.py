@@ -3,32 +3,38 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.resources import files
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
+from agentv_sandbox.models.image import AFTER, Artefact, Image, ImageConfig, Resolution
+from agentv_sandbox.models.suite import WorkspaceEnv
+from agentv_sandbox.plan import plan_image
+from tests.hostile.harness import run_command
+
 from .model_server import INPUT, OUTPUT, ModelServer
+from .playing import Player
+from .recording import FOLDER, digest, read
 from .scripts import ANSWERS, PIXEL, POEMS, SKILL, scripts
-from .watcher import Watcher
 
 Json = Any
 KEY = f"sk-real-{token_hex(8)}"
 """Of this process alone: what another run of these tests says is no leak."""
-ENV = """
-    required_commands: [claude, codex, copilot, gemini, opencode, pi]
+PACKAGES = {
+    "claude": "@anthropic-ai/claude-code@2.1.330",
+    "codex": "@openai/codex@0.169.0",
+    "copilot": "@github/copilot@1.0.102",
+    "gemini": "@google/gemini-cli@0.61.0",
+    "opencode": "opencode-ai@1.18.33",
+    "pi": "@earendil-works/pi-coding-agent@0.87.1",
+}
+ENV = f"""
+    required_commands: [{", ".join(PACKAGES)}]
     packages:
-      npm:
-        claude: "@anthropic-ai/claude-code@2.1.330"
-        codex: "@openai/codex@0.169.0"
-        copilot: "@github/copilot@1.0.102"
-        gemini: "@google/gemini-cli@0.61.0"
-        opencode: "opencode-ai@1.18.33"
-        pi: "@earendil-works/pi-coding-agent@0.87.1"
+      npm: {json.dumps(PACKAGES)}
 """
 """One image for all kinds here, with versions that these tests know."""
 WORKERS = 5
@@ -139,7 +145,6 @@ class Ran:
     output: str
     folder: Path
     server: ModelServer
-    watcher: Watcher
 
     @property
     def rows(self) -> dict[str, dict[str, Any]]:
@@ -239,8 +244,15 @@ def _tests(agent: Agent) -> list[Mapping[str, Json]]:
     return [*failing, talk, *tests.values(), *servers, *agent.tests]
 
 
-def run_agent(agent: Agent, folder: Path) -> Ran:
-    """Run all tests of ``agent``, in a template with notes, a skill, instructions, an MCP server and a fake."""
+def image_with(packages: Mapping[str, str]) -> Image:
+    """What an image would hold, for an engine that has none."""
+    pins = (pin.rpartition("@") for pin in packages.values())
+    npm = tuple(Artefact(name=name, version=version, url="", size=0, sha256="") for name, _, version in pins)
+    return Image(id="image", tag="t", key="k", resolution=Resolution(npm=npm))
+
+
+def write_project(agent: Agent, folder: Path) -> None:
+    """All tests of ``agent``, in a template with notes, a skill, instructions, an MCP server and a fake."""
     files = {
         f"{agent.skills}/greet/SKILL.md": SKILL,
         "notes.txt": "draft\n",
@@ -262,22 +274,44 @@ def run_agent(agent: Agent, folder: Path) -> Ran:
         f"workspace:\n  template: template\n  env:{ENV}"
         f"execution: {json.dumps(execution)}\ntests: {json.dumps(_tests(agent), indent=1)}\n"
     )
-    watcher = Watcher()
-    server = ModelServer(scripts(skills=f"/workspace/{agent.skills}", key=KEY), key=KEY)
-    with server, watcher.watching():
-        variables = {
-            "MODELS": server.url,
-            "WRONG_KEY": "sk-wrong-00112233",
-            agent.key: KEY,
-            **agent.variables,
-        }
-        done = subprocess.run(
-            [sys.executable, "-m", "agentv_sandbox", "run", "s.eval.yaml", "-o", "out"],
-            cwd=folder,
-            env={**os.environ, **variables},
-            capture_output=True,
-            text=True,
-            timeout=900,
-            check=False,
+
+
+def variables(agent: Agent, server: ModelServer) -> dict[str, str]:
+    """Of the host, for a run."""
+    own = {"MODELS": server.url, "WRONG_KEY": "sk-wrong-00112233", agent.key: KEY}
+    return {**own, **agent.variables}
+
+
+def stand_ins(server: ModelServer) -> dict[str, str]:
+    """What differs from run to run, with what stands for it in recordings."""
+    return {f"127.0.0.1:{server.port}": "<models>", KEY[::-1]: "<yek>", KEY: "<key>"}
+
+
+def made_for(agent: Agent) -> dict[str, Json]:
+    """What decides the image with its program: the package's version, all else that is asked for, and recipes."""
+    env = WorkspaceEnv(required_commands=(agent.name,), packages={"npm": {agent.name: PACKAGES[agent.name]}})
+    recipes = files("agentv_sandbox") / "data/recipes"
+    after = [recipe for name, recipe in AFTER.items() if PACKAGES[agent.name].startswith(f"{name}@")]
+    return {
+        "image": plan_image(env, config=ImageConfig()).request,
+        "recipes": {name: digest((recipes / name).read_bytes()) for name in after},
+    }
+
+
+def play_agent(agent: Agent, folder: Path) -> Ran:
+    """Run all tests of ``agent`` with its recorded sessions in place of its program."""
+    write_project(agent, folder)
+    (folder / "agentv-sandbox.toml").write_text('egress = "socket"\n')
+    given = scripts(skills=f"/workspace/{agent.skills}", key=KEY)
+    recording = read(FOLDER / f"{agent.name}.json")
+    with ModelServer(given, key=KEY, waits=False) as server:
+        player = Player(recording, stand_ins(server), made_for(agent))
+        done = run_command(
+            folder,
+            commands={"agent": player},
+            suite="s.eval.yaml",
+            environ=variables(agent, server),
+            image=image_with(PACKAGES),
         )
-    return Ran(done.returncode, done.stdout + done.stderr, folder / "out", server, watcher)
+    player.check()
+    return Ran(done.code, done.stdout + done.stderr, done.folder, server)

@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.agentv import agentv_command
+from tests.agentv import agentv_command, agentv_version
+from tests.hostile.harness import run_command
 
-from .harness import ENV, KEY
-from .model_server import ModelServer, Seen
+from .capture import CapturingEngine, run_live
+from .harness import ENV, KEY, PACKAGES, image_with, stand_ins
+from .model_server import ModelServer, Script, Seen
+from .playing import Player
+from .recording import FOLDER, Masks, digest, read, shortened
 from .scripts import SKILL, scripts
 
 Row = Mapping[str, Any]
@@ -77,6 +80,36 @@ class Rows:
             self.calls[key] = [call for line in lines for call in line.get("tool_calls", ())]
 
 
+    @classmethod
+    def recorded(cls, stored: Sequence[Mapping[str, Any]]) -> Rows:
+        rows, masks = cls(), Masks({}, "")
+        for each in json.loads(masks.unmasked(json.dumps(stored))):
+            key = each["test"], each["target"]
+            rows.rows[key], rows.messages[key], rows.calls[key] = each["row"], each["messages"], each["calls"]
+            rows.seen += [Seen("POST", s["path"], {}, s["body"], script=s["script"]) for s in each["seen"]]
+        return rows
+
+    def to_record(self, masks: Masks) -> list[dict[str, Any]]:
+        """What tests look at, by test and target."""
+        stored = [
+            {
+                "test": test,
+                "target": target,
+                "row": {name: row[name] for name in _KEPT if name in row},
+                "messages": self.messages[test, target],
+                "calls": self.calls[test, target],
+                "seen": [
+                    {"script": s.script, "path": s.path, "body": s.body}
+                    for s in self.seen
+                    if test == "talk" and s.script == "talk-3" and _PATHS[target] in s.path
+                ],
+            }
+            for (test, target), row in sorted(self.rows.items())
+        ]
+        kept: list[dict[str, Any]] = shortened(json.loads(masks.masked(json.dumps(stored))))
+        return kept
+
+
 def timeless(line: Row) -> dict[str, Any]:
     """A message with its calls, without times; paths as in the container."""
     message: dict[str, Any] = {"content": line.get("content", "")}
@@ -87,6 +120,14 @@ def timeless(line: Row) -> dict[str, Any]:
     return text
 
 
+_KEPT = ("score", "scores", "execution_status", "error", "token_usage", "cost_usd", "duration_ms")
+"""Of AgentV's rows."""
+_PATHS = {
+    "claude": "/messages",
+    "codex": "/responses",
+    "copilot": "/chat/completions",
+    "pi": "/responses",
+}
 _WORKSPACE = re.compile(r"/[^\s\"']*/\.agentv/workspaces/[^\s/\"']+/[^\s/\"'\\]+")
 
 
@@ -113,13 +154,13 @@ def write_project(folder: Path, kinds: Sequence[str], targets: str, tests: str) 
     for skills in (".claude/skills", ".agents/skills"):
         (folder / "template" / skills / "greet").mkdir(parents=True)
         (folder / "template" / skills / "greet/SKILL.md").write_text(SKILL)
+    (folder / "agentv-sandbox.toml").write_text('egress = "socket"\n')
     (folder / "template/notes.txt").write_text("draft\n")
     (folder / "s.eval.yaml").write_text(
         f"execution: {{targets: [{', '.join(kinds)}], workers: 4}}\n"
         f"workspace:\n  template: template\n  isolation: per_test\n  env:{ENV}tests:{tests}"
     )
     (folder / "targets.yaml").write_text(targets)
-    subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
 
 
 def _stand_in(commands: Path) -> None:
@@ -132,29 +173,25 @@ def _stand_in(commands: Path) -> None:
             (commands / name).chmod(0o755)
 
 
-@contextmanager
-def copied(image: str) -> Iterator[Callable[[str, Path], None]]:
-    """What copies a path of ``image`` to the machine."""
-    argv = ["docker", "create", "--network", "none", "--entrypoint", "", image, "true"]
-    container = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.strip()
-
-    def copy(source: str, place: Path) -> None:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        argv = ["docker", "cp", "-q", f"{container}:{source}", str(place)]
-        subprocess.run(argv, capture_output=True, check=True)
-
-    try:
-        yield copy
-    finally:
-        subprocess.run(["docker", "rm", container], capture_output=True, check=True)
+def copy_of(root: Path, source: str, place: Path) -> None:
+    """Copy ``source``, a path in the image whose files are below ``root``, to ``place``; links at its end are
+    followed within the image."""
+    path = root / source.lstrip("/")
+    while path.is_symlink():
+        path = root / os.path.normpath(f"/{path.relative_to(root)}/../{os.readlink(path)}").lstrip("/") if not os.readlink(path).startswith("/") else root / os.readlink(path).lstrip("/")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_dir():
+        shutil.copytree(path, place, symlinks=True)
+    else:
+        shutil.copy2(path, place)
 
 
 @dataclass(frozen=True)
 class Machine:
     """Where AgentV runs programs."""
 
-    image: str
-    """That has the very programs."""
+    files: Path
+    """Root of the image that has the very programs."""
     project: Path
     home: Path
     programs: Path
@@ -168,43 +205,86 @@ class Machine:
         return self.programs / "bin"
 
 
-def run_both(
-    folder: Path,
-    kinds: Sequence[str],
-    targets: str,
-    tests: str,
-    *,
-    variables: Mapping[str, str],
-    prepare: Callable[[Machine], Mapping[str, str]],
-) -> Both:
-    """Run the suite on both sides. ``variables`` are of both, as is the address of the models' server in MODELS;
-    ``prepare`` puts programs and their settings on the machine and returns more variables of AgentV's."""
-    project, home = folder / "project", folder / "home"
-    write_project(project, kinds, targets, tests)
-    home.mkdir()
-    ours, theirs = Rows(), Rows()
-    with ModelServer(scripts(skills="/workspace/.agents/skills"), key=KEY, folder="/workspace") as server:
-        env = {**variables, "MODELS": server.url}
-        argv = [sys.executable, "-m", "agentv_sandbox", "run", "s.eval.yaml", "-o", str(project / "ours")]
-        ours.said = _run(argv, project, {**os.environ, **env})
-        ours.read(project / "ours")
-        ours.seen, server.seen = server.seen, theirs.seen
-        image = next(iter(ours.rows.values()))["image_id"]
-        machine = Machine(image, project, home, folder / "programs", server.url)
-        machine.commands.mkdir(parents=True)
-        env |= prepare(machine)
-        _stand_in(machine.commands)
-        env |= {"HOME": str(home), "PATH": f"{machine.commands}:{os.environ['PATH']}"}
-        for kind in kinds:  # AgentV gives tests of several targets one folder
-            out = project / f"theirs-{kind}"
-            argv = [*agentv_command(), "eval", "run", "s.eval.yaml", "--target", kind, "-o", str(out)]
-            theirs.said += _run([*argv, "--workers", "3", "--max-retries", "0"], project, env)
-            theirs.read(out)
-    return Both(ours, theirs)
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """A suite that both run, with programs of several kinds."""
+
+    name: str
+    kinds: Sequence[str]
+    targets: str
+    tests: str
+    variables: Mapping[str, str]
+    """Of both, as is the address of the models' server in MODELS."""
+    prepare: Callable[[Machine], Mapping[str, str]]
+    """Puts programs and their settings on the machine and returns more variables of AgentV's."""
+
+    def made_for(self) -> dict[str, Any]:
+        """What decides AgentV's rows; where it changed, they are out of date."""
+        told = scripts(skills="/workspace/.agents/skills")
+        asked = {name: repr(told[name]) for name in told if f"script:{name}" in self.tests}
+        return {
+            "agentv": agentv_version(),
+            "programs": {kind: PACKAGES[kind] for kind in self.kinds},
+            "targets": self.targets,
+            "tests": self.tests,
+            "skill": SKILL,
+            "scripts": digest(json.dumps(asked).encode()),
+        }
+
+    def play(self, folder: Path) -> Both:
+        """Our side with recorded sessions in place of the programs, and AgentV's rows as they were recorded."""
+        write_project(folder, self.kinds, self.targets, self.tests)
+        recording = read(FOLDER / f"{self.name}.json")
+        ours, theirs = Rows(), Rows.recorded(recording["theirs"])
+        with ModelServer(told_to_both(), key=KEY, folder="/workspace", waits=False) as server:
+            player = Player(recording, stand_ins(server), self.made_for())
+            done = run_command(
+                folder,
+                commands={"agent": player},
+                suite="s.eval.yaml",
+                environ={**self.variables, "MODELS": server.url},
+                image=image_with(PACKAGES),
+            )
+        player.check()
+        ours.said, ours.seen = done.stdout + done.stderr, server.seen
+        ours.read(done.folder)
+        return Both(ours, theirs)
+
+    def record(self, folder: Path, engine: CapturingEngine) -> dict[str, Any]:
+        """Run the suite on both sides with the real programs; the recording of it."""
+        project, home = folder / "project", folder / "home"
+        write_project(project, self.kinds, self.targets, self.tests)
+        subprocess.run(["git", "init", "-q"], cwd=project, check=True)
+        home.mkdir()
+        theirs = Rows()
+        with ModelServer(told_to_both(), key=KEY, folder="/workspace") as server:
+            env = {**self.variables, "MODELS": server.url}
+            image = run_live(project, engine, env)
+            theirs.seen = server.seen = []
+            machine = Machine(image, project, home, folder / "programs", server.url)
+            machine.commands.mkdir(parents=True)
+            env |= self.prepare(machine)
+            _stand_in(machine.commands)
+            env |= {"HOME": str(home), "PATH": f"{machine.commands}:{os.environ['PATH']}"}
+            for kind in self.kinds:  # AgentV gives tests of several targets one folder
+                out = project / f"theirs-{kind}"
+                argv = [*agentv_command(), "eval", "run", "s.eval.yaml", "--target", kind, "-o", str(out)]
+                theirs.said += _run([*argv, "--workers", "3", "--max-retries", "0"], project, env)
+                theirs.read(out)
+            texts = stand_ins(server)
+        return {
+            "made_for": self.made_for(),
+            "sessions": engine.sessions(texts),
+            "theirs": theirs.to_record(Masks(texts, "")),
+        }
+
+
+def told_to_both() -> Mapping[str, Script]:
+    return scripts(skills="/workspace/.agents/skills")
 
 
 def _run(argv: Sequence[str], folder: Path, env: Mapping[str, str]) -> str:
-    done = subprocess.run(argv, cwd=folder, env=env, capture_output=True, text=True, timeout=400, check=False)
+    done = subprocess.run(argv, cwd=folder, env=env, capture_output=True, text=True, timeout=900, check=False)
     return done.stdout + done.stderr
 
 

@@ -8,7 +8,14 @@ from collections.abc import Mapping
 from .model_server import Script, do, say
 
 GREETING = 'print("hello from the agent")\n'
-LONG = "".join(f"{number} word word " for number in range(13_000))
+
+
+def words(start: int, end: int) -> str:
+    """A part of ``LONG``."""
+    return "".join(f"{number} word word " for number in range(start, end))
+
+
+LONG = words(0, 13_000)
 """Long, and nothing that a program takes for a model that repeats itself."""
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=="
