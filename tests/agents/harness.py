@@ -32,11 +32,11 @@ PACKAGES = {
     "pi": "@earendil-works/pi-coding-agent@0.87.1",
 }
 ENV = f"""
-    required_commands: [{", ".join(PACKAGES)}]
+    required_commands: [{", ".join(PACKAGES)}, rg]
     packages:
       npm: {json.dumps(PACKAGES)}
 """
-"""One image for all kinds here, with versions that these tests know."""
+"""One image for all kinds here, with versions that these tests know, and with what OpenCode searches by."""
 WORKERS = 5
 """Some sessions only wait, for a server that is slow or busy."""
 HELLO_FILE = {"type": "file", "media_type": "text/x-python", "path": "hello.py"}
@@ -251,9 +251,9 @@ def image_with(packages: Mapping[str, str]) -> Image:
     return Image(id="image", tag="t", key="k", resolution=Resolution(npm=npm))
 
 
-def write_project(agent: Agent, folder: Path) -> None:
-    """All tests of ``agent``, in a template with notes, a skill, instructions, an MCP server and a fake."""
-    files = {
+def write_template(agent: Agent, folder: Path) -> None:
+    """Notes, a skill, instructions, an MCP server and a fake."""
+    texts = {
         f"{agent.skills}/greet/SKILL.md": SKILL,
         "notes.txt": "draft\n",
         agent.instructions: f"{INSTRUCTIONS}\n",
@@ -261,11 +261,16 @@ def write_project(agent: Agent, folder: Path) -> None:
         "fake-agent": _FAKE,
         **agent.workspace,
     }
-    for name, text in files.items():
-        path = folder / "template" / name
+    for name, text in texts.items():
+        path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
         path.chmod(0o755 if text.startswith("#!") else 0o644)
+
+
+def write_project(agent: Agent, folder: Path) -> None:
+    """All tests of ``agent``."""
+    write_template(agent, folder / "template")
     (folder / "pixel.png").write_bytes(PIXEL)
     targets = agent.all_targets()
     (folder / "targets.yaml").write_text(json.dumps({"targets": targets}))

@@ -88,6 +88,16 @@ def scripts(*, skills: str, key: str = "") -> Mapping[str, Script]:
     }
 
 
+def rich(kind: str, *, skills: str, key: str) -> Mapping[str, Script]:
+    """One session with all of these in it, after an error of the model's server, and a second turn."""
+    alone = scripts(skills=skills, key=key)
+    parts = ("edit", "write", "many", "run", "skill", "image", "forged", "secrets")
+    steps = [step for part in parts for step in alone[part][:-1]]
+    first = say("I begin.", do("recite"), status=500, times=1)
+    end = [say("", do("run", command="cat table.csv")), say("it was 1,2 first")]
+    return {f"rich-{kind}": [first, *steps, say("done: all of it")], f"rich-{kind}-end": end}
+
+
 KILL_COPILOT = r"""python3 - <<'EOF'
 import os
 for process in filter(str.isdigit, os.listdir("/proc")):
