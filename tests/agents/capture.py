@@ -13,7 +13,7 @@ import socket
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -33,6 +33,7 @@ from .recording import (
     Tree,
     answer_digest,
     given_to,
+    in_order,
     moved,
     program_of,
     request_of,
@@ -87,16 +88,16 @@ class CapturingEngine(NativeEngine):
     def sessions(self, texts: Mapping[str, str]) -> list[dict[str, Any]]:
         """What was captured, as part of a recording; ``texts``: what differs from run to run, with its stand-ins."""
         ordered = sorted(self.captured, key=lambda captured: captured.began)
-        sessions = [session_of(captured, texts) for captured in ordered]
-        return sorted(sessions, key=lambda session: (session["test"], session["program"]))
+        return in_order([session_of(captured, texts) for captured in ordered])
 
-    def files_of(self, image: str) -> Path:
-        """Root of an image's files."""
-        return Path(self._store.rootfs(image))
+    def files_of(self, project: Path) -> Path:
+        """Root of the files of the image in which ``run_live`` ran ``project``."""
+        row = json.loads((project / "ours/index.jsonl").read_text().splitlines()[0])
+        return Path(self._store.rootfs(row["image_id"]))
 
 
-def run_live(project: Path, engine: CapturingEngine, environ: Mapping[str, str]) -> Path:
-    """Run the suite of ``project`` with real programs, results in ``ours``; where the files of its image are."""
+def run_live(project: Path, engine: CapturingEngine, environ: Mapping[str, str], tests: Sequence[str]) -> None:
+    """Run the suite of ``project`` with real programs, results in ``ours``."""
 
     def show(event: str, **keys: Any) -> None:
         if event == "case.finished":
@@ -107,13 +108,13 @@ def run_live(project: Path, engine: CapturingEngine, environ: Mapping[str, str])
             "s.eval.yaml",
             cwd=project,
             environ={**os.environ, **environ},
+            test_ids=tests,
             output=project / "ours",
             engine="only",
             on_event=show,
         )
     if report.failure is not None:
         raise report.failure
-    return engine.files_of(report.rows[0]["image_id"])
 
 
 @contextmanager

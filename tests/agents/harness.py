@@ -7,36 +7,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
-from secrets import token_hex
 from typing import Any
 
-from agentv_sandbox.models.image import AFTER, Artefact, Image, ImageConfig, Resolution
+from agentv_sandbox.models.image import AFTER, ImageConfig
 from agentv_sandbox.models.suite import WorkspaceEnv
 from agentv_sandbox.plan import plan_image
-from tests.hostile.harness import run_command
 
 from .model_server import INPUT, OUTPUT, ModelServer
-from .playing import Player
-from .recording import FOLDER, digest, read
+from .recording import digest
+from .scenes import ENV, KEY, PACKAGES, Ran, Scene
 from .scripts import ANSWERS, PIXEL, POEMS, SKILL, scripts
 
 Json = Any
-KEY = f"sk-real-{token_hex(8)}"
-"""Of this process alone: what another run of these tests says is no leak."""
-PACKAGES = {
-    "claude": "@anthropic-ai/claude-code@2.1.330",
-    "codex": "@openai/codex@0.169.0",
-    "copilot": "@github/copilot@1.0.102",
-    "gemini": "@google/gemini-cli@0.61.0",
-    "opencode": "opencode-ai@1.18.33",
-    "pi": "@earendil-works/pi-coding-agent@0.87.1",
-}
-ENV = f"""
-    required_commands: [{", ".join(PACKAGES)}, rg]
-    packages:
-      npm: {json.dumps(PACKAGES)}
-"""
-"""One image for all kinds here, with versions that these tests know, and with what OpenCode searches by."""
+__all__ = ["ENV", "KEY", "PACKAGES", "Ran"]
 WORKERS = 5
 """Some sessions only wait, for a server that is slow or busy."""
 HELLO_FILE = {"type": "file", "media_type": "text/x-python", "path": "hello.py"}
@@ -139,65 +122,6 @@ class Agent:
         return [{**same, **more, "name": name} for name, more in changes.items()]
 
 
-@dataclass(frozen=True)
-class Ran:
-    code: int
-    output: str
-    folder: Path
-    server: ModelServer
-
-    @property
-    def rows(self) -> dict[str, dict[str, Any]]:
-        lines = (self.folder / "index.jsonl").read_text().splitlines()
-        return {row["test_id"]: row for row in map(json.loads, lines)}
-
-    def read(self, test: str, key: str) -> str:
-        return (self.folder / self.rows[test][key]).read_text()
-
-    def messages(self, test: str) -> list[dict[str, Any]]:
-        """What the agent did, without times."""
-        lines = map(json.loads, self.read(test, "transcript_path").splitlines())
-        return [_timeless(line) for line in lines if line["role"] == "assistant"]
-
-    def calls(self, test: str) -> list[dict[str, Any]]:
-        return [call for message in self.messages(test) for call in message.get("tool_calls", ())]
-
-    def events(self, test: str) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.read(test, "agent_events_path").splitlines()]
-
-    def files(self, test: str) -> list[tuple[str, str]]:
-        """Path and rule of each file of the answer."""
-        return [(f["path"], f["rule"]) for f in json.loads(self.read(test, "manifest_path"))["files"]]
-
-    def bodies(self, script: str) -> list[Mapping[str, Any]]:
-        """The requests that ``script`` answered."""
-        return [seen.body for seen in self.server.seen if seen.script == script]
-
-    def talks(self, script: str) -> list[str]:
-        """The conversations in those requests, as JSON."""
-        keys = ("messages", "input", "contents")
-        return [json.dumps(next(body[key] for key in keys if key in body)) for body in self.bodies(script)]
-
-    def credentials(self) -> dict[str, set[str]]:
-        """The headers in which the key came, by the path of requests that were answered."""
-        names = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
-        return {
-            seen.path: {name for name in names if KEY in seen.headers.get(name, "")}
-            for seen in self.server.seen
-            if seen.status == 200
-        }
-
-
-def _timeless(line: Mapping[str, Any]) -> dict[str, Any]:
-    message = {key: line[key] for key in ("content", "tool_calls") if key in line}
-    for call in message.get("tool_calls", ()):
-        start = call.pop("start_time")
-        if "output" in call:  # not of one during which its agent ended
-            assert start <= call.pop("end_time"), call
-            assert call.pop("duration_ms") >= 0
-    return message
-
-
 def call(tool: str, given: Any, output: Any, status: str = "ok", identity: str = "") -> dict[str, Any]:
     return {"tool": tool, "input": given, "output": output, "id": identity, "status": status}
 
@@ -244,13 +168,6 @@ def _tests(agent: Agent) -> list[Mapping[str, Json]]:
     return [*failing, talk, *tests.values(), *servers, *agent.tests]
 
 
-def image_with(packages: Mapping[str, str]) -> Image:
-    """What an image would hold, for an engine that has none."""
-    pins = (pin.rpartition("@") for pin in packages.values())
-    npm = tuple(Artefact(name=name, version=version, url="", size=0, sha256="") for name, _, version in pins)
-    return Image(id="image", tag="t", key="k", resolution=Resolution(npm=npm))
-
-
 def write_template(agent: Agent, folder: Path) -> None:
     """Notes, a skill, instructions, an MCP server and a fake."""
     texts = {
@@ -287,36 +204,23 @@ def variables(agent: Agent, server: ModelServer) -> dict[str, str]:
     return {**own, **agent.variables}
 
 
-def stand_ins(server: ModelServer) -> dict[str, str]:
-    """What differs from run to run, with what stands for it in recordings."""
-    return {f"127.0.0.1:{server.port}": "<models>", KEY[::-1]: "<yek>", KEY: "<key>"}
-
-
-def made_for(agent: Agent) -> dict[str, Json]:
-    """What decides the image with its program: the package's version, all else that is asked for, and recipes."""
-    env = WorkspaceEnv(required_commands=(agent.name,), packages={"npm": {agent.name: PACKAGES[agent.name]}})
+def made_for(*kinds: str) -> dict[str, Json]:
+    """What decides the image with these programs: the packages' versions, all else that is asked for, and recipes."""
+    env = WorkspaceEnv(required_commands=kinds, packages={"npm": {kind: PACKAGES[kind] for kind in kinds}})
     recipes = files("agentv_sandbox") / "data/recipes"
-    after = [recipe for name, recipe in AFTER.items() if PACKAGES[agent.name].startswith(f"{name}@")]
+    after = [AFTER[name] for name in (PACKAGES[kind].rpartition("@")[0] for kind in kinds) if name in AFTER]
     return {
         "image": plan_image(env, config=ImageConfig()).request,
         "recipes": {name: digest((recipes / name).read_bytes()) for name in after},
     }
 
 
-def play_agent(agent: Agent, folder: Path) -> Ran:
-    """Run all tests of ``agent`` with its recorded sessions in place of its program."""
-    write_project(agent, folder)
-    (folder / "agentv-sandbox.toml").write_text('egress = "socket"\n')
-    given = scripts(skills=f"/workspace/{agent.skills}", key=KEY)
-    recording = read(FOLDER / f"{agent.name}.json")
-    with ModelServer(given, key=KEY, waits=False) as server:
-        player = Player(recording, stand_ins(server), made_for(agent))
-        done = run_command(
-            folder,
-            commands={"agent": player},
-            suite="s.eval.yaml",
-            environ=variables(agent, server),
-            image=image_with(PACKAGES),
-        )
-    player.check()
-    return Ran(done.code, done.stdout + done.stderr, done.folder, server)
+def scene_of(agent: Agent) -> Scene:
+    """All tests of ``agent``."""
+    return Scene(
+        name=agent.name,
+        write=lambda folder: write_project(agent, folder),
+        scripts=scripts(skills=f"/workspace/{agent.skills}", key=KEY),
+        environ=lambda server: variables(agent, server),
+        made_for=made_for(agent.name),
+    )

@@ -13,13 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from tests.agentv import agentv_command, agentv_version
-from tests.hostile.harness import run_command
 
-from .capture import CapturingEngine, run_live
-from .harness import ENV, KEY, PACKAGES, image_with, stand_ins
-from .model_server import ModelServer, Script, Seen
-from .playing import Player
+from .capture import CapturingEngine
+from .model_server import Seen
 from .recording import FOLDER, Masks, digest, read, shortened
+from .scenes import ENV, PACKAGES, Scene, stand_ins
 from .scripts import SKILL, scripts
 
 Row = Mapping[str, Any]
@@ -154,7 +152,6 @@ def write_project(folder: Path, kinds: Sequence[str], targets: str, tests: str) 
     for skills in (".claude/skills", ".agents/skills"):
         (folder / "template" / skills / "greet").mkdir(parents=True)
         (folder / "template" / skills / "greet/SKILL.md").write_text(SKILL)
-    (folder / "agentv-sandbox.toml").write_text('egress = "socket"\n')
     (folder / "template/notes.txt").write_text("draft\n")
     (folder / "s.eval.yaml").write_text(
         f"execution: {{targets: [{', '.join(kinds)}], workers: 4}}\n"
@@ -231,39 +228,37 @@ class Comparison:
             "scripts": digest(json.dumps(asked).encode()),
         }
 
+    @property
+    def scene(self) -> Scene:
+        """Our side."""
+        return Scene(
+            name=self.name,
+            write=lambda folder: write_project(folder, self.kinds, self.targets, self.tests),
+            scripts=scripts(skills="/workspace/.agents/skills"),
+            environ=lambda server: {**self.variables, "MODELS": server.url},
+            made_for=self.made_for(),
+            folder="/workspace",
+        )
+
     def play(self, folder: Path) -> Both:
         """Our side with recorded sessions in place of the programs, and AgentV's rows as they were recorded."""
-        write_project(folder, self.kinds, self.targets, self.tests)
-        recording = read(FOLDER / f"{self.name}.json")
-        ours, theirs = Rows(), Rows.recorded(recording["theirs"])
-        with ModelServer(told_to_both(), key=KEY, folder="/workspace", waits=False) as server:
-            player = Player(recording, stand_ins(server), self.made_for())
-            done = run_command(
-                folder,
-                commands={"agent": player},
-                suite="s.eval.yaml",
-                environ={**self.variables, "MODELS": server.url},
-                image=image_with(PACKAGES),
-            )
-        player.check()
-        ours.said, ours.seen = done.stdout + done.stderr, server.seen
-        ours.read(done.folder)
-        return Both(ours, theirs)
+        ran = self.scene.play(folder)
+        ours = Rows(said=ran.output, seen=ran.server.seen)
+        ours.read(ran.folder)
+        return Both(ours, Rows.recorded(read(FOLDER / f"{self.name}.json")["theirs"]))
 
-    def record(self, folder: Path, engine: CapturingEngine) -> dict[str, Any]:
+    def record(self, folder: Path, tests: Sequence[str] = ()) -> dict[str, Any]:
         """Run the suite on both sides with the real programs; the recording of it."""
-        project, home = folder / "project", folder / "home"
-        write_project(project, self.kinds, self.targets, self.tests)
-        subprocess.run(["git", "init", "-q"], cwd=project, check=True)
+        project, home, scene = folder / "project", folder / "home", self.scene
+        project.mkdir()
         home.mkdir()
+        recording = scene.record(project, tests)
+        subprocess.run(["git", "init", "-q"], cwd=project, check=True)
         theirs = Rows()
-        with ModelServer(told_to_both(), key=KEY, folder="/workspace") as server:
-            env = {**self.variables, "MODELS": server.url}
-            image = run_live(project, engine, env)
-            theirs.seen = server.seen = []
-            machine = Machine(image, project, home, folder / "programs", server.url)
+        with scene.server() as server:
+            machine = Machine(CapturingEngine().files_of(project), project, home, folder / "programs", server.url)
             machine.commands.mkdir(parents=True)
-            env |= self.prepare(machine)
+            env = {**scene.environ(server), **self.prepare(machine)}
             _stand_in(machine.commands)
             env |= {"HOME": str(home), "PATH": f"{machine.commands}:{os.environ['PATH']}"}
             for kind in self.kinds:  # AgentV gives tests of several targets one folder
@@ -271,16 +266,8 @@ class Comparison:
                 argv = [*agentv_command(), "eval", "run", "s.eval.yaml", "--target", kind, "-o", str(out)]
                 theirs.said += _run([*argv, "--workers", "3", "--max-retries", "0"], project, env)
                 theirs.read(out)
-            texts = stand_ins(server)
-        return {
-            "made_for": self.made_for(),
-            "sessions": engine.sessions(texts),
-            "theirs": theirs.to_record(Masks(texts, "")),
-        }
-
-
-def told_to_both() -> Mapping[str, Script]:
-    return scripts(skills="/workspace/.agents/skills")
+            theirs.seen = server.seen
+            return {**recording, "theirs": theirs.to_record(Masks(stand_ins(server), ""))}
 
 
 def _run(argv: Sequence[str], folder: Path, env: Mapping[str, str]) -> str:

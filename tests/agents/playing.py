@@ -33,15 +33,21 @@ class Player:
     """The agents of one run. ``stale`` has a sentence for each difference to the recording."""
 
     def __init__(
-        self, recording: Mapping[str, Json], texts: Mapping[str, str], made_for: Mapping[str, Json]
+        self,
+        recording: Mapping[str, Json],
+        texts: Mapping[str, str],
+        made_for: Mapping[str, Json],
+        *,
+        asks: tuple[str, str] = ("", ""),
     ) -> None:
         """``texts``: what differs from run to run, with what stands for it in the recording. ``made_for``: what else
-        must be as it was, such as versions."""
+        must be as it was, such as versions. ``asks``: a text, and what stands in its place in all that is asked."""
         self.stale: list[str] = list(differences(recording["made_for"], json.loads(json.dumps(made_for))))
         self._sessions = sessions_of(recording)
         self._texts = texts
+        self._asks = asks
         self._lock = threading.Lock()
-        self._played: dict[tuple[str, str], int] = {}
+        self.played: dict[tuple[str, str], int] = {}
 
     def __call__(self, run: FakeRun) -> ExecResult:
         """What the container's program does."""
@@ -50,8 +56,8 @@ class Player:
         given = given_to(run.spec, trees, masks)
         key = run.spec.env["AGENTV_EVAL_ID"], program_of(given)
         with self._lock:
-            number = self._played.get(key, 0)
-            self._played[key] = number + 1
+            number = self.played.get(key, 0)
+            self.played[key] = number + 1
         sessions = self._sessions.get(key, ())
         if number >= len(sessions):
             self._note(key, [f"only {len(sessions)} sessions were recorded"])
@@ -74,7 +80,7 @@ class Player:
 
     def check(self) -> None:
         """That every session was played as it was recorded."""
-        left = sorted(key for key, rows in self._sessions.items() if len(rows) != self._played.get(key))
+        left = sorted(key for key, rows in self._sessions.items() if len(rows) != self.played.get(key))
         stale = [*self.stale[:20], *(f"{test} of {program} was not played" for test, program in left)]
         lines = "\n  ".join(stale)
         assert not stale, f"recordings are out of date, make them anew by `make recordings`:\n  {lines}"
@@ -86,8 +92,10 @@ class Player:
     def _ask(
         self, key: tuple[str, str], requests: Sequence[Mapping[str, Json]], masks: Masks, run: FakeRun
     ) -> None:
+        asks = self._asks if self._asks[0] else (" ", " ")
         for number, request in enumerate(requests, 1):
-            answer = answer_digest(_answer(request, masks, run), masks)
+            body = json.dumps(request["body"]).replace(*asks) if request["body"] is not None else ""
+            answer = answer_digest(_answer(request, masks.unmasked(body), masks, run), masks)
             if answer != request["reply"]:
                 self._note(key, [f"the answer to request {number}: recorded {request['reply']}, now {answer}"])
 
@@ -113,9 +121,8 @@ def _line(row: Json, began: float, masks: Masks) -> bytes:
     return masks.unmasked(text).encode()
 
 
-def _answer(request: Mapping[str, Json], masks: Masks, run: FakeRun) -> Message | None:
+def _answer(request: Mapping[str, Json], body: str, masks: Masks, run: FakeRun) -> Message | None:
     """What comes back for ``request``; nothing is waited for where nothing came when it was recorded."""
-    body = b"" if request["body"] is None else masks.unmasked(json.dumps(request["body"])).encode()
     headers = {name: masks.unmasked(value) for name, value in request["headers"].items()}
     connection = http.client.HTTPConnection("127.0.0.1", 3128, timeout=_PATIENCE_S)
     connection.sock = socket.socket(socket.AF_UNIX)
@@ -123,7 +130,10 @@ def _answer(request: Mapping[str, Json], masks: Masks, run: FakeRun) -> Message 
         with short_name(Path(run.path(MOUNT))) as folder:
             connection.sock.connect(str(folder / SOCKET))
         connection.request(
-            request["method"], masks.unmasked(request["path"]), body, {"host": "127.0.0.1:3128", **headers}
+            request["method"],
+            masks.unmasked(request["path"]),
+            body.encode(),
+            {"host": "127.0.0.1:3128", **headers},
         )
         if not request["reply"]:
             return None

@@ -1,9 +1,9 @@
 """Run the real programs and write what they did: ``make recordings``, which is
 
-    python -m tests.agents.record [NAME…]
+    python -m tests.agents.record [NAME[:TEST,TEST…]…]
 
 Needs the native engine (root, or as docs/reference/engines.md says), AgentV and network for the image. NAME: kinds of
-agents, and comparisons with AgentV; without one all.
+agents, comparisons with AgentV, and others; without one all. TEST: only these are made anew.
 """
 
 from __future__ import annotations
@@ -12,58 +12,50 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from .capture import CapturingEngine, run_live
-from .harness import KEY, PACKAGES, Agent, made_for, stand_ins, variables, write_project
-from .model_server import ModelServer
-from .parity import Comparison
-from .recording import FOLDER, write
-from .scripts import scripts
+from .harness import scene_of
+from .recording import FOLDER, in_order, read, write
+from .scenes import PACKAGES
 
-Make = Callable[[Path], Mapping[str, Any]]
+_OTHERS = ("parity", "parity_copilot_pi", "example", "replay")
+"""Modules of tests, each with its ``RECORDED``."""
 
+class Recorded(Protocol):
+    name: str
 
-def record_agent(agent: Agent, folder: Path) -> Mapping[str, Any]:
-    """All tests of ``agent`` with the real program."""
-    write_project(agent, folder)
-    engine = CapturingEngine()
-    with ModelServer(scripts(skills=f"/workspace/{agent.skills}", key=KEY), key=KEY) as server:
-        run_live(folder, engine, variables(agent, server))
-        return {"made_for": made_for(agent), "sessions": engine.sessions(stand_ins(server))}
+    def record(self, folder: Path, tests: Sequence[str]) -> dict[str, Any]:
+        """The recording of a run in ``folder``, which is empty; of ``tests`` alone where there are any."""
+        ...
 
 
-def record_comparison(comparison: Comparison, folder: Path) -> Mapping[str, Any]:
-    return comparison.record(folder, CapturingEngine())
+def everything() -> dict[str, Recorded]:
+    """What is recorded, by its name."""
+    modules = {name: import_module(f".test_{name}", __package__) for name in (*PACKAGES, *_OTHERS)}
+    agents = [scene_of(getattr(modules[kind], f"Test{kind.capitalize()}").agent) for kind in PACKAGES]
+    return {each.name: each for each in (*agents, *(modules[name].RECORDED for name in _OTHERS))}
 
 
-def makers() -> dict[str, Make]:
-    """What makes each recording, by its name."""
-    made: dict[str, Make] = {}
-    for kind in PACKAGES:
-        module = import_module(f".test_{kind}", __package__)
-        agent: Agent = getattr(module, f"Test{kind.capitalize()}").agent
-        made[kind] = lambda folder, agent=agent: record_agent(agent, folder)  # type: ignore[misc]
-    for name in ("test_parity", "test_parity_copilot_pi"):
-        comparison: Comparison = import_module(f".{name}", __package__).COMPARISON
-        made[comparison.name] = lambda folder, what=comparison: record_comparison(what, folder)  # type: ignore[misc]
-    return made
-
-
-def main(names: list[str]) -> int:
-    known = makers()
-    if unknown := [name for name in names if name not in known]:
+def main(words: list[str]) -> int:
+    known = everything()
+    wanted = [word.partition(":") for word in words] or [(name, "", "") for name in known]
+    if unknown := [name for name, _, _ in wanted if name not in known]:
         print(f"error: no recording is called {', '.join(unknown)}; there are: {', '.join(known)}", file=sys.stderr)
         return 2
-    for name in names or known:
+    for name, _, chosen in wanted:
         print(f"== {name}", flush=True)
         began = time.monotonic()
+        tests = chosen.split(",") if chosen else []
+        path = FOLDER / f"{name}.json"
         with tempfile.TemporaryDirectory(prefix=f"recording-{name}-") as folder:
-            path = FOLDER / f"{name}.json"
-            write(path, known[name](Path(folder)))
+            recording = known[name].record(Path(folder), tests)
+        if tests:
+            kept = [session for session in read(path)["sessions"] if session["test"] not in tests]
+            recording["sessions"] = in_order([*kept, *recording["sessions"]])
+        write(path, recording)
         print(f"   {path.stat().st_size >> 10} KiB in {time.monotonic() - began:.0f} s", flush=True)
     return 0
 

@@ -36,12 +36,12 @@ _DESCRIPTIONS = frozenset({"description"})
 """Of tools and their arguments, which no test reads: only their length is kept."""
 _OURS = re.compile(
     r"Instructions of the workspace\.|Be brief\.|Greets people|script:[a-z0-9-]+|Let us talk\.|noted: first"
-    r"|second answer|text ONLY|iVBORw0KGgo|(?:Please|please) do |working directory: /\S+|done: [a-z.]+|Say hello\."
-    r"|it was first|roses are red|prices\[1:\]"
+    r"|second answer|Respond with text ONLY|iVBORw0KGgo|(?:Please|please) do |working directory: /\S+|done: [a-z.]+|Say hello\."
+    r"|it was first|Error occurred:|exited with code \d+|roses are red|prices\[1:\]"
 )
 """What the tests themselves say, and look for in longer texts."""
-_PROGRAM = "python3 - <<"
-"""Commands of the tests' own begin so."""
+_MARKS = ("python3 - <<", "<stand-in ", "prices.py")
+"""Of longer texts that are kept: commands of the tests' own, the environment that they print, the example's task."""
 _STAND_IN = re.compile(r"agentv-[A-Za-z0-9_-]{32}")
 _UUID = re.compile(r"(?<![0-9a-f])[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}(?![0-9a-f])")
 _NUMBERED = re.compile(r"<uuid (\d+)>")
@@ -161,11 +161,11 @@ def program_of(given: Mapping[str, Json]) -> str:
 def shortened(value: Json, longest: int = LONGEST_TEXT) -> Json:
     """``value`` with the tests' own words alone in longer texts."""
     if isinstance(value, str):
-        if len(value) <= longest or _PROGRAM in value:
+        if len(value) <= longest or any(mark in value for mark in _MARKS):
             return value
         if value[0] in "{[" and (lines := _json_lines(value)) is not None:
             return "\n".join(json.dumps(shortened(line, longest)) for line in lines)
-        return f"({len(value):,} characters) {' … '.join(_OURS.findall(value))}".strip()
+        return " … ".join([*_OURS.findall(value), f"({len(value):,} characters)"])
     if isinstance(value, list):
         return [shortened(each, longest) for each in value]
     if isinstance(value, dict):
@@ -287,6 +287,11 @@ def _inner(value: Json, counts: Mapping[str, int], shared: dict[str, Json]) -> J
     if isinstance(value, dict):
         return {key: _folded(each, counts, shared) for key, each in value.items()}
     return [_folded(each, counts, shared) for each in value]
+
+
+def in_order(sessions: Sequence[Mapping[str, Json]]) -> list[Mapping[str, Json]]:
+    """By test and program; those of one conversation stay as they are."""
+    return sorted(sessions, key=lambda session: (session["test"], session["program"]))
 
 
 def sessions_of(recording: Mapping[str, Json]) -> Mapping[tuple[str, str], Sequence[Mapping[str, Json]]]:

@@ -93,7 +93,8 @@ def rich(kind: str, *, skills: str, key: str) -> Mapping[str, Script]:
     alone = scripts(skills=skills, key=key)
     parts = ("edit", "write", "many", "run", "skill", "image", "forged", "secrets")
     steps = [step for part in parts for step in alone[part][:-1]]
-    first = say("I begin.", do("recite"), status=500, times=1)
+    first = say("I begin.", TRUE, status=500, times=1)
+    steps.insert(-4, say("", do("recite")))  # late: servers of tools may take their time to start
     end = [say("", do("run", command="cat table.csv")), say("it was 1,2 first")]
     return {f"rich-{kind}": [first, *steps, say("done: all of it")], f"rich-{kind}-end": end}
 

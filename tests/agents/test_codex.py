@@ -1,15 +1,11 @@
-"""``provider: codex``: the real program in our image, through our proxy, against a scripted model."""
+"""``provider: codex``: what the real program did, through our proxy, against a scripted model."""
 
 from __future__ import annotations
-
-import pytest
 
 from .harness import HELLO_FILE, RAN, Agent, Failure, Ran, call
 from .model_server import CACHED, INPUT, OUTPUT, REASONING
 from .scripts import GREETING
 from .sessions import AgentTests
-
-pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("agents")]
 
 
 class TestCodex(AgentTests):

@@ -1,17 +1,13 @@
-"""``provider: opencode``: the real program in our image, through our proxy, against a scripted model."""
+"""``provider: opencode``: what the real program did, through our proxy, against a scripted model."""
 
 from __future__ import annotations
 
 import json
 
-import pytest
-
 from .harness import HELLO_FILE, KEY, NOTES_FILE, RAN, Agent, Failure, Ran, call, contains, session
 from .model_server import CACHED, INPUT, OUTPUT, REASONING
 from .scripts import GREETING
 from .sessions import AgentTests
-
-pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("agents-too")]
 
 
 class TestOpencode(AgentTests):

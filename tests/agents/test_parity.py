@@ -159,7 +159,7 @@ def prepare(machine: Machine) -> dict[str, str]:
     }
 
 
-COMPARISON = Comparison(
+RECORDED = Comparison(
     name="parity-claude-codex",
     kinds=KINDS,
     targets=TARGETS,
@@ -171,7 +171,7 @@ COMPARISON = Comparison(
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Both:
-    return COMPARISON.play(tmp_path_factory.mktemp("parity"))
+    return RECORDED.play(tmp_path_factory.mktemp("parity"))
 
 
 FAILED = [("cut", "claude"), ("cut", "codex")]

@@ -95,7 +95,7 @@ def prepare(machine: Machine) -> dict[str, str]:
     return {"COPILOT_OFFLINE": "true"}
 
 
-COMPARISON = Comparison(
+RECORDED = Comparison(
     name="parity-copilot-pi",
     kinds=KINDS,
     targets=TARGETS,
@@ -107,7 +107,7 @@ COMPARISON = Comparison(
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Both:
-    return COMPARISON.play(tmp_path_factory.mktemp("parity-more"))
+    return RECORDED.play(tmp_path_factory.mktemp("parity-more"))
 
 
 def nameless(call: dict[str, Any]) -> dict[str, Any]:

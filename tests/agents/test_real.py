@@ -6,87 +6,44 @@ What else programs do is played from recordings (``recording.py``). Here they ru
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agentv_sandbox.engines.table import find_engine
+from agentv_sandbox.sandbox import Role, Sandbox
 
-from . import test_claude, test_codex, test_copilot, test_gemini, test_opencode, test_pi
-from .harness import ENV, KEY, PACKAGES, Agent, Ran, variables, write_template
-from .model_server import CACHED, INPUT, OUTPUT, REASONING, ModelServer
-from .scripts import PIXEL, rich
-from .watcher import Watcher
+from .harness import INSTRUCTIONS, PACKAGES, Agent
+from .model_server import CACHED, INPUT, OUTPUT, REASONING, Seen, declared
+from .real import AGENTS, ENGINE, TESTS, Real
+from .recording import FOLDER, read
+from .scenes import KEY
+from .scripts import GREETING
 
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("agents")]
 
-ENGINE = os.environ.get("AGENTV_SANDBOX_ENGINE") or "native"
-AGENTS: dict[str, Agent] = {
-    "claude": test_claude.TestClaude.agent,
-    "codex": test_codex.TestCodex.agent,
-    "copilot": test_copilot.TestCopilot.agent,
-    "gemini": test_gemini.TestGemini.agent,
-    "opencode": test_opencode.TestOpencode.agent,
-    "pi": test_pi.TestPi.agent,
-}
-SUITE = f"""
-execution: {{targets: [{", ".join(AGENTS)}], workers: 3}}
-workspace:
-  env:{ENV}
-tests:"""
-TEST = """
-  - id: {kind}
-    mode: conversation
-    workspace: {{template: template-{kind}}}
-    execution: {{targets: [{kind}]}}
-    input:
-      - role: user
-        content: [{{type: text, value: "Let us work."}}, {{type: file, value: pixel.png}}]
-    turns:
-      - {{input: "Please do script:rich-{kind}", assertions: [{{type: contains, value: "done: all of it"}}]}}
-      - {{input: "script:rich-{kind}-end", assertions: [{{type: contains, value: "it was 1,2 first"}}]}}
-"""
-
-
-@dataclass(frozen=True)
-class Real(Ran):
-    watcher: Watcher
-
-
-@pytest.fixture(scope="module")
-def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Real]:
-    folder = tmp_path_factory.mktemp("real")
-    (folder / "pixel.png").write_bytes(PIXEL)
-    told, environ = {}, {"AGENTV_SANDBOX_ENGINE": ENGINE}
-    targets = []
-    for kind, agent in AGENTS.items():
-        write_template(agent, folder / f"template-{kind}")
-        told |= rich(kind, skills=f"/workspace/{agent.skills}", key=KEY)
-        targets.append(
-            {"base_url": "${{ MODELS }}", "system_prompt": "Be brief.", **agent.settings, "name": kind}
-        )
-    (folder / "targets.yaml").write_text(json.dumps({"targets": targets}))
-    (folder / "s.eval.yaml").write_text(SUITE + "".join(TEST.format(kind=kind) for kind in AGENTS))
-    watcher = Watcher(find_engine(os.environ, ENGINE))
-    with ModelServer(told, key=KEY) as server, watcher.watching():
-        for agent in AGENTS.values():
-            environ |= variables(agent, server)
-        argv = [sys.executable, "-m", "agentv_sandbox", "run", "s.eval.yaml", "-o", "out", "--record", "calls"]
-        done = subprocess.run(
-            argv,
-            cwd=folder,
-            env={**os.environ, **environ},
-            capture_output=True,
-            text=True,
-            timeout=900,
-            check=False,
-        )
-    yield Real(done.returncode, done.stdout + done.stderr, folder / "out", server, watcher)
+REQUESTS = 16
+"""Of a session, all answered: that of the first turn and one after each step, and two of the second turn."""
+SHELL_ALONE = {"Read": "Bash", "Edit": "Bash", "Write": "Bash"}
+"""Codex does all with commands."""
+DONE = (
+    ("Bash", "ok"),
+    ("Read", "ok"),
+    ("Edit", "ok"),
+    ("Write", "ok"),
+    ("Bash", "ok"),
+    ("Bash", "ok"),
+    ("Bash", "ok"),
+    ("Bash", "error"),
+    ("Skill", "ok"),
+    ("Read", "ok"),
+    ("recite", "ok"),
+    ("Bash", "ok"),
+    ("Bash", "ok"),
+    ("Bash", "ok"),
+    ("Bash", "ok"),
+)
+"""What each program's tools do, in this order, and how it ends."""
 
 
 @pytest.fixture(params=AGENTS)
@@ -94,13 +51,141 @@ def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def test_look(real: Real) -> None:
-    print(real.output[-3000:])
-    for kind in AGENTS:
-        row = real.rows[kind]
-        print(kind, row["execution_status"], row["score"], row.get("error"), row["token_usage"], row.get("cost_usd"), row["duration_ms"], row["total_duration_ms"], row["agent"])
-        print([(c["tool"], c["status"], str(c["output"])[:80]) for c in real.calls(kind)])
-        print([m["content"] for m in real.messages(kind) if m.get("content")])
-        print(real.files(kind))
-    print(real.credentials())
-    assert 0
+def tools_of(agent: Agent) -> list[tuple[str, str]]:
+    names = {"recite": agent.recites or "Bash"}
+    if agent.name == "codex":
+        names |= {**SHELL_ALONE, "Skill": "Bash"}
+    if agent.name == "pi":
+        names |= {"Skill": "Read"}
+    return [(names.get(tool, tool), status) for tool, status in DONE]
+
+
+def seen_of(real: Real, kind: str) -> list[Seen]:
+    return [seen for seen in real.server.seen if seen.script.startswith(f"rich-{kind}")]
+
+
+def test_both_turns_are_answered_and_graded(real: Real, kind: str) -> None:
+    assert real.code == 0, real.output
+    row = real.rows[kind]
+    assert (row["execution_status"], row["score"]) == ("ok", 1.0), row
+    assert [score["score"] for score in row["scores"]] == [1.0, 1.0]
+    assert "Traceback" not in real.output
+
+
+def test_what_its_tools_did_stands_in_the_row(real: Real, kind: str) -> None:
+    agent, calls = AGENTS[kind], real.calls(kind)
+    assert [(call["tool"], call["status"]) for call in calls] == tools_of(agent)
+    outputs = [json.dumps(call["output"]) for call in calls]
+    for number, said in {1: "draft", 4: "one", 5: "two", 6: "1,2", 7: "oops", -1: "1,2"}.items():
+        assert said in outputs[number], (number, outputs)
+    if agent.recites is not None:
+        output = outputs[10]
+        assert int(output.partition("roses are red for ")[2].partition(".")[0]) >= 20_000  # its user
+    assert GREETING in "".join(map(str, calls[3]["input"].values()))
+
+
+def test_what_it_said_and_left_stands_in_the_row(real: Real, kind: str) -> None:
+    agent = AGENTS[kind]
+    *said, last = [message["content"] for message in real.messages(kind) if message.get("content")]
+    assert said == ["I begin.", "Editing.", "Writing.", "Both.", "Running.", "done: all of it"]
+    assert last[0] == {"type": "text", "text": "it was 1,2 first"}
+    assert [block["path"] for block in last[1:]] == ["hello.py", "notes.txt", "table.csv"]
+    rules = (agent.chosen, agent.chosen, "named by a tool")
+    assert real.files(kind) == list(zip(("hello.py", "notes.txt", "table.csv"), rules, strict=True))
+    diff = real.read(kind, "diff_path")
+    assert "-draft" in diff and "+final" in diff
+
+
+def test_figures_and_facts_stand_in_the_row(real: Real, kind: str) -> None:
+    """Of events that the agent forged in its own file none counts."""
+    row = real.rows[kind]
+    usage = {"input": REQUESTS * INPUT, "output": REQUESTS * OUTPUT, "cached": REQUESTS * CACHED}
+    if AGENTS[kind].settings["model"] not in ("claude-sonnet-4-5", "anthropic/claude-sonnet-4-5"):
+        usage["reasoning"] = REQUESTS * REASONING
+    assert row["token_usage"] == usage
+    assert row["cost_usd"] > 0
+    assert 0 < row["duration_ms"] < row["total_duration_ms"]
+    facts = {"program": kind, "version": AGENTS[kind].version, "model": AGENTS[kind].settings["model"]}
+    assert row["agent"].items() >= facts.items()
+    assert PACKAGES[kind].endswith(f"@{AGENTS[kind].version}")
+    assert all(event["at"] > 1e9 for event in real.events(kind)[:5])
+
+
+def test_what_it_is_given_reaches_the_model(real: Real, kind: str) -> None:
+    """Instructions, skills and image of the workspace, and the target's own system prompt."""
+    seen = seen_of(real, kind)
+    for text in (INSTRUCTIONS, "Be brief.", "Greets people", "Let us work."):
+        assert text in json.dumps(seen[0].body), text
+    assert "iVBORw0KGgo" in json.dumps(seen[-1].body)
+    assert [each.status for each in seen[:2]] == [500, 200]  # it asked again
+
+
+def test_the_conversation_goes_on_in_one_session(real: Real, kind: str) -> None:
+    last = json.dumps(talk_of(seen_of(real, kind)[-1].body))
+    assert "done: all of it" in last and f"script:rich-{kind}-end" in last
+    assert last.count("Let us work.") == 1  # it was not told again
+
+
+def talk_of(body: dict[str, Any]) -> Any:
+    return next(body[key] for key in ("messages", "input", "contents") if key in body)
+
+
+def test_its_recordings_are_of_the_program_that_runs(real: Real, kind: str) -> None:
+    """It declares the same tools, and asks the same addresses."""
+    asked = next(s for s in read(FOLDER / f"{kind}.json")["sessions"] if s["test"] == "edit")["asked"][-1]
+    last = seen_of(real, kind)[-1]
+    assert {tool.name for tool in declared(asked["body"])} == {tool.name for tool in declared(last.body)}
+    assert asked["path"].removeprefix("/<models>") == last.path
+
+
+def test_the_key_is_nowhere(real: Real, kind: str) -> None:
+    """The model's server got the key, and nothing else has it: no file of the run, no process, nothing that the
+    engine shows, nothing that the agent finds."""
+    agent, watcher = AGENTS[kind], real.watcher
+    assert all(KEY in " ".join(seen.headers.values()) for seen in seen_of(real, kind))
+    for path in real.folder.parent.rglob("*"):
+        assert not path.is_file() or KEY.encode() not in path.read_bytes(), path
+    assert KEY not in real.output
+    for texts, proof in (
+        (watcher.arguments, "/input/.agent/run.py"),
+        (watcher.environments, f"{agent.key}="),
+        (watcher.inspected, f"{agent.key}="),
+    ):
+        assert any(proof in text for text in texts), proof  # it was looked at
+        assert not [text for text in texts if KEY in text]
+    searched, printed = (call["output"] for call in real.calls(kind)[-3:-1])
+    TESTS[kind].check_secrets(searched, printed)
+
+
+def test_the_key_is_in_no_layer_of_the_image(real: Real) -> None:
+    [image] = {row["image_id"] for row in real.rows.values()}
+    assert KEY not in real.watcher.image(image)
+    assert real.watcher.in_layers(image, "libnss_unknown", KEY) == {"libnss_unknown"}, image
+
+
+def test_nothing_but_the_models_server_is_asked(real: Real, kind: str) -> None:
+    log = [json.loads(line) for line in real.read(kind, "network_log_path").splitlines()]
+    assert {(row["endpoint"], row["decision"]) for row in log} == {
+        (f"127.0.0.1:{real.server.port}", "allowed")
+    }
+
+
+def test_each_server_is_asked_in_its_way(real: Real) -> None:
+    assert real.credentials().items() >= {
+        "/v1/messages?beta=true": {"x-api-key"},
+        "/v1/messages": {"x-api-key"},
+        "/v1/responses": {"authorization"},
+        "/v1/chat/completions": {"authorization"},
+        "/v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse": {"x-goog-api-key"},
+    }.items()
+    assert all(len(headers) == 1 for headers in real.credentials().values())
+
+
+def test_nothing_of_copilot_is_unpacked_when_it_starts(real: Real) -> None:
+    """What it would unpack is in the image, where nobody can write, and it starts without a home folder."""
+    image = real.rows["copilot"]["image_id"]
+    script = "head -c 2 $(command -v copilot); ls /opt/copilot/pkg/*; HOME=/nowhere copilot --version"
+    engine = find_engine({}, ENGINE)
+    with Sandbox(engine, tool_image=image) as sandbox:
+        done = sandbox.run(Role.PREPROCESSOR, ["sh", "-c", script], image=image)
+    assert done.stdout.decode().startswith("#!1.0.102\nGitHub Copilot CLI 1.0.102"), done
