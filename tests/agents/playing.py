@@ -13,6 +13,7 @@ import socket
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -129,12 +130,13 @@ def _answer(request: Mapping[str, Json], body: str, masks: Masks, run: FakeRun) 
     try:
         with short_name(Path(run.path(MOUNT))) as folder:
             connection.sock.connect(str(folder / SOCKET))
-        connection.request(
-            request["method"],
-            masks.unmasked(request["path"]),
-            body.encode(),
-            {"host": "127.0.0.1:3128", **headers},
-        )
+        with suppress(BrokenPipeError):  # an answer may come before all is read
+            connection.request(
+                request["method"],
+                masks.unmasked(request["path"]),
+                body.encode(),
+                {"host": "127.0.0.1:3128", **headers},
+            )
         if not request["reply"]:
             return None
         return _read(connection.getresponse())

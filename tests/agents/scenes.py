@@ -129,7 +129,7 @@ class Scene:
     def player(self, server: ModelServer, *, address: str = "", asks: tuple[str, str] = ("", "")) -> Player:
         """Of the recorded sessions. ``address``: of the models' server where it is not ``server``'s; ``asks``: a text,
         and what stands in its place in all that is asked."""
-        texts = stand_ins(server) | ({address: "<models>"} if address else {})
+        texts = stand_ins(server, address)
         return Player(read(FOLDER / f"{self.name}.json"), texts, self.made_for, asks=asks)
 
     def play_again(
@@ -163,9 +163,9 @@ class Scene:
             return {"made_for": self.made_for, "sessions": engine.sessions(stand_ins(server))}
 
 
-def stand_ins(server: ModelServer) -> dict[str, str]:
-    """What differs from run to run, with what stands for it in recordings."""
-    return {f"127.0.0.1:{server.port}": "<models>", KEY[::-1]: "<yek>", KEY: "<key>"}
+def stand_ins(server: ModelServer, address: str = "") -> dict[str, str]:
+    """What differs from run to run, with what stands for it in recordings. ``address``: where models are instead."""
+    return {address or f"127.0.0.1:{server.port}": "<models>", KEY[::-1]: "<yek>", KEY: "<key>"}
 
 
 def image_with(packages: Mapping[str, str]) -> Image:
