@@ -8,7 +8,7 @@ TEST_WORKERS ?= 2
 # Tests start the command hundreds of times: without compiled files, each start takes twice as long.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: docs help setup setup-dev engine any-engine doctor demo test unit lint format vendor bench image clean
+.PHONY: docs help setup setup-dev engine any-engine doctor demo test unit recordings lint format vendor bench image clean
 
 help: ## Show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -45,6 +45,9 @@ test: setup-dev engine lint ## Everything: lint, types, import contracts, all te
 
 unit: setup-dev ## Only the tests that need no container engine
 	@$(BIN)/pytest -n $(TEST_WORKERS) -m "not engine"
+
+recordings: setup-dev any-engine ## Run the real coding agents and AgentV, and write what they did for the tests (NAMES=... for some)
+	@AGENTV_SANDBOX_ENGINE=native $(BIN)/python -m tests.agents.record $(NAMES)
 
 lint: setup-dev ## ruff, mypy --strict, import contracts, types of the page's scripts, code that only tests reach
 	@$(BIN)/ruff check .

@@ -41,6 +41,7 @@ from .recording import (
     tree,
 )
 
+
 @dataclass
 class Connection:
     """One connection to the proxy."""
@@ -96,12 +97,17 @@ class CapturingEngine(NativeEngine):
         return Path(self._store.rootfs(row["image_id"]))
 
 
-def run_live(project: Path, engine: CapturingEngine, environ: Mapping[str, str], tests: Sequence[str]) -> None:
+def run_live(
+    project: Path, engine: CapturingEngine, environ: Mapping[str, str], tests: Sequence[str]
+) -> None:
     """Run the suite of ``project`` with real programs, results in ``ours``."""
 
     def show(event: str, **keys: Any) -> None:
         if event == "case.finished":
-            print(f"  {keys['row']['test_id']} {keys['row']['target']}: {keys['row']['execution_status']}", flush=True)
+            print(
+                f"  {keys['row']['test_id']} {keys['row']['target']}: {keys['row']['execution_status']}",
+                flush=True,
+            )
 
     with only_engine(engine):
         report = api.run(

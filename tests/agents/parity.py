@@ -77,7 +77,6 @@ class Rows:
             self.messages[key] = [timeless(line) for line in lines if line["role"] == "assistant"]
             self.calls[key] = [call for line in lines for call in line.get("tool_calls", ())]
 
-
     @classmethod
     def recorded(cls, stored: Sequence[Mapping[str, Any]]) -> Rows:
         rows, masks = cls(), Masks({}, "")
@@ -175,7 +174,8 @@ def copy_of(root: Path, source: str, place: Path) -> None:
     followed within the image."""
     path = root / source.lstrip("/")
     while path.is_symlink():
-        path = root / os.path.normpath(f"/{path.relative_to(root)}/../{os.readlink(path)}").lstrip("/") if not os.readlink(path).startswith("/") else root / os.readlink(path).lstrip("/")
+        link = path.readlink()
+        path = root / str(link).lstrip("/") if link.is_absolute() else path.parent / link
     place.parent.mkdir(parents=True, exist_ok=True)
     if path.is_dir():
         shutil.copytree(path, place, symlinks=True)
@@ -256,7 +256,9 @@ class Comparison:
         subprocess.run(["git", "init", "-q"], cwd=project, check=True)
         theirs = Rows()
         with scene.server() as server:
-            machine = Machine(CapturingEngine().files_of(project), project, home, folder / "programs", server.url)
+            machine = Machine(
+                CapturingEngine().files_of(project), project, home, folder / "programs", server.url
+            )
             machine.commands.mkdir(parents=True)
             env = {**scene.environ(server), **self.prepare(machine)}
             _stand_in(machine.commands)

@@ -23,7 +23,17 @@ from agentv_sandbox.models.container import ExecResult
 from tests.fake_engine import FakeRun
 
 from .http_messages import Message
-from .recording import BEGUN, Masks, answer_digest, differences, given_to, moved, program_of, sessions_of, tree
+from .recording import (
+    BEGUN,
+    Masks,
+    answer_digest,
+    differences,
+    given_to,
+    moved,
+    program_of,
+    sessions_of,
+    tree,
+)
 
 Json = Any
 _PATIENCE_S = 60
@@ -98,7 +108,9 @@ class Player:
             body = json.dumps(request["body"]).replace(*asks) if request["body"] is not None else ""
             answer = answer_digest(_answer(request, masks.unmasked(body), masks, run), masks)
             if answer != request["reply"]:
-                self._note(key, [f"the answer to request {number}: recorded {request['reply']}, now {answer}"])
+                self._note(
+                    key, [f"the answer to request {number}: recorded {request['reply']}, now {answer}"]
+                )
 
     @staticmethod
     def _leave(session: Mapping[str, Json], masks: Masks, run: FakeRun) -> None:

@@ -88,6 +88,4 @@ def run_real(folder: Path) -> Real:
 def _run(folder: Path, *options: str, environ: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
     argv = [sys.executable, "-m", "agentv_sandbox", "run", "s.eval.yaml", *options]
     env = {**os.environ, **environ}
-    return subprocess.run(
-        argv, cwd=folder, env=env, capture_output=True, text=True, timeout=900, check=False
-    )
+    return subprocess.run(argv, cwd=folder, env=env, capture_output=True, text=True, timeout=900, check=False)

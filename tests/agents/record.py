@@ -24,6 +24,7 @@ from .scenes import PACKAGES
 _OTHERS = ("parity", "parity_copilot_pi", "example", "replay")
 """Modules of tests, each with its ``RECORDED``."""
 
+
 class Recorded(Protocol):
     name: str
 
@@ -43,7 +44,10 @@ def main(words: list[str]) -> int:
     known = everything()
     wanted = [word.partition(":") for word in words] or [(name, "", "") for name in known]
     if unknown := [name for name, _, _ in wanted if name not in known]:
-        print(f"error: no recording is called {', '.join(unknown)}; there are: {', '.join(known)}", file=sys.stderr)
+        print(
+            f"error: no recording is called {', '.join(unknown)}; there are: {', '.join(known)}",
+            file=sys.stderr,
+        )
         return 2
     for name, _, chosen in wanted:
         print(f"== {name}", flush=True)

@@ -36,7 +36,8 @@ _DESCRIPTIONS = frozenset({"description"})
 """Of tools and their arguments, which no test reads: only their length is kept."""
 _OURS = re.compile(
     r"Instructions of the workspace\.|Be brief\.|Greets people|script:[a-z0-9-]+|Let us talk\.|noted: first"
-    r"|second answer|Respond with text ONLY|iVBORw0KGgo|(?:Please|please) do |working directory: /\S+|done: [a-z.]+|Say hello\."
+    r"|second answer|Respond with text ONLY|iVBORw0KGgo|(?:Please|please) do |working directory: /\S+"
+    r"|done: [a-z.]+|Say hello\."
     r"|it was first|Error occurred:|exited with code \d+|roses are red|prices\[1:\]"
 )
 """What the tests themselves say, and look for in longer texts."""
@@ -78,7 +79,9 @@ class Masks:
     @classmethod
     def of(cls, spec: ContainerSpec, texts: Mapping[str, str]) -> Masks:
         """``texts``: of the whole run, such as the address of the models' server."""
-        tokens = {value: f"<stand-in {name}>" for name, value in spec.env.items() if _STAND_IN.fullmatch(value)}
+        tokens = {
+            value: f"<stand-in {name}>" for name, value in spec.env.items() if _STAND_IN.fullmatch(value)
+        }
         return cls({**tokens, **texts}, spec.user.partition(":")[0])
 
     def masked(self, text: str) -> str:
@@ -95,14 +98,10 @@ class Masks:
         text = text.replace("<user>", self.uid)
         text = _FROM_TO.sub(lambda m: words(int(m[1]), int(m[2]) + 1), text)
         known = {stand_in: value for value, stand_in in self.uuids.items()}
-        return _NUMBERED.sub(
-            lambda m: known.get(m[0], f"00000000-0000-4000-8000-{int(m[1]):012}"), text
-        )
+        return _NUMBERED.sub(lambda m: known.get(m[0], f"00000000-0000-4000-8000-{int(m[1]):012}"), text)
 
 
-def given_to(
-    spec: ContainerSpec, trees: Mapping[str, Tree], masks: Masks
-) -> dict[str, Json]:
+def given_to(spec: ContainerSpec, trees: Mapping[str, Tree], masks: Masks) -> dict[str, Json]:
     """What a coding agent's container was given, in the form in which it is compared: its program's arguments,
     variables, standard input and settings, and the files of its workspace and input by content."""
     order = json.loads(masks.masked(trees["/input"][".agent/order.json"][1].decode()))
@@ -136,9 +135,7 @@ def digest(data: bytes) -> str:
 def request_of(message: Message, masks: Masks) -> dict[str, Json]:
     """A request as it is kept."""
     method, path, _ = message.first.split(" ", 2)
-    headers = {
-        name: masks.masked(value) for name, value in message.headers.items() if name not in _HEADERS
-    }
+    headers = {name: masks.masked(value) for name, value in message.headers.items() if name not in _HEADERS}
     body = json.loads(masks.masked(message.body.decode())) if message.body else None
     return {"method": method, "path": masks.masked(path), "headers": headers, "body": shortened(body)}
 
@@ -150,7 +147,9 @@ def answer_digest(reply: Message | None, masks: Masks) -> str:
     status = reply.first.split(" ")[1]
     if not reply.whole:
         return f"{status} cut"
-    return f"{status} {digest(_CHANGING.sub('0', masks.masked(reply.body.decode('utf-8', 'replace'))).encode())}"
+    return (
+        f"{status} {digest(_CHANGING.sub('0', masks.masked(reply.body.decode('utf-8', 'replace'))).encode())}"
+    )
 
 
 def program_of(given: Mapping[str, Json]) -> str:
@@ -192,7 +191,11 @@ def moved(value: Json, seconds: float) -> Json:
         return [moved(each, seconds) for each in value]
     if isinstance(value, dict):
         return {key: moved(each, seconds) for key, each in value.items()}
-    if isinstance(value, int) and not isinstance(value, bool) and 1_500_000_000_000 < value < 3_000_000_000_000:
+    if (
+        isinstance(value, int)
+        and not isinstance(value, bool)
+        and 1_500_000_000_000 < value < 3_000_000_000_000
+    ):
         return value + round(seconds * 1000)
     return value
 

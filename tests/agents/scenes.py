@@ -35,6 +35,8 @@ ENV = f"""
       npm: {json.dumps(PACKAGES)}
 """
 """One image for all kinds here, with versions that these tests know, and with what OpenCode searches by."""
+
+
 @dataclass(frozen=True)
 class Ran:
     code: int

@@ -91,10 +91,13 @@ def scripts(*, skills: str, key: str = "") -> Mapping[str, Script]:
 def rich(kind: str, *, skills: str, key: str) -> Mapping[str, Script]:
     """One session with all of these in it, after an error of the model's server, and a second turn."""
     alone = scripts(skills=skills, key=key)
-    parts = ("edit", "write", "many", "run", "skill", "image", "forged", "secrets")
+    parts = ("edit", "write", "many", "run", "skill", "image", "forged")
     steps = [step for part in parts for step in alone[part][:-1]]
+    steps.append(say("", do("recite")))  # late: servers of tools may take their time to start
     first = say("I begin.", TRUE, status=500, times=1)
-    steps.insert(-4, say("", do("recite")))  # late: servers of tools may take their time to start
+    # Without what programs draw anew each time: a replay has to ask the same.
+    printed = say("", do("run", command="env | grep -i -E 'key|token' | grep -v MESSAGING_TOKEN | sort"))
+    steps += [alone["secrets"][0], printed]
     end = [say("", do("run", command="cat table.csv")), say("it was 1,2 first")]
     return {f"rich-{kind}": [first, *steps, say("done: all of it")], f"rich-{kind}-end": end}
 

@@ -37,8 +37,8 @@ DONE = (
     ("Bash", "error"),
     ("Skill", "ok"),
     ("Read", "ok"),
-    ("recite", "ok"),
     ("Bash", "ok"),
+    ("recite", "ok"),
     ("Bash", "ok"),
     ("Bash", "ok"),
     ("Bash", "ok"),
@@ -79,7 +79,7 @@ def test_what_its_tools_did_stands_in_the_row(real: Real, kind: str) -> None:
     for number, said in {1: "draft", 4: "one", 5: "two", 6: "1,2", 7: "oops", -1: "1,2"}.items():
         assert said in outputs[number], (number, outputs)
     if agent.recites is not None:
-        output = outputs[10]
+        output = outputs[11]
         assert int(output.partition("roses are red for ")[2].partition(".")[0]) >= 20_000  # its user
     assert GREETING in "".join(map(str, calls[3]["input"].values()))
 
@@ -108,7 +108,8 @@ def test_figures_and_facts_stand_in_the_row(real: Real, kind: str) -> None:
     facts = {"program": kind, "version": AGENTS[kind].version, "model": AGENTS[kind].settings["model"]}
     assert row["agent"].items() >= facts.items()
     assert PACKAGES[kind].endswith(f"@{AGENTS[kind].version}")
-    assert all(event["at"] > 1e9 for event in real.events(kind)[:5])
+    first, *_ = real.read(kind, "agent_events_path").splitlines()  # forged ones follow
+    assert json.loads(first)["at"] > 1e9
 
 
 def test_what_it_is_given_reaches_the_model(real: Real, kind: str) -> None:
@@ -160,6 +161,8 @@ def test_the_key_is_nowhere(real: Real, kind: str) -> None:
 def test_the_key_is_in_no_layer_of_the_image(real: Real) -> None:
     [image] = {row["image_id"] for row in real.rows.values()}
     assert KEY not in real.watcher.image(image)
+    if "up to date" in real.output:
+        return  # it was there before the key was drawn
     assert real.watcher.in_layers(image, "libnss_unknown", KEY) == {"libnss_unknown"}, image
 
 
@@ -171,13 +174,16 @@ def test_nothing_but_the_models_server_is_asked(real: Real, kind: str) -> None:
 
 
 def test_each_server_is_asked_in_its_way(real: Real) -> None:
-    assert real.credentials().items() >= {
-        "/v1/messages?beta=true": {"x-api-key"},
-        "/v1/messages": {"x-api-key"},
-        "/v1/responses": {"authorization"},
-        "/v1/chat/completions": {"authorization"},
-        "/v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse": {"x-goog-api-key"},
-    }.items()
+    assert (
+        real.credentials().items()
+        >= {
+            "/v1/messages?beta=true": {"x-api-key"},
+            "/v1/messages": {"x-api-key"},
+            "/v1/responses": {"authorization"},
+            "/v1/chat/completions": {"authorization"},
+            "/v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse": {"x-goog-api-key"},
+        }.items()
+    )
     assert all(len(headers) == 1 for headers in real.credentials().values())
 
 

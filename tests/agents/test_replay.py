@@ -1,5 +1,5 @@
-"""``run --record`` and ``run --replay``: two coding agents, a model and a judge, whose sessions are played; and with the
-real programs, which ask anew."""
+"""``run --record`` and ``run --replay``: two coding agents, a model and a judge, whose sessions are played; and with
+the real programs, which ask anew."""
 
 from __future__ import annotations
 
@@ -123,9 +123,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with RECORDED.server(waits=False) as server:
         player = RECORDED.player(server)
         environ = RECORDED.environ(server)
-        done = RECORDED.play_again(
-            folder, player, server, "--record", "calls", environ=environ, out="live"
-        )
+        done = RECORDED.play_again(folder, player, server, "--record", "calls", environ=environ, out="live")
         player.check()
     assert done.code == 1, done.output  # the judge gives 0.5
     index = folder / "live/index.jsonl"
@@ -221,7 +219,8 @@ def test_one_byte_of_a_prompt_is_a_clear_miss(recorded: Path) -> None:
 
 def test_a_judge_that_was_asked_something_else_is_a_miss(recorded: Path) -> None:
     with changed(recorded / "s.eval.yaml", "fine?", "good?"):
-        done, _ = replay(recorded, "--replay", "calls", "--test-id", "write", out="judge")
+        once = ["--test-id", "write", "--max-retries", "0"]
+        done, _ = replay(recorded, "--replay", "calls", *once, out="judge")
     assert done.code == 3, done.output
     for row in rows(recorded / "judge").values():
         assert "no answer in the replay: the recording has no such call" in json.dumps(row["scores"])
