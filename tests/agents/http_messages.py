@@ -27,9 +27,8 @@ def messages(data: bytes) -> Iterator[Message]:
         if end < 0:
             return
         first, *lines = data[start:end].decode("latin-1").split("\r\n")
-        headers = {
-            name.strip().lower(): value.strip() for name, _, value in (l.partition(":") for l in lines)
-        }
+        pairs = (line.partition(":") for line in lines)
+        headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
         body, after, whole = _body(data, end + 4, headers, reply=first.startswith("HTTP/"))
         yield Message(first, headers, body, whole, start)
         start = after

@@ -269,7 +269,10 @@ class Comparison:
                 theirs.said += _run([*argv, "--workers", "3", "--max-retries", "0"], project, env)
                 theirs.read(out)
             theirs.seen = server.seen
-            return {**recording, "theirs": theirs.to_record(Masks(stand_ins(server), ""))}
+            return {
+                **recording,
+                "theirs": theirs.to_record(Masks({**stand_ins(server), str(folder): "<folder>"}, "")),
+            }
 
 
 def _run(argv: Sequence[str], folder: Path, env: Mapping[str, str]) -> str:
