@@ -21,7 +21,13 @@ from .harness import scene_of
 from .recording import FOLDER, in_order, read, write
 from .scenes import PACKAGES
 
-_OTHERS = ("parity", "parity_copilot_pi", "example", "replay")
+_OTHERS = (
+    "agents.test_parity",
+    "agents.test_parity_copilot_pi",
+    "agents.test_example",
+    "agents.test_replay",
+    "graders.test_agentv_itself",
+)
 """Modules of tests, each with its ``RECORDED``."""
 
 
@@ -35,9 +41,12 @@ class Recorded(Protocol):
 
 def everything() -> dict[str, Recorded]:
     """What is recorded, by its name."""
-    modules = {name: import_module(f".test_{name}", __package__) for name in (*PACKAGES, *_OTHERS)}
-    agents = [scene_of(getattr(modules[kind], f"Test{kind.capitalize()}").agent) for kind in PACKAGES]
-    return {each.name: each for each in (*agents, *(modules[name].RECORDED for name in _OTHERS))}
+    agents = [
+        scene_of(getattr(import_module(f"tests.agents.test_{kind}"), f"Test{kind.capitalize()}").agent)
+        for kind in PACKAGES
+    ]
+    others = [import_module(f"tests.{name}").RECORDED for name in _OTHERS]
+    return {each.name: each for each in (*agents, *others)}
 
 
 def main(words: list[str]) -> int:
