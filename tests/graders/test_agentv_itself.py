@@ -279,7 +279,8 @@ class AgentVsRows:
             test: {key: row[key] for key in ("score", "execution_status", "scores")}
             for test, row in theirs.items()
         }
-        return {"made_for": self.made_for(folder), "rows": kept}
+        plain = json.loads(json.dumps(kept).replace(str(folder), "<folder>"))
+        return {"made_for": self.made_for(folder), "rows": plain}
 
     def rows(self, folder: Path) -> dict[str, dict[str, Any]]:
         recording = read(FOLDER / f"{self.name}.json")
