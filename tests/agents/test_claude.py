@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from .harness import HELLO_FILE, MCP_SERVER, RAN, Agent, Failure, Ran, call
 from .model_server import CACHED, INPUT, OUTPUT
 from .scripts import GREETING
 from .sessions import AgentTests
+
+pytestmark = pytest.mark.xdist_group("claude")
 
 
 def bash(command: str) -> dict[str, str]:

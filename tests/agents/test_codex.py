@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from .harness import HELLO_FILE, RAN, Agent, Failure, Ran, call
 from .model_server import CACHED, INPUT, OUTPUT, REASONING
 from .scripts import GREETING
 from .sessions import AgentTests
+
+pytestmark = pytest.mark.xdist_group("codex")
 
 
 class TestCodex(AgentTests):

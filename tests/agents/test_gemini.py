@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from .harness import HELLO_FILE, MCP_SERVER, NOTES_FILE, RAN, Agent, Failure, Ran, call
 from .model_server import CACHED, INPUT, OUTPUT, REASONING
 from .scripts import GREETING
 from .sessions import AgentTests
+
+pytestmark = pytest.mark.xdist_group("gemini")
 
 
 def nameless(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:

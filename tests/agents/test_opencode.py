@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from .harness import HELLO_FILE, KEY, NOTES_FILE, RAN, Agent, Failure, Ran, call, contains, session
 from .model_server import CACHED, INPUT, OUTPUT, REASONING
 from .scripts import GREETING
 from .sessions import AgentTests
+
+pytestmark = pytest.mark.xdist_group("opencode")
 
 
 class TestOpencode(AgentTests):

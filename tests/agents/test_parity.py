@@ -32,6 +32,8 @@ from .parity import (
     without_output,
 )
 
+pytestmark = pytest.mark.xdist_group("parity")
+
 KINDS = ("claude", "codex")
 TARGETS = """targets:
   - name: claude

@@ -11,6 +11,8 @@ from .model_server import CACHED, INPUT, OUTPUT, REASONING
 from .scripts import GREETING
 from .sessions import AgentTests
 
+pytestmark = pytest.mark.xdist_group("pi")
+
 
 def bash(command: str) -> dict[str, str | None]:
     return {"command": command, "timeout": None}

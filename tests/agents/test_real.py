@@ -19,6 +19,7 @@ from .real import AGENTS, ENGINE, TESTS, Real
 from .recording import FOLDER, read
 from .scenes import KEY
 from .scripts import GREETING
+from .test_replay import KEYS, check_same, rows, visits_of
 
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("agents")]
 
@@ -195,3 +196,21 @@ def test_nothing_of_copilot_is_unpacked_when_it_starts(real: Real) -> None:
     with Sandbox(engine, tool_image=image) as sandbox:
         done = sandbox.run(Role.PREPROCESSOR, ["sh", "-c", script], image=image)
     assert done.stdout.decode().startswith("#!1.0.102\nGitHub Copilot CLI 1.0.102"), done
+
+
+def test_a_replay_with_the_real_programs_gives_the_same_rows(real: Real) -> None:
+    """Without the server and without keys; what they ask is found, though they run anew."""
+    live = rows(real.folder)
+    options = ["--replay", "calls", "--target", "claude", "--target", "codex"]
+    done = real.again(*options, out="replayed", without=KEYS)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "no model is asked" in done.stdout
+    replayed = rows(real.folder.with_name("replayed"))
+    assert {target for _, target in replayed} == {"claude", "codex"}
+    check_same({test: live[test] for test in replayed}, replayed)
+    for row in replayed.values():
+        visits = visits_of(real.folder.with_name("replayed"), row)
+        assert visits and all(visit["replayed"] for visit in visits)
+    files = [path for path in real.folder.with_name("calls").rglob("*") if path.is_file()]
+    assert len(files) > 60
+    assert not [path for path in files if KEY.encode() in path.read_bytes()]

@@ -1,5 +1,5 @@
-"""``run --record`` and ``run --replay``: two coding agents, a model and a judge, whose sessions are played; and with
-the real programs, which ask anew."""
+"""``run --record`` and ``run --replay``: two coding agents, a model and a judge, whose sessions are played. With real
+programs, which ask anew, ``test_real.py`` tries it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ import pytest
 
 from .harness import made_for
 from .playing import Player
-from .real import Real
 from .scenes import ENV, KEY, Ran, Scene
 from .scripts import SKILL, scripts
+
+pytestmark = pytest.mark.xdist_group("replay")
 
 AGENTS = "execution: {targets: [claude, codex]}"
 SUITE = f"""
@@ -138,26 +139,6 @@ def check_same(live: Mapping[Any, Any], replayed: Mapping[Any, Any]) -> None:
 
 def visits_of(out: Path, row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [json.loads(line) for line in (out / row["network_log_path"]).read_text().splitlines()]
-
-
-@pytest.mark.engine
-@pytest.mark.xdist_group("agents")
-def test_a_replay_with_the_real_programs_gives_the_same_rows(real: Real) -> None:
-    """Without the server and without keys; what they ask is found, though they run anew."""
-    live = rows(real.folder)
-    options = ["--replay", "calls", "--target", "claude", "--target", "codex"]
-    done = real.again(*options, out="replayed", without=KEYS)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "no model is asked" in done.stdout
-    replayed = rows(real.folder.with_name("replayed"))
-    assert {target for _, target in replayed} == {"claude", "codex"}
-    check_same({test: live[test] for test in replayed}, replayed)
-    for row in replayed.values():
-        visits = visits_of(real.folder.with_name("replayed"), row)
-        assert visits and all(visit["replayed"] for visit in visits)
-    files = [path for path in real.folder.with_name("calls").rglob("*") if path.is_file()]
-    assert len(files) > 60
-    assert not [path for path in files if KEY.encode() in path.read_bytes()]
 
 
 def test_two_replays_without_the_server_and_without_keys_give_equal_rows(recorded: Path) -> None:
