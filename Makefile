@@ -10,7 +10,7 @@ PYTEST := -n $(TEST_WORKERS) --dist loadgroup --no-loadscope-reorder --durations
 # Tests start the command hundreds of times: without compiled files, each start takes twice as long.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: docs help setup setup-dev relock engine any-engine doctor demo test test-docker unit lint format vendor bench image clean
+.PHONY: docs help setup setup-dev relock engine any-engine doctor demo test test-docker unit recordings lint format vendor bench image clean
 
 help: ## Show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -52,6 +52,9 @@ test-docker: setup-dev engine ## All tests that need an engine, on Docker: also 
 
 unit: setup-dev ## Only the tests that need no container engine and take no seconds each
 	@$(TESTS) $(PYTEST) -m "not engine and not slow"
+
+recordings: setup-dev any-engine ## Run the real coding agents and AgentV, and write what they did for the tests (NAMES=... for some)
+	@AGENTV_SANDBOX_ENGINE=native $(BIN)/python -m tests.agents.record $(NAMES)
 
 lint: setup-dev ## ruff, mypy --strict, import contracts, types of the page's scripts, code that only tests reach
 	@$(BIN)/ruff check .

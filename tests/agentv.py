@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -22,3 +23,8 @@ def agentv_command() -> list[str]:
     """AgentV's command line, run under bun as its makers do."""
     modules = agentv_modules()
     return [str(modules / ".bin/bun"), str(modules / "agentv/dist/cli.js")]
+
+
+def agentv_version() -> str:
+    """Of the one that is installed."""
+    return str(json.loads((agentv_modules() / "agentv/package.json").read_text())["version"])

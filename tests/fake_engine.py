@@ -200,7 +200,7 @@ class FakeEngine:
             if spec.role != "probe":
                 self.runs.append(spec)
         for mount in spec.mounts:
-            if mount.source not in self._volumes:
+            if mount.kind == "volume" and mount.source not in self._volumes:
                 raise EngineError(f"there is no volume {mount.source}")
         return name
 

@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import IO, Any, NoReturn
 
 from agentv_sandbox.cli import COMMANDS
+from tests.harness.leftovers import MARK
 
 ROOT = Path(__file__).parents[1]
 OURS = (
@@ -110,7 +111,8 @@ class _Server:
                 [sys.executable, "-P", __file__, str(theirs.fileno()), *imported],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
-                env={**os.environ, "PYTHONPATH": str(ROOT)},
+                # It outlives the test that happens to need it first.
+                env={**{k: v for k, v in os.environ.items() if k != MARK}, "PYTHONPATH": str(ROOT)},
             )
         atexit.register(self.close)
 

@@ -1,26 +1,24 @@
-"""The one run of a class of tests.
-
-Tests here are of two groups (agents, agents-too) of about the same length, for two workers. They share images, of which
-a lock lets one process build each, and nothing else: keys, servers, lock files and run folders are a process's own.
-"""
+"""The runs that tests share. What runs real programs is of one group, ``agents``: one worker runs it, once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
-
-from .harness import Ran, run_agent
 
 pytest.register_assert_rewrite("tests.agents.sessions")
 
+from .harness import Ran, scene_of  # noqa: E402
+from .real import Real, run_real  # noqa: E402
+
 
 @pytest.fixture(scope="class")
-def ran(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, tool_image: str
-) -> Iterator[Ran]:
-    """Of ``agent``, an attribute of the class."""
+def ran(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    """The tests of ``agent``, an attribute of the class, with its recorded sessions."""
     agent = request.cls.agent
-    ran = run_agent(agent, tmp_path_factory.mktemp(agent.name))
+    ran = scene_of(agent).play(tmp_path_factory.mktemp(agent.name))
     assert ran.code == 3, ran.output
-    yield ran
+    return ran
+
+
+@pytest.fixture(scope="session")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Real:
+    return run_real(tmp_path_factory.mktemp("real"))

@@ -3,34 +3,23 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.resources import files
 from pathlib import Path
-from secrets import token_hex
 from typing import Any
 
+from agentv_sandbox.models.image import AFTER, ImageConfig
+from agentv_sandbox.models.suite import WorkspaceEnv
+from agentv_sandbox.plan import plan_image
+
 from .model_server import INPUT, OUTPUT, ModelServer
+from .recording import digest
+from .scenes import ENV, KEY, PACKAGES, Ran, Scene
 from .scripts import ANSWERS, PIXEL, POEMS, SKILL, scripts
-from .watcher import Watcher
 
 Json = Any
-KEY = f"sk-real-{token_hex(8)}"
-"""Of this process alone: what another run of these tests says is no leak."""
-ENV = """
-    required_commands: [claude, codex, copilot, gemini, opencode, pi]
-    packages:
-      npm:
-        claude: "@anthropic-ai/claude-code@2.1.330"
-        codex: "@openai/codex@0.169.0"
-        copilot: "@github/copilot@1.0.102"
-        gemini: "@google/gemini-cli@0.61.0"
-        opencode: "opencode-ai@1.18.33"
-        pi: "@earendil-works/pi-coding-agent@0.87.1"
-"""
-"""One image for all kinds here, with versions that these tests know."""
+__all__ = ["ENV", "KEY", "PACKAGES", "Ran"]
 WORKERS = 5
 """Some sessions only wait, for a server that is slow or busy."""
 HELLO_FILE = {"type": "file", "media_type": "text/x-python", "path": "hello.py"}
@@ -133,66 +122,6 @@ class Agent:
         return [{**same, **more, "name": name} for name, more in changes.items()]
 
 
-@dataclass(frozen=True)
-class Ran:
-    code: int
-    output: str
-    folder: Path
-    server: ModelServer
-    watcher: Watcher
-
-    @property
-    def rows(self) -> dict[str, dict[str, Any]]:
-        lines = (self.folder / "index.jsonl").read_text().splitlines()
-        return {row["test_id"]: row for row in map(json.loads, lines)}
-
-    def read(self, test: str, key: str) -> str:
-        return (self.folder / self.rows[test][key]).read_text()
-
-    def messages(self, test: str) -> list[dict[str, Any]]:
-        """What the agent did, without times."""
-        lines = map(json.loads, self.read(test, "transcript_path").splitlines())
-        return [_timeless(line) for line in lines if line["role"] == "assistant"]
-
-    def calls(self, test: str) -> list[dict[str, Any]]:
-        return [call for message in self.messages(test) for call in message.get("tool_calls", ())]
-
-    def events(self, test: str) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.read(test, "agent_events_path").splitlines()]
-
-    def files(self, test: str) -> list[tuple[str, str]]:
-        """Path and rule of each file of the answer."""
-        return [(f["path"], f["rule"]) for f in json.loads(self.read(test, "manifest_path"))["files"]]
-
-    def bodies(self, script: str) -> list[Mapping[str, Any]]:
-        """The requests that ``script`` answered."""
-        return [seen.body for seen in self.server.seen if seen.script == script]
-
-    def talks(self, script: str) -> list[str]:
-        """The conversations in those requests, as JSON."""
-        keys = ("messages", "input", "contents")
-        return [json.dumps(next(body[key] for key in keys if key in body)) for body in self.bodies(script)]
-
-    def credentials(self) -> dict[str, set[str]]:
-        """The headers in which the key came, by the path of requests that were answered."""
-        names = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
-        return {
-            seen.path: {name for name in names if KEY in seen.headers.get(name, "")}
-            for seen in self.server.seen
-            if seen.status == 200
-        }
-
-
-def _timeless(line: Mapping[str, Any]) -> dict[str, Any]:
-    message = {key: line[key] for key in ("content", "tool_calls") if key in line}
-    for call in message.get("tool_calls", ()):
-        start = call.pop("start_time")
-        if "output" in call:  # not of one during which its agent ended
-            assert start <= call.pop("end_time"), call
-            assert call.pop("duration_ms") >= 0
-    return message
-
-
 def call(tool: str, given: Any, output: Any, status: str = "ok", identity: str = "") -> dict[str, Any]:
     return {"tool": tool, "input": given, "output": output, "id": identity, "status": status}
 
@@ -239,9 +168,9 @@ def _tests(agent: Agent) -> list[Mapping[str, Json]]:
     return [*failing, talk, *tests.values(), *servers, *agent.tests]
 
 
-def run_agent(agent: Agent, folder: Path) -> Ran:
-    """Run all tests of ``agent``, in a template with notes, a skill, instructions, an MCP server and a fake."""
-    files = {
+def write_template(agent: Agent, folder: Path) -> None:
+    """Notes, a skill, instructions, an MCP server and a fake."""
+    texts = {
         f"{agent.skills}/greet/SKILL.md": SKILL,
         "notes.txt": "draft\n",
         agent.instructions: f"{INSTRUCTIONS}\n",
@@ -249,11 +178,16 @@ def run_agent(agent: Agent, folder: Path) -> Ran:
         "fake-agent": _FAKE,
         **agent.workspace,
     }
-    for name, text in files.items():
-        path = folder / "template" / name
+    for name, text in texts.items():
+        path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
         path.chmod(0o755 if text.startswith("#!") else 0o644)
+
+
+def write_project(agent: Agent, folder: Path) -> None:
+    """All tests of ``agent``."""
+    write_template(agent, folder / "template")
     (folder / "pixel.png").write_bytes(PIXEL)
     targets = agent.all_targets()
     (folder / "targets.yaml").write_text(json.dumps({"targets": targets}))
@@ -262,22 +196,31 @@ def run_agent(agent: Agent, folder: Path) -> Ran:
         f"workspace:\n  template: template\n  env:{ENV}"
         f"execution: {json.dumps(execution)}\ntests: {json.dumps(_tests(agent), indent=1)}\n"
     )
-    watcher = Watcher()
-    server = ModelServer(scripts(skills=f"/workspace/{agent.skills}", key=KEY), key=KEY)
-    with server, watcher.watching():
-        variables = {
-            "MODELS": server.url,
-            "WRONG_KEY": "sk-wrong-00112233",
-            agent.key: KEY,
-            **agent.variables,
-        }
-        done = subprocess.run(
-            [sys.executable, "-m", "agentv_sandbox", "run", "s.eval.yaml", "-o", "out"],
-            cwd=folder,
-            env={**os.environ, **variables},
-            capture_output=True,
-            text=True,
-            timeout=900,
-            check=False,
-        )
-    return Ran(done.returncode, done.stdout + done.stderr, folder / "out", server, watcher)
+
+
+def variables(agent: Agent, server: ModelServer) -> dict[str, str]:
+    """Of the host, for a run."""
+    own = {"MODELS": server.url, "WRONG_KEY": "sk-wrong-00112233", agent.key: KEY}
+    return {**own, **agent.variables}
+
+
+def made_for(*kinds: str) -> dict[str, Json]:
+    """What decides the image with these programs: the packages' versions, all else that is asked for, and recipes."""
+    env = WorkspaceEnv(required_commands=kinds, packages={"npm": {kind: PACKAGES[kind] for kind in kinds}})
+    recipes = files("agentv_sandbox") / "data/recipes"
+    after = [AFTER[name] for name in (PACKAGES[kind].rpartition("@")[0] for kind in kinds) if name in AFTER]
+    return {
+        "image": plan_image(env, config=ImageConfig()).request,
+        "recipes": {name: digest((recipes / name).read_bytes()) for name in after},
+    }
+
+
+def scene_of(agent: Agent) -> Scene:
+    """All tests of ``agent``."""
+    return Scene(
+        name=agent.name,
+        write=lambda folder: write_project(agent, folder),
+        scripts=scripts(skills=f"/workspace/{agent.skills}", key=KEY),
+        environ=lambda server: variables(agent, server),
+        made_for=made_for(agent.name),
+    )

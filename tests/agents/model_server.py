@@ -457,7 +457,8 @@ class Answer:
 
 class ModelServer:
     """``key``: the one credential that is accepted (any without). ``folder``: what in the scripts stands for the
-    working folder, of which a client tells the model."""
+    working folder, of which a client tells the model. ``waits``: whether it takes the time
+    that scripts say, and lets others wait who asked too often."""
 
     def __init__(
         self,
@@ -466,9 +467,11 @@ class ModelServer:
         key: str | None = None,
         plain: str = "ok",
         folder: str | None = None,
+        waits: bool = True,
     ) -> None:
         self.seen: list[Seen] = []
         self._scripts, self._key, self._plain, self._folder = scripts, key, plain, folder
+        self.waits = waits
         self._lock = threading.Lock()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"models": self}))
         self._server.daemon_threads = True
@@ -516,7 +519,7 @@ class ModelServer:
             seen.script, seen.step = position(kind, body)
             script = self._scripts.get(seen.script, [Step(f"there is no script {seen.script!r}")])
             step = script[min(seen.step, len(script) - 1)]
-        if step.wait_s:
+        if step.wait_s and self.waits:
             time.sleep(step.wait_s)
         earlier = [s for s in list(self.seen) if (s.script, s.step) == (seen.script, seen.step)]
         if step.status != 200 and len(earlier) < step.times:
@@ -576,6 +579,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _send(self, status: int, answer: Answer) -> None:
         self.send_response(status)
         self.send_header("connection", "close")
+        if status == 429 and not self.models.waits:
+            self.send_header("x-should-retry", "false")
         if answer.events is not None:
             self.send_header("content-type", "text/event-stream")
             self.end_headers()

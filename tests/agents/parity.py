@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.agentv import agentv_command
+from tests.agentv import agentv_command, agentv_version
 
-from .harness import ENV, KEY
-from .model_server import ModelServer, Seen
+from .capture import CapturingEngine
+from .model_server import Seen
+from .recording import FOLDER, Masks, digest, read, shortened
+from .scenes import ENV, PACKAGES, Scene, stand_ins
 from .scripts import SKILL, scripts
 
 Row = Mapping[str, Any]
@@ -76,6 +77,35 @@ class Rows:
             self.messages[key] = [timeless(line) for line in lines if line["role"] == "assistant"]
             self.calls[key] = [call for line in lines for call in line.get("tool_calls", ())]
 
+    @classmethod
+    def recorded(cls, stored: Sequence[Mapping[str, Any]]) -> Rows:
+        rows, masks = cls(), Masks({}, "")
+        for each in json.loads(masks.unmasked(json.dumps(stored))):
+            key = each["test"], each["target"]
+            rows.rows[key], rows.messages[key], rows.calls[key] = each["row"], each["messages"], each["calls"]
+            rows.seen += [Seen("POST", s["path"], {}, s["body"], script=s["script"]) for s in each["seen"]]
+        return rows
+
+    def to_record(self, masks: Masks) -> list[dict[str, Any]]:
+        """What tests look at, by test and target."""
+        stored = [
+            {
+                "test": test,
+                "target": target,
+                "row": {name: row[name] for name in _KEPT if name in row},
+                "messages": self.messages[test, target],
+                "calls": self.calls[test, target],
+                "seen": [
+                    {"script": s.script, "path": s.path, "body": s.body}
+                    for s in self.seen
+                    if test == "talk" and s.script == "talk-3" and _PATHS[target] in s.path
+                ],
+            }
+            for (test, target), row in sorted(self.rows.items())
+        ]
+        kept: list[dict[str, Any]] = shortened(json.loads(masks.masked(json.dumps(stored))))
+        return kept
+
 
 def timeless(line: Row) -> dict[str, Any]:
     """A message with its calls, without times; paths as in the container."""
@@ -87,6 +117,14 @@ def timeless(line: Row) -> dict[str, Any]:
     return text
 
 
+_KEPT = ("score", "scores", "execution_status", "error", "token_usage", "cost_usd", "duration_ms")
+"""Of AgentV's rows."""
+_PATHS = {
+    "claude": "/messages",
+    "codex": "/responses",
+    "copilot": "/chat/completions",
+    "pi": "/responses",
+}
 _WORKSPACE = re.compile(r"/[^\s\"']*/\.agentv/workspaces/[^\s/\"']+/[^\s/\"'\\]+")
 
 
@@ -119,7 +157,6 @@ def write_project(folder: Path, kinds: Sequence[str], targets: str, tests: str) 
         f"workspace:\n  template: template\n  isolation: per_test\n  env:{ENV}tests:{tests}"
     )
     (folder / "targets.yaml").write_text(targets)
-    subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
 
 
 def _stand_in(commands: Path) -> None:
@@ -132,29 +169,26 @@ def _stand_in(commands: Path) -> None:
             (commands / name).chmod(0o755)
 
 
-@contextmanager
-def copied(image: str) -> Iterator[Callable[[str, Path], None]]:
-    """What copies a path of ``image`` to the machine."""
-    argv = ["docker", "create", "--network", "none", "--entrypoint", "", image, "true"]
-    container = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.strip()
-
-    def copy(source: str, place: Path) -> None:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        argv = ["docker", "cp", "-q", f"{container}:{source}", str(place)]
-        subprocess.run(argv, capture_output=True, check=True)
-
-    try:
-        yield copy
-    finally:
-        subprocess.run(["docker", "rm", container], capture_output=True, check=True)
+def copy_of(root: Path, source: str, place: Path) -> None:
+    """Copy ``source``, a path in the image whose files are below ``root``, to ``place``; links at its end are
+    followed within the image."""
+    path = root / source.lstrip("/")
+    while path.is_symlink():
+        link = path.readlink()
+        path = root / str(link).lstrip("/") if link.is_absolute() else path.parent / link
+    place.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_dir():
+        shutil.copytree(path, place, symlinks=True)
+    else:
+        shutil.copy2(path, place)
 
 
 @dataclass(frozen=True)
 class Machine:
     """Where AgentV runs programs."""
 
-    image: str
-    """That has the very programs."""
+    files: Path
+    """Root of the image that has the very programs."""
     project: Path
     home: Path
     programs: Path
@@ -168,43 +202,81 @@ class Machine:
         return self.programs / "bin"
 
 
-def run_both(
-    folder: Path,
-    kinds: Sequence[str],
-    targets: str,
-    tests: str,
-    *,
-    variables: Mapping[str, str],
-    prepare: Callable[[Machine], Mapping[str, str]],
-) -> Both:
-    """Run the suite on both sides. ``variables`` are of both, as is the address of the models' server in MODELS;
-    ``prepare`` puts programs and their settings on the machine and returns more variables of AgentV's."""
-    project, home = folder / "project", folder / "home"
-    write_project(project, kinds, targets, tests)
-    home.mkdir()
-    ours, theirs = Rows(), Rows()
-    with ModelServer(scripts(skills="/workspace/.agents/skills"), key=KEY, folder="/workspace") as server:
-        env = {**variables, "MODELS": server.url}
-        argv = [sys.executable, "-m", "agentv_sandbox", "run", "s.eval.yaml", "-o", str(project / "ours")]
-        ours.said = _run(argv, project, {**os.environ, **env})
-        ours.read(project / "ours")
-        ours.seen, server.seen = server.seen, theirs.seen
-        image = next(iter(ours.rows.values()))["image_id"]
-        machine = Machine(image, project, home, folder / "programs", server.url)
-        machine.commands.mkdir(parents=True)
-        env |= prepare(machine)
-        _stand_in(machine.commands)
-        env |= {"HOME": str(home), "PATH": f"{machine.commands}:{os.environ['PATH']}"}
-        for kind in kinds:  # AgentV gives tests of several targets one folder
-            out = project / f"theirs-{kind}"
-            argv = [*agentv_command(), "eval", "run", "s.eval.yaml", "--target", kind, "-o", str(out)]
-            theirs.said += _run([*argv, "--workers", "3", "--max-retries", "0"], project, env)
-            theirs.read(out)
-    return Both(ours, theirs)
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """A suite that both run, with programs of several kinds."""
+
+    name: str
+    kinds: Sequence[str]
+    targets: str
+    tests: str
+    variables: Mapping[str, str]
+    """Of both, as is the address of the models' server in MODELS."""
+    prepare: Callable[[Machine], Mapping[str, str]]
+    """Puts programs and their settings on the machine and returns more variables of AgentV's."""
+
+    def made_for(self) -> dict[str, Any]:
+        """What decides AgentV's rows; where it changed, they are out of date."""
+        told = scripts(skills="/workspace/.agents/skills")
+        asked = {name: repr(told[name]) for name in told if f"script:{name}" in self.tests}
+        return {
+            "agentv": agentv_version(),
+            "programs": {kind: PACKAGES[kind] for kind in self.kinds},
+            "targets": self.targets,
+            "tests": self.tests,
+            "skill": SKILL,
+            "scripts": digest(json.dumps(asked).encode()),
+        }
+
+    @property
+    def scene(self) -> Scene:
+        """Our side."""
+        return Scene(
+            name=self.name,
+            write=lambda folder: write_project(folder, self.kinds, self.targets, self.tests),
+            scripts=scripts(skills="/workspace/.agents/skills"),
+            environ=lambda server: {**self.variables, "MODELS": server.url},
+            made_for=self.made_for(),
+            folder="/workspace",
+        )
+
+    def play(self, folder: Path) -> Both:
+        """Our side with recorded sessions in place of the programs, and AgentV's rows as they were recorded."""
+        ran = self.scene.play(folder)
+        ours = Rows(said=ran.output, seen=ran.server.seen)
+        ours.read(ran.folder)
+        return Both(ours, Rows.recorded(read(FOLDER / f"{self.name}.json")["theirs"]))
+
+    def record(self, folder: Path, tests: Sequence[str] = ()) -> dict[str, Any]:
+        """Run the suite on both sides with the real programs; the recording of it."""
+        project, home, scene = folder / "project", folder / "home", self.scene
+        project.mkdir()
+        home.mkdir()
+        recording = scene.record(project, tests)
+        subprocess.run(["git", "init", "-q"], cwd=project, check=True)
+        theirs = Rows()
+        with scene.server() as server:
+            machine = Machine(
+                CapturingEngine().files_of(project), project, home, folder / "programs", server.url
+            )
+            machine.commands.mkdir(parents=True)
+            env = {**scene.environ(server), **self.prepare(machine)}
+            _stand_in(machine.commands)
+            env |= {"HOME": str(home), "PATH": f"{machine.commands}:{os.environ['PATH']}"}
+            for kind in self.kinds:  # AgentV gives tests of several targets one folder
+                out = project / f"theirs-{kind}"
+                argv = [*agentv_command(), "eval", "run", "s.eval.yaml", "--target", kind, "-o", str(out)]
+                theirs.said += _run([*argv, "--workers", "3", "--max-retries", "0"], project, env)
+                theirs.read(out)
+            theirs.seen = server.seen
+            return {
+                **recording,
+                "theirs": theirs.to_record(Masks({**stand_ins(server), str(folder): "<folder>"}, "")),
+            }
 
 
 def _run(argv: Sequence[str], folder: Path, env: Mapping[str, str]) -> str:
-    done = subprocess.run(argv, cwd=folder, env=env, capture_output=True, text=True, timeout=400, check=False)
+    done = subprocess.run(argv, cwd=folder, env=env, capture_output=True, text=True, timeout=900, check=False)
     return done.stdout + done.stderr
 
 

@@ -8,7 +8,14 @@ from collections.abc import Mapping
 from .model_server import Script, do, say
 
 GREETING = 'print("hello from the agent")\n'
-LONG = "".join(f"{number} word word " for number in range(13_000))
+
+
+def words(start: int, end: int) -> str:
+    """A part of ``LONG``."""
+    return "".join(f"{number} word word " for number in range(start, end))
+
+
+LONG = words(0, 13_000)
 """Long, and nothing that a program takes for a model that repeats itself."""
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=="
@@ -84,6 +91,20 @@ def scripts(*, skills: str, key: str = "") -> Mapping[str, Script]:
             say("nothing"),
         ],
     }
+
+
+def rich(kind: str, *, skills: str, key: str) -> Mapping[str, Script]:
+    """One session with all of these in it, after an error of the model's server, and a second turn."""
+    alone = scripts(skills=skills, key=key)
+    parts = ("edit", "write", "many", "run", "skill", "image", "forged")
+    steps = [step for part in parts for step in alone[part][:-1]]
+    steps.append(say("", do("recite")))  # late: servers of tools may take their time to start
+    first = say("I begin.", TRUE, status=500, times=1)
+    # Without what programs draw anew each time: a replay has to ask the same.
+    printed = say("", do("run", command="env | grep -i -E 'key|token' | grep -v MESSAGING_TOKEN | sort"))
+    steps += [alone["secrets"][0], printed]
+    end = [say("", do("run", command="cat table.csv")), say("it was 1,2 first")]
+    return {f"rich-{kind}": [first, *steps, say("done: all of it")], f"rich-{kind}-end": end}
 
 
 KILL_COPILOT = r"""python3 - <<'EOF'

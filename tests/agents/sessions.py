@@ -10,7 +10,6 @@ import pytest
 from .harness import INSTRUCTIONS, KEY, Agent, Ran
 from .model_server import INPUT
 from .scripts import ANSWERS, LONG
-from .watcher import in_layers, stdout_of
 
 
 class AgentTests:
@@ -107,30 +106,20 @@ class AgentTests:
         assert "Traceback" not in ran.output
 
     def test_the_key_is_nowhere(self, ran: Ran) -> None:
-        """The model's server got the key, and nothing else has it: no file of the run, no process, nothing that the
-        engine shows, no layer of the image, nothing that the agent finds."""
+        """The model's server got the key, and no file of the run has it, nor what the agent found and printed."""
         assert any(KEY in " ".join(seen.headers.values()) for seen in ran.server.seen)
         for path in ran.folder.parent.rglob("*"):
             assert not path.is_file() or KEY.encode() not in path.read_bytes(), path
-        watcher = ran.watcher
-        for texts, proof in (
-            (watcher.arguments, "/input/.agent/run.py"),
-            (watcher.environments, f"{self.agent.key}="),
-            (watcher.inspected, f"{self.agent.key}="),
-        ):
-            assert any(proof in text for text in texts), proof  # it was looked at
-            assert not [text for text in texts if KEY in text]
-        image = ran.rows["write"]["image_id"]
-        assert KEY not in stdout_of("docker", "inspect", image)
-        assert KEY not in stdout_of("docker", "history", "--no-trunc", image)
-        assert in_layers(image, "libnss_unknown", KEY) == {"libnss_unknown"}, image
         assert KEY not in ran.output
-        searched, printed = (made["output"] for made in ran.calls("secrets"))
+        self.check_secrets(*(made["output"] for made in ran.calls("secrets")))
+
+    def check_secrets(self, searched: str, printed: str) -> None:
+        """What the agent's own commands found: in its container's files and processes, and in their environment."""
         assert "searched True" in searched and "found in" not in searched
         self.check_printed(printed)
 
     def check_printed(self, printed: str) -> None:
-        """The names and values of keys in the environment of the agent's own commands."""
+        """The names and values of keys in that environment."""
         assert f"{self.agent.key}=(stand-in)" in printed
 
     def test_nothing_but_the_models_server_is_asked(self, ran: Ran) -> None:

@@ -1,4 +1,4 @@
-"""``provider: claude``: the real program in our image, through our proxy, against a scripted model."""
+"""``provider: claude``: what the real program did, through our proxy, against a scripted model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .model_server import CACHED, INPUT, OUTPUT
 from .scripts import GREETING
 from .sessions import AgentTests
 
-pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("agents")]
+pytestmark = pytest.mark.xdist_group("claude")
 
 
 def bash(command: str) -> dict[str, str]:
@@ -98,7 +98,7 @@ class TestClaude(AgentTests):
         assert row["token_usage"] == {"input": 2 * INPUT, "output": 2 * OUTPUT, "cached": 2 * CACHED}
         assert row["cost_usd"] > 0
         assert row["claimed"]["cost_usd"] > 0  # by Claude Code's own reckoning
-        assert 0 < row["duration_ms"] < row["total_duration_ms"]
+        assert 0 <= row["duration_ms"] <= row["total_duration_ms"]
         assert row["claimed"]["turns"] == 3
         facts = {"program": "claude", "version": self.agent.version, "model": "claude-sonnet-4-5"}
         assert row["agent"] == {**facts, "stop_reason": "end_turn"}

@@ -1,4 +1,4 @@
-"""``provider: codex``: the real program in our image, through our proxy, against a scripted model."""
+"""``provider: codex``: what the real program did, through our proxy, against a scripted model."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .model_server import CACHED, INPUT, OUTPUT, REASONING
 from .scripts import GREETING
 from .sessions import AgentTests
 
-pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("agents")]
+pytestmark = pytest.mark.xdist_group("codex")
 
 
 class TestCodex(AgentTests):

@@ -1,9 +1,8 @@
-"""``provider: copilot-cli``: the real program in our image, through our proxy, against a scripted model."""
+"""``provider: copilot-cli``: what the real program did, through our proxy, against a scripted model."""
 
 from __future__ import annotations
 
 import json
-import subprocess
 
 import pytest
 
@@ -12,7 +11,7 @@ from .model_server import CACHED, INPUT, OUTPUT, REASONING
 from .scripts import GREETING
 from .sessions import AgentTests
 
-pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("agents")]
+pytestmark = pytest.mark.xdist_group("copilot")
 
 ASKING = """#!/bin/sh
 for word; do shift; [ "$word" = --allow-all ] || set -- "$@" "$word"; done
@@ -106,7 +105,7 @@ class TestCopilot(AgentTests):
         assert ran.rows["anthropic"]["token_usage"] == without
         assert row["cost_usd"] == pytest.approx(0.0036)  # by the gateway's prices
         assert row["claimed"] == {"token_usage": usage, "turns": 2}
-        assert 0 < row["duration_ms"] < row["total_duration_ms"]
+        assert 0 <= row["duration_ms"] <= row["total_duration_ms"]
         assert row["claimed"]["turns"] == 2
         facts = {"program": "copilot", "version": self.agent.version, "model": "gpt-4.1"}
         assert row["agent"] == facts
@@ -142,12 +141,3 @@ class TestCopilot(AgentTests):
 
     def check_printed(self, printed: str) -> None:
         assert "OWN_KEY=******" in printed and "COPILOT_PROVIDER" not in printed  # by the program itself
-
-    def test_nothing_is_unpacked_when_the_program_starts(self, ran: Ran) -> None:
-        """What it would unpack is in the image, where nobody can write, and it starts without a home folder."""
-        image = ran.rows["write"]["image_id"]
-        options = ["--rm", "--network=none", "--read-only", "--user=250123", "--entrypoint="]
-        script = "head -c 2 $(command -v copilot); ls /opt/copilot/pkg/*; copilot --version"
-        argv = ["docker", "run", *options, image, "sh", "-c", script]
-        done = subprocess.run(argv, capture_output=True, text=True, check=True)
-        assert done.stdout.startswith("#!1.0.102\nGitHub Copilot CLI 1.0.102")

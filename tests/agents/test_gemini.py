@@ -1,4 +1,4 @@
-"""``provider: gemini-cli``: the real program in our image, through our proxy, against a scripted model."""
+"""``provider: gemini-cli``: what the real program did, through our proxy, against a scripted model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .model_server import CACHED, INPUT, OUTPUT, REASONING
 from .scripts import GREETING
 from .sessions import AgentTests
 
-pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("agents")]
+pytestmark = pytest.mark.xdist_group("gemini")
 
 
 def nameless(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -98,7 +98,7 @@ class TestGemini(AgentTests):
         usage = {"input": 2 * INPUT, "output": 2 * OUTPUT, "cached": 2 * CACHED, "reasoning": 2 * REASONING}
         assert row["token_usage"] == usage
         assert row["cost_usd"] > 0  # counted by the gateway: the program does not say it
-        assert 0 < row["duration_ms"] < row["total_duration_ms"]
+        assert 0 <= row["duration_ms"] <= row["total_duration_ms"]
         assert row["claimed"]["turns"] == 2
         facts = {"program": "gemini", "version": self.agent.version, "model": "gemini-2.5-pro"}
         assert row["agent"] == facts

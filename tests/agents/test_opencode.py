@@ -1,4 +1,4 @@
-"""``provider: opencode``: the real program in our image, through our proxy, against a scripted model."""
+"""``provider: opencode``: what the real program did, through our proxy, against a scripted model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .model_server import CACHED, INPUT, OUTPUT, REASONING
 from .scripts import GREETING
 from .sessions import AgentTests
 
-pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("agents-too")]
+pytestmark = pytest.mark.xdist_group("opencode")
 
 
 class TestOpencode(AgentTests):

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import json
 import shlex
-import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,22 +17,22 @@ from .model_server import INPUT, REASONING
 from .parity import (
     Both,
     Change,
+    Comparison,
     Machine,
     Messages,
     Row,
     answer_tests,
     as_is,
-    copied,
+    copy_of,
     documented,
     each_call,
     figures,
     in_order,
-    run_both,
     texts,
     without_output,
 )
 
-pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("agents-too")]
+pytestmark = pytest.mark.xdist_group("parity")
 
 KINDS = ("claude", "codex")
 TARGETS = """targets:
@@ -149,9 +148,8 @@ IN_ROWS = (
 def prepare(machine: Machine) -> dict[str, str]:
     """The very programs of the image, as commands, and where they find the models' server."""
     folder, commands = machine.programs, machine.commands
-    with copied(machine.image) as copy:
-        for package in ("@anthropic-ai/claude-code/bin", "@openai/codex-linux-x64/vendor"):
-            copy(f"/opt/npm/node_modules/{package}", folder / package)
+    for package in ("@anthropic-ai/claude-code/bin", "@openai/codex-linux-x64/vendor"):
+        copy_of(machine.files, f"/opt/npm/node_modules/{package}", folder / package)
     (commands / "claude").symlink_to(folder / "@anthropic-ai/claude-code/bin/claude.exe")
     (commands / "codex").symlink_to(next(folder.glob("@openai/codex-linux-x64/vendor/*/bin/codex")))
     (machine.home / ".codex").mkdir()
@@ -163,13 +161,19 @@ def prepare(machine: Machine) -> dict[str, str]:
     }
 
 
+RECORDED = Comparison(
+    name="parity-claude-codex",
+    kinds=KINDS,
+    targets=TARGETS,
+    tests=answer_tests(ANSWERS) + MEASURED,
+    variables={"ANTHROPIC_API_KEY": KEY, "OPENAI_API_KEY": KEY, "CLAUDE_CODE_MAX_RETRIES": "1"},
+    prepare=prepare,
+)
+
+
 @pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory, tool_image: str) -> Iterator[Both]:
-    folder = tmp_path_factory.mktemp("parity")
-    keys = {"ANTHROPIC_API_KEY": KEY, "OPENAI_API_KEY": KEY, "CLAUDE_CODE_MAX_RETRIES": "1"}
-    tests = answer_tests(ANSWERS) + MEASURED
-    yield run_both(folder, KINDS, TARGETS, tests, variables=keys, prepare=prepare)
-    shutil.rmtree(folder)
+def both(tmp_path_factory: pytest.TempPathFactory) -> Both:
+    return RECORDED.play(tmp_path_factory.mktemp("parity"))
 
 
 FAILED = [("cut", "claude"), ("cut", "codex")]

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,21 +11,21 @@ from .harness import KEY
 from .model_server import CACHED, INPUT, OUTPUT
 from .parity import (
     Both,
+    Comparison,
     Machine,
     Messages,
     Row,
     answer_tests,
-    copied,
+    copy_of,
     documented,
     each_call,
     figures,
     in_order,
-    run_both,
     texts,
     without_output,
 )
 
-pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("agents")]
+pytestmark = pytest.mark.xdist_group("parity-copilot-pi")
 
 KINDS = ("copilot", "pi")
 SAME = 'model: gpt-4.1, base_url: "${{ MODELS }}", api_key: "${{ OWN_KEY }}", grader_target: judge'
@@ -86,14 +83,10 @@ DIFFERENCES = (
 def prepare(machine: Machine) -> dict[str, str]:
     """The very programs of the image, as commands."""
     folder, commands = machine.programs, machine.commands
-    argv = ["docker", "run", "--rm", "--network", "none", "--entrypoint", "", machine.image]
-    asked = [*argv, "readlink", "-f", "/usr/local/bin/node"]
-    node = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
-    with copied(machine.image) as copy:
-        for package in ("@github/copilot-linux-x64", "@earendil-works"):
-            copy(f"/opt/npm/node_modules/{package}", folder / "node_modules" / package)
-        copy("/opt/copilot", folder / "copilot")
-        copy(node, folder / "node")
+    for package in ("@github/copilot-linux-x64", "@earendil-works"):
+        copy_of(machine.files, f"/opt/npm/node_modules/{package}", folder / "node_modules" / package)
+    copy_of(machine.files, "/opt/copilot", folder / "copilot")
+    copy_of(machine.files, "/usr/local/bin/node", folder / "node")
     for name, (place, start) in PLACES.items():
         line = start.replace("PROGRAMS", str(folder)).replace("PROGRAM", str(folder / "node_modules" / place))
         (commands / name).write_text(f'#!/bin/sh\nexec env {line} "$@"\n')
@@ -104,12 +97,19 @@ def prepare(machine: Machine) -> dict[str, str]:
     return {"COPILOT_OFFLINE": "true"}
 
 
+RECORDED = Comparison(
+    name="parity-copilot-pi",
+    kinds=KINDS,
+    targets=TARGETS,
+    tests=answer_tests(ANSWERS) + MORE,
+    variables={"OWN_KEY": KEY},
+    prepare=prepare,
+)
+
+
 @pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory, tool_image: str) -> Iterator[Both]:
-    folder = tmp_path_factory.mktemp("parity-more")
-    tests = answer_tests(ANSWERS) + MORE
-    yield run_both(folder, KINDS, TARGETS, tests, variables={"OWN_KEY": KEY}, prepare=prepare)
-    shutil.rmtree(folder)
+def both(tmp_path_factory: pytest.TempPathFactory) -> Both:
+    return RECORDED.play(tmp_path_factory.mktemp("parity-more"))
 
 
 def nameless(call: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""``provider: pi-cli``: the real program in our image, through our proxy, against a scripted model."""
+"""``provider: pi-cli``: what the real program did, through our proxy, against a scripted model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .model_server import CACHED, INPUT, OUTPUT, REASONING
 from .scripts import GREETING
 from .sessions import AgentTests
 
-pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("agents")]
+pytestmark = pytest.mark.xdist_group("pi")
 
 
 def bash(command: str) -> dict[str, str | None]:
@@ -114,7 +114,7 @@ class TestPi(AgentTests):
         assert row["cost_usd"] == pytest.approx(0.0036)  # by the gateway's prices
         assert row["claimed"]["token_usage"] == usage
         assert row["claimed"]["cost_usd"] == pytest.approx(0.0036)  # by Pi's own
-        assert 0 < row["duration_ms"] < row["total_duration_ms"]
+        assert 0 <= row["duration_ms"] <= row["total_duration_ms"]
         assert row["claimed"]["turns"] == 2
         facts = {"program": "pi", "version": self.agent.version, "model": "gpt-4.1"}
         assert row["agent"] == {**facts, "stop_reason": "stop"}

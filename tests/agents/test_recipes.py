@@ -16,6 +16,7 @@ import pytest
 
 from .harness import KEY, call
 from .model_server import CACHED, INPUT, OUTPUT, REASONING, ModelServer, Seen, Step, do, say
+from .real import ENGINE
 from .scripts import TRUE
 
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("agents-too")]
@@ -98,7 +99,7 @@ class Ran:
 
 
 def run(folder: Path, program: str, server: ModelServer, *, key: str, more: str = "") -> Ran:
-    """The example, with ``more`` tests."""
+    """The example with the real program, with ``more`` tests."""
     example = folder / "other-agents"
     if not example.exists():
         shutil.copytree(EXAMPLE, example)
@@ -110,7 +111,7 @@ def run(folder: Path, program: str, server: ModelServer, *, key: str, more: str 
     (example / "targets.yaml").write_text(targets.replace("api.openai.com", where))
     out = example / f"out-{program}-{key == KEY}"
     argv = [sys.executable, "-m", "agentv_sandbox", "run", f"{program}.eval.yaml", "-o", str(out)]
-    env = {**os.environ, "OPENAI_API_KEY": key}
+    env = {**os.environ, "AGENTV_SANDBOX_ENGINE": ENGINE, "OPENAI_API_KEY": key}
     done = subprocess.run(
         argv, cwd=example, env=env, capture_output=True, text=True, timeout=1500, check=False
     )
@@ -121,7 +122,7 @@ def run(folder: Path, program: str, server: ModelServer, *, key: str, more: str 
 
 
 @pytest.fixture(scope="module")
-def mini(tmp_path_factory: pytest.TempPathFactory, tool_image: str) -> Iterator[tuple[Ran, Ran]]:
+def mini(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Ran, Ran]]:
     """With the right key, and with a wrong one."""
     folder = tmp_path_factory.mktemp("mini")
     with ModelServer(MINI, key=KEY) as server:
@@ -184,7 +185,7 @@ def test_a_conversation_of_mini_is_a_new_session_for_each_turn(mini: tuple[Ran, 
     assert "first\n" in outputs
 
 
-def test_aider_reports_what_it_said(tmp_path: Path, tool_image: str) -> None:
+def test_aider_reports_what_it_said(tmp_path: Path) -> None:
     scripts: dict[str, list[Step]] = {}
     with ModelServer(scripts, key=KEY, plain=BLOCKS) as server:
         ran = run(tmp_path, "aider", server, key=KEY)

@@ -1,22 +1,22 @@
-"""``run --record`` and ``run --replay`` with real programs: two coding agents, a model and a judge."""
+"""``run --record`` and ``run --replay``: two coding agents, a model and a judge, whose sessions are played. With real
+programs, which ask anew, ``test_real.py`` tries it."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from .harness import ENV, KEY
-from .model_server import ModelServer
+from .harness import made_for
+from .playing import Player
+from .scenes import ENV, KEY, Ran, Scene
 from .scripts import SKILL, scripts
 
-pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("agents")]
+pytestmark = pytest.mark.xdist_group("replay")
 
 AGENTS = "execution: {targets: [claude, codex]}"
 SUITE = f"""
@@ -68,13 +68,7 @@ TIMES |= {"row_sha256"}  # of the whole row, with its times
 JUDGED = json.dumps({"score": 0.5, "assertions": [{"text": "it is fine", "passed": True}]})
 KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY")
 NOWHERE = "http://127.0.0.1:9"
-
-
-def run(folder: Path, *options: str, models: str, key: str | None = None) -> subprocess.CompletedProcess[str]:
-    env = {name: value for name, value in os.environ.items() if name not in KEYS}
-    env |= {"MODELS": models, **(dict.fromkeys(KEYS, key) if key else {})}
-    argv = [sys.executable, "-m", "agentv_sandbox", "run", "s.eval.yaml", *options]
-    return subprocess.run(argv, cwd=folder, env=env, capture_output=True, text=True, timeout=500, check=False)
+KEYLESS = {"MODELS": NOWHERE, **dict.fromkeys(KEYS, "")}
 
 
 def timeless(value: Any) -> Any:
@@ -92,50 +86,89 @@ def rows(out: Path) -> dict[tuple[str, str], Any]:
     return {(row["test_id"], row["target"]): row for row in lines}
 
 
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory, tool_image: str) -> Iterator[Path]:
-    folder = tmp_path_factory.mktemp("replay")
-    (folder / "template/.claude/skills/greet").mkdir(parents=True)
-    (folder / "template/.claude/skills/greet/SKILL.md").write_text(SKILL)
+def write_project(folder: Path) -> None:
+    skill = folder / "template/.claude/skills/greet/SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text(SKILL)
     (folder / "targets.yaml").write_text(TARGETS)
     (folder / "s.eval.yaml").write_text(SUITE)
-    told = scripts(skills="/workspace/.claude/skills", key=KEY)
-    with ModelServer(told, key=KEY, plain=JUDGED) as server:
-        done = run(folder, "--record", "calls", "-o", "live", models=server.url, key=KEY)
-    assert done.returncode == 1, done.stdout + done.stderr  # the judge gives 0.5
+
+
+RECORDED = Scene(
+    name="replay",
+    write=write_project,
+    scripts=scripts(skills="/workspace/.claude/skills", key=KEY),
+    environ=lambda server: {"MODELS": server.url, **dict.fromkeys(KEYS, KEY)},
+    made_for=made_for("claude", "codex"),
+    plain=JUDGED,
+)
+
+
+def replay(
+    folder: Path,
+    *options: str,
+    out: str,
+    environ: Mapping[str, str] = KEYLESS,
+    asks: tuple[str, str] = ("", ""),
+) -> tuple[Ran, Player]:
+    """The project in ``folder``; ``asks``: what programs ask otherwise than they were recorded."""
+    with RECORDED.server(waits=False) as server:
+        player = RECORDED.player(server, address="127.0.0.1:9", asks=asks)
+        return RECORDED.play_again(folder, player, server, *options, environ=environ, out=out), player
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("replay")
+    RECORDED.write(folder)
+    with RECORDED.server(waits=False) as server:
+        player = RECORDED.player(server)
+        environ = RECORDED.environ(server)
+        done = RECORDED.play_again(folder, player, server, "--record", "calls", environ=environ, out="live")
+        player.check()
+    assert done.code == 1, done.output  # the judge gives 0.5
     index = folder / "live/index.jsonl"
     index.write_text(index.read_text().replace(server.url, NOWHERE))
-    yield folder
+    return folder
+
+
+def check_same(live: Mapping[Any, Any], replayed: Mapping[Any, Any]) -> None:
+    for test, row in live.items():
+        assert told(row) == told(replayed[test])
+
+
+def visits_of(out: Path, row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [json.loads(line) for line in (out / row["network_log_path"]).read_text().splitlines()]
 
 
 def test_two_replays_without_the_server_and_without_keys_give_equal_rows(recorded: Path) -> None:
     live, replays = rows(recorded / "live"), []
     for name in ("first", "second"):
-        done = run(recorded, "--replay", "calls", "-o", name, models=NOWHERE)
-        assert done.returncode == 1, done.stdout + done.stderr
-        assert "no model is asked" in done.stdout
+        done, player = replay(recorded, "--replay", "calls", out=name)
+        assert done.code == 1, done.output
+        assert "no model is asked" in done.output
+        assert not done.server.seen
+        player.check()
         replays.append(rows(recorded / name))
     assert len(live) == 11
     assert {row["execution_status"] for row in live.values()} == {"ok", "quality_failure"}
     texts = [
         {test: json.dumps(timeless(row), sort_keys=True) for test, row in each.items()} for each in replays
     ]
-    for test in live:
-        assert texts[0][test] == texts[1][test]
-        assert told(live[test]) == told(replays[0][test])
-    for test in live:
-        if (log := replays[0][test].get("network_log_path")) is not None:
-            visits = [json.loads(line) for line in (recorded / "first" / log).read_text().splitlines()]
+    assert texts[0] == texts[1]
+    check_same(live, replays[0])
+    for row in replays[0].values():
+        if "network_log_path" in row:
+            visits = visits_of(recorded / "first", row)
             assert visits and all(visit["replayed"] for visit in visits)
         first, second = (
             [timeless(json.loads(line)) for line in (recorded / out / path).read_text().splitlines()]
             for out in ("first", "second")
-            for path in (replays[0][test]["transcript_path"],)
+            for path in (row["transcript_path"],)
         )
         for line in (*first, *second):
             line.pop("transcript_duration_ms", None), line["source"].pop("session_id")
-        # Tools that run at the same time end in any order, and Codex says it in that order.
-        assert first == second or test == ("many", "codex")
+        assert first == second
 
 
 def test_the_recording_has_no_key(recorded: Path) -> None:
@@ -144,14 +177,21 @@ def test_the_recording_has_no_key(recorded: Path) -> None:
     assert not [path for path in files if KEY.encode() in path.read_bytes()]
 
 
-def test_one_byte_of_a_prompt_is_a_clear_miss(recorded: Path) -> None:
-    suite = (recorded / "s.eval.yaml").read_text()
-    (recorded / "s.eval.yaml").write_text(suite.replace("Please do script:write", "please do script:write"))
+@contextmanager
+def changed(path: Path, old: str, new: str) -> Iterator[None]:
+    text = path.read_text()
+    path.write_text(text.replace(old, new))
     try:
-        done = run(recorded, "--replay", "calls", "-o", "missed", "--test-id", "write", models=NOWHERE)
+        yield
     finally:
-        (recorded / "s.eval.yaml").write_text(suite)
-    assert done.returncode == 3, done.stdout + done.stderr
+        path.write_text(text)
+
+
+def test_one_byte_of_a_prompt_is_a_clear_miss(recorded: Path) -> None:
+    otherwise = "Please do script:write", "please do script:write"
+    with changed(recorded / "s.eval.yaml", *otherwise):
+        done, _ = replay(recorded, "--replay", "calls", "--test-id", "write", out="missed", asks=otherwise)
+    assert done.code == 3, done.output
     for row in rows(recorded / "missed").values():
         assert (row["execution_status"], row["failure_stage"]) == ("execution_error", "agent")
         assert "the recording has no such call; the nearest, calls/" in row["error"]
@@ -159,22 +199,22 @@ def test_one_byte_of_a_prompt_is_a_clear_miss(recorded: Path) -> None:
 
 
 def test_a_judge_that_was_asked_something_else_is_a_miss(recorded: Path) -> None:
-    suite = (recorded / "s.eval.yaml").read_text()
-    (recorded / "s.eval.yaml").write_text(suite.replace("fine?", "good?"))
-    try:
-        done = run(recorded, "--replay", "calls", "-o", "judge", "--test-id", "write", models=NOWHERE)
-    finally:
-        (recorded / "s.eval.yaml").write_text(suite)
-    assert done.returncode == 3, done.stdout + done.stderr
+    with changed(recorded / "s.eval.yaml", "fine?", "good?"):
+        once = ["--test-id", "write", "--max-retries", "0"]
+        done, _ = replay(recorded, "--replay", "calls", *once, out="judge")
+    assert done.code == 3, done.output
     for row in rows(recorded / "judge").values():
         assert "no answer in the replay: the recording has no such call" in json.dumps(row["scores"])
 
 
 def test_a_folder_that_is_no_recording_runs_nothing(recorded: Path) -> None:
-    done = run(recorded, "--replay", "template", "-o", "none", models=NOWHERE)
-    assert done.returncode == 2
-    assert "there is no recording.json in it" in done.stderr
+    done, player = replay(recorded, "--replay", "template", out="none")
+    assert done.code == 2
+    assert "there is no recording.json in it" in done.output
     assert not (recorded / "none").exists()
-    done = run(recorded, "--record", "calls", "-o", "none", models=NOWHERE, key="k")
-    assert done.returncode == 2
-    assert "is not empty" in done.stderr
+    done, player = replay(
+        recorded, "--record", "calls", out="none", environ={**KEYLESS, **dict.fromkeys(KEYS, "k")}
+    )
+    assert done.code == 2
+    assert "is not empty" in done.output
+    assert not player.played

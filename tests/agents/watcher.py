@@ -5,18 +5,22 @@ from __future__ import annotations
 import json
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 
 import docker
 import docker.errors
 
+from agentv_sandbox.engines import ContainerEngine
+from agentv_sandbox.engines.native import NativeEngine
+from agentv_sandbox.engines.native.places import Places
+
 
 @dataclass
 class Watcher:
+    engine: ContainerEngine
     arguments: set[str] = field(default_factory=set)
     """Of every process of the machine."""
     environments: set[str] = field(default_factory=set)
@@ -27,53 +31,56 @@ class Watcher:
     @contextmanager
     def watching(self) -> Iterator[None]:
         stop = threading.Event()
-        client = docker.APIClient(version="auto")
-        thread = threading.Thread(target=self._watch, args=(stop, client))
+        look = self._records if isinstance(self.engine, NativeEngine) else self._inspect
+        thread = threading.Thread(target=self._watch, args=(stop, look))
         thread.start()
         try:
             yield
         finally:
             stop.set()
             thread.join()
-            client.close()
 
-    def _watch(self, stop: threading.Event, client: docker.APIClient) -> None:
-        known: set[tuple[str, str]] = set()
-        while not stop.wait(1.5):
+    def _watch(self, stop: threading.Event, look: Callable[[], None]) -> None:
+        while not stop.wait(1.0):
             for line in Path("/proc").glob("[0-9]*/cmdline"):
-                try:
+                with suppress(OSError):
                     self.arguments.add(line.read_bytes().decode("utf-8", "replace"))
-                    if line.stat().st_uid >= 200_000:
-                        environ = (line.parent / "environ").read_bytes()
+                    environ = (line.parent / "environ").read_bytes()
+                    if b"AGENTV_EVAL_ID=" in environ:
                         self.environments.add(environ.decode("utf-8", "replace"))
-                except OSError:
-                    continue
-            self._inspect(client, known)
+            look()
 
-    def _inspect(self, client: docker.APIClient, known: set[tuple[str, str]]) -> None:
+    def _records(self) -> None:
+        """The native engine's: files in memory, of the runtime's own too."""
+        folder = Places(Path(self.engine.address.removeprefix("native://")), group=0)
+        for path in (*folder.containers.glob("*/*.json"), *folder.state.glob("*/*.json")):
+            with suppress(OSError):
+                self.inspected.add(path.read_text(errors="replace"))
+
+    def _inspect(self) -> None:
+        client = docker.APIClient(version="auto")
         for row in client.containers(all=True):
-            if (state := (row["Id"], row["State"])) not in known:
-                known.add(state)
-                with suppress(docker.errors.APIError):  # it may have been removed
-                    self.inspected.add(json.dumps(client.inspect_container(row["Id"])))
-        for row in client.volumes()["Volumes"] or ():
-            self.inspected.add(json.dumps(row))
+            with suppress(docker.errors.APIError):  # it may have been removed
+                self.inspected.add(json.dumps(client.inspect_container(row["Id"])))
+        self.inspected |= {json.dumps(row) for row in client.volumes()["Volumes"] or ()}
+        client.close()
 
+    def image(self, ref: str) -> str:
+        """What the engine says of an image, and how it was made."""
+        said = repr(self.engine.image(ref))
+        if isinstance(self.engine, NativeEngine):
+            return said
+        asked = (["docker", "inspect", ref], ["docker", "history", "--no-trunc", ref])
+        return said + "".join(
+            subprocess.run(argv, capture_output=True, text=True, check=True).stdout for argv in asked
+        )
 
-def stdout_of(*argv: str) -> str:
-    return subprocess.run(argv, capture_output=True, text=True, check=False).stdout
-
-
-@cache
-def in_layers(image: str, *texts: str) -> set[str]:
-    """Which of ``texts`` are in the layers of ``image``, also in files that a later layer removed."""
-    found: set[str] = set()
-    with subprocess.Popen(["docker", "save", image], stdout=subprocess.PIPE) as saved:
+    def in_layers(self, image: str, *texts: str) -> set[str]:
+        """Which of ``texts`` are in the layers of ``image``, also in files that a later layer removed."""
+        found: set[str] = set()
         rest = b""
-        assert saved.stdout is not None
-        while chunk := saved.stdout.read(4 << 20):
+        for chunk in self.engine.save_image(image):
             window = rest + chunk
             found |= {text for text in texts if text.encode() in window}
             rest = window[-100:]
-    assert saved.returncode == 0
-    return found
+        return found

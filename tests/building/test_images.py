@@ -139,6 +139,8 @@ ctypes.CDLL("libGL.so.1"); cv2.imwrite("a.png", numpy.zeros((2, 4, 3), "uint8"))
 }
 
 
+# Natively, which takes a third of the time; Docker's are built and proved by all other tests here.
+@pytest.mark.native
 @pytest.mark.parametrize(("env", "script", "expected"), REAL.values(), ids=REAL)
 def test_what_is_required_passes_the_checks_and_works_on_a_file(
     engine: DockerEngine,

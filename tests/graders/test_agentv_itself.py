@@ -1,6 +1,6 @@
-"""The same suite through AgentV 4.42.4 and through us: same scores, verdicts, texts and statuses.
+"""The same suite through AgentV and through us: same scores, verdicts, texts and statuses.
 
-Only output that we refuse on purpose is left out.
+Only output that we refuse on purpose is left out. AgentV's rows are recorded (``make recordings``).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,8 @@ from typing import Any
 import pytest
 
 from agentv_sandbox.graders.tool_trajectory import ExpectedCall
-from tests.agentv import agentv_command
+from tests.agents.recording import FOLDER, differences, digest, read
+from tests.agentv import agentv_command, agentv_version
 from tests.graders import test_code, test_fields, test_llm_grader, test_metrics, test_text, test_trajectory
 
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("agentv")]
@@ -235,17 +237,60 @@ def write_project(folder: Path, cases: list[Case]) -> None:
     (folder / "targets.yaml").write_text(json.dumps({"targets": targets}))
     answers = json.dumps({case.test_id: case.response for case in cases})
     (folder / "agent.py").write_text(AGENT.format(answers=answers))
-    subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
 
 
-def rows(command: list[str], folder: Path, out: Path) -> dict[str, dict[str, Any]]:
-    environ = {k: v for k, v in os.environ.items() if not k.startswith("AGENTV_")}
+def rows(command: list[str], folder: Path, out: Path, **more: str) -> dict[str, dict[str, Any]]:
+    """What ``command`` writes to ``out``; ``more`` are variables."""
+    environ = {k: v for k, v in os.environ.items() if not k.startswith("AGENTV_")} | more
     done = subprocess.run(
         command, cwd=folder, env=environ, capture_output=True, text=True, timeout=900, check=False
     )
     assert (out / "index.jsonl").exists(), (done.stdout[-2000:], done.stderr[-2000:])
     lines = (out / "index.jsonl").read_text().splitlines()
     return {row["test_id"]: row for row in map(json.loads, lines)}
+
+
+SUITE = ["same.eval.yaml", "--workers", "3"]
+
+
+class AgentVsRows:
+    """Its recording."""
+
+    name = "agentv-graders"
+
+    @staticmethod
+    def made_for(folder: Path) -> dict[str, Any]:
+        """What decides them: its version, and the project in ``folder``."""
+        files = {
+            name: digest((folder / name).read_bytes())
+            for name in ("same.eval.yaml", "targets.yaml", "agent.py")
+        }
+        return {"agentv": agentv_version(), **files}
+
+    def record(self, folder: Path, _tests: Sequence[str] = ()) -> dict[str, Any]:
+        write_project(folder, all_cases())
+        subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
+        theirs = rows(
+            [*agentv_command(), "eval", "run", *SUITE, "-o", str(folder / "theirs")],
+            folder,
+            folder / "theirs",
+        )
+        kept = {
+            test: {key: row[key] for key in ("score", "execution_status", "scores")}
+            for test, row in theirs.items()
+        }
+        plain = json.loads(json.dumps(kept).replace(str(folder), "<folder>"))
+        return {"made_for": self.made_for(folder), "rows": plain}
+
+    def rows(self, folder: Path) -> dict[str, dict[str, Any]]:
+        recording = read(FOLDER / f"{self.name}.json")
+        stale = list(differences(recording["made_for"], self.made_for(folder)))
+        assert not stale, f"AgentV's rows are out of date, make them anew by `make recordings`: {stale}"
+        recorded: dict[str, dict[str, Any]] = recording["rows"]
+        return recorded
+
+
+RECORDED = AgentVsRows()
 
 
 @dataclass(frozen=True)
@@ -255,14 +300,13 @@ class Both:
 
 
 @pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory, tool_image: str) -> Both:
+def both(tmp_path_factory: pytest.TempPathFactory) -> Both:
     folder = tmp_path_factory.mktemp("same")
     write_project(folder, all_cases())
-    agentv = [*agentv_command(), "eval", "run"]
-    suite = ["same.eval.yaml", "--workers", "3"]
-    theirs = rows([*agentv, *suite, "-o", str(folder / "theirs")], folder, folder / "theirs")
-    ours_command = [sys.executable, "-m", "agentv_sandbox", "run", *suite, "-o", str(folder / "ours")]
-    return Both(rows(ours_command, folder, folder / "ours"), theirs)
+    theirs = RECORDED.rows(folder)
+    command = [sys.executable, "-m", "agentv_sandbox", "run", *SUITE, "-o", str(folder / "ours")]
+    engine = os.environ.get("AGENTV_SANDBOX_ENGINE") or "native"
+    return Both(rows(command, folder, folder / "ours", AGENTV_SANDBOX_ENGINE=engine), theirs)
 
 
 def essence(row: dict[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from unittest.mock import patch
 
@@ -118,19 +119,23 @@ class _NoWatchdog:
         pass
 
 
-def _no_images(suites: Sequence[Suite], sandbox: Sandbox, *_rest: object) -> dict[Path, Image]:
-    sandbox.tool_image = "tools"
-    return {suite.path: Image(id="image", tag="t", key="k") for suite in suites}
+IMAGE = Image(id="image", tag="t", key="k")
 
 
 @contextmanager
-def fake_engine(commands: Mapping[str, Command]) -> Iterator[FakeEngine]:
-    """The command line with a fake engine, without images and a watchdog, which need a real one."""
+def fake_engine(commands: Mapping[str, Command], image: Image = IMAGE) -> Iterator[FakeEngine]:
+    """The command line with a fake engine, without a watchdog, which needs a real one; ``image`` is that of every
+    suite."""
+
+    def no_images(suites: Sequence[Suite], sandbox: Sandbox, *_rest: object) -> dict[Path, Image]:
+        sandbox.tool_image = "tools"
+        return {suite.path: image for suite in suites}
+
     with ExitStack() as stack:
         engine = stack.enter_context(closing(FakeEngine(commands)))
         stack.enter_context(only_engine(engine))
         for name, value in {
-            "build_images": _no_images,
+            "build_images": no_images,
             "Watchdog": _NoWatchdog,
         }.items():
             for module in ("api", "sites"):
@@ -138,17 +143,32 @@ def fake_engine(commands: Mapping[str, Command]) -> Iterator[FakeEngine]:
         yield engine
 
 
-def run_command(folder: Path, *args: str, commands: Mapping[str, Command], out: str = "out") -> Outcome:
-    """``agentv-sandbox run hostile.eval.yaml`` in ``folder``; results in ``folder/out``."""
-    code, stdout, stderr = invoke(folder, "run", "hostile.eval.yaml", "-o", out, *args, commands=commands)
+def run_command(
+    folder: Path,
+    *args: str,
+    commands: Mapping[str, Command],
+    out: str = "out",
+    suite: str = "hostile.eval.yaml",
+    environ: Mapping[str, str] = MappingProxyType({"AGENT_KEY": SECRET}),
+    image: Image = IMAGE,
+) -> Outcome:
+    """``agentv-sandbox run hostile.eval.yaml`` in ``folder``, or another ``suite``; results in ``folder/out``."""
+    words = ("run", suite, "-o", out, *args)
+    code, stdout, stderr = invoke(folder, *words, commands=commands, environ=environ, image=image)
     return Outcome(code, stdout, stderr, folder / out)
 
 
-def invoke(folder: Path, *words: str, commands: Mapping[str, Command]) -> tuple[int, str, str]:
+def invoke(
+    folder: Path,
+    *words: str,
+    commands: Mapping[str, Command],
+    environ: Mapping[str, str] = MappingProxyType({"AGENT_KEY": SECRET}),
+    image: Image = IMAGE,
+) -> tuple[int, str, str]:
     """``agentv-sandbox WORDS`` in ``folder``: status, standard output, standard error."""
     stdout, stderr = io.StringIO(), io.StringIO()
-    with fake_engine(commands), ExitStack() as stack:
-        stack.enter_context(patch.dict(os.environ, {"AGENT_KEY": SECRET}))
+    with fake_engine(commands, image), ExitStack() as stack:
+        stack.enter_context(patch.dict(os.environ, environ))
         before = Path.cwd()
         os.chdir(folder)
         stack.callback(os.chdir, before)
