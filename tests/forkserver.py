@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import IO, Any, NoReturn
 
 from agentv_sandbox.cli import COMMANDS
-from tests.harness.leftovers import MARK
+from tests.harness.processes import MARK
 
 ROOT = Path(__file__).parents[1]
 OURS = (

@@ -13,12 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.harness.processes import command, descendants, end, environment
+from tests.harness.processes import MARK, RUNNER, command, descendants, end, environment
 
-MARK = "AGENTV_SANDBOX_TEST"
-"""Variable with who started a process."""
-RUNNER = "AGENTV_SANDBOX_TESTS_RUNNER"
-"""Variable with the number of the process that adopts orphans."""
 _GRACE_S = 10
 """Seconds for what ends by itself when its orchestrator is gone: a watchdog removes containers first."""
 

@@ -12,6 +12,10 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+MARK = "AGENTV_SANDBOX_TEST"
+"""Variable with who started a process."""
+RUNNER = "AGENTV_SANDBOX_TESTS_RUNNER"
+"""Variable with the number of the process that adopts orphans."""
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 

@@ -26,8 +26,15 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.harness.costs import FIGURES
-from tests.harness.leftovers import RUNNER
-from tests.harness.processes import adopt_orphans, command, descendants, die_with_parent, end, interruptible
+from tests.harness.processes import (
+    RUNNER,
+    adopt_orphans,
+    command,
+    descendants,
+    die_with_parent,
+    end,
+    interruptible,
+)
 
 _LAST = Path(__file__).parents[2] / "bench/tests.csv"
 _GRACE_S = 15
