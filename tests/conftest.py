@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,7 @@ from agentv_sandbox.pipeline.images import tool_plan
 from agentv_sandbox.sandbox import Sandbox
 from tests.harness import costs, leftovers, limits, order
 from tests.harness.processes import interruptible
+from tests.harness.scheduler import Scheduler
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -38,6 +40,11 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(costs.Meter())
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(costs.Costs())
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduler | None:
+    return Scheduler(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
 @pytest.hookimpl(tryfirst=True, specname="pytest_collection_modifyitems")
