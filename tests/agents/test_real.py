@@ -77,6 +77,7 @@ def test_what_its_tools_did_stands_in_the_row(real: Real, kind: str) -> None:
     agent, calls = AGENTS[kind], real.calls(kind)
     assert [(call["tool"], call["status"]) for call in calls] == tools_of(agent)
     outputs = [json.dumps(call["output"]) for call in calls]
+    outputs[4:6] = sorted(outputs[4:6])  # made at the same time
     for number, said in {1: "draft", 4: "one", 5: "two", 6: "1,2", 7: "oops", -1: "1,2"}.items():
         assert said in outputs[number], (number, outputs)
     if agent.recites is not None:
