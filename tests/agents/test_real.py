@@ -6,6 +6,7 @@ What else programs do is played from recordings (``recording.py``). Here they ru
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 import pytest
@@ -193,7 +194,7 @@ def test_nothing_of_copilot_is_unpacked_when_it_starts(real: Real) -> None:
     """What it would unpack is in the image, where nobody can write, and it starts without a home folder."""
     image = real.rows["copilot"]["image_id"]
     script = "head -c 2 $(command -v copilot); ls /opt/copilot/pkg/*; HOME=/nowhere copilot --version"
-    engine = find_engine({}, ENGINE)
+    engine = find_engine(os.environ, ENGINE)
     with Sandbox(engine, tool_image=image) as sandbox:
         done = sandbox.run(Role.PREPROCESSOR, ["sh", "-c", script], image=image)
     assert done.stdout.decode().startswith("#!1.0.102\nGitHub Copilot CLI 1.0.102"), done
