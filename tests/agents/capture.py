@@ -41,6 +41,9 @@ from .recording import (
     tree,
 )
 
+EVENTS = "events.jsonl"
+"""What ``agent_runner.py`` writes to the output folder."""
+
 
 @dataclass
 class Connection:
@@ -77,7 +80,7 @@ class CapturingEngine(NativeEngine):
     def run(self, spec: ContainerSpec, **options: Any) -> ExecResult:
         if spec.role != "agent":
             return super().run(spec, **options)
-        looked_at = [m for m in spec.mounts if m.kind == "volume" and m.target != "/suite"]
+        looked_at = [m for m in spec.mounts if m.kind == "volume"]
         trees = {m.target: tree(self._source(m)) for m in looked_at}
         with _tapped(spec) as (tapped, connections):
             began = time.time()
@@ -210,6 +213,11 @@ def session_of(captured: Captured, texts: Mapping[str, str]) -> dict[str, Any]:
             path: None if data is None else masks.masked(data.decode())
             for path, data in _changes(captured.trees["/workspace"], captured.left["/workspace"])
         },
+        "answered": {
+            path: masks.masked(data.decode())
+            for path, (_, data) in captured.left["/output"].items()
+            if path != EVENTS
+        },
         "ended": {
             "outcome": result.outcome,
             "exit_code": result.exit_code,
@@ -230,7 +238,7 @@ def _asked(captured: Captured, masks: Masks) -> Iterator[tuple[float, dict[str, 
 
 
 def _said(captured: Captured, masks: Masks, shift: float) -> Iterator[Any]:
-    data = captured.left["/output"].get("events.jsonl", (0, b""))[1]
+    data = captured.left["/output"].get(EVENTS, (0, b""))[1]
     for line in data.split(b"\n"):
         text = masks.masked(line.decode("latin-1"))
         try:

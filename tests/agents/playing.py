@@ -25,6 +25,7 @@ from tests.fake_engine import FakeRun
 from .http_messages import Message
 from .recording import (
     BEGUN,
+    SEEN,
     Masks,
     answer_digest,
     differences,
@@ -62,7 +63,7 @@ class Player:
 
     def __call__(self, run: FakeRun) -> ExecResult:
         """What the container's program does."""
-        trees = {mount: tree(run.path(mount)) for mount in ("/workspace", "/input")}
+        trees = {mount: tree(path) for mount, path in run.mounts.items() if mount in SEEN}
         masks = Masks.of(run.spec, self._texts)
         given = given_to(run.spec, trees, masks)
         key = run.spec.env["AGENTV_EVAL_ID"], program_of(given)
@@ -122,6 +123,8 @@ class Player:
             else:
                 place.parent.mkdir(parents=True, exist_ok=True)
                 place.write_text(masks.unmasked(text))
+        for path, text in session.get("answered", {}).items():
+            run.path(f"/output/{path}").write_text(masks.unmasked(text))
         lines = [_line(row, began, masks) for row in session["said"]]
         if lines:
             run.path("/output/events.jsonl").write_bytes(b"\n".join(lines))

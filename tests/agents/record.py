@@ -26,6 +26,7 @@ _OTHERS = (
     "agents.test_parity_copilot_pi",
     "agents.test_example",
     "agents.test_replay",
+    "agents.test_recipes",
     "graders.test_agentv_itself",
 )
 """Modules of tests, each with its ``RECORDED``."""

@@ -35,7 +35,7 @@ LONGEST_TEXT = 300
 _DESCRIPTIONS = frozenset({"description"})
 """Of tools and their arguments, which no test reads: only their length is kept."""
 _OURS = re.compile(
-    r"Instructions of the workspace\.|Be brief\.|Greets people|script:[a-z0-9-]+|Let us talk\.|noted: first"
+    r"Instructions of the workspace\.|Be brief\.|Greets people|script:[a-z0-9-]+|Let us talk\.|noted(?:: first)?"
     r"|second answer|Respond with text ONLY|iVBORw0KGgo|(?:Please|please) do |working directory: /\S+"
     r"|done: [a-z.]+|Say hello\."
     r"|it was first|Error occurred:|exited with code \d+|roses are red|prices\[1:\]"
@@ -54,6 +54,8 @@ _CHANGING = re.compile(r"(?<=msg_)\d{6,}|(?<=\"created\": )\d+|(?<=\"created_at\
 _HEADERS = frozenset({"host", "content-length", "connection", "transfer-encoding"})
 """Those that a new connection has of its own."""
 _OWN_VARIABLES = ("AGENTV_RUN_TIMESTAMP",)
+SEEN = ("/workspace", "/input", "/suite")
+"""What an agent is shown."""
 _SHARED = "$"
 _LEAST_SHARED = 120
 
@@ -102,9 +104,13 @@ class Masks:
 
 
 def given_to(spec: ContainerSpec, trees: Mapping[str, Tree], masks: Masks) -> dict[str, Json]:
-    """What a coding agent's container was given, in the form in which it is compared: its program's arguments,
-    variables, standard input and settings, and the files of its workspace and input by content."""
-    order = json.loads(masks.masked(trees["/input"][".agent/order.json"][1].decode()))
+    """What an agent's container was given, in the form in which it is compared: its program's arguments,
+    variables, standard input and settings, and the files of its workspace, input and project by content."""
+    written = trees["/input"].get(".agent/order.json")
+    if written is None:  # of a target's own command
+        order: Json = {"argv": [masks.masked(word) for word in spec.argv]}
+    else:
+        order = json.loads(masks.masked(written[1].decode()))
     variables = {
         name: masks.masked(value)
         for name, value in spec.env.items()
@@ -112,7 +118,8 @@ def given_to(spec: ContainerSpec, trees: Mapping[str, Tree], masks: Masks) -> di
     }
     files = {
         f"{mount}/{path}": _content(data, masks)
-        for mount in ("/workspace", "/input")
+        for mount in trees
+        if mount in SEEN
         for path, (_, data) in sorted(trees[mount].items())
         if path not in (".agent/order.json", ".agent/run.py")
     }

@@ -103,7 +103,7 @@ class Scene:
     name: str
     """Of its recording."""
     write: Callable[[Path], None]
-    """Writes the project with ``s.eval.yaml``."""
+    """Writes the project with ``s.eval.yaml``; MODELS_PORT in its targets is the port of the models' server."""
     scripts: Mapping[str, Script]
     environ: Callable[[ModelServer], Mapping[str, str]]
     """Variables of the host."""
@@ -121,12 +121,17 @@ class Scene:
 
     def play(self, folder: Path) -> Ran:
         """Run it with recorded sessions in place of its programs. Fails where these are out of date."""
-        self.write(folder)
         with self.server(waits=False) as server:
+            self._write(folder, server)
             player = self.player(server)
             ran = self.play_again(folder, player, server, environ=self.environ(server))
         player.check()
         return ran
+
+    def _write(self, folder: Path, server: ModelServer) -> None:
+        self.write(folder)
+        targets = folder / "targets.yaml"
+        targets.write_text(targets.read_text().replace("MODELS_PORT", str(server.port)))
 
     def player(self, server: ModelServer, *, address: str = "", asks: tuple[str, str] = ("", "")) -> Player:
         """Of the recorded sessions. ``address``: of the models' server where it is not ``server``'s; ``asks``: a text,
@@ -158,9 +163,9 @@ class Scene:
 
     def record(self, folder: Path, tests: Sequence[str] = ()) -> dict[str, Json]:
         """Run it with the real programs; its recording, of ``tests`` alone where there are any."""
-        self.write(folder)
         engine = CapturingEngine()
         with self.server() as server:
+            self._write(folder, server)
             run_live(folder, engine, self.environ(server), tests)
             return {"made_for": self.made_for, "sessions": engine.sessions(stand_ins(server))}
 
