@@ -81,6 +81,8 @@ class Hook:
     timeout_s: float
     cwd: Path
     reset: Literal["none", "fast", "strict"] = "none"
+    files: tuple[str, ...] = ()
+    """Globs of project files that it may read where it does not see all of the project."""
     position: Position | None = None
 
 
@@ -298,3 +300,6 @@ class Suite:
     targets_path: Path | None = None
     network: NetworkPolicy = NetworkPolicy()
     limits: LimitOverrides = LimitOverrides()
+    test_files: tuple[Path, ...] = ()
+    """What was read of tests, of what is expected and of how answers are judged, for this suite and those that were
+    loaded with it: graders do not see these files."""
