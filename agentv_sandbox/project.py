@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shlex
 import stat
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
@@ -20,6 +21,7 @@ from pathlib import Path, PurePosixPath
 from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.models.paths import MOUNTED, SUITE, TMP, TOOL_CACHES, VIRTUAL_ENVIRONMENTS
 from agentv_sandbox.models.suite import Position
+from agentv_sandbox.scriptimports import imported, modules
 from agentv_sandbox.volumes import StagedFile
 
 _SKIPPED_DIRS = TOOL_CACHES | VIRTUAL_ENVIRONMENTS | {".git"}
@@ -28,6 +30,10 @@ _RUN_FOLDER = frozenset({"index.jsonl", "artifacts"})
 """What a folder of results holds from its first moment on. A run writes there while the project is packed."""
 _MAX_BYTES = 2 << 30
 _MAX_FILES = 200_000
+_MAX_WORD = 1024
+_MAX_OUTPUT = 4000
+_MAX_WORDS = 200
+_PATH_LIKE = re.compile(r"[^\s'\"`<>()\[\]{},;=|]+")
 _SETTLED_NS = 2_000_000_000
 """The coarsest clock of a file system in use."""
 
@@ -137,6 +143,10 @@ class Project:
                 path=os.fsencode(relative), data=path, mode=0o755 if info.st_mode & 0o100 else 0o644
             )
 
+    def paths(self) -> Iterator[Path]:
+        """Where the files and links of ``files`` are."""
+        return (path for path, _ in self._walk())
+
     def signature(self) -> str | None:
         """What names, sizes, times and inodes of ``files`` amount to: as long as it stays, so do they. None while one
         of them is so new that it could change again without another time."""
@@ -190,22 +200,79 @@ class Project:
     def named_in(self, command: str, *, bases: Sequence[Path], template: Path | None) -> dict[str, Path]:
         """Words of a shell command that are files of the project, by word. A word that the workspace template
         holds is the workspace's."""
-        try:
-            words = shlex.split(command)
-        except ValueError:
-            words = command.split()
         paths: dict[str, Path] = {}
-        for word in words:
-            if not word or word.startswith("-") or "\0" in word or "{" in word or len(word) > 1024:
-                continue
+        for word in words_of(command):
             if template is not None and _holds(template, word):
                 continue
-            for base in bases:
-                path = Path(os.path.normpath(base / word))
-                if self.holds(path) and path.is_file() and path.resolve().is_relative_to(self.root.resolve()):
-                    paths[word] = path
-                    break
+            path = next((p for base in bases if (p := self.path_of(word, base)) and p.is_file()), None)
+            if path is not None:
+                paths[word] = path
         return paths
+
+    def path_of(self, word: str, base: Path) -> Path | None:
+        """The file or folder of the project that a word of a command names in ``base``; None where there is none."""
+        inside = word.removeprefix(SUITE)
+        if inside != word and inside[:1] in ("", "/"):
+            word, base = inside.lstrip("/") or ".", self.root
+        path = Path(os.path.normpath(base / word))
+        try:
+            there = self.holds(path) and path.resolve(strict=True).is_relative_to(self.root.resolve())
+        except (OSError, RuntimeError):
+            return None
+        return path if there else None
+
+    def seen_by(
+        self, argv: Sequence[str], *, cwd: Path, files: Sequence[str], hidden: Callable[[Path], bool]
+    ) -> tuple[Path, ...]:
+        """Files of the project that a command sees in ``cwd`` where it does not see all: those that it names, what they
+        import and what stands in folders that it names, both without what is ``hidden``; and what ``files``, which are
+        globs, match."""
+        words = [word for element in argv for word in (element, *words_of(element))]
+        named = [path for word in dict.fromkeys(words) if (path := self._named(word, cwd)) is not None]
+        scripts, run = [path for path in named if path.is_file()], modules(words, cwd)
+        folders = [path for path in named if path.is_dir() and not cwd.is_relative_to(path)]
+        beside = [*imported(scripts, self.root), *imported(run, self.root, top=cwd)]
+        beside += self._below(folders) if folders else ()
+        return tuple(
+            sorted({*scripts, *run, *(path for path in beside if not hidden(path)), *self.matching(files)})
+        )
+
+    def _below(self, folders: Sequence[Path]) -> Iterator[Path]:
+        for path, info in self._walk():
+            if stat.S_ISREG(info.st_mode) and any(path.is_relative_to(folder) for folder in folders):
+                yield path
+
+    def _named(self, word: str, cwd: Path) -> Path | None:
+        usable = word and not word.startswith("-") and "\0" not in word and len(word) <= _MAX_WORD
+        return self.path_of(word, cwd) if usable else None
+
+    def missed(self, text: str, *, cwd: Path, shown: Callable[[Path], bool]) -> list[str]:
+        """Paths in a program's output that are files of the project which are not ``shown`` to it, relative to the
+        root. ``cwd``: where it ran, on the host."""
+        found: dict[str, None] = {}
+        for word in dict.fromkeys(_PATH_LIKE.findall(text[-_MAX_OUTPUT:])[:_MAX_WORDS]):
+            path = self._named(word.rstrip(".:"), cwd)
+            if path is not None and path not in (self.root, cwd) and not shown(path):
+                relative = path.relative_to(self.root).as_posix()
+                found[f"{relative}/**" if path.is_dir() else relative] = None
+        return list(found)
+
+
+def words_of(command: str) -> list[str]:
+    """Words of a shell command that may be paths."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        words = command.split()
+    return [
+        word
+        for word in words
+        if word
+        and not word.startswith("-")
+        and "\0" not in word
+        and "{" not in word
+        and len(word) <= _MAX_WORD
+    ]
 
 
 def _holds(folder: Path, word: str) -> bool:

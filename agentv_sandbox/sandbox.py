@@ -284,6 +284,8 @@ class Sandbox:
                 raise SandboxError(f"policy: a {role} container may not write {mount.target}")
             if mount.kind == "bind":
                 check_bind(mount)
+            if mount.kind == "view" and not mount.read_only:
+                raise SandboxError(f"policy: {mount.target} shows a volume, which nobody may write")
         uid = 0 if policy.root else uid or self.new_uid()
         return ContainerSpec(
             image=image,

@@ -6,13 +6,13 @@ import os
 import tarfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from agentv_sandbox.engines import ContainerEngine
 from agentv_sandbox.errors import SandboxError
-from agentv_sandbox.models.container import MB, Mount
+from agentv_sandbox.models.container import MB, VIEW_EMPTY, VIEWED, Mount
 
 _END = b"\0" * (2 * tarfile.BLOCKSIZE)
 
@@ -104,6 +104,14 @@ def volume_options(spec: VolumeSpec, *, remapped: bool) -> dict[str, str]:
     owner = "mode=0777" if remapped else f"uid={spec.uid},gid={spec.uid},mode={spec.mode:04o}"
     options = f"size={spec.size_bytes},nr_inodes={spec.inodes},{owner},nosuid,nodev"
     return {"type": "tmpfs", "device": "tmpfs", "o": options}
+
+
+def staged_for_views(staged: Iterable[StagedFile]) -> Iterator[StagedFile]:
+    """``staged`` as a volume holds it that containers see by views."""
+    yield StagedFile(path=VIEWED, kind="dir", mode=0o755)
+    yield StagedFile(path=VIEW_EMPTY, kind="dir", mode=0o755)
+    for file in staged:
+        yield replace(file, path=os.fsencode(VIEWED) + b"/" + os.fsencode(file.path))
 
 
 @dataclass(frozen=True)

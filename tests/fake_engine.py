@@ -26,11 +26,13 @@ from agentv_sandbox.engines import ContainerEngine, OnOutput
 from agentv_sandbox.engines.table import ENGINES, EngineKind
 from agentv_sandbox.errors import EngineError
 from agentv_sandbox.models.container import (
+    VIEWED,
     ContainerSpec,
     EngineInfo,
     ExecResult,
     ImageInfo,
     Limits,
+    Mount,
     OwnedObject,
     Stdin,
 )
@@ -150,7 +152,7 @@ class FakeEngine:
     ) -> ExecResult:
         container = self.create(spec)
         given = stdin if isinstance(stdin, bytes) else _whole(stdin)
-        seen = FakeRun(spec=spec, stdin=given, mounts={m.target: self._root / m.source for m in spec.mounts})
+        seen = FakeRun(spec=spec, stdin=given, mounts={m.target: self._seen(m) for m in spec.mounts})
         try:
             if cancelled():
                 return replace(finished(), outcome="cancelled")
@@ -163,6 +165,18 @@ class FakeEngine:
         finally:
             if not keep:
                 self.remove(container)
+
+    def _seen(self, mount: Mount) -> Path:
+        """The folder behind a mount; a view of two volumes is a copy of both."""
+        folder = self._root / mount.source
+        if mount.kind != "view":
+            return folder
+        if not mount.beside:
+            return folder / VIEWED
+        both = Path(tempfile.mkdtemp(dir=self._root))
+        for source in (self._root / mount.beside, folder):
+            shutil.copytree(source / VIEWED, both, dirs_exist_ok=True, symlinks=True)
+        return both
 
     def _answer(self, seen: FakeRun) -> ExecResult:
         if (command := self.commands.get(seen.spec.role)) is not None:

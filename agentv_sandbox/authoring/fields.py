@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import Field, Strict
+from pydantic import AfterValidator, Field, Strict
 
 Text = Annotated[str, Field(min_length=1)]
+
+
+def one_or_many(value: Any) -> Any:
+    """A list, also of what was written as one text."""
+    return [value] if isinstance(value, str) else value
+
+
+Names = Annotated[list[Text] | Text, AfterValidator(one_or_many)]
 Texts = Annotated[tuple[Text, ...], Strict(False), Field(min_length=1)]
 Unit = Annotated[float, Field(ge=0, le=1)]
 Gate = Annotated[float, Field(gt=0, le=1)]

@@ -1,4 +1,6 @@
-"""Graders that start Python in the agent's workspace: there ``import json`` finds the agent's ``json.py`` first.
+"""Programs that run what an agent left, where a grader or a hook starts them in its workspace.
+
+Python is the first: there ``import json`` finds the agent's ``json.py`` first.
 
 Python puts the working directory on its path for ``-c``, ``-m`` and programs on stdin, unless ``-I`` or ``-P`` says
 otherwise. What is looked for are the plain forms, in shell text and in calls of ``subprocess``; nothing is run.
@@ -25,10 +27,18 @@ _SAFE_FLAG = re.compile(r"-[A-Za-z]*[IP]")
 _READS_CODE = re.compile(r"-[A-Za-z]*[cm]\b")
 _PYTHON_NAME = re.compile(r"(?:.*/)?python(?:3(?:\.[0-9]+)?)?\Z")
 _STARTERS = frozenset({"run", "call", "check_call", "check_output", "Popen"})
+_ON_TREE = re.compile(
+    r"(?:^|[\s;&|(`/])(git|make|npm|npx|pnpm|yarn|bun|cargo)(?![^\s<|;&)])([^\n;&|)]*)", re.MULTILINE
+)
+"""Programs that run what configuration or scripts of the folder say that they work on."""
 
 HINT = (
     "python3 -P leaves the workspace off the path (-I too, but hides the SDK); run_candidate of the SDK does: "
     "docs/reference/graders.md, Candidates that try to cheat"
+)
+HOOK_HINT = (
+    "what the agent made of it (core.fsmonitor of .git/config, a Makefile, package.json, json.py) runs in the hook; "
+    "it sees only what its command names, but what it prints and changes is then the agent's"
 )
 
 
@@ -47,6 +57,59 @@ def warn_of_shadowing(
             message = f"starts Python in the workspace{where}, where it imports the agent's json.py as json"
             problems.warn(node, key, message, hint=HINT)
             return
+
+
+def warn_of_agents_code(
+    node: Node, key: str, argv: Sequence[str], cwd: Path, project: ReferenceScope, problems: Problems
+) -> None:
+    """Warn where a hook that runs after an agent, or a script of the project in it, starts a program in the workspace
+    that runs what the agent left there."""
+    scripts = [script for element in argv if (script := _script(element, cwd, project)) is not None]
+    texts = [("", _joined(argv)), *((script.name, _text(script)) for script in scripts)]
+    for name, text in texts:
+        if started := tree_program(text, python=name.endswith(".py")):
+            program, line = started
+            where = f" ({name}:{line})" if name else ""
+            message = f"starts {program} in the workspace{where}, where it runs what the agent left there"
+            problems.warn(node, key, message, hint=HOOK_HINT)
+            return
+
+
+def _joined(argv: Sequence[str]) -> str:
+    return argv[-1] if len(argv) > 1 and argv[-2] in ("-c", "-lc") else " ".join(argv)
+
+
+def _text(script: Path) -> str:
+    info = script.stat()
+    small = stat.S_ISREG(info.st_mode) and info.st_size <= _MAX_BYTES
+    return script.read_text("utf-8", errors="replace") if small else ""
+
+
+def tree_program(text: str, *, python: bool) -> tuple[str, int] | None:
+    """A program that shell text, or a ``python`` program, starts in the workspace and that runs what is there; with
+    its line."""
+    if line := (python_line if python else shell_line)(text):
+        return "Python", line
+    if python:
+        return _started_by_python(text)
+    entered = _ENTERED.search(text)
+    for match in _ON_TREE.finditer(text):
+        here = entered is not None and entered.end() <= match.start() + 1
+        if here or re.search(_WORKSPACE, match[2]):
+            return match[1], text.count("\n", 0, match.start(1)) + 1
+    return None
+
+
+def _started_by_python(text: str) -> tuple[str, int] | None:
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    for call in _calls(tree):
+        words = _words_there(call)
+        if words and (match := _ON_TREE.match(words[0])) is not None:
+            return match[1], call.lineno
+    return None
 
 
 def _script(element: str, cwd: Path, project: ReferenceScope) -> Path | None:
@@ -127,18 +190,27 @@ def _puts_on_path(call: ast.Call) -> bool:
 
 
 def _starts_there(call: ast.Call) -> bool:
+    words = _words_there(call)
+    if len(words) == 1 and " " in words[0]:
+        return shell_line(f"cd /workspace; {words[0]}") is not None
+    return bool(words) and _PYTHON_NAME.match(words[0]) is not None and _takes_cwd(words[1:])
+
+
+def _words_there(call: ast.Call) -> list[str]:
+    """The command of a call of ``subprocess`` whose working directory is the workspace; one word of shell text where it
+    is written so, and nothing for any other call."""
     name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
     cwd = next((word.value for word in call.keywords if word.arg == "cwd"), None)
     if name not in _STARTERS or cwd is None or not _names_workspace(cwd) or not call.args:
-        return False
+        return []
     command = call.args[0]
     if isinstance(command, ast.Constant) and isinstance(command.value, str):
-        return shell_line(f"cd /workspace; {command.value}") is not None
+        return [command.value]
     if not isinstance(command, ast.List | ast.Tuple) or not command.elts:
-        return False
+        return []
     words = [
         e.value if isinstance(e, ast.Constant) and isinstance(e.value, str) else "" for e in command.elts
     ]
-    if not _PYTHON_NAME.match(words[0]) and ast.unparse(command.elts[0]) != "sys.executable":
-        return False
-    return _takes_cwd(words[1:])
+    if ast.unparse(command.elts[0]) == "sys.executable":
+        words[0] = "python3"
+    return words

@@ -171,6 +171,11 @@ NEW_FILES = [
 SECRET_FILES = [
     ("E16", "/proc/kcore"),
     ("E16", "/proc/timer_list"),
+    ("E16", "/proc/locks"),
+    ("E16", "/proc/key-users"),
+    ("E16", "/proc/vmstat"),
+    ("E16", "/proc/sys/fs/file-nr"),
+    ("E16", "/proc/sys/kernel/pty/nr"),
     ("E19", "/dev/kmsg"),
     ("E19", "/dev/mem"),
     ("E19", "/dev/kvm"),

@@ -104,10 +104,11 @@ def _unwanted_settings(_requested: _Config, answered: _Config) -> Iterator[str]:
         yield f"LogConfig is {answered['LogConfig']!r}, asked for none: output would fill the host's disk"
 
 
-def _masked_paths(_requested: _Config, answered: _Config) -> Iterator[str]:
+def _masked_paths(requested: _Config, answered: _Config) -> Iterator[str]:
     for key in ("MaskedPaths", "ReadonlyPaths"):
-        if answered.get(key) == []:  # Podman does not report them
-            yield f"{key} is empty: the kernel's own files are open"
+        paths = answered.get(key)
+        if paths is not None and (missing := set(requested[key]) - set(paths)):  # Podman does not report them
+            yield f"{key} lacks {', '.join(sorted(missing)[:5])}: files of the kernel's are open"
 
 
 _HOST_CHECKS: tuple[Callable[[_Config, _Config], Iterator[str]], ...] = (

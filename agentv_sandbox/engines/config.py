@@ -7,9 +7,12 @@ WORKDIR must not decide anything.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from agentv_sandbox.models.container import ContainerSpec
+from agentv_sandbox.models.container import ContainerSpec, Mount
 from agentv_sandbox.models.paths import TMP
 
 _TIMER_GRACE_S = 15
@@ -62,13 +65,61 @@ def resource_limits_of(spec: ContainerSpec) -> dict[str, int]:
     return {"nofile": spec.limits.open_files, "core": 0, "fsize": spec.limits.file_bytes}
 
 
+# Files of the kernel's that every container would share: what says something of the machine or changes it (Docker's
+# and Podman's lists together), and what says what another container does or shows a number that it can set.
+MASKED_PATHS = (
+    "/proc/acpi",
+    "/proc/asound",
+    "/proc/buddyinfo",
+    "/proc/diskstats",
+    "/proc/fs",
+    "/proc/interrupts",
+    "/proc/kcore",
+    "/proc/key-users",
+    "/proc/keys",
+    "/proc/latency_stats",
+    "/proc/locks",
+    "/proc/pagetypeinfo",
+    "/proc/pressure",
+    "/proc/sched_debug",
+    "/proc/schedstat",
+    "/proc/scsi",
+    "/proc/slabinfo",
+    "/proc/softirqs",
+    "/proc/sys/fs/aio-nr",
+    "/proc/sys/fs/dentry-state",
+    "/proc/sys/fs/file-nr",
+    "/proc/sys/fs/inode-nr",
+    "/proc/sys/fs/inode-state",
+    "/proc/sys/fs/quota",
+    "/proc/sys/kernel/pty/nr",
+    "/proc/timer_list",
+    "/proc/timer_stats",
+    "/proc/vmallocinfo",
+    "/proc/vmstat",
+    "/proc/zoneinfo",
+    "/sys/dev/block",
+    "/sys/devices/virtual/powercap",
+    "/sys/firmware",
+    "/sys/fs/btrfs",
+    "/sys/fs/ext4",
+    "/sys/fs/xfs",
+    "/sys/kernel/debug",
+    "/sys/kernel/slab",
+    "/sys/kernel/tracing",
+    *(f"/sys/devices/system/cpu/cpu{n}/thermal_throttle" for n in range(os.cpu_count() or 1)),
+)
+READ_ONLY_PATHS = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
+
 HOSTNAME = "sandbox"
 OOM_SCORE = 500
 """The kernel ends containers before anything else of the machine."""
 
 
-def container_config(spec: ContainerSpec, *, stdin: bool) -> dict[str, Any]:
-    """The body of ``POST /containers/create`` (API 1.41 and later)."""
+def container_config(
+    spec: ContainerSpec, *, stdin: bool, views: Mapping[str, ViewVolume] = {}
+) -> dict[str, Any]:
+    """The body of ``POST /containers/create`` (API 1.41 and later). ``views``: by the path that each is seen at."""
     env = environment_of(spec)
     return {
         "Image": spec.image,
@@ -89,13 +140,41 @@ def container_config(spec: ContainerSpec, *, stdin: bool) -> dict[str, Any]:
         "StopTimeout": 0,
         "Healthcheck": {"Test": ["NONE"]},
         "Labels": dict(spec.labels),
-        "HostConfig": _host_config(spec),
+        "HostConfig": _host_config(spec, views),
         # Half the start-up time of a mere NetworkMode none: the engine sets up no network sandbox.
         "NetworkDisabled": True,
     }
 
 
-def _host_config(spec: ContainerSpec) -> dict[str, Any]:
+@dataclass(frozen=True, kw_only=True)
+class ViewVolume:
+    """A volume of one container's own, which shows others read-only. It holds nothing: the engine makes it with the
+    container, and mounts it for as long as that runs."""
+
+    name: str
+    lower: tuple[str, str]
+    """Folders on the engine's machine; the files of the first hide those of the second."""
+    labels: Mapping[str, str]
+
+
+def _mount(mount: Mount, views: Mapping[str, ViewVolume]) -> dict[str, Any]:
+    source = mount.source
+    options: dict[str, Any] = {"NoCopy": True}
+    if mount.kind == "view":
+        view = views[mount.target]
+        layers = {"type": "overlay", "device": "overlay", "o": f"lowerdir={':'.join(view.lower)}"}
+        source = view.name
+        options |= {"Labels": dict(view.labels), "DriverConfig": {"Name": "local", "Options": layers}}
+    return {
+        "Type": "bind" if mount.kind == "bind" else "volume",
+        "Source": source,
+        "Target": mount.target,
+        "ReadOnly": mount.read_only,
+        **({} if mount.kind == "bind" else {"VolumeOptions": options}),
+    }
+
+
+def _host_config(spec: ContainerSpec, views: Mapping[str, ViewVolume]) -> dict[str, Any]:
     limits = spec.limits
     security = ["no-new-privileges:true"] if spec.no_new_privileges else []
     if spec.seccomp is not None:
@@ -123,16 +202,9 @@ def _host_config(spec: ContainerSpec) -> dict[str, Any]:
         "Ulimits": [
             {"Name": name, "Soft": value, "Hard": value} for name, value in resource_limits_of(spec).items()
         ],
-        "Mounts": [
-            {
-                "Type": mount.kind,
-                "Source": mount.source,
-                "Target": mount.target,
-                "ReadOnly": mount.read_only,
-                **({"VolumeOptions": {"NoCopy": True}} if mount.kind == "volume" else {}),
-            }
-            for mount in spec.mounts
-        ],
+        "Mounts": [_mount(mount, views) for mount in spec.mounts],
+        "MaskedPaths": list(MASKED_PATHS),
+        "ReadonlyPaths": list(READ_ONLY_PATHS),
         "LogConfig": {"Type": "none", "Config": {}},
         "Tmpfs": tmpfs_of(spec),
     }

@@ -24,7 +24,7 @@ from agentv_sandbox.engines.client import (
     connected,
 )
 from agentv_sandbox.engines.comparison import differences
-from agentv_sandbox.engines.config import container_config
+from agentv_sandbox.engines.config import ViewVolume, container_config
 from agentv_sandbox.engines.facts import engine_info
 from agentv_sandbox.engines.failure import NotFound, classify, mapped, timed_out
 from agentv_sandbox.engines.images import build, image_info, pull
@@ -32,6 +32,8 @@ from agentv_sandbox.engines.memory import died_of_memory
 from agentv_sandbox.engines.stream import AttachedStream, Conversation, Ended, Printed, drain, pump
 from agentv_sandbox.errors import BuildError, EngineError
 from agentv_sandbox.models.container import (
+    VIEW_EMPTY,
+    VIEWED,
     ContainerSpec,
     EngineInfo,
     ExecResult,
@@ -55,6 +57,10 @@ class DockerEngine:
         self._patience = Patience(patience_s)
         self._has_answered = False
         self._local = threading.local()
+        self._folders: dict[str, str] = {}
+        """Of volumes with views, on the engine's machine."""
+        self._views: dict[str, list[str]] = {}
+        """Volumes that are removed with a container, by its id."""
 
     @property
     def _api(self) -> Any:
@@ -95,13 +101,21 @@ class DockerEngine:
         return self._create(spec, stdin=False)
 
     def _create(self, spec: ContainerSpec, *, stdin: bool) -> str:
-        config = container_config(spec, stdin=stdin)
+        views = self._views_of(spec)
+        config = container_config(spec, stdin=stdin, views=views)
         name = f"agentv-{spec.role}-{secrets.token_hex(6)}"
-        with mapped(f"creating the {spec.role} container"):
-            container: str = self._do_once(
-                lambda: self._api.create_container_from_config(config, name)["Id"],
-                lambda: self._id_of(name),
-            )
+        try:
+            with mapped(f"creating the {spec.role} container"):
+                container: str = self._do_once(
+                    lambda: self._api.create_container_from_config(config, name)["Id"],
+                    lambda: self._id_of(name),
+                )
+        except BaseException:
+            for view in views.values():
+                with suppress(EngineError):
+                    self.remove_volume(view.name)
+            raise
+        self._views[container] = [view.name for view in views.values()]
         try:
             with mapped(f"reading back the {spec.role} container"):
                 actual = self._api.inspect_container(container)
@@ -115,6 +129,31 @@ class DockerEngine:
             self.remove(container)
             raise
         return container
+
+    def _views_of(self, spec: ContainerSpec) -> dict[str, ViewVolume]:
+        """A volume for each view of ``spec``, by its path."""
+        views = {}
+        for mount in spec.mounts:
+            if mount.kind == "view":
+                first = self._folder_of(mount.source)
+                second = (
+                    f"{self._folder_of(mount.beside)}/{VIEWED}" if mount.beside else f"{first}/{VIEW_EMPTY}"
+                )
+                name = f"agentv-view-{secrets.token_hex(8)}"
+                views[mount.target] = ViewVolume(
+                    name=name, lower=(f"{first}/{VIEWED}", second), labels=spec.labels
+                )
+        return views
+
+    def _folder_of(self, volume: str) -> str:
+        """Where the engine keeps a volume's files, on its own machine."""
+        if volume not in self._folders:
+            with mapped(f"looking at the volume {volume}"):
+                folder = str(self._api.inspect_volume(volume)["Mountpoint"])
+            if set(folder) & set(":,\\"):
+                raise EngineError(f"the engine keeps volumes in {folder}, whose name no overlay can have")
+            self._folders[volume] = folder
+        return self._folders[volume]
 
     def _id_of(self, name: str) -> str | None:
         try:
@@ -266,6 +305,8 @@ class DockerEngine:
         except EngineError as error:
             if not isinstance(error.__cause__, NotFound) and "already in progress" not in error.message:
                 raise
+        for view in self._views.pop(container, ()):
+            self.remove_volume(view)
 
     def commit(self, container: str, *, tag: str, labels: Mapping[str, str]) -> str:
         repository, _, version = tag.partition(":")

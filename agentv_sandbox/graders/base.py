@@ -44,9 +44,11 @@ class GradeTools(Protocol):
         timeout_s: float | None = None,
         files: Sequence[StagedFile] = (),
         proxy: LlmProxy | None = None,
+        shown: Sequence[str] = (),
     ) -> ExecResult:
-        """Run ``argv`` in one fresh GRADER container: project at ``/suite``, frozen workspace read-only,
-        ContentFiles, and ``files`` read-only below ``staging_path``. ``cwd`` and elements of ``argv`` that
+        """Run ``argv`` in one fresh GRADER container: project at ``/suite`` without the files that hold tests, frozen
+        workspace read-only, ContentFiles, and ``files`` read-only below ``staging_path``. ``shown``: globs of files
+        with tests that it sees all the same. ``cwd`` and elements of ``argv`` that
         are absolute host paths inside the project are translated. ``timeout_s`` None: the role's default.
         ``proxy``: make it reachable and set ``AGENTV_TARGET_PROXY_URL`` and ``_TOKEN``."""
         ...

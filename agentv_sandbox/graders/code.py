@@ -14,7 +14,7 @@ from pydantic import Field
 from agentv_sandbox import masking
 from agentv_sandbox.authoring.commands import check_scripts
 from agentv_sandbox.authoring.docs import Doc
-from agentv_sandbox.authoring.fields import Positive, Text
+from agentv_sandbox.authoring.fields import Names, Positive, Text
 from agentv_sandbox.authoring.shadowing import warn_of_shadowing
 from agentv_sandbox.authoring.tree import Map, plain
 from agentv_sandbox.graders import strict_json
@@ -48,6 +48,8 @@ class CodeGraderOptions(Options):
     """``config`` of the suite, and all keys of the entry that this format does not know."""
     target: TargetAccess | None = None
     timeout_s: Positive | None = None
+    files: tuple[str, ...] = ()
+    """Globs of project files with tests that it sees."""
     preprocessed: bool = False
     """The payload's ``output`` holds preprocessed file text too (``config.preprocessed: true``)."""
 
@@ -69,6 +71,9 @@ class CodeGraderDoc(ItemDoc):
     """Lets the program ask the grader's model."""
     config: dict[str, Any] | None = None
     """Passed to it, with keys that are not known here."""
+    files: Names = Field(default_factory=list)
+    """Here only, and in what is passed to it. Project files with tests or expected answers that it reads, as globs:
+    other graders see none of these."""
     timeout_seconds: Positive | None = None
     """Here only. Default: `workspace.docker.timeout`, else 300."""
 
@@ -81,7 +86,7 @@ def load(doc: CodeGraderDoc, tools: LoadTools) -> CodeGraderOptions:
     else:
         command = check_scripts(doc.src, key, doc.command, cwd, tools.project, tools.problems)
     warn_of_shadowing(doc.src, key, command, cwd, tools.project, tools.problems)
-    config = {**plain(doc.extras), **plain(doc.config or {})}
+    config = config_of(doc.extras, doc.files, doc.config)
     if doc.description is not None:
         config.setdefault("description", doc.description)
     target = None
@@ -93,8 +98,16 @@ def load(doc: CodeGraderDoc, tools: LoadTools) -> CodeGraderOptions:
         config=config,
         target=target,
         timeout_s=doc.timeout_seconds,
+        files=tuple(doc.files),
         preprocessed=config.get("preprocessed") is True,
     )
+
+
+def config_of(
+    extras: Mapping[str, Any], files: Sequence[str], config: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """What is passed to the program: keys that are not known here, ``files``, and ``config``."""
+    return {**plain(extras), **({"files": list(files)} if files else {}), **plain(config or {})}
 
 
 def shell_line(line: str) -> tuple[str, ...]:
@@ -143,6 +156,7 @@ def grade(spec: GraderSpec, context: GradeContext) -> GraderResult:
         timeout_s=options.timeout_s,
         files=payload.files,
         proxy=proxy,
+        shown=options.files,
     )
     verdict = graded(spec, result, candidate)
     if proxy is None:

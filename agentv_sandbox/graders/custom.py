@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
+from agentv_sandbox.authoring.fields import Names
 from agentv_sandbox.authoring.references import ReferenceScope
 from agentv_sandbox.authoring.shadowing import warn_of_shadowing
-from agentv_sandbox.authoring.tree import plain
 from agentv_sandbox.graders import code
 from agentv_sandbox.graders.base import GradeContext, options_of
 from agentv_sandbox.graders.kind import GraderKind, ItemDoc, LoadTools, Options, Translation
@@ -37,6 +37,8 @@ class CustomOptions(Options):
     written_type: str
     """The type as the suite spells it."""
     config: Mapping[str, Any] = Field(default_factory=dict)
+    files: tuple[str, ...] = ()
+    """Globs of project files with tests that it sees."""
 
 
 class CustomDoc(ItemDoc):
@@ -44,6 +46,8 @@ class CustomDoc(ItemDoc):
 
     config: dict[str, Any] | None = None
     """Passed to the script, with keys that are not known here."""
+    files: Names = Field(default_factory=list)
+    """As of `code-grader`."""
 
 
 def find_script(written: str, project: ReferenceScope) -> Path | None:
@@ -58,10 +62,10 @@ def find_script(written: str, project: ReferenceScope) -> Path | None:
 def load(doc: CustomDoc, tools: LoadTools) -> CustomOptions:
     """A script that is missing has been reported before, and matters only where it is to be run."""
     script = find_script(doc.type, tools.project) or tools.project.eval_dir / doc.type
-    config = {**plain(doc.extras), **plain(doc.config or {})}
+    config = code.config_of(doc.extras, doc.files, doc.config)
     cwd = tools.project.eval_dir
     warn_of_shadowing(doc.src, "type", [str(script)], cwd, tools.project, tools.problems)
-    return CustomOptions(script=script, written_type=doc.type, config=config)
+    return CustomOptions(script=script, written_type=doc.type, config=config, files=tuple(doc.files))
 
 
 def grade(spec: GraderSpec, context: GradeContext) -> GraderResult:
@@ -73,6 +77,7 @@ def grade(spec: GraderSpec, context: GradeContext) -> GraderResult:
         cwd=context.suite.path.parent,
         stdin=payload.stdin,
         files=payload.files,
+        shown=options.files,
     )
     return code.graded(spec, result, Candidate(text=context.output.answer))
 

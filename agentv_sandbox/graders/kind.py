@@ -17,7 +17,7 @@ from typing import Annotated, Any, ClassVar, Generic, Protocol, TypeVar, cast
 from pydantic import BaseModel, ConfigDict, Field, InstanceOf, WithJsonSchema
 
 from agentv_sandbox.authoring.docs import Doc
-from agentv_sandbox.authoring.fields import Gate, Text, Weight
+from agentv_sandbox.authoring.fields import Gate, Names, Text, Weight
 from agentv_sandbox.authoring.references import ReferenceScope
 from agentv_sandbox.authoring.tree import Map, Problems, Seq
 from agentv_sandbox.graders.base import Grader
@@ -82,6 +82,8 @@ class Prompt:
     file: Path | None = None
     command: tuple[str, ...] | None = None
     config: Mapping[str, Any] = field(default_factory=dict)
+    files: tuple[str, ...] = ()
+    """Globs of project files with tests that ``command`` sees."""
 
 
 class PromptCommandDoc(Doc):
@@ -91,6 +93,8 @@ class PromptCommandDoc(Doc):
     """Prints the prompt; it runs in a container and reads the case on stdin."""
     config: dict[str, Any] | None = None
     """Passed to it."""
+    files: Names = Field(default_factory=list)
+    """Here only. Project files with tests or expected answers that it reads, as globs."""
 
 
 class LoadTools(Protocol):

@@ -58,6 +58,8 @@ class LlmGraderOptions(Options):
     prompt_command: tuple[str, ...] | None = None
     """argv of a program that prints the template; a last element that is a file is absolute."""
     prompt_config: Mapping[str, Any] = Field(default_factory=dict)
+    prompt_files: tuple[str, ...] = ()
+    """Globs of project files with tests that ``prompt_command`` sees."""
     """What the program reads as ``config``: the prompt's own over the grader's and unknown keys."""
     rubrics: tuple[Rubric, ...] = ()
     target: str | None = None
@@ -120,6 +122,7 @@ def _options(doc: LlmGraderDoc, rubrics: tuple[Rubric, ...], tools: LoadTools) -
         prompt_file=prompt.file,
         prompt_command=prompt.command,
         prompt_config=config if prompt.command is not None else {},
+        prompt_files=prompt.files,
         rubrics=rubrics,
         target=target,
         temperature=doc.temperature,
@@ -279,7 +282,13 @@ def _printed_template(context: GradeContext, options: LlmGraderOptions, candidat
     """What ``prompt.command`` prints; it runs in a container, after preprocessing."""
     argv = options.prompt_command or ()
     payload = prompt_payload(context, answer=candidate.text, config=options.prompt_config)
-    result = context.tools.run(argv, cwd=_script_dir(context, argv), stdin=payload.stdin, files=payload.files)
+    result = context.tools.run(
+        argv,
+        cwd=_script_dir(context, argv),
+        stdin=payload.stdin,
+        files=payload.files,
+        shown=options.prompt_files,
+    )
     check_ended(result)
     if result.exit_code != 0:
         raise GraderError(exit_message(result).replace("Code evaluator", "prompt command", 1))

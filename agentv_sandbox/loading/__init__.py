@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +75,8 @@ def load_suites(
             environments[path] = variables
             if suite is not None:
                 suites.append(suite)
+    read = tuple(sorted({path for suite in suites for path in suite.test_files}))
+    suites = [replace(suite, test_files=read) for suite in suites]
     ordered = sorted(problems, key=lambda p: (str(p.path or ""), p.line or 0, p.column or 0))
     return LoadResult(
         suites=tuple(suites), problems=tuple(ordered), environments=environments, files=tuple(files)

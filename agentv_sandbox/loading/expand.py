@@ -69,7 +69,7 @@ def _source(session: Session, node: Node, key: str | int, value: str) -> Iterato
     elif reference.path.suffix == ".jsonl":
         yield from json_lines(session, reference.path)
     elif reference.path.suffix in (".yaml", ".yml", ".json"):
-        content = session.document(reference.path)
+        content = session.tests_document(reference.path)
         if isinstance(content, Map) and isinstance(content.get("tests"), Seq):
             content = content["tests"]
         if isinstance(content, Map) and "id" in content:
@@ -102,7 +102,7 @@ def _folder(session: Session, folder: Path, node: Node, key: str | int) -> Itera
             session.problems.error(node, key, f"{sub.name}/{case.name} lies outside the project")
             continue
         has_tests = True
-        content = session.document(case)
+        content = session.tests_document(case)
         if isinstance(content, Map):
             yield _complete(content, sub)
         elif content is not None:
@@ -126,6 +126,7 @@ def _complete(content: Map, folder: Path) -> Map:
 
 def json_lines(session: Session, path: Path) -> Iterator[Map]:
     """One test a line."""
+    session.test_files.add(path)
     text = read_text(path, session.problems)
     for number, line in enumerate((text or "").split("\n"), 1):
         if not line.strip():

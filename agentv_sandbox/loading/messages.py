@@ -71,6 +71,9 @@ class MessageReader:
     project: ReferenceScope
     problems: Problems
     files: FileCache
+    expected_files: set[Path] = field(default_factory=set)
+    """Gets the files that stand in expected messages."""
+    _expecting: bool = False
 
     def input(self, node: Map, key: str, value: Any) -> list[dict[str, Json]]:
         """Messages of an ``input``: text, one message, an object that is the task, or a list of messages."""
@@ -91,6 +94,13 @@ class MessageReader:
 
     def expected(self, node: Map, key: str, value: Any) -> list[dict[str, Json]]:
         """Messages of an ``expected_output``; anything that is not a message is the content of one."""
+        self._expecting = True
+        try:
+            return self._expected(node, key, value)
+        finally:
+            self._expecting = False
+
+    def _expected(self, node: Map, key: str, value: Any) -> list[dict[str, Json]]:
         if isinstance(value, list) and value and isinstance(value[0], dict) and "role" in value[0]:
             return self.input(node, key, value)
         if isinstance(value, Map) and "role" in value:
@@ -171,6 +181,8 @@ class MessageReader:
         reason, hint = reference.reason, reference.hint
         if reference.path is not None:
             if reference.path.is_file():
+                if self._expecting:
+                    self.expected_files.add(reference.path)
                 return reference.path, reference.display
             reason, hint = "is not a regular file", "name files one by one"
         self.problems.broken(node, key, f"the input file {show(value)} {reason}", hint=hint)

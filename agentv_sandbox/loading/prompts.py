@@ -24,6 +24,8 @@ class PromptReader:
     project: ReferenceScope
     problems: Problems
     files: FileCache
+    used: set[Path]
+    """Gets the prompt files."""
 
     def read(self, node: Map, written: str | PromptCommandDoc | None) -> Prompt | None:
         """The ``prompt`` of a grader's entry; None, with a problem, when it cannot be read."""
@@ -34,7 +36,7 @@ class PromptReader:
             command = resolve_command(written.src, key, written.command, self.project, self.problems)
             cwd = self.project.eval_dir
             warn_of_shadowing(written.src, key, command, cwd, self.project, self.problems)
-            return Prompt(command=command, config=plain(written.config or {}))
+            return Prompt(command=command, config=plain(written.config or {}), files=tuple(written.files))
         forced = written.startswith("file://")
         path = self._file(written, node, "prompt")
         if path is None:
@@ -66,6 +68,7 @@ class PromptReader:
 
     def _text(self, path: Path) -> str | None:
         """Each prompt file is read once, however many tests name it."""
+        self.used.add(path)
         known = self.files.prompts.get(path)
         if known is not None:
             return known

@@ -26,15 +26,20 @@ class Session:
     """Process environment over ``.env`` files."""
     problems: Problems
     files: FileCache
+    test_files: set[Path] = field(default_factory=set)
+    """Files that hold tests, what is expected of answers, or how they are judged."""
     _documents: dict[Path, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.messages = MessageReader(project=self.project, problems=self.problems, files=self.files)
+        self.test_files.add(self.path)
+        self.messages = MessageReader(
+            project=self.project, problems=self.problems, files=self.files, expected_files=self.test_files
+        )
         self.assertions = AssertionReader(
             project=self.project,
             problems=self.problems,
-            prompts=PromptReader(self.project, self.problems, self.files),
-            includes=IncludeReader(self.project, self.problems, self.document),
+            prompts=PromptReader(self.project, self.problems, self.files, self.test_files),
+            includes=IncludeReader(self.project, self.problems, self.tests_document),
         )
         self.workspaces = WorkspaceReader(
             project=self.project, problems=self.problems, load_file=self.document
@@ -45,6 +50,11 @@ class Session:
         if path not in self._documents:
             self._documents[path] = self._read(path)
         return self._documents[path]
+
+    def tests_document(self, path: Path) -> Any:
+        """The same, of a file that holds tests or parts of them."""
+        self.test_files.add(path)
+        return self.document(path)
 
     def _read(self, path: Path) -> Any:
         text = read_text(path, self.problems)

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, InstanceOf, WithJso
 
 from agentv_sandbox import masking
 from agentv_sandbox.authoring.docs import Doc
-from agentv_sandbox.authoring.fields import Text, Unit
+from agentv_sandbox.authoring.fields import Names, Text, Unit, one_or_many
 from agentv_sandbox.authoring.names import PATTERNS, well_formed
 from agentv_sandbox.authoring.tree import Seq
 from agentv_sandbox.graders.kind import Assertions, PreprocessorDoc
@@ -32,10 +32,6 @@ def parse_size(value: str | int) -> int:
     if size <= 0:
         raise ValueError("must be more than 0; 0 would mean no limit")
     return size
-
-
-def _one_or_many(value: Any) -> Any:
-    return [value] if isinstance(value, str) else value
 
 
 def _not_empty(value: Seq) -> Seq:
@@ -76,8 +72,7 @@ Host = Annotated[Text, AfterValidator(allowed_host), WithJsonSchema(_HOST_SCHEMA
 Glob = Annotated[Text, AfterValidator(_relative_glob), WithJsonSchema(_GLOB_SCHEMA)]
 Input = Annotated[Any, WithJsonSchema({"x-ref": "Input"})]
 Expected = Annotated[Any, WithJsonSchema({"x-ref": "Expected"})]
-Globs = Annotated[list[Glob] | Glob, AfterValidator(_one_or_many)]
-Names = Annotated[list[Text] | Text, AfterValidator(_one_or_many)]
+Globs = Annotated[list[Glob] | Glob, AfterValidator(one_or_many)]
 Items = Annotated[
     InstanceOf[Seq],
     AfterValidator(_not_empty),
@@ -133,6 +128,9 @@ class HookDoc(Doc):
     reset: Literal["none", "fast", "strict"] = "none"
     """Of a shared workspace; `fast` and `strict` are the same: the next test starts from what the first one started
     from."""
+    files: list[Text] = Field(default_factory=list)
+    """Here only. Globs of project files for a hook that runs where an agent was: it sees what its command names, what
+    that imports, and these."""
 
 
 class HooksDoc(Doc):

@@ -100,7 +100,7 @@ def _from_lines(session: Session) -> Map | None:
     sidecar = session.path.with_suffix(".yaml")
     settings: Any = None
     if sidecar.is_file() and session.project.contains(sidecar):
-        settings = session.document(sidecar)
+        settings = session.tests_document(sidecar)
     tests = Seq(session.path, (1, 1))
     before = session.problems.errors
     for test in json_lines(session, session.path):
@@ -156,6 +156,7 @@ def _suite(session: Session, doc: SuiteDoc, targets_file: Path | None, chosen: S
         targets_path=path,
         network=doc.network.policy() if doc.network else NetworkPolicy(),
         limits=limits(doc.limits),
+        test_files=tuple(sorted(session.test_files)),
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 from agentv_sandbox.authoring.docs import read
 from agentv_sandbox.authoring.names import EXPECTED, split_pin, well_formed
 from agentv_sandbox.authoring.references import OUTSIDE, ReferenceScope
+from agentv_sandbox.authoring.shadowing import warn_of_agents_code
 from agentv_sandbox.authoring.tree import Map, Node, Problems, position, show
 from agentv_sandbox.loading.suite_docs import (
     DockerDoc,
@@ -87,7 +88,7 @@ class WorkspaceReader:
             isolation=_isolation(levels),
             storage=storage[1] if (storage := _last(levels, "storage")) else "memory",
             repos=tuple(self._repos(*repos)) if repos else (),
-            hooks=self._hooks(levels),
+            hooks=self._hooks(levels, shared=_isolation(levels) == "shared"),
             docker=self._docker(*docker) if docker else None,
             env=self._env([part.doc.env for part in levels if part.doc.env is not None]),
         )
@@ -147,22 +148,32 @@ class WorkspaceReader:
             )
         return specs
 
-    def _hooks(self, parts: list[Part]) -> Mapping[str, Hook]:
+    def _hooks(self, parts: list[Part], *, shared: bool) -> Mapping[str, Hook]:
         levels = [(p, p.doc.hooks) for p in parts if p.doc.hooks is not None]
         if any(not hooks.enabled for _, hooks in levels[-1:]):
             return {}
         merged: dict[str, Hook] = {}
         for part, hooks in levels:
-            merged = self.hooks(hooks, part.base, merged)
+            merged = self.hooks(hooks, part.base, merged, shared=shared)
         return merged
 
-    def hooks(self, doc: HooksDoc, base: Path, inherited: Mapping[str, Hook]) -> dict[str, Hook]:
-        """The hooks of one level over those of the level above, field by field."""
+    def hooks(
+        self, doc: HooksDoc, base: Path, inherited: Mapping[str, Hook], *, shared: bool = False
+    ) -> dict[str, Hook]:
+        """The hooks of one level over those of the level above, field by field. ``shared``: of a workspace that tests
+        share, where an agent was before the second one."""
         hooks = dict(inherited)
         for name in HOOK_NAMES:
             hook: HookDoc | None = getattr(doc, name)
             if hook is not None:
-                hooks[name] = self._hook(name, hook, base, hooks.get(name))
+                made = hooks[name] = self._hook(name, hook, base, hooks.get(name))
+                if (
+                    hook.command
+                    and made.command
+                    and (name.startswith("after") or (shared and name == "before_each"))
+                ):
+                    key = "command" if "command" in hook.src else "script"
+                    warn_of_agents_code(hook.src, key, made.command, made.cwd, self.project, self.problems)
         return hooks
 
     def _hook(self, name: str, doc: HookDoc, base: Path, above: Hook | None) -> Hook:
@@ -187,6 +198,7 @@ class WorkspaceReader:
             timeout_s=doc.timeout_ms / 1000 if doc.timeout_ms is not None else default,
             cwd=cwd,
             reset=doc.reset if doc.reset != "none" or above is None else above.reset,
+            files=tuple(doc.files) or (above.files if above else ()),
             position=position(doc.src),
         )
 

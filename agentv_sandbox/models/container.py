@@ -13,6 +13,10 @@ MB = 1 << 20
 """Bytes of a mebibyte."""
 
 
+VIEWED, VIEW_EMPTY = "files", "empty"
+"""Folders of a volume that is seen by views: what they show, and nothing, which stands in for a second volume."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Mount:
     """When the container starts, ``target`` holds the files of ``source``."""
@@ -21,7 +25,10 @@ class Mount:
     """Volume name, or an absolute host path when ``kind`` is ``bind``."""
     target: str
     read_only: bool = True
-    kind: Literal["volume", "bind"] = "volume"
+    kind: Literal["volume", "bind", "view"] = "volume"
+    """``view``: ``VIEWED`` of the volume, read-only, with inodes that no other container has."""
+    beside: str = ""
+    """Of a view: another volume, whose ``VIEWED`` is seen at the same place."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -81,6 +81,8 @@ class Hook:
     timeout_s: float
     cwd: Path
     reset: Literal["none", "fast", "strict"] = "none"
+    files: tuple[str, ...] = ()
+    """Globs of project files that it may read where it does not see all of the project."""
     position: Position | None = None
 
 
@@ -308,3 +310,6 @@ class Suite:
     limits: LimitOverrides = LimitOverrides()
     variables: tuple[str, ...] = ()
     """Names of the environment's variables that its files and its targets expand, set or not."""
+    test_files: tuple[Path, ...] = ()
+    """What was read of tests, of what is expected and of how answers are judged, for this suite and those that were
+    loaded with it: graders do not see these files."""

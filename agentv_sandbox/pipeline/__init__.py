@@ -241,7 +241,7 @@ def suite_run(
     """What the tests of ``suite`` share, until ``stack`` is closed."""
     sandbox = tools.sandbox.under(options.ceilings.get(suite.project_root))
     project = Project(suite.project_root, cwd=options.cwd)
-    volumes = ProjectVolumes(stack, sandbox, project, on_event)
+    views = ProjectVolumes(stack, sandbox, project, on_event, suite.test_files)
     environ = tools.environments[suite.path]
     client = LlmClient(environ, cancelled=sandbox.cancelled, tape=tools.tape, limits=tools.limits)
     llm = stack.enter_context(client)
@@ -258,7 +258,7 @@ def suite_run(
         image=image.id,
         project=project,
         store=tools.store,
-        project_mount=volumes.whole,
+        project_mount=views.without_tests,
         limits=with_overrides(LIMITS, suite_limits(suite, suite.workspace).commands),
     )
     return SuiteRun(
@@ -266,7 +266,7 @@ def suite_run(
         sandbox=sandbox,
         image=image,
         project=project,
-        project_mount=volumes.whole,
+        views=views,
         store=tools.store,
         llm=llm,
         preprocessors=Preprocessors(runner, tools.store),
@@ -275,7 +275,6 @@ def suite_run(
         on_event=on_event,
         starts=TemplateCache(repos),
         shared=stack.enter_context(SharedWorkspaces()),
-        agent_volume=volumes.part,
         meter=Meter(Bounds(cost_usd=suite.execution.budget_usd), subject="suite"),
         contents=KeptContents(tools.store, tools.kept) if tools.kept else None,
         tape=tools.tape,

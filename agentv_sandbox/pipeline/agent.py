@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from agentv_sandbox.collect import Baseline, Collected, gather, not_read
 from agentv_sandbox.egress import EgressProxy
@@ -25,7 +27,7 @@ from agentv_sandbox.logs import safe_name
 from agentv_sandbox.models.case import AgentResponse, CaseFailure
 from agentv_sandbox.models.container import MB, Mount
 from agentv_sandbox.models.content import Blob
-from agentv_sandbox.models.paths import HOME, INPUT, OUTPUT, SUITE, WORKSPACE
+from agentv_sandbox.models.paths import HOME, INPUT, OUTPUT, WORKSPACE
 from agentv_sandbox.models.suite import Hook, LimitOverrides
 from agentv_sandbox.pipeline.following import Followed
 from agentv_sandbox.pipeline.limits import JobLimits, job_limits
@@ -35,6 +37,7 @@ from agentv_sandbox.pipeline.shared import CaseVolumes
 from agentv_sandbox.pipeline.suiterun import SuiteRun
 from agentv_sandbox.pipeline.targets import is_selected
 from agentv_sandbox.pipeline.workspace import baseline_of, restaged, workspace_volume
+from agentv_sandbox.project import Project
 from agentv_sandbox.providers import PROVIDERS, AgentRun, Prepared
 from agentv_sandbox.sandbox import Role
 from agentv_sandbox.volumes import StagedFile, VolumeSpec
@@ -118,7 +121,7 @@ class AgentSide:
 
     def after(self, name: str) -> list[str]:
         """Run hooks whose failures are only noted; what went wrong."""
-        problems = [self._hook(hook) for hook in self.job.hooks(name)]
+        problems = [self._hook(hook, name) for hook in self.job.hooks(name)]
         return [f"{name}: {problem}" for problem in problems if problem is not None]
 
     def invoke(self, prepared: Prepared, baseline: Baseline) -> tuple[AgentRun, Collected]:
@@ -210,11 +213,11 @@ class AgentSide:
         if PROVIDERS[self.job.target.provider].has_home:
             mounts.append(self.volumes.mount("home", HOME, read_only=False))
         if prepared.suite_files:
-            mounts.append(Mount(source=self.run.agent_volume(prepared.suite_files), target=SUITE))
+            mounts.append(self.run.views.part(prepared.suite_files))
         return mounts
 
     def run_required_hook(self, hook: Hook, name: str) -> None:
-        problem = self._hook(hook)
+        problem = self._hook(hook, name)
         if problem is not None:
             raise CaseFailed(
                 CaseFailure(
@@ -222,7 +225,7 @@ class AgentSide:
                 )
             )
 
-    def _hook(self, hook: Hook) -> str | None:
+    def _hook(self, hook: Hook, name: str) -> str | None:
         case = self.job.case
         payload = HookPayload(
             test_id=case.id,
@@ -230,13 +233,27 @@ class AgentSide:
             case_input=case.question,
             case_metadata=dict(case.metadata) or None,
         )
+        project, views = self.run.project, self.run.views
+        seen = None
+        if name not in self._before_any_agent:
+            seen = project.seen_by(
+                hook.command or (), cwd=hook.cwd, files=hook.files, hidden=views.holds_tests
+            )
         mounts = [
             self.volumes.mount("workspace", WORKSPACE, read_only=False),
             self.volumes.mount("input", INPUT),
-            self.run.project_mount(),
+            views.whole() if seen is None else views.part(seen, folder=hook.cwd),
         ]
         settings = self._settings(mounts, (), self._limits.commands)
-        return run_hook(self.run.sandbox, hook, payload, settings, self.run.project)
+        problem = run_hook(self.run.sandbox, hook, payload, settings, project)
+        if problem is None or seen is None:
+            return problem
+        return _not_shown(problem, seen, hook, project) + problem
+
+    @property
+    def _before_any_agent(self) -> tuple[str, ...]:
+        """Hooks in whose workspace no agent was: nothing in it can make them run its code."""
+        return ("before_all",) if self.job.workspace.isolation == "shared" else ("before_all", "before_each")
 
     def _settings(
         self, mounts: Sequence[Mount], env: Sequence[str], limits: LimitOverrides
@@ -249,6 +266,22 @@ class AgentSide:
             limits=limits,
             env=agent_env(env, self.run.environ, {**self.run.run_env, **own}),
         )
+
+
+def _not_shown(problem: str, seen: Sequence[Path], hook: Hook, project: Project) -> str:
+    """A word on what a hook may have missed of the project, to stand before ``problem``; empty without."""
+
+    def shown(path: Path) -> bool:
+        return any(each.is_relative_to(path) for each in seen)
+
+    missed = project.missed(problem, cwd=hook.cwd, shown=shown)
+    if not missed:
+        return ""
+    names = missed[:3]
+    return (
+        f"it may have missed {', '.join(map(safe_name, names))}, since a hook that runs where an agent was sees only "
+        f"what its command names and imports; write under it: files: {json.dumps(names)}. "
+    )
 
 
 def suite_hook_job(job: Job, name: str) -> Job:

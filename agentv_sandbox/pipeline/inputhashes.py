@@ -154,6 +154,8 @@ class InputHashes:
             hashes |= {plain(path): self._file_hash(path) for path in named if path is not None}
         hooks = [*job.workspace.hooks.values(), *job.target.hooks.values()]
         words = ((word, hook.cwd) for hook in hooks for word in _words(hook.command or ()))
+        listed = {path for hook in hooks for path in self._project.matching(hook.files)}
+        hashes |= {plain(path): self._file_hash(path) for path in listed}
         return {**hashes, **self._files_beside(words), **self._files_of(_graders(job.case))}
 
     def _input_files(self, case: EvalCase) -> set[Path]:

@@ -194,7 +194,7 @@ class CapturedAnswers:
         if state.workspace.missing:
             _refuse(state.workspace.missing)
         volumes = self._volumes(state, stack, uid)
-        mounts = [volumes.mount("workspace", WORKSPACE, read_only=as_grader), self.run.project_mount()]
+        mounts = [volumes.mount("workspace", WORKSPACE, read_only=as_grader), self.run.views.without_tests()]
         if as_grader and state.output is not None:
             volumes.put("files", staged_files(given_files(state.output), self.run.store))
             mounts.append(volumes.mount("files", FILES))

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from agentv_sandbox.egress import WayOut
 from agentv_sandbox.files import BlobStore
 from agentv_sandbox.gateway import Bounds, Meter, RateLimits, Tape
 from agentv_sandbox.llm import LlmClient
 from agentv_sandbox.models.case import CaseResult
-from agentv_sandbox.models.container import Mount
 from agentv_sandbox.models.image import ProvedImage
 from agentv_sandbox.models.suite import EvalCase, Suite
 from agentv_sandbox.once import Once
 from agentv_sandbox.pipeline.capturing import KeptContents
 from agentv_sandbox.pipeline.inputhashes import InputHashes
+from agentv_sandbox.pipeline.projectvolumes import ProjectVolumes
 from agentv_sandbox.pipeline.records import CaseOptions, SuiteStart
 from agentv_sandbox.pipeline.shared import SharedWorkspaces
 from agentv_sandbox.pipeline.workspace import TemplateCache
@@ -35,8 +34,8 @@ class SuiteRun:
     sandbox: Sandbox
     image: ProvedImage
     project: Project
-    project_mount: Callable[[], Mount]
-    """The project at ``/suite``, packed for the first container that needs it."""
+    views: ProjectVolumes
+    """Of the project, at ``/suite``."""
     store: BlobStore
     llm: LlmClient
     preprocessors: Preprocessors
@@ -45,8 +44,6 @@ class SuiteRun:
     on_event: OnEvent
     starts: TemplateCache
     shared: SharedWorkspaces
-    agent_volume: Callable[[Sequence[Path]], str]
-    """Name of a volume that holds just these project files."""
     health: Once[str | None] = field(default_factory=Once)
     """What is wrong with each target, by name."""
     meter: Meter = field(default_factory=lambda: Meter(Bounds()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ from agentv_sandbox.graders.base import GradeContext
 from agentv_sandbox.graders.llm_proxy import LlmProxy
 from agentv_sandbox.invoke import merged, with_overrides
 from agentv_sandbox.llm import LlmReply, LlmRequest
+from agentv_sandbox.logs import safe_name
 from agentv_sandbox.models.case import Candidate, CaseOutput
 from agentv_sandbox.models.container import ExecResult, Stdin
 from agentv_sandbox.models.content import counted
@@ -76,6 +78,7 @@ class ContainerTools:
         timeout_s: float | None = None,
         files: Sequence[StagedFile] = (),
         proxy: LlmProxy | None = None,
+        shown: Sequence[str] = (),
     ) -> ExecResult:
         run = self.run_of
         if files:
@@ -88,7 +91,7 @@ class ContainerTools:
             ),
         )
         mounts = [
-            run.project_mount(),
+            run.views.without_tests(shown),
             self.volumes.mount("workspace", WORKSPACE),
             self.volumes.mount("files", FILES),
             self.volumes.mount("grading", GRADING),
@@ -103,7 +106,7 @@ class ContainerTools:
             )
             if proxy is not None:
                 env |= {"AGENTV_TARGET_PROXY_URL": grant.url(_LLM), "AGENTV_TARGET_PROXY_TOKEN": proxy.token}
-            return run.sandbox.run(
+            result = run.sandbox.run(
                 Role.GRADER,
                 grant.wrap(run.project.translate(argv)),
                 image=run.image.id,
@@ -113,6 +116,23 @@ class ContainerTools:
                 workdir=run.project.container_path(cwd) if run.project.holds(cwd) else SUITE,
                 env={**env, **grant.env},
             )
+        return result if result.ok else self._with_missed(result, cwd, shown)
+
+    def _with_missed(self, result: ExecResult, cwd: Path, shown: Sequence[str]) -> ExecResult:
+        """``result`` with a word on files that a program may have missed since they hold tests."""
+        said = result.stderr.decode("utf-8", "replace")
+        listed = set(self.run_of.project.matching(shown))
+        missed = self.run_of.project.missed(
+            said, cwd=cwd, shown=lambda path: path in listed or not self.run_of.views.holds_tests(path)
+        )
+        if not missed:
+            return result
+        word = (
+            f"\nGraders do not see {', '.join(map(safe_name, missed[:3]))}, which tests were read from; what a test "
+            f"holds is in their input. To show it, write under the grader: files: {json.dumps(missed[:3])}"
+        )
+        data = word.encode("utf-8", "replace")
+        return replace(result, stderr=result.stderr + data, stderr_total=result.stderr_total + len(data))
 
     @property
     def staging_path(self) -> str:

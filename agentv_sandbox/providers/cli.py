@@ -23,6 +23,7 @@ from agentv_sandbox.models.suite import Json, Target
 from agentv_sandbox.providers.base import OUTPUT_FILE, AgentRun, Prepared, Request, setting_problem
 from agentv_sandbox.providers.container import ContainerProvider, bad_end
 from agentv_sandbox.providers.settings import Flag, Seconds, Settings
+from agentv_sandbox.scriptimports import imported
 from agentv_sandbox.volumes import StagedFile
 
 _PROMPT_FILE = "/input/prompt.md"
@@ -150,11 +151,12 @@ class CliProvider(ContainerProvider):
         command = _with_container_paths(template, named, request)
         command = _filled(command, _values(request, str(settings.get("files_format") or "{path}")), request)
         more = request.project.matching(request.target.files)
+        beside = set(imported(named.values(), request.project.root)) - set(request.suite.test_files)
         timeout = settings.get("timeout_seconds")
         return Prepared(
             argv=("/bin/sh", "-c", command),
             inputs=(StagedFile(path=_PROMPT_FILE.removeprefix("/input/"), data=request.prompt.encode()),),
-            suite_files=(*named.values(), *more),
+            suite_files=(*named.values(), *beside, *more),
             timeout_s=float(timeout) if timeout is not None else None,
         )
 

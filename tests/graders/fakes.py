@@ -81,6 +81,7 @@ class FakeTools:
         timeout_s: float | None = None,
         files: Sequence[StagedFile] = (),
         proxy: LlmProxy | None = None,
+        shown: Sequence[str] = (),
     ) -> ExecResult:
         call = Call(tuple(argv), cwd, stdin, timeout_s, tuple(files), proxy)
         self.calls.append(call)

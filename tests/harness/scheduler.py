@@ -1,5 +1,5 @@
-"""pytest-xdist's groups, for runs in which a worker dies: 3.8 ends such a run with an internal error that names no test,
-runs the test that killed its worker again and again, or waits for ever (pytest-xdist#1189, #1323, #1362)."""
+"""pytest-xdist's groups, for runs in which a worker dies: 3.8 ends such a run with an internal error that names no
+test, runs the test that killed its worker again and again, or waits for ever (pytest-xdist#1189, #1323, #1362)."""
 
 from __future__ import annotations
 

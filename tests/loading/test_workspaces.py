@@ -183,3 +183,62 @@ def test_a_wrapper_in_a_workspace_file(project: Project) -> None:
     project.write("ws.yaml", "workspace: {isolation: shared}\n")
     (found,) = project.problems(f"workspace: ./ws.yaml\n{TESTS}")
     assert "holds the fields themselves, without workspace: around them" in found
+
+
+@pytest.mark.parametrize(
+    ("hooks", "warned"),
+    [
+        ("after_each: {command: [git, -C, /workspace, status]}", "git"),
+        ('after_all: {command: [sh, -c, "cd /workspace && make clean"]}', "make"),
+        ("after_each: {command: [bash, tidy.sh]}", "npm"),
+        ("after_each: {command: [python3, tidy.py]}", "git"),
+        ('after_each: {command: [sh, -c, "cd $AGENTV_WORKSPACE_PATH; python3 -c pass"]}', "Python"),
+        ("before_each: {command: [git, -C, /workspace, status]}", ""),
+        ("after_each: {command: [git, --version]}", ""),
+        ("after_each: {command: [rm, -rf, /workspace/cache]}", ""),
+    ],
+)
+@pytest.mark.parametrize("isolation", ["per_test", "shared"])
+def test_hooks_that_run_what_an_agent_left_are_warned_of(
+    project: Project, hooks: str, warned: str, isolation: str
+) -> None:
+    project.write("tidy.sh", 'cd "$AGENTV_WORKSPACE_PATH"\nnpm ci\n')
+    project.write("tidy.py", "import subprocess\nsubprocess.run(['git', 'status'], cwd=workspace)\n")
+    problems = project.problems(f"{TESTS}workspace: {{isolation: {isolation}, hooks: {{{hooks}}}}}\n")
+    if isolation == "shared" and "before_each" in hooks:
+        warned = "git"
+    assert [p.split(": ", 2)[2].split(" in the workspace")[0] for p in problems] == (
+        [f"starts {warned}"] if warned else []
+    )
+
+
+def test_files_that_tests_are_read_from_are_known(project: Project) -> None:
+    project.write("expected/a.md", "yes")
+    project.write("in.txt", "in")
+    project.write("cases.jsonl", '{"id": "b", "input": "x", "criteria": "c"}\n')
+    project.write("more.yaml", "- {id: c, input: x, criteria: c}\n")
+    project.write("folder/d/case.yaml", "{id: d, input: x, criteria: c}\n")
+    project.write("judge.md", "{{ output }}")
+    project.write(".agentv/templates/inc.yaml", "assertions: [{type: contains, value: x}]\n")
+    suite = project.suite(
+        """
+        tests:
+          - id: a
+            input: [{role: user, content: [{type: file, value: in.txt}]}]
+            expected_output: [{type: file, value: expected/a.md}]
+            assertions: [{include: inc}, {type: llm-grader, prompt: file://judge.md}]
+          - file://cases.jsonl
+          - file://more.yaml
+          - file://folder
+        """
+    )
+    names = [path.relative_to(project.root.resolve()).as_posix() for path in suite.test_files]
+    assert names == [
+        ".agentv/templates/inc.yaml",
+        "cases.jsonl",
+        "expected/a.md",
+        "folder/d/case.yaml",
+        "judge.md",
+        "more.yaml",
+        "suite.eval.yaml",
+    ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -11,7 +10,9 @@ from typing import Any
 
 from agentv_sandbox.engines.config import (
     HOSTNAME,
+    MASKED_PATHS,
     OOM_SCORE,
+    READ_ONLY_PATHS,
     command_of,
     environment_of,
     tmpfs_of,
@@ -22,24 +23,6 @@ from agentv_sandbox.models.container import ContainerSpec
 
 _PERIOD_US = 100_000
 _NAMESPACES = ("pid", "network", "ipc", "uts", "mount", "cgroup")
-# The kernel's own files that say something of the machine, or change it; Docker's and Podman's lists together.
-_MASKED = (
-    "/proc/acpi",
-    "/proc/asound",
-    "/proc/interrupts",
-    "/proc/kcore",
-    "/proc/keys",
-    "/proc/latency_stats",
-    "/proc/sched_debug",
-    "/proc/scsi",
-    "/proc/timer_list",
-    "/proc/timer_stats",
-    "/sys/dev/block",
-    "/sys/devices/virtual/powercap",
-    "/sys/firmware",
-    *(f"/sys/devices/system/cpu/cpu{n}/thermal_throttle" for n in range(os.cpu_count() or 1)),
-)
-_READ_ONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
 
 
 def runtime_config(
@@ -93,8 +76,8 @@ def runtime_config(
             **({"uidMappings": mapping, "gidMappings": mapping} if states_ids else {}),
             "cgroupsPath": group,
             "resources": _resources(spec),
-            "maskedPaths": list(_MASKED),
-            "readonlyPaths": list(_READ_ONLY),
+            "maskedPaths": list(MASKED_PATHS),
+            "readonlyPaths": list(READ_ONLY_PATHS),
             **({} if spec.seccomp is None else {"seccomp": _filter(spec.seccomp)}),
         },
     }

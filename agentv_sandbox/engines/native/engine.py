@@ -43,6 +43,8 @@ from agentv_sandbox.engines.stream import Conversation, Printed, pump
 from agentv_sandbox.engines.watchdog import sweeper_command
 from agentv_sandbox.errors import BuildError, EngineError, EngineUnavailable, NeedsNamespace
 from agentv_sandbox.models.container import (
+    VIEW_EMPTY,
+    VIEWED,
     ContainerSpec,
     EngineInfo,
     ExecResult,
@@ -177,7 +179,8 @@ class NativeEngine:
         if image is None:
             raise EngineError(f"creating the {spec.role} container failed: there is no image {spec.image}")
         container = f"{spec.labels.get(LABEL_RUN, 'none')}-{spec.role}-{secrets.token_hex(6)}"
-        volumes = {mount.target: mount.source for mount in spec.mounts if mount.kind == "volume"}
+        volumes = {mount.target: mount.source for mount in spec.mounts if mount.kind != "bind"}
+        volumes |= {f"{mount.target}/": mount.beside for mount in spec.mounts if mount.beside}
         own = "" if spec.read_only else str(self._writable(container))
         record = Record(labels=dict(spec.labels), image=image.id, volumes=volumes, rootfs=own)
         try:
@@ -203,7 +206,18 @@ class NativeEngine:
         return Group(self._places.name, container)
 
     def _source(self, mount: Mount) -> Path:
-        return self._volumes.path(mount.source) if mount.kind == "volume" else Path(mount.source)
+        return Path(mount.source) if mount.kind == "bind" else self._volumes.path(mount.source)
+
+    def _binds(self, container: str, spec: ContainerSpec) -> list[tuple[Path, str, bool]]:
+        """What is mounted where, and whether read-only. Raises OSError."""
+        binds = []
+        for number, mount in enumerate(spec.mounts):
+            source = self._source(mount)
+            if mount.kind == "view":
+                below = self._volumes.path(mount.beside) / VIEWED if mount.beside else source / VIEW_EMPTY
+                source = self._records.make_view(container, number, source / VIEWED, below)
+            binds.append((source, mount.target, mount.read_only))
+        return binds
 
     def _process(self, container: str, spec: ContainerSpec, *, stdin: bool, errors: bool = True) -> Process:
         runtime = self._runtimes.named(spec.runtime) if spec.runtime else self._default_runtime
@@ -222,7 +236,7 @@ class NativeEngine:
                 else self._writable(container),
                 devices=self._records.make_devices(container),
                 image_env=image.env,
-                binds=[(self._source(mount), mount.target, mount.read_only) for mount in spec.mounts],
+                binds=self._binds(container, spec),
                 group=self._group(container).path,
                 ids=self._ids,
                 namespace=f"/proc/{os.getpid()}/fd/{namespace}",

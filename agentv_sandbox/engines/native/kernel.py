@@ -36,14 +36,14 @@ def mount_tmpfs(folder: Path, options: str) -> None:
     _check(_libc.mount(b"tmpfs", os.fsencode(folder), b"tmpfs", _NOSUID | _NODEV, options.encode()), folder)
 
 
-def mount_overlay(folder: Path, lower: Path, empty: Path) -> None:
-    """The files of ``lower``, read-only, with inodes of their own: locks and watches on them are seen by nobody else.
-    ``empty``: any empty folder. Raises OSError."""
+def mount_overlay(folder: Path, lower: Path, below: Path) -> None:
+    """The files of ``lower``, then those of ``below``, read-only, with inodes of their own: locks and watches on them
+    are seen by nobody else. Raises OSError."""
     # Without a writable layer the kernel wants two; a path must not be taken apart at its colons or commas.
-    for path in (lower, empty):
+    for path in (lower, below):
         if set(str(path)) & set(":,\\"):
             raise OSError(errno.EINVAL, "a path with a colon, a comma or a backslash", str(path))
-    options = b"lowerdir=" + os.fsencode(lower) + b":" + os.fsencode(empty)
+    options = b"lowerdir=" + os.fsencode(lower) + b":" + os.fsencode(below)
     _check(_libc.mount(b"overlay", os.fsencode(folder), b"overlay", _READ_ONLY | _NODEV, options), folder)
 
 
@@ -67,6 +67,7 @@ def mount_devices(folder: Path, owner: int) -> None:
     for name in _DEVICE_FOLDERS:
         (folder / name).mkdir()
         os.chown(folder / name, owner, owner)
+    (folder / "shm").chmod(0o1777)  # runc gives a tmpfs the mode of the folder below it
     for name, target in _DEVICE_LINKS.items():
         (folder / name).symlink_to(target)
 

@@ -56,6 +56,13 @@ class Records:
         mount_overlay(root, rootfs, empty)
         return root
 
+    def make_view(self, name: str, number: int, first: Path, second: Path) -> Path:
+        """The files of two folders, those of ``first`` before those of ``second``, as ``make_root``. Raises OSError."""
+        view = self.folder(name) / f"{_VIEW}{number}"
+        view.mkdir(mode=0o755)
+        mount_overlay(view, first, second)
+        return view
+
     def make_devices(self, name: str) -> Path:
         """A /dev that nobody else has. Raises OSError."""
         devices = self.folder(name) / "dev"
@@ -77,8 +84,9 @@ class Records:
 
     def remove(self, name: str) -> None:
         """Also what is mounted in its folder. Raises OSError."""
-        for place in ("root", "dev"):
-            unmount(self.folder(name) / place)
+        folder = self.folder(name)
+        for place in (folder / "root", folder / "dev", *folder.glob(f"{_VIEW}*")):
+            unmount(place)
         remove_small(self.folder(name))
         record_file(self.folder(name)).unlink(
             missing_ok=True
@@ -90,6 +98,7 @@ class Records:
             yield name, self.get(name) or Record(labels={}, image="")
 
 
+_VIEW = "view-"
 _MARK = "~"
 """No character of names."""
 

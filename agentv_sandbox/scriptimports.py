@@ -1,0 +1,163 @@
+"""What scripts of a project load from beside them: imports of Python, JavaScript and TypeScript, files that a shell
+sources. Texts are read, nothing is run; what a script makes up while it runs is not found.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+
+MAX_FILES = 1000
+"""Of one set of scripts."""
+_MAX_BYTES = 1 << 20
+_JAVASCRIPT = re.compile(
+    r"""(?:\bfrom\s*|\bimport\s*\(?\s*|\brequire\s*\(\s*)(["'])(\.{1,2}/[^"'\n]{1,400})\1""",
+)
+_JS_ENDINGS = ("", ".ts", ".tsx", ".mts", ".cts", ".js", ".jsx", ".mjs", ".cjs", ".json")
+_TYPESCRIPT_OF = {".js": ".ts", ".mjs": ".mts", ".cjs": ".cts", ".jsx": ".tsx"}
+_SOURCED = re.compile(
+    r"""(?:^|[;&|({]|\bthen\b|\bdo\b)\s*(?:\.|source)\s+"""
+    r"""("\$\([^)\n]{1,200}\)[^"\n]{1,400}"|"[^"\n]{1,400}"|'[^'\n]{1,400}'|[^\s;&|)]{1,400})""",
+    re.MULTILINE,
+)
+_VARIABLE_PART = re.compile(r"\A.*[$`)}][^/]*/")
+_FIRST_LINE = re.compile(r"\A#!.*?\b(python|bash|sh|dash|zsh|node|bun|deno|tsx)[0-9.]*\b")
+_MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*\Z")
+
+
+def imported(scripts: Iterable[Path], root: Path, *, top: Path | None = None) -> list[Path]:
+    """Files below ``root`` that ``scripts`` load, directly or through one another; sorted, without ``scripts``.
+    ``top``: where Python looks for modules; None: in the folder of each script."""
+    first = list(scripts)
+    known = set(first)
+    waiting = [(script, top or script.parent) for script in first]
+    while waiting and len(known) < MAX_FILES:
+        script, place = waiting.pop()
+        for path in _loaded(script, place):
+            if path not in known and _inside(path, root):
+                known.add(path)
+                waiting.append((path, place))
+    return sorted(known.difference(first))
+
+
+def modules(words: Sequence[str], folder: Path) -> list[Path]:
+    """Files of modules that ``python -m NAME`` runs in ``folder``."""
+    names = [word for before, word in pairwise(words) if before == "-m" and _MODULE.match(word)]
+    files = []
+    for name in names:
+        files += list(_module(folder, name.split(".")))
+        files += [path for path in (folder.joinpath(*name.split("."), "__main__.py"),) if path.is_file()]
+    return files
+
+
+def _inside(path: Path, root: Path) -> bool:
+    try:
+        return path.resolve().is_relative_to(root.resolve())
+    except (OSError, RuntimeError):  # a link to itself
+        return False
+
+
+def _loaded(script: Path, top: Path) -> list[Path]:
+    try:
+        info = script.stat()
+    except OSError:
+        return []
+    if not stat.S_ISREG(info.st_mode) or info.st_size > _MAX_BYTES:
+        return []
+    return list(_loaded_by(script, top, info.st_mtime_ns))
+
+
+@lru_cache(maxsize=4096)
+def _loaded_by(script: Path, top: Path, _changed: int) -> tuple[Path, ...]:
+    try:
+        text = script.read_text("utf-8", errors="replace")
+    except OSError:
+        return ()
+    reader = _READERS.get(script.suffix) or _reader_of(text)
+    return tuple(dict.fromkeys(reader(text, script, top))) if reader is not None else ()
+
+
+def _reader_of(text: str) -> _Reader | None:
+    match = _FIRST_LINE.match(text[:200])
+    if match is None:
+        return None
+    return _READERS[
+        {"python": ".py", "node": ".js", "bun": ".js", "deno": ".js", "tsx": ".js"}.get(match[1], ".sh")
+    ]
+
+
+# -- Python -------------------------------------------------------------------------------------------
+def _python(text: str, script: Path, top: Path) -> Iterator[Path]:
+    """``top``: the folder of the program, which Python has first on its path."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield from _module(top, alias.name.split("."))
+        elif isinstance(node, ast.ImportFrom):
+            base = script.parents[node.level - 1] if 0 < node.level <= len(script.parents) else top
+            parts = node.module.split(".") if node.module else []
+            yield from _module(base, parts)
+            for alias in node.names:
+                yield from _module(base, [*parts, alias.name])
+
+
+def _module(base: Path, parts: Sequence[str]) -> Iterator[Path]:
+    """Files of a module in ``base``, and of the packages around it."""
+    for depth in range(len(parts) + 1):
+        package = base.joinpath(*parts[:depth], "__init__.py")
+        if depth and package.is_file():
+            yield package
+    if parts:
+        file = base.joinpath(*parts).with_suffix(".py")
+        if file.is_file():
+            yield file
+
+
+# -- JavaScript and TypeScript ------------------------------------------------------------------------
+def _javascript(text: str, script: Path, _top: Path) -> Iterator[Path]:
+    for match in _JAVASCRIPT.finditer(text):
+        path = Path(os.path.normpath(script.parent / match[2]))
+        file = next((each for each in _javascript_files(path) if each.is_file()), None)
+        if file is not None:
+            yield file
+
+
+def _javascript_files(path: Path) -> Iterator[Path]:
+    for ending in _JS_ENDINGS:
+        yield path.with_name(path.name + ending)
+    if path.suffix in _TYPESCRIPT_OF:
+        yield path.with_suffix(_TYPESCRIPT_OF[path.suffix])
+    for ending in _JS_ENDINGS[1:]:
+        yield path / f"index{ending}"
+
+
+# -- shells -------------------------------------------------------------------------------------------
+def _shell(text: str, script: Path, top: Path) -> Iterator[Path]:
+    """What is sourced; of a path that begins with variables, such as the script's own folder, what follows them."""
+    for match in _SOURCED.finditer(text):
+        word = _VARIABLE_PART.sub("", match[1].strip("\"'"))
+        if not word or "$" in word or "\0" in word:
+            continue
+        for base in (script.parent, top):
+            path = Path(os.path.normpath(base / word))
+            if path.is_file():
+                yield path
+                break
+
+
+_Reader = Callable[[str, Path, Path], Iterator[Path]]
+_READERS: Mapping[str, _Reader] = {
+    ".py": _python,
+    **dict.fromkeys((".sh", ".bash"), _shell),
+    **dict.fromkeys((".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".mts", ".cts"), _javascript),
+}
