@@ -61,7 +61,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     kind = (callspec.params if callspec else {}).get("engine")
     marked = next((kind for kind in ("docker", "native") if item.get_closest_marker(kind)), None)
     os.environ[CHOICE] = str(kind or marked or item.config.getoption("--engine"))
-    if item.get_closest_marker("own_choice"):
+    if item.get_closest_marker("own_choice") or not item.get_closest_marker("engine"):
         del os.environ[CHOICE]
 
 

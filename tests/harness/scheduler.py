@@ -11,9 +11,9 @@ class Scheduler(LoadGroupScheduling):
     def remove_node(self, node: WorkerController) -> str | None:
         """Forget a worker that has ended; the test that it died of, which is not run again."""
         workload = self.assigned_work.pop(node)
-        self.registered_collections.pop(node, None)
         if not self._pending_of(workload):
             return None
+        self.registered_collections.pop(node, None)
         crashed: str = next(test for unit in workload.values() for test, ended in unit.items() if not ended)
         for unit in workload.values():
             if crashed in unit:
