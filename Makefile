@@ -54,7 +54,7 @@ unit: setup-dev ## Only the tests that need no container engine and take no seco
 	@$(TESTS) $(PYTEST) -m "not engine and not slow"
 
 recordings: setup-dev any-engine ## Run the real coding agents and AgentV, and write what they did for the tests (NAMES=... for some)
-	@AGENTV_SANDBOX_ENGINE=native $(BIN)/python -m tests.agents.record $(NAMES)
+	@AGENTV_SANDBOX_ENGINE=native $(BIN)/python -P -m tests.agents.record $(NAMES)
 
 lint: setup-dev ## ruff, mypy --strict, import contracts, types of the page's scripts, code that only tests reach
 	@$(BIN)/ruff check .

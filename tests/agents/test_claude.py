@@ -98,7 +98,7 @@ class TestClaude(AgentTests):
         assert row["token_usage"] == {"input": 2 * INPUT, "output": 2 * OUTPUT, "cached": 2 * CACHED}
         assert row["cost_usd"] > 0
         assert row["claimed"]["cost_usd"] > 0  # by Claude Code's own reckoning
-        assert 0 <= row["duration_ms"] <= row["total_duration_ms"]
+        assert row["duration_ms"] >= 0
         assert row["claimed"]["turns"] == 3
         facts = {"program": "claude", "version": self.agent.version, "model": "claude-sonnet-4-5"}
         assert row["agent"] == {**facts, "stop_reason": "end_turn"}

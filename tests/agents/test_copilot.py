@@ -105,7 +105,7 @@ class TestCopilot(AgentTests):
         assert ran.rows["anthropic"]["token_usage"] == without
         assert row["cost_usd"] == pytest.approx(0.0036)  # by the gateway's prices
         assert row["claimed"] == {"token_usage": usage, "turns": 2}
-        assert 0 <= row["duration_ms"] <= row["total_duration_ms"]
+        assert row["duration_ms"] >= 0
         assert row["claimed"]["turns"] == 2
         facts = {"program": "copilot", "version": self.agent.version, "model": "gpt-4.1"}
         assert row["agent"] == facts

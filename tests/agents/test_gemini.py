@@ -98,7 +98,7 @@ class TestGemini(AgentTests):
         usage = {"input": 2 * INPUT, "output": 2 * OUTPUT, "cached": 2 * CACHED, "reasoning": 2 * REASONING}
         assert row["token_usage"] == usage
         assert row["cost_usd"] > 0  # counted by the gateway: the program does not say it
-        assert 0 <= row["duration_ms"] <= row["total_duration_ms"]
+        assert row["duration_ms"] >= 0
         assert row["claimed"]["turns"] == 2
         facts = {"program": "gemini", "version": self.agent.version, "model": "gemini-2.5-pro"}
         assert row["agent"] == facts

@@ -114,7 +114,7 @@ class TestPi(AgentTests):
         assert row["cost_usd"] == pytest.approx(0.0036)  # by the gateway's prices
         assert row["claimed"]["token_usage"] == usage
         assert row["claimed"]["cost_usd"] == pytest.approx(0.0036)  # by Pi's own
-        assert 0 <= row["duration_ms"] <= row["total_duration_ms"]
+        assert row["duration_ms"] >= 0
         assert row["claimed"]["turns"] == 2
         facts = {"program": "pi", "version": self.agent.version, "model": "gpt-4.1"}
         assert row["agent"] == {**facts, "stop_reason": "stop"}

@@ -18,10 +18,11 @@ import pytest
 
 from agentv_sandbox.engines import LABEL_OWNER, LABEL_RUN, ContainerEngine
 from agentv_sandbox.engines.owner import Owner
-from agentv_sandbox.engines.table import answering_engines
+from agentv_sandbox.engines.table import CHOICE, answering_engines
 from agentv_sandbox.errors import SandboxError
 from agentv_sandbox.sandbox import Sandbox
 from agentv_sandbox.selfcheck import Report, selfcheck
+from tests.harness.processes import MARK
 
 TWINS: Counter[str] = Counter()
 """``fires``, ``blocked by the kernel``: filled by the twins' tests."""
@@ -62,8 +63,9 @@ def host_guard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         foreign = [path for path in new if path not in old and _owner(path) in SANDBOX_UIDS]
         assert not foreign, f"left in {folder}: {foreign}"
     assert before[0] == after[0], "a canary changed"
-    assert {k: v for k, v in os.environ.items() if k != "PYTEST_CURRENT_TEST"} == {
-        k: v for k, v in environment.items() if k != "PYTEST_CURRENT_TEST"
+    own = ("PYTEST_CURRENT_TEST", MARK, CHOICE)  # of the tests themselves
+    assert {k: v for k, v in os.environ.items() if k not in own} == {
+        k: v for k, v in environment.items() if k not in own
     }
     _nobody_left()
 

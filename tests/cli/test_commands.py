@@ -117,7 +117,7 @@ def test_validate_counts_in_plain_english(folder: Path) -> None:
     assert done.stdout.splitlines() == [
         "1 suite with 1 test: 0 errors, 0 warnings",
         "targets:",
-        "  t (cli) can be evaluated",
+        "  t (cli) can be evaluated; verdicts that rest on its own word: skill-trigger (measured_by: host takes none)",
     ]
 
 

@@ -59,23 +59,25 @@ def test_runs_are_compared_test_by_test_and_a_fall_ends_with_status_1(project: P
 
     done = compare(project, str(base), str(same), "--fail-on-regression")
     assert done.code == 0 and done.stderr == ""
+    # Nothing fell; that nothing ever would, twelve tests do not show.
     assert done.stdout.splitlines()[-1].startswith(
-        "RESULT: BETTER OR EQUAL  (mean change +0.000 over 12 tests"
+        "RESULT: NOT ENOUGH EVIDENCE  (mean change +0.000 over 12 tests"
     )
+    assert "92 that stay equal are enough" in done.stdout
     assert "12 tests: 12 did not change" in done.stdout
     assert " t11 " not in done.stdout
     assert (
         len(re.findall(r"^ *t\d+ .* same *$", compare(project, str(base), str(same), "--all").stdout, re.M))
         == 12
     )
-    # Nothing fell; that nothing ever would, twelve tests do not show.
     assert "RESULT: NOT ENOUGH" in compare(project, str(base), str(same), "--margin", "0").stdout
+    assert "RESULT: BETTER OR EQUAL" in compare(project, str(base), str(same), "--margin", "0.5").stdout
 
     gate = ("--fail-on-regression", "--confidence", "0.95")
     done = compare(project, str(base), str(same), str(worse), *gate)
     assert done.code == 1
     verdicts = [line.partition("  ")[0] for line in done.stdout.splitlines() if line.startswith("RESULT")]
-    assert verdicts == ["RESULT: BETTER OR EQUAL", "RESULT: WORSE"]
+    assert verdicts == ["RESULT: NOT ENOUGH EVIDENCE", "RESULT: WORSE"]
     assert "12 tests: 6 fell, 6 did not change" in done.stdout
     fallen = [line.split()[:4] for line in done.stdout.splitlines() if line.endswith("fell ")]
     assert sorted(fallen) == [[f"t{n}", "1.00", "0.00", "-1.00"] for n in (0, 10, 2, 4, 6, 8)]
@@ -85,7 +87,7 @@ def test_runs_are_compared_test_by_test_and_a_fall_ends_with_status_1(project: P
     assert (
         done.code == 0 and "RESULT: NOT ENOUGH EVIDENCE  (mean change -0.500" in done.stdout
     )  # six falls: 1/64
-    assert "More tests or more trials would say more" in done.stdout
+    assert "More tests, or more trials in both runs, would say more" in done.stdout
 
     assert compare(project, str(base), str(worse), "--page", "page.html").code == 0
     (shown,) = index_of(project.folder / "page.html")["comparisons"]

@@ -15,6 +15,8 @@ import pytest
 
 from tests.harness.processes import MARK, RUNNER, command, descendants, end, environment
 
+_TRACKER = "multiprocessing.resource_tracker"
+"""Python's own helper, one a process, which ends with that."""
 _GRACE_S = 10
 """Seconds for what ends by itself when its orchestrator is gone: a watchdog removes containers first."""
 
@@ -66,7 +68,7 @@ class Leftovers:
 def _started_under(names: set[str]) -> dict[int, int]:
     """Processes below this one, and orphans, that carry one of ``names``, and what they have started."""
     below = descendants(int(os.environ.get(RUNNER) or os.getpid()))
-    marked = [pid for pid in below if environment(pid).get(MARK) in names]
+    marked = [pid for pid in below if environment(pid).get(MARK) in names and _TRACKER not in command(pid)]
     return {pid: below[pid] for pid in marked} | {
         pid: start for parent in marked for pid, start in descendants(parent).items()
     }
