@@ -110,6 +110,11 @@ def joined(messages: Sequence[Row]) -> Messages:
     return [{**whole, "tool_calls": calls} if calls else whole] if messages else []
 
 
+def without_defaults(call: dict[str, Any]) -> dict[str, Any]:
+    given = {name: value for name, value in call["input"].items() if (name, value) != ("replace_all", False)}
+    return {**call, "input": given}
+
+
 def unwrapped(call: dict[str, Any]) -> dict[str, Any]:
     words = shlex.split(call["input"]["command"])
     assert words[:2] == ["/bin/bash", "-lc"], words
@@ -128,6 +133,7 @@ class Difference:
 IN_MESSAGES = {
     "files of the answer": Difference(KINDS, ours=texts),
     "outputs of Claude's tools": Difference(("claude",), ours=each_call(without_output)),
+    "defaults in inputs of Claude's tools": Difference(("claude",), theirs=each_call(without_defaults)),
     "a call that failed": Difference(KINDS, ours=each_call(lambda call: {**call, "status": "ok"})),
     "answers of Claude": Difference(("claude",), ours=split),
     "answers of Codex": Difference(("codex",), ours=joined),
