@@ -3,8 +3,8 @@ SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
 RUN := $(BIN)/agentv-sandbox
-# Modest by default: every worker starts containers of its own.
-TEST_WORKERS ?= 2
+# One more than two cores: tests wait for more than half of their time. Every worker starts containers of its own.
+TEST_WORKERS ?= 3
 TESTS := $(BIN)/python -P tests/harness/run.py
 PYTEST := -n $(TEST_WORKERS) --dist loadgroup --no-loadscope-reorder --durations=25 --durations-min=5
 # Tests start the command hundreds of times: without compiled files, each start takes twice as long.

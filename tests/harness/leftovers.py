@@ -13,12 +13,10 @@ from typing import Any
 
 import pytest
 
-from tests.harness.processes import MARK, RUNNER, command, descendants, end, environment
+from tests.harness.processes import GRACE_S, MARK, RUNNER, children, command, descendants, end, environment
 
-_TRACKER = "multiprocessing.resource_tracker"
-"""Python's own helper, one a process, which ends with that."""
-_GRACE_S = 10
-"""Seconds for what ends by itself when its orchestrator is gone: a watchdog removes containers first."""
+_HELPERS = ("multiprocessing.resource_tracker", " -I -S -c ")
+"""Of Python, and of native engines of this very process, with which they end."""
 
 
 class Leftovers:
@@ -56,7 +54,7 @@ class Leftovers:
 
     def _nothing_left(self, names: set[str]) -> None:
         """Wait for what was started under one of ``names``. Raises AssertionError where one had to be ended."""
-        until = time.monotonic() + _GRACE_S
+        until = time.monotonic() + GRACE_S
         while left := _started_under(names):
             if time.monotonic() > until:
                 said = "\n".join(f"  {pid}: {command(pid)}" for pid in left)
@@ -68,7 +66,8 @@ class Leftovers:
 def _started_under(names: set[str]) -> dict[int, int]:
     """Processes below this one, and orphans, that carry one of ``names``, and what they have started."""
     below = descendants(int(os.environ.get(RUNNER) or os.getpid()))
-    marked = [pid for pid in below if environment(pid).get(MARK) in names and _TRACKER not in command(pid)]
+    own = {pid for pid in children(os.getpid()) if any(helper in command(pid) for helper in _HELPERS)}
+    marked = [pid for pid in below if pid not in own and environment(pid).get(MARK) in names]
     return {pid: below[pid] for pid in marked} | {
         pid: start for parent in marked for pid, start in descendants(parent).items()
     }

@@ -21,7 +21,7 @@ _OVER = pytest.StashKey[bool]()
 
 def _kill_after_s(limit_s: float) -> float:
     """Seconds after which a worker that did not come back from native code is ended, by which its test has failed."""
-    return limit_s + max(15.0, limit_s / 2)
+    return limit_s + max(8.0, limit_s / 2)
 
 
 def limit(item: pytest.Item) -> None:

@@ -16,6 +16,8 @@ MARK = "AGENTV_SANDBOX_TEST"
 """Variable with who started a process."""
 RUNNER = "AGENTV_SANDBOX_TESTS_RUNNER"
 """Variable with the number of the process that adopts orphans."""
+GRACE_S = float(os.environ.get("AGENTV_SANDBOX_TESTS_GRACE_S", "10"))
+"""Seconds for what ends by itself when its orchestrator is gone: a watchdog removes containers first."""
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
@@ -44,16 +46,17 @@ def interruptible() -> None:
 def descendants(root: int | None = None) -> dict[int, int]:
     """Each living process below ``root`` (this one by default) with its start, in ticks since the machine's."""
     below: dict[int, int] = {}
-    waiting = _children(os.getpid() if root is None else root)
+    waiting = children(os.getpid() if root is None else root)
     while waiting:
         pid = waiting.pop()
-        waiting += _children(pid)
+        waiting += children(pid)
         if stat := _stat(pid):
             below[pid] = stat[1]
     return below
 
 
-def _children(pid: int) -> list[int]:
+def children(pid: int) -> list[int]:
+    """Those that it started and that have not been waited for."""
     children: list[int] = []
     with suppress(OSError):
         for task in os.scandir(f"/proc/{pid}/task"):

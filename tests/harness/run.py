@@ -27,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.harness.costs import FIGURES
 from tests.harness.processes import (
+    GRACE_S,
     RUNNER,
     adopt_orphans,
     command,
@@ -37,7 +38,6 @@ from tests.harness.processes import (
 )
 
 _LAST = Path(__file__).parents[2] / "bench/tests.csv"
-_GRACE_S = 15
 
 
 def main(arguments: list[str]) -> int:
@@ -113,7 +113,7 @@ def _wait(pytest: int, beside: _Beside | None) -> int:
 
 def _end_all() -> list[str]:
     """End what is left, after the time that a watchdog takes to clean up; the command lines of what had to be ended."""
-    until = time.monotonic() + _GRACE_S
+    until = time.monotonic() + GRACE_S
     while descendants() and time.monotonic() < until:
         _reap()
         time.sleep(0.05)

@@ -35,12 +35,12 @@ def planted(where: Path, *arguments: str, tests: str | None = None) -> Iterator[
     (where / "tests/planted/test_planted.py").write_text(tests or PLANTED.read_text())
     shutil.copy(ROOT / "pyproject.toml", where)
     (where / "tmp").mkdir()
-    environ = {**os.environ, "TMPDIR": str(where / "tmp")}
     environ = {
         name: value
-        for name, value in environ.items()
+        for name, value in os.environ.items()
         if not name.startswith(("PYTEST_", "AGENTV_SANDBOX_TEST"))
     }
+    environ |= {"TMPDIR": str(where / "tmp"), "AGENTV_SANDBOX_TESTS_GRACE_S": "0.5"}
     command = [sys.executable, "-P", "tests/harness/run.py", "tests/planted", *arguments]
     process = subprocess.Popen(
         command, cwd=where, env=environ, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
