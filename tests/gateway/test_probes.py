@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from agentv_sandbox.gateway import GRANTS, GatewayPolicy
@@ -74,3 +76,13 @@ def test_what_the_programs_send_is_passed_on(dialect: str, server: ModelServer) 
     assert seen.body == BODIES[dialect]
     assert seen.path == PATHS[dialect]
     assert client.log()[0]["decision"] == "allowed"
+
+
+def test_nothing_goes_on_when_a_containers_way_out_is_closed(server: ModelServer) -> None:
+    """The thread that takes connections ends with it, and is not waited for in vain."""
+    before = threading.active_count()
+    for _ in range(5):
+        with opened(server.port, guarded=False) as naive:
+            ask(naive, PROBES[0])
+    assert not [thread for thread in threading.enumerate() if "_accept" in thread.name]
+    assert threading.active_count() <= before + 1
