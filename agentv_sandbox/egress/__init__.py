@@ -366,7 +366,7 @@ def _until_served(
         wait_for(lambda: not ledger.finishing, _FINISH_GRACE_S if ended_well else 0.0)
         ledger.cut()
         deadline = time.monotonic() + _CLOSE_GRACE_S
-        # Until the last connection has written its record. The one that accepts may want a permit to see that it is over.
+        # Until the last connection has written its record. Who accepts may want a permit, to see that it is over.
         taken = sum(gate.acquire(timeout=max(deadline - time.monotonic(), 0)) for _ in range(connections))
         if taken:
             gate.release(taken)
