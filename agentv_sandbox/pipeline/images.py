@@ -12,6 +12,7 @@ from agentv_sandbox.graders import members_of, models_asked, programs_of
 from agentv_sandbox.models.converters import BUILTINS, builtin_of
 from agentv_sandbox.models.image import ImageConfig, ImagePlan, PackageKind, Runtime
 from agentv_sandbox.models.suite import (
+    EvalCase,
     GraderSpec,
     Hook,
     PreprocessorSpec,
@@ -191,8 +192,13 @@ def _preprocessors(suite: Suite) -> Iterator[PreprocessorSpec]:
 def graders_of(suite: Suite) -> Iterator[GraderSpec]:
     """All graders of all tests, those inside others too."""
     for case in suite.cases:
-        turns = case.conversation.turns if case.conversation else ()
-        yield from flat([*case.assertions, *(grader for turn in turns for grader in turn.assertions)])
+        yield from all_graders(case)
+
+
+def all_graders(case: EvalCase) -> Iterator[GraderSpec]:
+    """Of a test and of its turns, members included."""
+    turns = case.conversation.turns if case.conversation else ()
+    return flat([*case.assertions, *(grader for turn in turns for grader in turn.assertions)])
 
 
 def flat(graders: Iterable[GraderSpec]) -> Iterator[GraderSpec]:

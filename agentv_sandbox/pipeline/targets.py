@@ -8,8 +8,8 @@ from fnmatch import fnmatchcase
 from agentv_sandbox.egress import hears_all, parse_secrets
 from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.graders import figures_read, models_asked
-from agentv_sandbox.models.suite import EvalCase, GraderSpec, Suite, Target
-from agentv_sandbox.pipeline.images import flat, involved
+from agentv_sandbox.models.suite import EvalCase, Suite, Target
+from agentv_sandbox.pipeline.images import all_graders, involved
 from agentv_sandbox.pipeline.records import Job, RunOptions
 from agentv_sandbox.providers import PROVIDERS, check_target, is_model
 from agentv_sandbox.providers.base import setting_problem
@@ -107,12 +107,6 @@ def on_its_word(suite: Suite, target: Target) -> list[str]:
     cases = [case for case in suite.cases if not case.targets or target.name in case.targets]
     graders = (spec for case in cases for spec in all_graders(case))
     return list(dict.fromkeys(spec.type for spec in graders if word.intersection(figures_read(spec))))
-
-
-def all_graders(case: EvalCase) -> Iterator[GraderSpec]:
-    """Of a test and of its turns, members included."""
-    turns = case.conversation.turns if case.conversation else ()
-    return flat([*case.assertions, *(grader for turn in turns for grader in turn.assertions)])
 
 
 def jobs_of(suite: Suite, options: RunOptions) -> list[Job]:
