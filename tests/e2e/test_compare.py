@@ -118,7 +118,7 @@ def test_all_folders_that_cannot_be_compared_are_named(project: Project) -> None
     (project.folder / "empty" / "index.jsonl").write_text("")
     done = compare(project, str(base), "nowhere", "empty", str(base))
     assert done.code == 2
-    assert "nowhere: cannot read results: No such file or directory" in done.stderr
+    assert "nowhere: cannot read results: nowhere: No such file or directory" in done.stderr
     assert "empty/index.jsonl: there is no result in it" in done.stderr
     assert "2 problems" in done.stderr and "RESULT" not in done.stdout
 

@@ -45,7 +45,7 @@ FILES = {
     "lost.eval.yaml": LOST,
     "pyproject.toml": '[project]\nname = "p"\nversion = "1"\n',
     "agents/a.py": "import sys; open(sys.argv[1], 'w').write('x')",
-    "agents/b.py": "import helper",
+    "agents/b.py": "__import__('help' + 'er')",
     "agents/helper.py": "",
     "graders/long.py": LONG,
     "graders/uv.sh": 'test "$UV_NO_PROJECT" = 1',

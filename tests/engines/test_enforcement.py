@@ -153,6 +153,7 @@ class Limitless(DockerEngine):
 
 
 @pytest.mark.engine
+@pytest.mark.docker
 def test_an_engine_that_lies_is_found_out_by_the_first_container(
     engine: DockerEngine, tool_image: str
 ) -> None:

@@ -32,6 +32,7 @@ class Forgetful(DockerEngine):
 
 
 @pytest.mark.engine
+@pytest.mark.docker
 def test_a_lost_event_does_not_hide_that_memory_ran_out(
     engine: DockerEngine, tool_image: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -45,6 +46,7 @@ def test_a_lost_event_does_not_hide_that_memory_ran_out(
 
 
 @pytest.mark.engine
+@pytest.mark.docker
 def test_a_forged_exit_code_is_not_taken_for_death_by_memory(sandbox: Sandbox) -> None:
     for script in ("exit 137", "kill -9 $$"):
         result = sandbox.run(Role.AGENT, ["sh", "-c", script], image=sandbox.tool_image, limits=LIMITS)

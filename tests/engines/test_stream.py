@@ -133,6 +133,7 @@ def test_flood_timeout_and_cancel_end_the_reading() -> None:
 
 
 @pytest.mark.engine
+@pytest.mark.docker
 def test_streams_of_containers_pass_a_tcp_address(engine: DockerEngine, tool_image: str) -> None:
     """Each direction ends by itself there, as on the socket."""
     payload = bytes(range(256)) * 2000

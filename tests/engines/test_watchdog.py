@@ -15,7 +15,7 @@ from agentv_sandbox.engines import LABEL_KEEP, LABEL_OWNER, LABEL_RUN
 from agentv_sandbox.engines.docker import DockerEngine
 from agentv_sandbox.engines.watchdog import Watchdog, command
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.docker]
 
 
 @pytest.fixture

@@ -215,7 +215,12 @@ def test_a_limit_without_a_time_is_waited_for_shortly(monkeypatch: pytest.Monkey
     monkeypatch.setattr(limiter, "_FIRST_UNSAID_S", 0.1)
     with serving(Busy(lambda _: (429, {}))) as busy, containers(busy.port, RateLimits()) as (client,):
         assert ask(client).status == 429
-        (visit,) = client.log()
+        until = time.monotonic() + 30
+        while (
+            not (visits := client.log()) and time.monotonic() < until
+        ):  # written when its connection has ended
+            time.sleep(0.01)
+        (visit,) = visits
         assert (visit["decision"], visit["status"], visit["reason"]) == ("allowed", 429, "")
     assert busy.statuses() == [429] * 3
     assert busy.answers[2][0] - busy.answers[0][0] >= 0.29

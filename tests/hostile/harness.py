@@ -16,6 +16,7 @@ from unittest.mock import patch
 
 from agentv_sandbox import logs, masking
 from agentv_sandbox.cli import app
+from agentv_sandbox.engines.table import CHOICE
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.image import Image
 from agentv_sandbox.models.suite import Suite
@@ -169,6 +170,7 @@ def invoke(
     stdout, stderr = io.StringIO(), io.StringIO()
     with fake_engine(commands, image), ExitStack() as stack:
         stack.enter_context(patch.dict(os.environ, environ))
+        os.environ.pop(CHOICE, None)  # there is one engine here, whatever others run on
         before = Path.cwd()
         os.chdir(folder)
         stack.callback(os.chdir, before)

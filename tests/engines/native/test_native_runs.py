@@ -285,7 +285,8 @@ def test_who_names_a_docker_host_gets_no_other_engine(project: Path, native: Con
 
 def test_an_image_of_docker_is_brought_here(project: Path, native: ContainerEngine, tmp_path: Path) -> None:
     docker = find_engine({}, "docker")
-    docker.tag(docker.images("agentv-sandbox.env-key")[0].id, "native-brought:1")
+    smallest = min(docker.images("agentv-sandbox.env-key"), key=lambda image: image.size_bytes or sys.maxsize)
+    docker.tag(smallest.id, "native-brought:1")
     archive, cache = tmp_path / "image.tar", {"XDG_CACHE_HOME": str(tmp_path / "cache")}
     write_suite(project, 1)
     suite = project / "native.eval.yaml"
