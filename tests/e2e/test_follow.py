@@ -21,11 +21,11 @@ execution: {target: agent, workers: 2}
 assertions: [{type: contains, value: done}]
 tests: [{id: one, input: go}, {id: two, input: go}]
 """
-KEY = "the-first-line-of-a-key\nthe-second-line-of-it"
+KEY = "q7Zk-2mVx9-f3acT1dE8b\nw4Hs-5nBq0-c2d7R6aF1g"
 AGENT = r"""
 echo "begun in $AGENTV_EVAL_ID"
 sleep 6
-printf 'the-first-line-'; sleep 0.5; printf 'of-a-key'; sleep 0.2; printf '\n'
+printf 'q7Zk-2mVx9-'; sleep 0.5; printf 'f3acT1dE8b'; sleep 0.2; printf '\n'
 echo "$MY_KEY"
 printf '\033]0;owned\007\033[2Jafter\r\n' >&2
 echo '::error::forged'; echo '##[error]forged'
@@ -53,7 +53,7 @@ def test_what_an_agent_prints_is_shown_as_it_comes(project: Project) -> None:
     lines = said.splitlines()
     assert "begun in two" not in said
     assert f"one · agent | {MASK}" in lines  # the line that came in pieces, and the key's two lines behind it
-    assert "the-first" not in said and "of-a-key" not in said and "the-second" not in said
+    assert not [piece for piece in ("q7Zk", "f3acT1", "w4Hs", "c2d7R6") if piece in said]
     assert "\x1b" not in said and "\x07" not in said and "after" in said
     assert not [line for line in lines if line.startswith(("::", "##["))]
     assert f"[a line of more than {LINE_BYTES} bytes, left out]" in said and "yyyy" not in said
