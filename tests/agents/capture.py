@@ -23,7 +23,7 @@ from agentv_sandbox import api
 from agentv_sandbox.egress.relay import MOUNT, SOCKET
 from agentv_sandbox.engines.binds import SHARED, SHARED_PREFIX
 from agentv_sandbox.engines.native import NativeEngine, native_addresses
-from agentv_sandbox.models.container import ContainerSpec, ExecResult, Mount
+from agentv_sandbox.models.container import VIEWED, ContainerSpec, ExecResult, Mount
 from tests.fake_engine import only_engine
 
 from .http_messages import messages
@@ -80,14 +80,22 @@ class CapturingEngine(NativeEngine):
     def run(self, spec: ContainerSpec, **options: Any) -> ExecResult:
         if spec.role != "agent":
             return super().run(spec, **options)
-        looked_at = [m for m in spec.mounts if m.kind == "volume"]
-        trees = {m.target: tree(self._source(m)) for m in looked_at}
+        looked_at = [m for m in spec.mounts if m.kind != "bind"]
+        trees = {m.target: self._tree(m) for m in looked_at}
         with _tapped(spec) as (tapped, connections):
             began = time.time()
             result = super().run(tapped, **options)
         left = {m.target: tree(self._source(m)) for m in looked_at if m.target in ("/workspace", "/output")}
         self.captured.append(Captured(spec, trees, left, connections, began, result))
         return result
+
+    def _tree(self, mount: Mount) -> Tree:
+        """Of a view the files that it shows, those of both its volumes."""
+        if mount.kind != "view":
+            return tree(self._source(mount))
+        shown = [name for name in (mount.source, mount.beside) if name]
+        trees = [tree(self._source(replace(mount, source=name, kind="volume")) / VIEWED) for name in shown]
+        return {path: content for files in reversed(trees) for path, content in files.items()}
 
     def sessions(self, texts: Mapping[str, str]) -> list[dict[str, Any]]:
         """What was captured, as part of a recording; ``texts``: what differs from run to run, with its stand-ins."""
