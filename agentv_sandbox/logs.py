@@ -76,11 +76,12 @@ def _visible(char: str) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def safe_name(name: bytes | str) -> str:
-    """A file name as one printable line: bytes that are not UTF-8 as ``\\xNN``, newlines escaped too."""
+def safe_name(name: bytes | str, *, limit: int | None = None) -> str:
+    """A file name as one printable line: bytes that are not UTF-8 as ``\\xNN``, newlines escaped too. ``limit`` as of
+    ``safe_text``: whoever cuts the result instead may leave half a secret, which nobody knows."""
     if isinstance(name, bytes):
         name = name.decode("utf-8", "backslashreplace")
-    return safe_text(name, keep=frozenset())
+    return safe_text(name, limit=limit, keep=frozenset())
 
 
 _COMMAND = re.compile(r"(^|[\r\n])([^\S\r\n]*):(?=:)|##(?=\[)")

@@ -151,11 +151,11 @@ def _key_of(source: CapturedRun, test: str, target: str | None) -> Key:
         names = sorted({key[1] for key in source.tests})
         near = difflib.get_close_matches(test, names, 3) or names[:5]
         message, hint = (
-            f"has no test {logs.safe_name(test)[:100]}",
+            f"has no test {logs.safe_name(test, limit=100)}",
             f"There are {', '.join(map(logs.safe_name, near))}.",
         )
     else:
-        message = f"has several answers to {logs.safe_name(test)[:100]}"
+        message = f"has several answers to {logs.safe_name(test, limit=100)}"
         hint = f"Name a target: {', '.join(sorted(logs.safe_name(key[2]) for key in known))}."
     raise InputError([Problem(message=message, path=source.path, hint=hint)])
 
@@ -258,7 +258,9 @@ class _Grading:
         """``argv`` in the workspace of a trial, as ``open_workspace`` says."""
         trials = self._source.tests[key].trials
         if not 1 <= trial <= len(trials):
-            message = f"has {len(trials)} trial(s) of {logs.safe_name(key[1])[:100]}, and no number {trial}"
+            message = (
+                f"has {len(trials)} trial(s) of {logs.safe_name(key[1], limit=100)}, and no number {trial}"
+            )
             raise InputError([Problem(message=message, path=self._source.path)])
         jobs = self._jobs(only_ungraded=False)
         found = [
@@ -268,7 +270,7 @@ class _Grading:
             if (job.case.suite, job.case.id, job.target.name) == key
         ]
         if not found:
-            message = f"{logs.safe_name(key[1])[:100]} is no longer in its suite"
+            message = f"{logs.safe_name(key[1], limit=100)} is no longer in its suite"
             raise InputError([Problem(message=message, path=self._source.path)])
         suite, job = found[0]
         role = Role.GRADER if as_grader else Role.HOOK

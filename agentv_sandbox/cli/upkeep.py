@@ -101,7 +101,7 @@ def _kept_volumes(place: str, problems: list[Problem]) -> list[str]:
     test = "/".join(parts)
     if not folder.name or not test:
         problems.append(
-            Problem(message=f"{safe_name(place)[:200]} is not a run folder, a slash and a test's id")
+            Problem(message=f"{safe_name(place, limit=200)} is not a run folder, a slash and a test's id")
         )
         return []
     if is_unpacked(folder):
@@ -118,11 +118,12 @@ def _kept_volumes(place: str, problems: list[Problem]) -> list[str]:
     if far:
         problems.append(
             Problem(
-                message=f"the workspace of {safe_name(test)[:100]} is {safe_name(far[0])[:100]}", path=folder
+                message=f"the workspace of {safe_name(test, limit=100)} is {safe_name(far[0], limit=100)}",
+                path=folder,
             )
         )
     elif not volumes:
-        name = safe_name(test)[:100]
+        name = safe_name(test, limit=100)
         message = f"no workspace of {name} was kept" if rows else f"has no test {name}"
         problems.append(
             Problem(message=message, path=folder, hint="`run --keep-failed` keeps those of failed tests.")

@@ -107,7 +107,7 @@ def trusted_reach(loaded: LoadResult, judge: str | None) -> Iterator[str]:
         yield f"trusted: {safe_name(str(suite.path))}"
         lists = (("runs", reach.commands), ("reads", reach.variables), ("asks", reach.addresses))
         for word, names in lists:
-            yield from (f"  {word} {safe_name(name)[:300]}" for name in names[:_SHOWN])
+            yield from (f"  {word} {safe_name(name, limit=300)}" for name in names[:_SHOWN])
             if len(names) > _SHOWN:
                 yield f"  {word} {len(names) - _SHOWN} more"
             if not names:

@@ -49,7 +49,7 @@ def read_sums(text: bytes, where: Path) -> dict[str, str]:
         if not is_run_file(name):
             raise refusal(
                 where,
-                f"line {number} of {SUMS} names {safe_name(name)[:200]}, which no run writes",
+                f"line {number} of {SUMS} names {safe_name(name, limit=200)}, which no run writes",
                 number,
                 hint="It is not taken from a packed run. If you know who packed it, ask what it is there for.",
             )

@@ -77,7 +77,7 @@ def test_little_is_held_of_what_never_ends() -> None:
     for _ in range(2000):
         followed.output(b"x" * 65536)
         followed.errors("é".encode()[:1])
-    assert said == []
+    assert len(followed._output.begun) == LINE_BYTES + 1 and said == []
     followed.output(b"\n")
     followed.errors(b"\n" * 10 * MOST_LINES)
     followed.output(b"more\n")

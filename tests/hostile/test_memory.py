@@ -62,15 +62,19 @@ def test_masking_in_pieces_is_masking_the_whole(
     assert path.read_bytes() == redactor.data(data)
 
 
-def test_masking_a_file_of_nothing_but_secrets_takes_little_memory(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "data", [b"secret-value " * (1 << 16), b"a" * (48 << 20) + b" secret-value"], ids=["dense", "large"]
+)
+def test_masking_a_file_takes_little_memory(tmp_path: Path, data: bytes) -> None:
+    """A piece of it at a time, however large it is and however much of it are secrets."""
     path = tmp_path / "blob"
-    path.write_bytes(b"secret-value " * (1 << 18))
+    path.write_bytes(data)
     tracemalloc.start()
     assert Redactor(["secret-value"]).data_file(path)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 24 << 20
-    assert path.read_bytes() == b"[redacted] " * (1 << 18)
+    assert path.read_bytes() == data.replace(b"secret-value", b"[redacted]")
 
 
 def test_work_that_is_never_done_ends_with_its_budget_and_leaves_no_part(tmp_path: Path) -> None:

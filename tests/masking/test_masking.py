@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import base64
 import time
 from pathlib import Path
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from agentv_sandbox import masking
 from agentv_sandbox.engines.stream import BoundedCapture
-from agentv_sandbox.logs import safe_text
+from agentv_sandbox.logs import safe_name, safe_text
 from agentv_sandbox.masking import MASK, LineMasker, Masker
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.pipeline.following import Followed
@@ -34,10 +35,25 @@ def _known_secret() -> object:
 @given(st.integers(0, 60), st.integers(1, 80))
 def test_a_text_is_masked_before_it_is_cut(lead: int, most: int) -> None:
     text = "." * lead + SECRET + "." * (60 - lead)
-    for cut in (masking.first(text, most), masking.last(text, most), safe_text(text, limit=most)):
+    named = safe_name(text, limit=most)
+    for cut in (masking.first(text, most), masking.last(text, most), safe_text(text, limit=most), named):
         left = cut.replace(MASK, "").partition("…")[0].strip(".")
         assert not any(left[at : at + 3] in SECRET for at in range(len(left) - 2)), cut
     assert len(masking.first(text, most)) <= most + len(MASK)
+
+
+def test_nobody_cuts_what_was_made_printable_by_themselves() -> None:
+    """``safe_name(x)[:100]`` may leave half a secret; ``safe_name(x, limit=100)`` masks it first."""
+    package = Path(masking.__file__).parents[1]
+    cut = [
+        f"{path.relative_to(package)}:{node.lineno}"
+        for path in package.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Subscript)
+        and isinstance(node.value, ast.Call)
+        and ast.unparse(node.value.func).rpartition(".")[2] in ("safe_name", "safe_text")
+    ]
+    assert cut == []
 
 
 @pytest.mark.parametrize("at", range(1990, 2020, 3))

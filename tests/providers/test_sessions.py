@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -512,8 +514,14 @@ def test_the_program_finds_its_home_and_what_it_leaves_there_is_attached(tmp_pat
 
 
 def test_a_long_line_and_a_program_that_stays_cost_nothing(tmp_path: Path) -> None:
-    script = "head -c 20000000 /dev/zero | tr '\\0' x; echo; echo '{}'; sleep 8 & exit 0"
-    code, lines = order(tmp_path, ["sh", "-c", script])
+    pid = tmp_path / "pid"
+    script = (
+        f"head -c 20000000 /dev/zero | tr '\\0' x; echo; echo '{{}}'; sleep 300 & echo $! > '{pid}'; exit 0"
+    )
+    try:
+        code, lines = order(tmp_path, ["sh", "-c", script])
+    finally:
+        os.kill(int(pid.read_text()), signal.SIGKILL)
     assert code == 0
     assert (len(lines[0]["text"]), lines[1]["event"]) == (4096, {})
 

@@ -83,7 +83,7 @@ def copied(source: Path, target: Path) -> str | None:
     done = hostprograms.run(hostprograms.FILE_TOOL, [*command, str(source), str(target)])
     if done.returncode == 0:
         return None
-    return safe_name(done.stderr.splitlines()[0][:300]) if done.stderr else "no reason given"
+    return safe_name(done.stderr.splitlines()[0], limit=300) if done.stderr else "no reason given"
 
 
 def remove_small(folder: Path) -> None:
