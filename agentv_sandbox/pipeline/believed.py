@@ -59,7 +59,7 @@ def _refuse_of_the_run(source: CapturedRun, paths: Sequence[Path]) -> None:
         where = "leads into the run folder" if path.is_absolute() else "is not a whole path"
         problems.append(
             Problem(
-                message=f"names the eval file {safe_name(str(path))[:300]}, which {where}; no run records such",
+                message=f"names the eval file {safe_name(str(path), limit=300)}, which {where}; no run records such",
                 path=source.path,
                 hint="Name your eval files with --suite.",
             )
@@ -97,7 +97,7 @@ def _is_share(value: object) -> TypeGuard[float]:
 def _words(asked: float | str | None, recorded: float | str | None, neither: str) -> str:
     if asked is not None:
         return f"{asked}, of the command line"
-    return neither if recorded is None else f"{safe_name(str(recorded))[:100]}, as the run recorded it"
+    return neither if recorded is None else f"{safe_name(str(recorded), limit=100)}, as the run recorded it"
 
 
 def trusted_reach(loaded: LoadResult, judge: str | None) -> Iterator[str]:

@@ -252,7 +252,7 @@ def _rows(path: Path, read: Callable[[Path], RowsRead]) -> RowsRead:
 
 
 def _unreadable(path: Path, error: OSError) -> InputError:
-    name = f"{safe_name(str(error.filename))[:200]} " if error.filename is not None else ""
+    name = f"{safe_name(str(error.filename), limit=200)} " if error.filename is not None else ""
     return _refusal(path, f"cannot be read as a run: {name}{error.strerror or error}")
 
 

@@ -38,7 +38,9 @@ class Run:
         except OSError as error:
             hint = f"name a folder that holds an {INDEX}"
             name = (
-                f"{safe_name(Path(str(error.filename)).name)[:200]}: " if error.filename is not None else ""
+                f"{safe_name(Path(str(error.filename)).name, limit=200)}: "
+                if error.filename is not None
+                else ""
             )
             message = f"cannot read results: {name}{error.strerror or error}"
             raise InputError([Problem(message=message, path=path, hint=hint)]) from error
