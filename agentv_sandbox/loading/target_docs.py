@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, WithJsonSchema
 from agentv_sandbox.authoring.docs import Doc, known_keys
 from agentv_sandbox.authoring.fields import Text
 from agentv_sandbox.authoring.tree import Map, Problems, nearest, show
-from agentv_sandbox.gateway import GRANTS
+from agentv_sandbox.gateway import FORMER_GRANTS, GRANTS
 from agentv_sandbox.loading.hosts import secret_host
 from agentv_sandbox.loading.suite_docs import HooksDoc, LimitsDoc, NetworkDoc
 from agentv_sandbox.providers import SETTINGS, Provider
@@ -50,7 +50,7 @@ class SecretDoc(ExactDoc):
 
 
 def _grant(name: str) -> str:
-    if name not in GRANTS:
+    if name not in GRANTS and name not in FORMER_GRANTS:
         meant = nearest(name, GRANTS)
         hint = f"did you mean '{meant}'?" if meant else f"known: {', '.join(GRANTS)}"
         raise ValueError(f"is not a thing that the model gateway can allow, found {show(name)}; {hint}")
@@ -77,6 +77,34 @@ class PriceDoc(ExactDoc):
     """Of tokens written to the cache."""
 
 
+_Bound = Annotated[int, Field(ge=1)] | None
+
+
+class BoundsDoc(ExactDoc):
+    """Most of one request to a model and of its answer."""
+
+    output_tokens: _Bound = None
+    """Tokens that are asked for (128,000)."""
+    thinking_tokens: _Bound = None
+    """Of them, for thinking (64,000)."""
+    choices: _Bound = None
+    """Answers to one request (1)."""
+    hosted_calls: _Bound = None
+    """Calls of tools at the provider (128)."""
+    logprobs: _Bound = None
+    """Alternatives for each token (20)."""
+    metadata_bytes: _Bound = None
+    """Bytes of fields that name a user or a session (8,192)."""
+    answer_bytes: _Bound = None
+    """Bytes of an answer (64 MiB)."""
+    answer_seconds: _Bound = None
+    """Seconds of an answer (3,600)."""
+
+    def written(self) -> dict[str, int]:
+        """What was written, by name."""
+        return self.model_dump(exclude={"src", "extras"}, exclude_none=True)
+
+
 class GatewayDoc(ExactDoc):
     """What the model gateway allows a target beside ordinary calls of its own model."""
 
@@ -85,7 +113,13 @@ class GatewayDoc(ExactDoc):
     allow: list[Grant] = Field(default_factory=list)
     """What it may ask beside ordinary calls."""
     fields: list[Text] = Field(default_factory=list)
-    """Further fields of a request's body."""
+    """Further fields of a request's body, of inner objects as `outer.inner`."""
+    betas: list[Text] = Field(default_factory=list)
+    """Further values of the header `anthropic-beta`."""
+    apis: list[Literal["anthropic", "responses", "chat", "gemini"]] = Field(default_factory=list)
+    """APIs that it speaks beside those of its kind; default: those of the maker whose API it asks first."""
+    bounds: BoundsDoc | None = None
+    """Most of one request and its answer."""
     prices: dict[str, PriceDoc] = Field(default_factory=dict)
     """Prices by model, over the list prices."""
     max_concurrency: Annotated[int, Field(ge=1)] | None = None

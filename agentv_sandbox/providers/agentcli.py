@@ -16,6 +16,7 @@ from agentv_sandbox import masking
 from agentv_sandbox.authoring.fields import Text
 from agentv_sandbox.egress import PORT, Credential, parse_secrets
 from agentv_sandbox.errors import InputError, Problem
+from agentv_sandbox.gateway import GatewayPolicy
 from agentv_sandbox.models.case import AgentResponse, Claim, Figure, Measure, TokenUsage
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.paths import HOME, INPUT, OUTPUT
@@ -37,6 +38,8 @@ from agentv_sandbox.volumes import StagedFile
 
 EVENTS = f"{OUTPUT}/events.jsonl"
 EVENTS_BYTES = 48 << 20
+ANTHROPIC, GEMINI, OPENAI = ("anthropic",), ("gemini",), ("responses", "chat")
+"""APIs of a maker, by the model gateway's names."""
 _FOLDER = f"{INPUT}/.agent"
 _REASONS = {
     401: "the server refused the key",
@@ -86,6 +89,8 @@ class Api:
     key: str
     """Variable that holds the key, on the host and, with a stand-in, in the container."""
     url: str
+    speaks: tuple[str, ...] = OPENAI
+    """APIs that the program asks there, by the model gateway's names."""
     header: str = "Authorization"
     other_keys: tuple[str, ...] = ()
     """Variables that a target's ``secrets`` may name instead."""
@@ -211,6 +216,11 @@ class AgentCli(Provider):
         if address is None:
             return {}
         return {names[0]: {"host": address.host, "header": api.header, "scheme": address.scheme, **guarded}}
+
+    def gateway_policy(self, target: Target) -> GatewayPolicy:
+        policy = super().gateway_policy(target)
+        speaks = self.api_of(target.settings).speaks
+        return replace(policy, apis=policy.apis.union(speaks), below_base_url=True)
 
     def own_server(self, target: Target) -> str:
         address = address_of(self.api_of(target.settings).url)
