@@ -208,9 +208,8 @@ class AgentCli(Provider):
 
     def credentials(self, settings: Mapping[str, Any], written: Mapping[str, Any]) -> Mapping[str, Any]:
         api, names = self.api_of(settings), self._key_names(settings)
-        url = self.server_url(settings)
-        address = address_of(url)
-        guarded = {"model_server": True, "path": urlsplit(url).path.rstrip("/")}
+        address = address_of(self.server_url(settings))
+        guarded = {"model_server": True, "path": self._path(settings)}
         if own := [name for name in names if name in written]:
             return dict.fromkeys(own, guarded)
         if address is None:
@@ -330,9 +329,12 @@ class AgentCli(Provider):
         if credential is None:
             message = f"nothing says which key {self.program} is to use"
             raise InputError([setting_problem(target, "secrets", message)])
-        own = urlsplit(self.server_url(target.settings)).path.rstrip("/")
-        path = own or urlsplit(self.api_of(target.settings).url).path.rstrip("/")
-        return credential, f"http://127.0.0.1:{PORT}/{credential.route}{path}"
+        return credential, f"http://127.0.0.1:{PORT}/{credential.route}{self._path(target.settings)}"
+
+    def _path(self, settings: Mapping[str, Any]) -> str:
+        """Where the API stands on its server: as the target says, else as on the kind's own."""
+        own = urlsplit(self.server_url(settings)).path.rstrip("/")
+        return own or urlsplit(self.api_of(settings).url).path.rstrip("/")
 
     def _usage(self, request: Request, record: SessionRecord) -> TokenUsage | None:
         """Tokens of this turn alone."""
