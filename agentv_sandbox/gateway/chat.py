@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import ClassVar
 
+from agentv_sandbox import masking
 from agentv_sandbox.gateway.dialect import (
     Check,
     Dialect,
@@ -135,7 +136,10 @@ def _modalities(body: Row, check: Check) -> None:
     kinds = body.get("modalities")
     for kind in kinds if isinstance(kinds, list) else [] if kinds is None else [kinds]:
         if kind != "text":
-            check.need("image_generation" if kind == "image" else "audio", f"modalities: {str(kind)[:40]}")
+            check.need(
+                "image_generation" if kind == "image" else "audio",
+                f"modalities: {masking.first(str(kind), 40)}",
+            )
     if body.get("audio") is not None:
         check.need("audio", "audio of an answer")
     prediction = check.inner(body.get("prediction"), "prediction", _PREDICTION)
