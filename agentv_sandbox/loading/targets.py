@@ -67,7 +67,7 @@ def _gateway(doc: TargetDoc) -> GatewaySpec:
         fields=tuple(gateway.fields),
         betas=tuple(gateway.betas),
         apis=tuple(gateway.apis),
-        bounds=gateway.bounds.written() if gateway.bounds else {},
+        bounds=gateway.bounds,
         prices=prices,
         max_concurrency=gateway.max_concurrency,
         max_calls=gateway.max_calls,
