@@ -43,6 +43,7 @@ from agentv_sandbox.gateway import (
     ModelGateway,
     ModelUse,
     RateLimits,
+    Server,
     Tape,
     TapeUse,
     WaitClock,
@@ -119,6 +120,11 @@ class Grant:
         return sum(gateway.misses for gateway in self.gateways)
 
     @property
+    def model_notes(self) -> tuple[str, ...]:
+        """Sentences about what the model gateway took out of requests that it sent on."""
+        return tuple(said for gateway in self.gateways for said in gateway.notes())
+
+    @property
     def model_refusals(self) -> tuple[str, ...]:
         """Sentences about requests that the model gateway refused."""
         return tuple(said for gateway in self.gateways for said in gateway.refusals())
@@ -173,12 +179,13 @@ class EgressProxy:
         tape = self._tape_use(credentials, names or {})
 
         def guard(credential: Credential, key: bytes) -> ModelGateway:
+            at = credential.endpoint.host, credential.path, gateway.below_base_url
             limit = self._limits.of(str(credential.endpoint), key, most=most_at_once)
             return ModelGateway(
                 gateway,
                 own_meter,
                 calls,
-                prefix=credential.path,
+                server=Server(*at),
                 tape=tape,
                 limit=limit,
                 waits=waits,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from agentv_sandbox.egress.ledger import Ledger, Visit
-from agentv_sandbox.gateway import Denial
+from agentv_sandbox.gateway import Denial, ModelCall
 from agentv_sandbox.lazy import lazily
 
 if TYPE_CHECKING:
@@ -80,6 +80,21 @@ class ClientConnection:
     def down(self, data: bytes) -> None:
         self.visit.bytes_down += len(data)
         self.ledger.spend(len(data))
+
+    def more(self, server: socket.socket, call: ModelCall | None) -> bytes:
+        """What comes next of an answer; a model's has bounds of size and time."""
+        if call is not None:
+            server.settimeout(min(call.seconds_left(), IDLE_TIMEOUT_S))
+        try:
+            data = server.recv(CHUNK)
+        except TimeoutError:
+            if call is not None:
+                call.seconds_left()
+            raise
+        if call is not None:
+            call.came(len(data))
+        self.down(data)
+        return data
 
     def send(self, event: h11.Event) -> None:
         # A client that has all it waits for may be gone, which is no fault.

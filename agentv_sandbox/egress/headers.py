@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from agentv_sandbox.egress.endpoint import Endpoint, Refused
+from agentv_sandbox.egress.mask import Mask
 from agentv_sandbox.gateway import ModelRequest
 from agentv_sandbox.lazy import lazily
 
@@ -112,3 +113,9 @@ def named_in_connection(request: h11.Request) -> frozenset[bytes]:
     """Headers that a request declares to be of this connection alone."""
     values = [value for key, value in request.headers if key == b"connection"]
     return frozenset(part.strip().lower() for value in values for part in value.split(b","))
+
+
+def named_headers(answer: h11.Response, mask: Mask) -> dict[str, str]:
+    """The headers of an answer by their names; of several of one name the first."""
+    named = [(key, mask.whole(value)) for key, value in reversed(list(answer.headers))]
+    return {key.decode("latin-1"): value.decode("latin-1") for key, value in named}

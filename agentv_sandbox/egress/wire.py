@@ -25,6 +25,7 @@ from agentv_sandbox.egress.headers import (
     checked_target,
     is_encoded,
     model_request,
+    named_headers,
     named_in_connection,
     reading_request,
     split_address,
@@ -327,12 +328,12 @@ class Exchange(ClientConnection):
             except h11.RemoteProtocolError as error:
                 raise OSError(f"the server's answer is not understood: {error}") from error
             if event is h11.NEED_DATA:
-                data = server.recv(CHUNK)
-                self.down(data)
-                up.receive_data(data)
+                up.receive_data(self.more(server, call))
             elif isinstance(event, h11.Response):
-                if call is not None and may_ask_to_wait(event.status_code, named := _named(event, mask)):
-                    return self._limit_answer(server, up, mask, event.status_code, named)
+                if call is not None and may_ask_to_wait(
+                    event.status_code, named := named_headers(event, mask)
+                ):
+                    return self._limit_answer(server, up, mask, event.status_code, named, call)
                 self._begin_answer(event, mask, call)
             elif isinstance(event, h11.Data):
                 passed = mask.feed(bytes(event.data))
@@ -348,7 +349,13 @@ class Exchange(ClientConnection):
                 raise OSError("the server closed the connection")
 
     def _limit_answer(
-        self, server: socket.socket, up: h11.Connection, mask: Mask, status: int, headers: Mapping[str, str]
+        self,
+        server: socket.socket,
+        up: h11.Connection,
+        mask: Mask,
+        status: int,
+        headers: Mapping[str, str],
+        call: ModelCall,
     ) -> LimitAnswer:
         """The whole of it. Raises OSError where it is cut off or larger than any such answer."""
         if headers.get("content-encoding", "identity") != "identity":
@@ -356,9 +363,7 @@ class Exchange(ClientConnection):
         body = b""
         while not isinstance(event := up.next_event(), h11.EndOfMessage):
             if event is h11.NEED_DATA:
-                data = server.recv(CHUNK)
-                self.down(data)
-                up.receive_data(data)
+                up.receive_data(self.more(server, call))
             elif isinstance(event, h11.Data):
                 body += mask.feed(bytes(event.data))
             else:
@@ -374,7 +379,7 @@ class Exchange(ClientConnection):
             raise OSError("the server encoded its answer although it was asked not to")
         dropped = HOP_BY_HOP
         if call is not None:
-            call.start(event.status_code, _named(event, mask))
+            call.start(event.status_code, named_headers(event, mask))
             dropped |= {b"content-length"} if call.reply.drops else frozenset()
         headers = [(k, mask.whole(v)) for k, v in event.headers if k not in dropped]
         headers.append((b"connection", b"close"))
@@ -397,7 +402,7 @@ class Exchange(ClientConnection):
         try:
             yield
         except OSError:
-            call.cut = self.ledger.was_cut
+            call.cut = call.cut or self.ledger.was_cut
             raise
 
     @contextmanager
@@ -418,12 +423,6 @@ class Exchange(ClientConnection):
         finally:
             self.ledger.release(server)
             server.close()
-
-
-def _named(answer: h11.Response, mask: Mask) -> dict[str, str]:
-    """The headers of an answer by their names; of several of one name the first."""
-    named = [(key, mask.whole(value)) for key, value in reversed(list(answer.headers))]
-    return {key.decode("latin-1"): value.decode("latin-1") for key, value in named}
 
 
 def _connect(found: list[str], port: int) -> socket.socket:

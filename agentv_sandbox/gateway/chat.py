@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import ClassVar
 
+from agentv_sandbox import masking
 from agentv_sandbox.gateway.dialect import (
     Check,
     Dialect,
@@ -19,7 +20,7 @@ from agentv_sandbox.gateway.dialect import (
     row_of,
     rows_of,
 )
-from agentv_sandbox.gateway.responses import API_VERSION, openai_error
+from agentv_sandbox.gateway.responses import API_VERSION, SHORT_CACHES, openai_error
 from agentv_sandbox.gateway.usage import Usage
 from agentv_sandbox.models.suite import Json
 
@@ -36,13 +37,32 @@ _GRANTED_FIELDS = dict.fromkeys(
 """The last three are OpenRouter's, xAI's and Qwen's."""
 _SERVER_TOOLS = (("web_search", "web_search"), ("openrouter:web_search", "web_search"), ("mcp", "mcp"))
 _CLIENT_TOOLS = frozenset({"function", "custom"})
-_PARTS = frozenset({"text", "refusal", "image_url", "input_audio", "file", "thinking"})
-_TIERS = frozenset({"auto", "default", "flex"})
+_PARTS = frozenset({"text", "refusal", "image_url", "file", "thinking"})
+_MESSAGE = names(
+    "role content name tool_calls tool_call_id function_call refusal audio reasoning reasoning_content "
+    "reasoning_details reasoning_text reasoning_opaque thinking thinking_blocks annotations cache_control "
+    "provider_specific_fields copilot_cache_control __copilotMessageSource prefix partial"
+)
+_PART = names("type text refusal image_url input_audio file thinking signature cache_control")
+_IMAGE = names("url detail format")
+_FILE = names("filename file_data file_id format")
+_THINKING = names("type budget_tokens clear_thinking display")
+_REASONING = names("effort max_tokens exclude enabled summary")
+_PREDICTION = names("type content")
+_STREAM = names("include_usage include_obfuscation continuous_usage_stats")
+_CHOICE = names("type function custom allowed_tools")
+_CHOICES: frozenset[Json] = frozenset({"auto", "none", "required", "any", "validated"})
+_TIERS = frozenset({"auto", "default", "standard"})
+_USER = ("metadata", "user", "safety_identifier", "prompt_cache_key")
+_FIRST_WITH_USAGE = "2024-09-01"
+"""Version of Azure's API; earlier ones refuse to be asked for the usage of a stream."""
 _DEPLOYMENT = re.compile(r"/deployments/([A-Za-z0-9][A-Za-z0-9._-]{0,99})/chat/completions")
 
 
 class Chat(Dialect):
     name: ClassVar = "OpenAI's Chat Completions API"
+    key: ClassVar = "chat"
+    maker: ClassVar = "OpenAI"
 
     def operation(self, path: str, query: Mapping[str, str]) -> Operation | None:
         deployment = _DEPLOYMENT.fullmatch(path)
@@ -58,18 +78,21 @@ class Chat(Dialect):
         check.fields(body, _FIELDS, _GRANTED_FIELDS)
         check.choice(body, "service_tier", _TIERS, "priority")
         check.choice(body, "store", frozenset({False}), "stored_responses")
+        check.choice(body, "prompt_cache_retention", SHORT_CACHES, "stored_responses")
+        check.names_of_user(body, _USER)
+        _numbers(body, check)
+        _modalities(body, check)
         for message in rows_of(body.get("messages"), "messages"):
-            if object_of(message.get("audio")).get("id") is not None:
-                check.need("stored_responses", "audio of an earlier answer by its id")
-            if not isinstance(message.get("content"), str):
-                for part in rows_of(message.get("content"), "a message's content"):
-                    _part(part, check)
+            _message(message, check)
         for tool in rows_of(body.get("tools"), "tools"):
             check.tool(kind_of(tool, "a tool"), _SERVER_TOOLS, _CLIENT_TOOLS)
-        if body.get("stream") is True:
+        _choice(body, check)
+        check.inner(body.get("stream_options"), "stream_options", _STREAM)
+        if adds_usage_event(body, operation, check):
             options = row_of(body.get("stream_options") or {}, "stream_options")
             body = {**body, "stream_options": {**options, "include_usage": True}}
-        return check.model(body, operation), body
+        named = {} if operation.model is not None and check.server.azure else body
+        return check.model(named, operation), body
 
     def error(self, status: int, message: str) -> Json:
         return openai_error(status, message)
@@ -88,20 +111,79 @@ class Chat(Dialect):
         )
 
 
-def adds_usage_event(asked: Row) -> bool:
-    """Whether the gateway asks for an event with the usage that the client did not ask for."""
+def adds_usage_event(asked: Row, operation: Operation, check: Check) -> bool:
+    """Whether the gateway asks for an event with the usage that the client did not ask for, and would not get."""
     options = object_of(asked.get("stream_options"))
-    return asked.get("stream") is True and options.get("include_usage") is not True
+    if asked.get("stream") is not True or options.get("include_usage") is True or check.server.openrouter:
+        return False
+    version = operation.path.partition("?api-version=")[2]
+    return not (version[:2] == "20" and version < _FIRST_WITH_USAGE)
+
+
+def _numbers(body: Row, check: Check) -> None:
+    check.number(body, "max_tokens", "output_tokens")
+    check.number(body, "max_completion_tokens", "output_tokens")
+    check.number(body, "n", "choices")
+    check.number(body, "top_logprobs", "logprobs", least=0)
+    thinking = check.inner(body.get("thinking"), "thinking", _THINKING)
+    check.number(thinking, "budget_tokens", "thinking_tokens")
+    reasoning = check.inner(body.get("reasoning"), "reasoning", _REASONING)
+    check.number(reasoning, "max_tokens", "thinking_tokens")
+
+
+def _modalities(body: Row, check: Check) -> None:
+    """What an answer is made of."""
+    kinds = body.get("modalities")
+    for kind in kinds if isinstance(kinds, list) else [] if kinds is None else [kinds]:
+        if kind != "text":
+            check.need(
+                "image_generation" if kind == "image" else "audio",
+                f"modalities: {masking.first(str(kind), 40)}",
+            )
+    if body.get("audio") is not None:
+        check.need("audio", "audio of an answer")
+    prediction = check.inner(body.get("prediction"), "prediction", _PREDICTION)
+    if not isinstance(prediction.get("content"), str):
+        _parts(prediction.get("content"), check)
+
+
+def _choice(body: Row, check: Check) -> None:
+    if not isinstance(body.get("tool_choice"), dict):
+        check.choice(body, "tool_choice", _CHOICES, "")
+        return
+    choice = check.inner(body["tool_choice"], "tool_choice", _CHOICE)
+    kind = kind_of(choice, "tool_choice", "function" if "function" in choice else None)
+    if kind != "allowed_tools":
+        check.tool(kind, _SERVER_TOOLS, _CLIENT_TOOLS)
+    allowed = check.inner(choice.get("allowed_tools"), "allowed_tools", names("mode tools"))
+    for tool in rows_of(allowed.get("tools"), "allowed_tools"):
+        check.tool(kind_of(tool, "a tool"), _SERVER_TOOLS, _CLIENT_TOOLS)
+
+
+def _message(message: Row, check: Check) -> None:
+    check.inner(message, "messages", _MESSAGE)
+    if message.get("audio") is not None:
+        check.need("stored_responses", "audio of an earlier answer by its id")
+    if not isinstance(message.get("content"), str):
+        _parts(message.get("content"), check)
+
+
+def _parts(value: Json, check: Check) -> None:
+    for part in rows_of(value, "a message's content"):
+        _part(part, check)
 
 
 def _part(part: Row, check: Check) -> None:
-    kind = kind_of(part, "a part of a message")
+    kind = kind_of(check.inner(part, "content", _PART), "a part of a message")
+    if kind == "input_audio" or part.get("input_audio") is not None:
+        check.need("audio", "sound in a message")
+        return
     check.tool(kind, (), _PARTS)
-    if kind == "image_url":
-        image = part.get("image_url")
-        check.stays_inline(image if isinstance(image, str) else object_of(image).get("url"), "an image")
-    elif kind == "file":
-        file = row_of(part.get("file"), "a file")
+    if (image := part.get("image_url")) is not None:
+        address = image if isinstance(image, str) else check.inner(image, "image_url", _IMAGE).get("url")
+        check.stays_inline(address, "an image")
+    if part.get("file") is not None:
+        file = check.inner(part["file"], "file", _FILE)
         if file.get("file_id") is not None:
             check.need("files", "a file by the id of a stored one")
         if file.get("file_data") is not None:

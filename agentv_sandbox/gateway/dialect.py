@@ -13,7 +13,8 @@ from typing import ClassVar, Literal
 from agentv_sandbox import masking
 from agentv_sandbox.gateway.denial import Denial
 from agentv_sandbox.gateway.policy import GatewayPolicy
-from agentv_sandbox.gateway.strict import refuse_lookalikes
+from agentv_sandbox.gateway.servers import Server
+from agentv_sandbox.gateway.strict import refuse_lookalikes, written
 from agentv_sandbox.gateway.usage import Usage
 from agentv_sandbox.models.foreign_json import count
 from agentv_sandbox.models.suite import Json
@@ -21,6 +22,26 @@ from agentv_sandbox.models.suite import Json
 Row = Mapping[str, Json]
 _BASE64 = re.compile(r"[A-Za-z0-9+/=_\s-]*")
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+\[\]-]{0,199}")
+_DOCUMENTS = frozenset(
+    f"application/{each}"
+    for each in [
+        "pdf",
+        "json",
+        "xml",
+        "javascript",
+        "x-javascript",
+        "x-python",
+        "x-python-code",
+        "x-typescript",
+        "x-yaml",
+        "yaml",
+        "rtf",
+        "x-ipynb+json",
+        "x-sh",
+        "toml",
+        "sql",
+    ]
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +64,7 @@ class Check:
 
     policy: GatewayPolicy
     dialect: str
+    server: Server = Server()
 
     def need(self, grant: str, what: str) -> None:
         """Refuse ``what`` unless the target grants it."""
@@ -61,11 +83,66 @@ class Check:
                 if body[key] is not None:
                     self.need(grants[key], f"the field {key}")
                 continue
+            raise self._unknown(key)
+
+    def inner(self, value: Json, where: str, known: Set[str]) -> Row:
+        """The object ``value`` of the field ``where``, whose keys are all ``known`` or permitted; empty where it is
+        absent."""
+        if value is None:
+            return {}
+        row = row_of(value, where)
+        for key in row:
+            if key not in known and not {key, f"{where}.{key}"} & self.policy.fields:
+                raise self._unknown(f"{where}.{key}")
+        return row
+
+    def _unknown(self, name: str) -> Denial:
+        return Denial(
+            403,
+            f"the field {masking.first(name, 120)!r} is not one of {self.dialect} that the gateway knows; "
+            f"in the target, gateway: {{fields: [...]}} permits more",
+        )
+
+    def number(self, row: Row, key: str, bound: str, *, least: int = 1) -> None:
+        """Refuse a whole number of ``row`` that is below ``least`` or beyond the ``bound`` of that name, and what is
+        no whole number."""
+        value = row.get(key)
+        if value is None:
+            return
+        if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
+            raise Denial(400, f"{key} must be a whole number, found {masking.first(repr(value), 40)}")
+        if value < least:
+            raise Denial(400, f"{key} must be at least {least}, found {masking.first(repr(value), 40)}")
+        if value > (most := self.policy.bound(bound)):
             raise Denial(
                 403,
-                f"the field {masking.first(key, 80)!r} is not one of {self.dialect} that the gateway knows; "
-                f"in the target, gateway: {{fields: [...]}} permits more",
+                f"{key}: {masking.first(repr(value), 40)} is more than {most}; "
+                f"in the target, gateway: {{bounds: {{{bound}: ...}}}} permits more",
             )
+
+    def names_of_user(self, body: Row, keys: Iterable[str]) -> None:
+        """Refuse fields that name a user or a session and hold more than such names."""
+        size = sum(len(written(body[key])) for key in keys if key in body)
+        if size > (most := self.policy.bound("metadata_bytes")):
+            raise Denial(
+                403,
+                f"{', '.join(key for key in keys if key in body)}: {size} bytes are more than {most}; "
+                "in the target, gateway: {bounds: {metadata_bytes: ...}} permits more",
+            )
+
+    def forced(self, name: Json, declared: Set[str], server_side: Iterable[tuple[str, str]]) -> None:
+        """Refuse a choice of a tool by ``name`` that is none of the ``declared``: those of the provider need none."""
+        if not isinstance(name, str):
+            raise Denial(400, "the name of a chosen tool is not text")
+        self.tool(name, server_side, declared)
+
+    def media(self, kind: Json) -> None:
+        """Refuse inline data of a media type that is not an image, text or a document."""
+        if not isinstance(kind, str):
+            raise Denial(400, "the media type of inline data is not text")
+        plain = kind.partition(";")[0].strip().lower()
+        if plain.partition("/")[0] not in ("image", "text", "") and plain not in _DOCUMENTS:
+            self.need("audio", f"inline data of type {masking.first(plain, 60)}")
 
     def model(self, body: Row, operation: Operation) -> str:
         """The model that is asked."""
@@ -84,11 +161,16 @@ class Check:
         of ``server_side`` need their grant; anything else is refused."""
         if kind in client:
             return
-        for prefix, grant in server_side:
+        if not self.server_side(kind, server_side):
+            raise Denial(403, f"{masking.first(kind, 60)!r} is not a kind that the gateway knows")
+
+    def server_side(self, kind: str, known: Iterable[tuple[str, str]]) -> bool:
+        """Whether ``kind`` is one of the provider's tools, by the prefixes of ``known``; then it needs its grant."""
+        for prefix, grant in known:
             if kind.startswith(prefix):
                 self.need(grant, f"{masking.first(kind, 60)}, which runs at the provider,")
-                return
-        raise Denial(403, f"{masking.first(kind, 60)!r} is not a kind that the gateway knows")
+                return True
+        return False
 
     def stays_inline(self, address: Json, what: str) -> None:
         """Refuse an address that the provider would fetch from; data URIs carry what they name."""
@@ -96,25 +178,38 @@ class Check:
             raise Denial(400, f"the address of {what} is not text")
         if address[:5] != "data:":
             self.need("urls", f"{what} from an address")
+        else:
+            self.media(address[5:300].partition(",")[0])
 
     def data(self, value: Json, what: str) -> None:
         """Refuse what should be a file's content and is an address."""
         if not isinstance(value, str):
             raise Denial(400, f"the data of {what} is not text")
-        if value[:5] != "data:" and not _BASE64.fullmatch(value[:200]):
+        if value[:5] == "data:":
+            self.media(value[5:300].partition(",")[0])
+        elif not _BASE64.fullmatch(value[:200]):
             self.need("urls", f"{what} from an address")
 
     def choice(self, body: Row, key: str, usual: Set[Json], grant: str) -> None:
-        """Refuse another value than ``usual`` of an optional field."""
+        """Refuse another value than ``usual`` of an optional field, unless ``grant``, if there is one, permits it."""
         value = body.get(key)
-        if not (value is None or (isinstance(value, str | bool) and value in usual)):
-            self.need(grant, f"{key}: {masking.first(str(value), 40)}")
+        if value is None or (isinstance(value, str | bool) and value in usual):
+            return
+        if not grant:
+            raise Denial(403, f"{key}: {masking.first(str(value), 40)} is not one that the gateway knows")
+        self.need(grant, f"{key}: {masking.first(str(value), 40)}")
 
 
 class Dialect:
     """Base of the APIs."""
 
     name: ClassVar[str]
+    key: ClassVar[str]
+    """Of ``APIS``."""
+    maker: ClassVar[str]
+    """Dialects of one maker are spoken side by side."""
+    sends_own: ClassVar[bool] = True
+    """Whether what ``check`` returns is what is sent, and not the body as it was read."""
 
     def operation(self, path: str, query: Mapping[str, str]) -> Operation | None:
         """What ``path``, below the API's own prefix, stands for; None: not one of this API. Raises Denial for a

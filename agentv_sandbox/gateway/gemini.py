@@ -1,4 +1,4 @@
-"""Gemini's generateContent. Its server takes both spellings of every key; one, camelCase, is sent."""
+"""Gemini's generateContent. Its server takes both spellings of every key; one, camelCase, is looked at."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ _PATH = re.compile(
     r"/models/([A-Za-z0-9][A-Za-z0-9._-]{0,99}):(generateContent|streamGenerateContent|countTokens)"
 )
 _SNAKE = re.compile(r"_([a-z])")
+_TAIL = re.compile(r"(?<=[a-z])([A-Z])")
+_SPELT = re.compile(r"[a-z0-9]+(?:_[a-z0-9]+)+")
 _FIELDS = names(
     "model contents systemInstruction tools toolConfig safetySettings generationConfig generateContentRequest "
     "store serviceTier"
@@ -47,16 +49,24 @@ _SERVER_TOOLS = (
     ("computerUse", "computer_use"),
     ("mcpServers", "mcp"),
 )
+_TOOLS_BY_NAME = tuple((_TAIL.sub(r"_\1", name).lower(), grant) for name, grant in _SERVER_TOOLS)
+"""As functions are named."""
 _SERVER_PARTS = (("executableCode", "code_execution"), ("codeExecutionResult", "code_execution"))
 _CLIENT_PARTS = names(
     "text thought thoughtSignature inlineData functionCall functionResponse videoMetadata mediaResolution "
     "partMetadata"
 )
+_THINKING = names("includeThoughts thinkingBudget thinkingLevel")
+_TOOLS = names("functionCallingConfig retrievalConfig")
+_CALLING = names("mode allowedFunctionNames streamFunctionCallArguments")
 _STATUSES = {400: "INVALID_ARGUMENT", 403: "PERMISSION_DENIED", 404: "NOT_FOUND", 413: "INVALID_ARGUMENT"}
 
 
 class Gemini(Dialect):
     name: ClassVar = "Gemini's generateContent"
+    key: ClassVar = "gemini"
+    maker: ClassVar = "Google"
+    sends_own: ClassVar = False
 
     def operation(self, path: str, query: Mapping[str, str]) -> Operation | None:
         if (match := _PATH.fullmatch(path)) is None:
@@ -78,7 +88,7 @@ class Gemini(Dialect):
         body = _camel(body)
         check.fields(body, _FIELDS, {"cachedContent": "stored_responses"})
         check.choice(body, "store", frozenset({False}), "stored_responses")
-        check.choice(body, "serviceTier", frozenset({"standard", "flex"}), "priority")
+        check.choice(body, "serviceTier", frozenset({"standard"}), "priority")
         if operation.name == "generate" and "generateContentRequest" in body:
             raise Denial(403, "the field generateContentRequest belongs to countTokens")
         inner = body.get("generateContentRequest")
@@ -107,8 +117,11 @@ class Gemini(Dialect):
 
 
 def _camel(row: Row) -> dict[str, Json]:
-    """``row`` with its own keys in camelCase. Raises Denial where both spellings of one are there."""
+    """``row`` with its own keys in camelCase. Raises Denial where both spellings of one are there, or neither."""
     refuse_lookalikes(row, "an object")
+    for key in row:
+        if "_" in key and not _SPELT.fullmatch(key):
+            raise Denial(403, f"{masking.first(key, 60)!r} is not a field that the gateway knows")
     return {_SNAKE.sub(lambda match: match[1].upper(), key): value for key, value in row.items()}
 
 
@@ -124,13 +137,57 @@ def _content(body: dict[str, Json], check: Check) -> dict[str, Json]:
     if "tools" in body:
         body["tools"] = [_tool(tool, check) for tool in rows_of(body["tools"], "tools")]
     if body.get("generationConfig") is not None:
-        config = _camel(row_of(body["generationConfig"], "generationConfig"))
-        for key in config.keys() - _GENERATION - check.policy.fields:
-            raise Denial(
-                403, f"generationConfig.{masking.first(key, 60)} is not a field that the gateway knows"
-            )
-        body["generationConfig"] = config
+        body["generationConfig"] = _generation(body["generationConfig"], check)
+    _calling(body, check)
     return body
+
+
+def _generation(value: Json, check: Check) -> dict[str, Json]:
+    config = _camel(row_of(value, "generationConfig"))
+    check.inner(config, "generationConfig", _GENERATION)
+    check.number(config, "maxOutputTokens", "output_tokens")
+    check.number(config, "candidateCount", "choices")
+    check.number(config, "logprobs", "logprobs", least=0)
+    kinds = config.get("responseModalities")
+    for kind in kinds if isinstance(kinds, list) else [] if kinds is None else [kinds]:
+        if str(kind).upper() != "TEXT":
+            grant = "image_generation" if str(kind).upper() == "IMAGE" else "audio"
+            check.need(grant, f"responseModalities: {masking.first(str(kind), 40)}")
+    if config.get("thinkingConfig") is not None:
+        thinking = _camel(row_of(config["thinkingConfig"], "thinkingConfig"))
+        check.inner(thinking, "thinkingConfig", _THINKING)
+        # -1: as the model sees fit.
+        check.number(thinking, "thinkingBudget", "thinking_tokens", least=-1)
+        config["thinkingConfig"] = thinking
+    return config
+
+
+def _calling(body: dict[str, Json], check: Check) -> None:
+    """Which tools may or must be called."""
+    if body.get("toolConfig") is None:
+        return
+    config = _camel(row_of(body["toolConfig"], "toolConfig"))
+    check.inner(config, "toolConfig", _TOOLS)
+    if config.get("retrievalConfig") is not None:
+        check.need("web_search", "retrievalConfig, a place to search around,")
+    if config.get("functionCallingConfig") is not None:
+        calling = _camel(row_of(config["functionCallingConfig"], "functionCallingConfig"))
+        check.inner(calling, "functionCallingConfig", _CALLING)
+        allowed = calling.get("allowedFunctionNames")
+        for name in allowed if isinstance(allowed, list) else [] if allowed is None else [allowed]:
+            check.forced(name, _declared(body), _TOOLS_BY_NAME)
+        config["functionCallingConfig"] = calling
+    body["toolConfig"] = config
+
+
+def _declared(body: Row) -> frozenset[str]:
+    """Names of the functions that run in the container."""
+    functions = [
+        each
+        for tool in rows_of(body.get("tools"), "tools")
+        for each in rows_of(tool.get("functionDeclarations"), "functionDeclarations")
+    ]
+    return frozenset(name for each in functions if isinstance(name := each.get("name"), str))
 
 
 def _message(row: Row, check: Check) -> dict[str, Json]:
@@ -149,6 +206,9 @@ def _part(row: Row, check: Check) -> dict[str, Json]:
             check.need(_file_grant(part[key]), "fileData, a file that is stored or fetched,")
         else:
             check.tool(key, _SERVER_PARTS, frozenset())
+    if part.get("inlineData") is not None:
+        part["inlineData"] = inline = _camel(row_of(part["inlineData"], "inlineData"))
+        check.media(inline.get("mimeType", ""))
     response = part.get("functionResponse")
     if isinstance(response, dict) and "parts" in response:
         inner = rows_of(response["parts"], "parts of functionResponse")

@@ -62,7 +62,7 @@ class HeardAnswers:
                     text=text if self._takes(len(text)) else "",
                     calls=tuple(self._asked(use, hosted) for use, hosted in uses),
                     whole=answer.whole,
-                    offered_tools=offers_tools(call.admitted.sent),
+                    offered_tools=offers_tools(call.admitted.understood),
                     ended_at=at,
                 )
             )

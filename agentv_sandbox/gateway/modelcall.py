@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from typing import NoReturn
 
 from agentv_sandbox.gateway.dialect import Dialect, Operation
 from agentv_sandbox.gateway.limiter import KeyLimit, Turn, WaitClock
 from agentv_sandbox.gateway.meter import ModelUse
+from agentv_sandbox.gateway.policy import BOUNDS
 from agentv_sandbox.gateway.recording import CallRecord, RecordedReply
 from agentv_sandbox.gateway.replies import ReplyReader
 from agentv_sandbox.gateway.waits import asked_wait, may_ask_to_wait
@@ -35,8 +37,10 @@ class Admitted:
     model: str
     headers: Mapping[str, str]
     body: bytes = field(repr=False)
-    sent: Mapping[str, Json] = field(repr=False, default_factory=dict)
-    """``body`` as JSON."""
+    understood: Mapping[str, Json] = field(repr=False, default_factory=dict)
+    """``body`` as JSON, its keys in one spelling."""
+    lost_betas: tuple[str, ...] = ()
+    """Values of ``anthropic-beta`` that are not sent."""
     adds_usage_event: bool = False
     """Whether the answer gets an event that the agent did not ask for, and must not see."""
 
@@ -63,8 +67,14 @@ class ModelCall:
         patience_s: float = CALL_WAITS_S,
         replayed: RecordedReply | None = None,
         record: CallRecord | None = None,
+        most_bytes: int = BOUNDS["answer_bytes"],
+        most_s: float = BOUNDS["answer_seconds"],
     ) -> None:
-        """``limit``: the server's, shared with others; ``waits`` counts for how long its container waits."""
+        """``limit``: the server's, shared with others; ``waits`` counts for how long its container waits.
+        ``most_bytes``, ``most_s``: of the answer."""
+        self._room = most_bytes
+        self._most_bytes, self._most_s = most_bytes, most_s
+        self._deadline: float | None = None
         self.admitted = admitted
         self._limit = limit or KeyLimit()
         self._waits = waits or WaitClock()
@@ -86,7 +96,7 @@ class ModelCall:
         self.status: int | None = None
         """Of the answer; None where there is none."""
         self.cut = False
-        """Whether it was ended before its end because its container had ended."""
+        """Whether it was ended before its end: its container had ended, or it was too long."""
         self.began = datetime.now(UTC)
         self._started = time.monotonic()
         self._first: float | None = None
@@ -99,6 +109,7 @@ class ModelCall:
         with self._limit.turn(patience_s=self._patience_s, gone=gone, clock=self._waits) as turn:
             self._patience_s -= turn.waited_s
             self._turn, self.asked = turn, True
+            self._deadline = time.monotonic() + self._most_s
             yield
 
     def heard_limit(self, answer: LimitAnswer) -> bool:
@@ -120,6 +131,26 @@ class ModelCall:
         self.reply.start(status, headers.get("content-type", ""))
         if self._record is not None:
             self._record.start(status, headers)
+
+    def seconds_left(self) -> float:
+        """Until the answer has taken too long. Raises OSError when it has."""
+        left = self._most_s if self._deadline is None else self._deadline - time.monotonic()
+        if left <= 0:
+            self._endless(f"takes longer than {self._most_s:g} s", "answer_seconds")
+        return left
+
+    def came(self, size: int) -> None:
+        """Count bytes of the answer. Raises OSError when there are too many."""
+        self._room -= size
+        if self._room < 0:
+            self._endless(f"is larger than {self._most_bytes:,} bytes", "answer_bytes")
+
+    def _endless(self, why: str, bound: str) -> NoReturn:
+        self.cut = True
+        raise OSError(
+            f"the model gateway cut an answer that {why}; in the target, gateway: {{bounds: {{{bound}: ...}}}} "
+            "permits more"
+        )
 
     def feed(self, data: bytes) -> bytes:
         """What of the answer goes on to the agent."""

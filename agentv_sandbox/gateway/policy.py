@@ -20,11 +20,28 @@ GRANTS: Mapping[str, str] = {
     "urls": "images and documents that the provider fetches from an address",
     "files": "images and documents that are stored at the provider, by their id",
     "stored_responses": "answers that the provider keeps, and talks that go on from them",
-    "priority": "classes of service that cost more",
-    "list_models": "the list of models (GET models)",
+    "priority": "other classes of service, which cost more or let a call wait",
+    "audio": "sound and video in requests, and sound in answers",
 }
 """What ``gateway: {allow: [...]}`` may name. Everything else that is not an ordinary call of a model is always
 refused: file stores, batches, background answers, administration."""
+FORMER_GRANTS = frozenset({"list_models"})
+"""Names that ``allow`` may still have: what they permitted is always permitted now."""
+APIS = ("anthropic", "responses", "chat", "gemini")
+"""What ``gateway: {apis: [...]}`` may name."""
+BOUNDS: Mapping[str, int] = {
+    "output_tokens": 128_000,
+    "thinking_tokens": 64_000,
+    "choices": 1,
+    "hosted_calls": 128,
+    "logprobs": 20,
+    "metadata_bytes": 8192,
+    "answer_bytes": 64 << 20,
+    "answer_seconds": 3600,
+}
+"""Most of one request or its answer, by the names that ``gateway: {bounds: {...}}`` may set: tokens that are asked for,
+answers side by side, calls of tools at the provider, alternatives for each token, the bytes of what names a user or a
+session, and an answer's size and time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,11 +55,23 @@ class GatewayPolicy:
     allow: frozenset[str] = frozenset()
     """Keys of ``GRANTS``."""
     fields: frozenset[str] = frozenset()
-    """More fields that a request's body may have."""
+    """More fields that a request's body may have; of inner objects by ``outer.inner``."""
+    betas: frozenset[str] = frozenset()
+    """More values of ``anthropic-beta``."""
+    apis: frozenset[str] = frozenset()
+    """Of ``APIS``. Empty: those of the maker whose API is asked first."""
+    below_base_url: bool = False
+    """Whether the API stands where the target says, and not at the usual places of other servers, too."""
+    bounds: Mapping[str, int] = field(default_factory=dict)
+    """By keys of ``BOUNDS``, over the defaults."""
     prices: Mapping[str, Price] = field(default_factory=dict)
     """By names of models, ``*`` for any text; they win over list prices."""
     needs_price: bool = False
     """Whether models without a known price are refused."""
+
+    def bound(self, name: str) -> int:
+        """The one of ``BOUNDS`` that holds."""
+        return self.bounds.get(name, BOUNDS[name])
 
     def admits(self, model: str, first: str | None) -> bool:
         """Whether ``model`` may be asked; ``first`` is the one that was asked first, if there are no ``models``."""

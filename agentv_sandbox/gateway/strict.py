@@ -1,14 +1,17 @@
 """JSON of a request, read so that nobody downstream can read it in another way.
 
 What has two readings is refused: keys that stand twice, in one case or in two, bytes that are not UTF-8, numbers that
-no double holds. What was read is written anew, so the server never sees the bytes that the agent sent.
+no double holds. What was read is written anew, so the server never sees the bytes that the agent sent, in the style in
+which programs usually write: then they are the same bytes.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
@@ -20,6 +23,8 @@ from agentv_sandbox.models.suite import Json
 MAX_VALUES = 500_000
 MAX_DEPTH = 120
 _MAX_DIGITS = 300
+_SPACED = re.compile(rb'\{"[^"\\]*": ')
+"""The beginning of an object as Python writes it."""
 _LONGEST_KEY = 200
 """Of objects whose keys are looked at."""
 
@@ -51,9 +56,19 @@ def read_object(data: bytes) -> dict[str, Json]:
     return value
 
 
-def write_object(body: Mapping[str, Json]) -> bytes:
-    """``body`` in ASCII, which has one reading in every encoding."""
-    return json.dumps(body, separators=(",", ":"), allow_nan=False).encode("ascii")
+def write_object(body: Mapping[str, Json], like: bytes = b"") -> bytes:
+    """``body``, with spaces and beyond ASCII where ``like`` is, else without. What UTF-8 cannot hold stays ASCII."""
+    separators = (", ", ": ") if _SPACED.match(like) else (",", ":")
+    if not like.isascii():
+        with suppress(UnicodeEncodeError):
+            text = json.dumps(body, separators=separators, allow_nan=False, ensure_ascii=False)
+            return text.encode("utf-8")
+    return json.dumps(body, separators=separators, allow_nan=False).encode("ascii")
+
+
+def written(value: Json) -> bytes:
+    """``value`` in its shortest form in ASCII."""
+    return json.dumps(value, separators=(",", ":")).encode("ascii")
 
 
 def refuse_lookalikes(row: Mapping[str, Json], where: str) -> None:

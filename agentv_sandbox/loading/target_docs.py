@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, WithJsonSchema
@@ -10,7 +11,7 @@ from pydantic import AfterValidator, Field, WithJsonSchema
 from agentv_sandbox.authoring.docs import Doc, known_keys
 from agentv_sandbox.authoring.fields import Text
 from agentv_sandbox.authoring.tree import Map, Problems, nearest, show
-from agentv_sandbox.gateway import GRANTS
+from agentv_sandbox.gateway import APIS, BOUNDS, FORMER_GRANTS, GRANTS
 from agentv_sandbox.loading.hosts import secret_host
 from agentv_sandbox.loading.suite_docs import HooksDoc, LimitsDoc, NetworkDoc
 from agentv_sandbox.providers import SETTINGS, Provider
@@ -49,16 +50,27 @@ class SecretDoc(ExactDoc):
         return self.model_dump(exclude={"src", "extras"}, exclude_none=True)
 
 
-def _grant(name: str) -> str:
-    if name not in GRANTS:
-        meant = nearest(name, GRANTS)
-        hint = f"did you mean '{meant}'?" if meant else f"known: {', '.join(GRANTS)}"
-        raise ValueError(f"is not a thing that the model gateway can allow, found {show(name)}; {hint}")
-    return name
+def _one_of(known: Iterable[str], what: str, former: Iterable[str] = ()) -> AfterValidator:
+    """Whether a name is among ``known``; ``former`` ones are still read."""
+
+    def check(name: str) -> str:
+        if name not in (*known, *former):
+            meant = nearest(name, known)
+            hint = f"did you mean '{meant}'?" if meant else f"known: {', '.join(known)}"
+            raise ValueError(f"is not {what}, found {show(name)}; {hint}")
+        return name
+
+    return AfterValidator(check)
 
 
-_GRANT_SCHEMA = {"type": "string", "enum": list(GRANTS)}
-Grant = Annotated[Text, AfterValidator(_grant), WithJsonSchema(_GRANT_SCHEMA)]
+def _enum(known: Iterable[str]) -> WithJsonSchema:
+    return WithJsonSchema({"type": "string", "enum": list(known)})
+
+
+_CAN_ALLOW = "a thing that the model gateway can allow"
+Grant = Annotated[Text, _one_of(GRANTS, _CAN_ALLOW, FORMER_GRANTS), _enum(GRANTS)]
+Api = Annotated[Text, _one_of(APIS, "an API that the model gateway knows"), _enum(APIS)]
+Bound = Annotated[Text, _one_of(BOUNDS, "a bound of one request"), _enum(BOUNDS)]
 
 
 _Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -85,7 +97,13 @@ class GatewayDoc(ExactDoc):
     allow: list[Grant] = Field(default_factory=list)
     """What it may ask beside ordinary calls."""
     fields: list[Text] = Field(default_factory=list)
-    """Further fields of a request's body."""
+    """Further fields of a request's body, of inner objects as `outer.inner`."""
+    betas: list[Text] = Field(default_factory=list)
+    """Further values of the header `anthropic-beta`."""
+    apis: list[Api] = Field(default_factory=list)
+    """APIs that it speaks beside those of its kind; default: those of the maker whose API it asks first."""
+    bounds: dict[Bound, Annotated[int, Field(ge=1)]] = Field(default_factory=dict)
+    """Most of one request and its answer, by [name](gateway.md#bounds-of-one-request)."""
     prices: dict[str, PriceDoc] = Field(default_factory=dict)
     """Prices by model, over the list prices."""
     max_concurrency: Annotated[int, Field(ge=1)] | None = None

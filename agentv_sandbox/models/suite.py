@@ -178,6 +178,12 @@ class GatewaySpec:
     """Single things that are refused otherwise, by name."""
     fields: tuple[str, ...] = ()
     """More fields that the body of a request may have."""
+    betas: tuple[str, ...] = ()
+    """More values of Anthropic's beta header."""
+    apis: tuple[str, ...] = ()
+    """APIs that it speaks, by name, beside those of its kind."""
+    bounds: Mapping[str, int] = field(default_factory=dict)
+    """Most of one request or its answer, by name, over the defaults."""
     prices: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """US dollars for a million tokens, by names of models: ``input``, ``output``, ``cached``, ``cache_write``."""
     max_concurrency: int | None = None

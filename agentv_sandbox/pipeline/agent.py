@@ -182,6 +182,7 @@ class AgentSide:
             limits_met=(
                 *limits_met(result, collected, limits, on_disk=on_disk),
                 *grant.model_refusals,
+                *grant.model_notes,
                 *grant.faults(),
             ),
         ), collected

@@ -16,6 +16,7 @@ from agentv_sandbox import masking
 from agentv_sandbox.authoring.fields import Text
 from agentv_sandbox.egress import PORT, Credential, parse_secrets
 from agentv_sandbox.errors import InputError, Problem
+from agentv_sandbox.gateway import GatewayPolicy
 from agentv_sandbox.models.case import AgentResponse, Claim, Figure, Measure, TokenUsage
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.paths import HOME, INPUT, OUTPUT
@@ -37,6 +38,8 @@ from agentv_sandbox.volumes import StagedFile
 
 EVENTS = f"{OUTPUT}/events.jsonl"
 EVENTS_BYTES = 48 << 20
+ANTHROPIC, GEMINI, OPENAI = ("anthropic",), ("gemini",), ("responses", "chat")
+"""APIs of a maker, by the model gateway's names."""
 _FOLDER = f"{INPUT}/.agent"
 _REASONS = {
     401: "the server refused the key",
@@ -86,6 +89,8 @@ class Api:
     key: str
     """Variable that holds the key, on the host and, with a stand-in, in the container."""
     url: str
+    speaks: tuple[str, ...] = OPENAI
+    """APIs that the program asks there, by the model gateway's names."""
     header: str = "Authorization"
     other_keys: tuple[str, ...] = ()
     """Variables that a target's ``secrets`` may name instead."""
@@ -203,14 +208,18 @@ class AgentCli(Provider):
 
     def credentials(self, settings: Mapping[str, Any], written: Mapping[str, Any]) -> Mapping[str, Any]:
         api, names = self.api_of(settings), self._key_names(settings)
-        url = self.server_url(settings)
-        address = address_of(url)
-        guarded = {"model_server": True, "path": urlsplit(url).path.rstrip("/")}
+        address = address_of(self.server_url(settings))
+        guarded = {"model_server": True, "path": self._path(settings)}
         if own := [name for name in names if name in written]:
             return dict.fromkeys(own, guarded)
         if address is None:
             return {}
         return {names[0]: {"host": address.host, "header": api.header, "scheme": address.scheme, **guarded}}
+
+    def gateway_policy(self, target: Target) -> GatewayPolicy:
+        policy = super().gateway_policy(target)
+        speaks = self.api_of(target.settings).speaks
+        return replace(policy, apis=policy.apis.union(speaks), below_base_url=True)
 
     def own_server(self, target: Target) -> str:
         address = address_of(self.api_of(target.settings).url)
@@ -320,9 +329,12 @@ class AgentCli(Provider):
         if credential is None:
             message = f"nothing says which key {self.program} is to use"
             raise InputError([setting_problem(target, "secrets", message)])
-        own = urlsplit(self.server_url(target.settings)).path.rstrip("/")
-        path = own or urlsplit(self.api_of(target.settings).url).path.rstrip("/")
-        return credential, f"http://127.0.0.1:{PORT}/{credential.route}{path}"
+        return credential, f"http://127.0.0.1:{PORT}/{credential.route}{self._path(target.settings)}"
+
+    def _path(self, settings: Mapping[str, Any]) -> str:
+        """Where the API stands on its server: as the target says, else as on the kind's own."""
+        own = urlsplit(self.server_url(settings)).path.rstrip("/")
+        return own or urlsplit(self.api_of(settings).url).path.rstrip("/")
 
     def _usage(self, request: Request, record: SessionRecord) -> TokenUsage | None:
         """Tokens of this turn alone."""

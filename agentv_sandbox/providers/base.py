@@ -239,6 +239,10 @@ class Provider:
         model = target.settings.get("model")
         return (str(model),) if model else ()
 
+    def betas(self, target: Target) -> tuple[str, ...]:
+        """Values of Anthropic's beta header that the target's own settings stand for."""
+        return ()
+
     def gateway_policy(self, target: Target) -> GatewayPolicy:
         """What the agent may ask of servers of models."""
         return GatewayPolicy(
@@ -246,6 +250,9 @@ class Provider:
             side_models=self.side_models,
             allow=frozenset(target.gateway.allow),
             fields=frozenset(target.gateway.fields),
+            betas=frozenset((*self.betas(target), *target.gateway.betas)),
+            apis=frozenset(target.gateway.apis),
+            bounds=target.gateway.bounds,
             prices={name: Price(**price) for name, price in target.gateway.prices.items()},
             needs_price=target.gateway.max_cost_usd is not None,
         )

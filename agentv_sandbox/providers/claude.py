@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from agentv_sandbox.authoring.fields import Text
 from agentv_sandbox.models.suite import Json, Target
-from agentv_sandbox.providers.agentcli import AgentCli, AgentCliSettings, Api, Launch, Question
+from agentv_sandbox.providers.agentcli import ANTHROPIC, AgentCli, AgentCliSettings, Api, Launch, Question
 from agentv_sandbox.providers.session import Event, Row, SessionRecord, object_of, rows_of, text_of
 from agentv_sandbox.providers.settings import Flag, Number, Positive
 
@@ -21,6 +21,10 @@ _LIMITS = {
 
 _FAMILIES = ("opus", "sonnet", "haiku")
 _ALIASES = {"opusplan": ("opus", "sonnet"), "best": ("opus",)}
+
+
+_LONG_CONTEXT = "context-1m-2025-08-07"
+"""What ``[1m]`` after a model's name asks for."""
 
 
 class ClaudeSettings(AgentCliSettings):
@@ -52,6 +56,7 @@ class Claude(AgentCli):
     side_models = ("claude-haiku-*", "claude-3-5-haiku-*")
     api = Api(
         key="ANTHROPIC_API_KEY",
+        speaks=ANTHROPIC,
         url="https://api.anthropic.com",
         header="x-api-key",
         other_keys=("ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
@@ -68,6 +73,9 @@ class Claude(AgentCli):
         if families:
             return tuple(f"claude-{middle}{family}-*" for family in families for middle in ("", "*-"))
         return (name,) if name else ()
+
+    def betas(self, target: Target) -> tuple[str, ...]:
+        return (_LONG_CONTEXT,) if str(target.settings.get("model") or "").endswith("[1m]") else ()
 
     def launch(self, question: Question) -> Launch:
         settings, session = question.settings, question.request.session

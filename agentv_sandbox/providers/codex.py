@@ -47,7 +47,7 @@ class Codex(AgentCli):
     package = "npm:@openai/codex"
     resumes = True
     totals = True
-    api = Api(key="OPENAI_API_KEY", url="https://api.openai.com/v1")
+    api = Api(key="OPENAI_API_KEY", url="https://api.openai.com/v1", speaks=("responses",))
     tools: ClassVar = {"command_execution": "Bash", "file_change": "Edit"}
     reporting = Reporting(
         names={**dict.fromkeys(_SHELLS, "Bash"), "apply_patch": "Edit"},

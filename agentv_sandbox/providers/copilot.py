@@ -15,6 +15,7 @@ from agentv_sandbox.models.foreign_json import ForeignJsonError, read_json
 from agentv_sandbox.models.paths import HOME, WORKSPACE
 from agentv_sandbox.models.suite import Json, Target
 from agentv_sandbox.providers.agentcli import (
+    ANTHROPIC,
     AgentCli,
     AgentCliSettings,
     Api,
@@ -37,7 +38,9 @@ from agentv_sandbox.providers.settings import Secret
 _APIS: Mapping[str, Api] = {
     "openai": Api(key="COPILOT_PROVIDER_API_KEY", url="https://api.openai.com/v1"),
     "azure": Api(key="COPILOT_PROVIDER_API_KEY", url="", header="api-key"),
-    "anthropic": Api(key="COPILOT_PROVIDER_API_KEY", url="https://api.anthropic.com", header="x-api-key"),
+    "anthropic": Api(
+        key="COPILOT_PROVIDER_API_KEY", url="https://api.anthropic.com", speaks=ANTHROPIC, header="x-api-key"
+    ),
 }
 _BEARER = "COPILOT_PROVIDER_BEARER_TOKEN"
 _USAGE = ".copilot-usage.json"
@@ -118,7 +121,7 @@ class Copilot(AgentCli):
     def api_of(self, settings: Mapping[str, Any]) -> Api:
         api = _APIS[settings.get("subprovider") or "openai"]
         if settings.get("bearer_token_env"):
-            return Api(key=_BEARER, url=api.url)
+            return Api(key=_BEARER, url=api.url, speaks=api.speaks)
         return api
 
     def server_url(self, settings: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ from agentv_sandbox.models.case import TokenUsage
 from agentv_sandbox.models.foreign_json import ForeignJsonError, amount, count, read_json
 from agentv_sandbox.models.paths import HOME
 from agentv_sandbox.models.suite import Json
-from agentv_sandbox.providers.agentcli import AgentCli, AgentCliSettings, Api, Launch, Question
+from agentv_sandbox.providers.agentcli import GEMINI, AgentCli, AgentCliSettings, Api, Launch, Question
 from agentv_sandbox.providers.asked import Reporting
 from agentv_sandbox.providers.session import Event, Row, SessionRecord, object_of, rows_of, text_of
 from agentv_sandbox.providers.settings import Positive
@@ -51,6 +51,7 @@ class GeminiCli(AgentCli):
     side_models = ("gemini-*-flash", "gemini-*-flash-lite", "gemini-*-flash-lite-preview")
     api = Api(
         key="GEMINI_API_KEY",
+        speaks=GEMINI,
         url="https://generativelanguage.googleapis.com",
         header="x-goog-api-key",
         other_keys=("GOOGLE_API_KEY",),

@@ -11,7 +11,15 @@ from agentv_sandbox.errors import Problem
 from agentv_sandbox.models.foreign_json import amount
 from agentv_sandbox.models.paths import HOME
 from agentv_sandbox.models.suite import Json, Target
-from agentv_sandbox.providers.agentcli import AgentCli, AgentCliSettings, Api, Launch, Question
+from agentv_sandbox.providers.agentcli import (
+    ANTHROPIC,
+    GEMINI,
+    AgentCli,
+    AgentCliSettings,
+    Api,
+    Launch,
+    Question,
+)
 from agentv_sandbox.providers.base import setting_problem
 from agentv_sandbox.providers.session import Event, Row, SessionRecord, object_of, text_of, time_of
 from agentv_sandbox.providers.settings import Positive
@@ -19,11 +27,14 @@ from agentv_sandbox.providers.settings import Positive
 _IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf")
 _SYSTEM = ".config/opencode/system.md"
 _SERVERS: Mapping[str, Api] = {
-    "anthropic": Api(key="ANTHROPIC_API_KEY", url="https://api.anthropic.com/v1", header="x-api-key"),
+    "anthropic": Api(
+        key="ANTHROPIC_API_KEY", url="https://api.anthropic.com/v1", speaks=ANTHROPIC, header="x-api-key"
+    ),
     "openai": Api(key="OPENAI_API_KEY", url="https://api.openai.com/v1"),
     "google": Api(
         key="GOOGLE_GENERATIVE_AI_API_KEY",
         url="https://generativelanguage.googleapis.com/v1beta",
+        speaks=GEMINI,
         header="x-goog-api-key",
         other_keys=("GEMINI_API_KEY",),
     ),

@@ -9,7 +9,15 @@ from typing import Any, ClassVar, Literal
 from agentv_sandbox.authoring.fields import Text
 from agentv_sandbox.errors import Problem
 from agentv_sandbox.models.suite import Json, Target
-from agentv_sandbox.providers.agentcli import AgentCli, AgentCliSettings, Api, Launch, Question
+from agentv_sandbox.providers.agentcli import (
+    ANTHROPIC,
+    GEMINI,
+    AgentCli,
+    AgentCliSettings,
+    Api,
+    Launch,
+    Question,
+)
 from agentv_sandbox.providers.base import setting_problem
 from agentv_sandbox.providers.session import Event, Row, SessionRecord, object_of, rows_of, text_of
 
@@ -18,9 +26,12 @@ _APIS: Mapping[str, Api] = {
     "google": Api(
         key="GEMINI_API_KEY",
         url="https://generativelanguage.googleapis.com/v1beta",
+        speaks=GEMINI,
         header="x-goog-api-key",
     ),
-    "anthropic": Api(key="ANTHROPIC_API_KEY", url="https://api.anthropic.com", header="x-api-key"),
+    "anthropic": Api(
+        key="ANTHROPIC_API_KEY", url="https://api.anthropic.com", speaks=ANTHROPIC, header="x-api-key"
+    ),
     "openai": Api(key="OPENAI_API_KEY", url="https://api.openai.com/v1", header=_BEARER),
     "azure-openai-responses": Api(key="AZURE_OPENAI_API_KEY", url="", header="api-key"),
     "openrouter": Api(key="OPENROUTER_API_KEY", url="https://openrouter.ai/api/v1", header=_BEARER),

@@ -230,6 +230,19 @@ PROBES = (
         lambda body: body["tools"][0].update(googleMaps={}),
         grant="web_search",
     ),
+    probe(
+        "sound",
+        "chat",
+        says({"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}),
+        grant="audio",
+    ),
+    probe("answers that are read aloud", "chat", sets(modalities=["text", "audio"]), grant="audio"),
+    probe(
+        "a video",
+        "gemini",
+        part(inline_data={"mime_type": "video/mp4", "data": "AAAA"}),
+        grant="audio",
+    ),
     # -- what the provider fetches or keeps -----------------------------------------------------------
     probe(
         "an image from an address",
@@ -314,7 +327,6 @@ PROBES = (
     raw("fine-tuning", "chat", path="/v1/fine_tuning/jobs", status=404),
     raw("administration", "chat", method="GET", path="/v1/organization/users", body=b"", status=404),
     raw("speech", "chat", path="/v1/audio/speech", status=404),
-    raw("a list of models", "chat", method="GET", path="/v1/models", body=b"", grant="list_models"),
     raw("a tuned model", "gemini", path="/v1beta/tunedModels/x:generateContent", status=404),
     raw("an upload", "gemini", path="/upload/v1beta/files", status=404),
     raw("another method", "anthropic", method="PUT", status=404),

@@ -137,6 +137,7 @@ def test_what_is_sent_is_written_anew(server: ModelServer) -> None:
     spaced = json.dumps(CHAT, indent=3).replace("hello", "h\\u00e9llo \\ud83d").encode()
     with opened(server.port) as client:
         assert client.ask(PATHS["chat"], spaced).status == 200
+    with opened(server.port) as client:
         assert client.ask(PATHS["gemini"], {**GEMINI, "generation_config": {"top_p": 1}}).status == 400
         moved = {key: value for key, value in GEMINI.items() if key != "generationConfig"}
         assert client.ask(PATHS["gemini"], {**moved, "generation_config": {"top_p": 1}}).status == 200
@@ -144,7 +145,7 @@ def test_what_is_sent_is_written_anew(server: ModelServer) -> None:
     assert int(server.seen[0].headers["content-length"]) == len(
         json.dumps(server.seen[0].body, separators=(",", ":"))
     )
-    assert server.seen[1].body["generationConfig"] == {"topP": 1}
+    assert server.seen[1].body["generation_config"] == {"top_p": 1}
 
 
 def test_an_answer_is_not_kept_by_default(server: ModelServer) -> None:
@@ -200,7 +201,8 @@ def test_a_target_s_model_by_its_names(kind: str, written: str, asked: str, admi
 
 def test_the_same_api_at_other_places(server: ModelServer) -> None:
     azure = "/openai/deployments/gpt-5/chat/completions?api-version=2024-10-21"
-    with opened(server.port, path="/team/llm") as client:
+    rules = GatewayPolicy(models=MODELS, apis=frozenset({"anthropic", "responses", "chat"}))
+    with opened(server.port, rules, path="/team/llm") as client:
         got = {
             path: client.ask(path, body).status
             for path, body in {
@@ -222,6 +224,7 @@ def test_tokens_can_be_counted(server: ModelServer) -> None:
     with opened(server.port) as client:
         assert client.ask("/v1/messages/count_tokens", body).status == 200
         assert client.ask("/v1/messages/count_tokens", {**body, "model": "claude-opus-4-1"}).status == 403
+    with opened(server.port) as client:
         count = {"generateContentRequest": {**GEMINI, "model": "models/gemini-2.5-pro"}}
         assert client.ask("/v1beta/models/gemini-2.5-pro:countTokens", count).status == 200
         hidden = {"generateContentRequest": {**GEMINI, "tools": [{"googleSearch": {}}]}}

@@ -25,7 +25,7 @@ from .probes import BODIES, CHAT, CLAUDE, MODELS, PATHS
 
 PRICES = {"*": Price(input=3, output=15, cached=0.3)}
 CALL_USD = ((INPUT - CACHED) * 3 + CACHED * 0.3 + OUTPUT * 15) / 1e6
-PRICED = GatewayPolicy(models=MODELS, prices=PRICES)
+PRICED = GatewayPolicy(models=MODELS, prices=PRICES, apis=frozenset(BODIES))
 
 
 def test_usage_is_the_servers_own_over_500_calls() -> None:
