@@ -27,7 +27,8 @@ def run_job(run: SuiteRun, job: Job) -> CaseResult:
         result = run_case(run, replace(job, trial=len(results) + 1))
         results.append(replace(result, input_hashes=hashes))
         run.on_trial(results[-1], job.case)
-    return combined(trials, results)
+    # Also where the trial that is shown stands from before, by hashes of another scheme.
+    return replace(combined(trials, results), input_hashes=hashes)
 
 
 def combined(trials: Trials, results: Sequence[CaseResult]) -> CaseResult:
