@@ -9,7 +9,7 @@ from pathlib import Path
 
 from agentv_sandbox.loading import LoadResult
 from agentv_sandbox.logs import safe_name
-from agentv_sandbox.models.case import CaseResult
+from agentv_sandbox.models.case import LOST, CaseResult
 from agentv_sandbox.models.image import ProvedImage
 from agentv_sandbox.models.suite import Suite
 from agentv_sandbox.pipeline.inputhashes import SCHEME, InputHashes
@@ -17,7 +17,7 @@ from agentv_sandbox.pipeline.records import Job, RunOptions, SuiteStart
 from agentv_sandbox.pipeline.targets import jobs_of
 from agentv_sandbox.pipeline.workspace import template_key
 from agentv_sandbox.project import Project
-from agentv_sandbox.report.earlier import EarlierRun, EarlierTrial, copy_run, earlier_run
+from agentv_sandbox.report.earlier import EarlierRun, EarlierTrial, copy_run, earlier_run, folder_of
 from agentv_sandbox.report.intact import Intact
 from agentv_sandbox.report.layout import TRIAL, TRIALS
 from agentv_sandbox.report.restoring import result_of
@@ -27,6 +27,8 @@ from agentv_sandbox.report.runfolder import RunFolder, Takeover
 Key = tuple[str, str, str]
 """Suite, test, target."""
 SHOWN = 5
+_ERROR = "they ended in an execution error"
+_LOST = "trials were lost to faults that are not their agent's"
 _SECOND = "another row of the same test and target stands there, so left out"
 
 
@@ -86,6 +88,7 @@ class _Sorting:
         self._others: list[tuple[Row, CaseResult]] = []
         self._trials: dict[Path, dict[tuple[str, str], Sequence[CaseResult]]] = defaultdict(dict)
         self._folders: dict[Key, Path] = {}
+        self._lost: list[Path] = []
         self._dropped: list[Row] = []
         self._reasons: dict[str, list[str]] = defaultdict(list)
         for row in earlier.rows:
@@ -100,14 +103,20 @@ class _Sorting:
             key = (job.case.suite, job.case.id, job.target.name)
             rows = self._left[key]
             if not rows:
-                self._take_trials(suite, job, self._begun.pop(key, []), hashes)
+                begun = self._begun.pop(key, [])
+                if not self._take_trials(suite, job, begun, hashes):
+                    self._dropped += [each.row for each in begun]
                 continue
             row = next((row for row in reversed(rows) if _stands_for(row, job, hashes)), rows[-1])
             rows.remove(row)
             self._taken[key].add(row.get("artifact_dir"))
             result = result_of(row)
             reason = self._why_again(row, result, hashes.like(job, row.get("input_hashes") or {}))
-            if reason or result is None:
+            if reason in (_ERROR, _LOST) and self._completes(
+                suite, job, row, hashes, errors=reason == _ERROR
+            ):
+                self._reasons[reason].append(_name(row))
+            elif reason or result is None:
                 self._drop(row, reason)
             else:
                 self._kept[suite.path, job.target.name, job.case.id] = (row, result)
@@ -119,7 +128,7 @@ class _Sorting:
         if result is None or not self._intact.holds(row):
             return "their rows or files are no longer as they were written"
         if result.status == "execution_error" and not result.ungraded:
-            return "they ended in an execution error"
+            return _ERROR
         if self._rerun_failed and result.status != "ok" and not result.ungraded:
             return "they are below their threshold"
         changed = [part for part, value in wanted.items() if before.get(part) != value]
@@ -127,33 +136,50 @@ class _Sorting:
             return "their rows were hashed in a way that this version does not know"
         if len(changed) == len(wanted):
             return "their rows do not say what they were made of, or all of it changed"
-        return f"changed since: {', '.join(changed)}" if changed else ""
+        if changed:
+            return f"changed since: {', '.join(changed)}"
+        return _LOST if any(_is_lost(trial, errors=False) for trial in result.trials) else ""
 
     def _drop(self, row: Row, reason: str) -> None:
         self._dropped.append(row)
         self._reasons[reason].append(_name(row))
 
+    def _completes(self, suite: Suite, job: Job, row: Row, hashes: InputHashes, *, errors: bool) -> bool:
+        """Whether trials of ``row`` stand, and only the others are run again. ``errors``: all execution errors are."""
+        folder = folder_of(self._earlier.path, row)
+        begun = [each for each in self._begun[_key(row)] if each.folder == folder]
+        return self._take_trials(suite, job, begun, hashes, errors=errors)
+
     def _take_trials(
-        self, suite: Suite, job: Job, begun: Sequence[EarlierTrial], hashes: InputHashes
-    ) -> None:
-        """Trials stand as far as none before them is missing."""
-        standing = [
-            each
-            for number, each in enumerate(begun, 1)
-            if each.result.trial == number
-            and _stands_for(each.row, job, hashes)
-            and each.folder == begun[0].folder
-            and self._intact.holds_trial(each.row)
-        ]
+        self,
+        suite: Suite,
+        job: Job,
+        begun: Sequence[EarlierTrial],
+        hashes: InputHashes,
+        *,
+        errors: bool = False,
+    ) -> bool:
+        """Whether those of ``begun`` stand that are not lost: all of them or none."""
+        standing = [each for each in begun if not _is_lost(each.result, errors=errors)]
+        if not standing or suite.execution.trials.count < 2 or _shares(job):
+            return False
+        folder = begun[0].folder
         # One that cannot be read counts, too: a new one is not written over it.
-        kept = sum(1 for _ in begun[0].folder.glob(f"{TRIALS}/*/{TRIAL}")) if begun else 0
-        if suite.execution.trials.count < 2 or len(standing) < kept or _shares(job):
-            standing = []
-        if standing:
-            self._folders[_key(standing[0].row)] = standing[0].folder
-            self._trials[suite.path][job.target.name, job.case.id] = [each.result for each in standing]
-        else:
-            self._dropped += [each.row for each in begun]
+        if len(begun) < sum(1 for _ in folder.glob(f"{TRIALS}/*/{TRIAL}")):
+            return False
+        if not all(
+            _stands_for(each.row, job, hashes)
+            and each.folder == folder
+            and self._intact.holds_trial(each.row)
+            for each in standing
+        ):
+            return False
+        self._folders[_key(standing[0].row)] = folder
+        self._trials[suite.path][job.target.name, job.case.id] = [each.result for each in standing]
+        lost = [each for each in begun if each not in standing]
+        self._dropped += [each.row for each in lost]
+        self._lost += [folder / TRIALS / str(each.result.trial) for each in lost]
+        return True
 
     def _break_chains(self, suite: Suite, jobs: Sequence[Job]) -> None:
         """A test in a shared workspace starts from what the ones before it left, which is gone with the run: such
@@ -219,6 +245,7 @@ class _Sorting:
                 rows=sorted(kept, key=lambda each: order[id(each[0])]),
                 superseded=superseded,
                 begun=self._folders,
+                lost=self._lost,
                 suites=[suite.name for suite in self._suites],
             ),
             suites={
@@ -253,6 +280,12 @@ def _shares(job: Job) -> bool:
 def _stands_for(row: Row, job: Job, hashes: InputHashes) -> bool:
     before = row.get("input_hashes") or {}
     return before == hashes.like(job, before)
+
+
+def _is_lost(trial: CaseResult, *, errors: bool) -> bool:
+    if trial.status != "execution_error" or trial.ungraded or trial.failure is None:
+        return False
+    return errors or trial.failure.fault in LOST
 
 
 def _name(row: Row) -> str:

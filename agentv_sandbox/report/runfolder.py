@@ -63,6 +63,8 @@ class Takeover:
     """All rows that were run again by now, or are to be."""
     begun: Mapping[tuple[str, str, str], Path] = field(default_factory=dict)
     """Folders of tests of which some trials stand, by suite, test and target."""
+    lost: Sequence[Path] = ()
+    """Folders of trials that are run again while others of their test stand."""
     suites: Sequence[str] = ()
     """Names of the suites that run now."""
 
@@ -182,6 +184,8 @@ class RunFolder:
             kept = [*(folder for _, folder in standing), *taken.begun.values()]
             gone = [slug(str(row.get("artifact_dir", "")).split("/")[0]) for row in taken.superseded]
             own = [slug(suite, fallback="suite") for suite in taken.suites]
+            for folder in taken.lost:
+                shutil.rmtree(folder)
             prune(self.path, kept, {*(folder.parent.name for folder in kept), *gone, *own})
             files.sync_directory(self.path)
         except OSError as error:

@@ -12,7 +12,7 @@ import pytest
 
 from agentv_sandbox.api import load
 from agentv_sandbox.loading import LoadResult
-from agentv_sandbox.models.case import AgentResponse, CaseResult, FileEntry
+from agentv_sandbox.models.case import AgentResponse, CaseFailure, CaseResult, FileEntry
 from agentv_sandbox.models.image import Image, ProvedImage
 from agentv_sandbox.pipeline.inputhashes import BEFORE, InputHashes
 from agentv_sandbox.pipeline.records import CaseOptions, RunOptions
@@ -251,3 +251,49 @@ def test_a_content_with_a_masked_secret_or_none_is_whole(run: Resumed) -> None:
     assert sorted(standing(run.again())) == ["a", "b"]
     content.unlink(missing_ok=True)  # as an interrupted run does that cannot look through it
     assert sorted(standing(run.again())) == ["a", "b"]
+
+
+# -- trials that were lost --------------------------------------------------------------------------------------
+def trials_of(fault: str, *, errored: bool = False) -> Callable[[CaseResult], CaseResult]:
+    """Three trials, of which the second ended in ``fault``; ``errored``: and so did their test."""
+
+    def made(result: CaseResult) -> CaseResult:
+        paid = AgentResponse(cost_usd=0.25)
+        failure = CaseFailure(stage="setup", code="c", message="m", fault=fault)  # type: ignore[arg-type]
+        good = [replace(result, trial=number, response=paid, output=None) for number in (1, 3)]
+        bad = replace(good[0], trial=2, score=0.0, status="execution_error", failure=failure, scores=())
+        trials = (good[0], bad, good[1])
+        row = replace(result, trials=trials, trial_scores=(1.0, None, 1.0), shown_trial=1)
+        row = replace(row, trial_strategy="pass_all" if errored else "mean")
+        return replace(row, status="execution_error", failure=failure, score=0.0) if errored else row
+
+    return made
+
+
+@pytest.mark.parametrize(
+    ("fault", "errored"),
+    [("setup_failed", False), ("engine_restarted", False), ("worker_lost", False), ("agent_exit", True)],
+)
+def test_a_lost_trial_alone_is_run_again(run: Resumed, fault: str, errored: bool) -> None:
+    run.eval = EVAL % ", trials: {count: 3, strategy: mean}"
+    run.written(trials_of(fault, errored=errored))
+    plan = run.again()
+    assert standing(plan) == []
+    assert ("execution error: a, b" if errored else "faults that are not their agent's: a, b") in notes(plan)
+    start = plan.suites[run.folder / "s.eval.yaml"]
+    begun = {test: [trial.trial for trial in trials] for (_, test), trials in start.trials.items()}
+    assert begun == {"a": [1, 3], "b": [1, 3]}
+    assert start.spent_usd == pytest.approx(
+        2 * 0.25
+    )  # of the lost ones: what stands is counted with its test
+    assert sorted(path.name for path in (run.output / "s/a/trials").iterdir()) == ["1", "3"]
+    assert read_rows(run.index).rows == []
+    again = run.again()  # killed before anything was run
+    assert [trial.trial for trial in again.suites[run.folder / "s.eval.yaml"].trials["agent", "a"]] == [1, 3]
+
+
+def test_a_trial_that_its_agent_failed_stands(run: Resumed) -> None:
+    run.eval = EVAL % ", trials: {count: 3, strategy: mean}"
+    run.written(trials_of("agent_exit"))
+    plan = run.again()
+    assert (sorted(standing(plan)), plan.notes) == (["a", "b"], [])
