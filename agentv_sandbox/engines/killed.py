@@ -1,8 +1,8 @@
 """Whether a container's program was ended from outside: ``docker kill``, a SIGKILL on the host.
 
 An exit code does not say so, since every program can return 137. That a container's first process died of SIGKILL does:
-it is our timer, and no process inside of a container can kill its first one. Where somebody picks an agent's own process
-on the host, that looks like a kill from inside, and is put down to the agent.
+it is our timer, and no process inside of a container can kill its first one. Where somebody picks an agent's own
+process on the host, that looks like a kill from inside, and is put down to the agent.
 """
 
 from __future__ import annotations
