@@ -106,6 +106,10 @@ class EngineError(SandboxError):
     """The container engine refused or failed."""
 
 
+class ContainerEnded(EngineError):
+    """Something outside of a container ended it: the engine, or somebody on its machine."""
+
+
 class EngineUnavailable(EngineError):
     """No container engine answers."""
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from agentv_sandbox import masking
 from agentv_sandbox.egress import Grant
 from agentv_sandbox.engines import OnOutput
-from agentv_sandbox.errors import InputError, Problem
+from agentv_sandbox.errors import ContainerEnded, InputError, Problem
 from agentv_sandbox.gateway import MOST_ADDED_S
 from agentv_sandbox.models.container import ExecResult, Limits, Mount
 from agentv_sandbox.models.paths import INPUT, SUITE, WORKSPACE
@@ -163,7 +163,7 @@ class HookPayload:
 def run_hook(
     sandbox: Sandbox, hook: Hook, payload: HookPayload, settings: ContainerSettings, project: Project
 ) -> str | None:
-    """Run one hook command; None when it went well, else what went wrong."""
+    """Run one hook command; None when it went well, else what went wrong. Raises ContainerEnded."""
     if hook.command is None:
         return None
     argv = project.translate(payload.fill(hook.command), position=hook.position)
@@ -181,6 +181,8 @@ def run_hook(
     )
     if result.outcome == "exited" and result.exit_code == 0:
         return None
+    if result.outcome == "engine":
+        raise ContainerEnded("the container engine ended a hook's container, or was away while it ran")
     output = masking.last((result.stderr.strip() or result.stdout.strip()).decode("utf-8", "replace"), _TAIL)
     if result.outcome == "exited":
         return f"Script failed: {result.exit_text}" + (f": {output}" if output else "")

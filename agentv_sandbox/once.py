@@ -12,10 +12,10 @@ T = TypeVar("T")
 
 class Once(Generic[T]):
     """Results by key. Whoever comes while the work is going on waits; what it raises is raised for all who wait, and
-    with ``keep_failures`` for all who come later, too."""
+    with ``keep_failures`` for all who come later, too, but for those that ``forgets`` names."""
 
-    def __init__(self, *, keep_failures: bool = True) -> None:
-        self._keep_failures = keep_failures
+    def __init__(self, *, keep_failures: bool = True, forgets: tuple[type[BaseException], ...] = ()) -> None:
+        self._forgets = forgets if keep_failures else (BaseException,)
         self._futures: dict[Hashable, Future[T]] = {}
         self._lock = threading.Lock()
 
@@ -29,7 +29,7 @@ class Once(Generic[T]):
             try:
                 future.set_result(work())
             except BaseException as error:
-                if not self._keep_failures:
+                if isinstance(error, self._forgets):
                     with self._lock:
                         del self._futures[key]
                 future.set_exception(error)

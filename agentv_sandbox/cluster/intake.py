@@ -89,8 +89,10 @@ def checked_result(
         raise WorkerUnfit("it sent the result of another test")
     check_hashes(hashes, result.input_hashes)
     # Trials from before stand as they are here; of new ones nothing names a folder of this machine.
-    new = tuple(replace(trial, files_from=None) for trial in result.trials[len(begun) :])
-    return replace(result, files_from=None, trials=(*begun, *new) if result.trials else ())
+    here = {trial.trial for trial in begun}
+    new = [replace(trial, files_from=None) for trial in result.trials if trial.trial not in here]
+    trials = tuple(sorted((*begun, *new), key=lambda trial: trial.trial))
+    return replace(result, files_from=None, trials=trials if result.trials else ())
 
 
 def check_hashes(wanted: Mapping[str, str], seen: Mapping[str, str]) -> None:

@@ -28,7 +28,8 @@ from agentv_sandbox.engines.config import ViewVolume, container_config
 from agentv_sandbox.engines.facts import engine_info
 from agentv_sandbox.engines.failure import NotFound, classify, mapped, timed_out
 from agentv_sandbox.engines.images import build, image_info, pull
-from agentv_sandbox.engines.memory import died_of_memory
+from agentv_sandbox.engines.killed import Watched, engine_was_asked
+from agentv_sandbox.engines.memory import KILLED, died_of_memory
 from agentv_sandbox.engines.stream import AttachedStream, Conversation, Ended, Printed, drain, pump
 from agentv_sandbox.errors import BuildError, EngineError
 from agentv_sandbox.models.container import (
@@ -210,6 +211,7 @@ class DockerEngine:
     ) -> ExecResult:
         container = self._create(spec, stdin=bool(stdin))
         attached: AttachedStream | None = None
+        watched: Watched | None = None
         stays = False
         try:
             printed = Printed(spec.limits.stdout_bytes, on_output, on_errors)
@@ -217,6 +219,8 @@ class DockerEngine:
                 attached = self._attach(container, stdin=bool(stdin))
                 self._start(container)
                 started = time.monotonic()
+                if spec.role == "agent":  # a question to the engine, which others need not wait for
+                    watched = Watched(lambda: int(self._state(container)["Pid"]) or -1)
 
                 def deadline() -> float:
                     return started + spec.limits.timeout_s + min(added_s(), spec.spare_s)
@@ -230,6 +234,8 @@ class DockerEngine:
                     cancelled=cancelled,
                 )
                 outcome, exit_code = self._settle(container, attached.socket, ended, deadline, cancelled)
+                if (outcome, exit_code) == ("exited", KILLED) and self._was_killed(container, watched):
+                    outcome = "engine"
             stays = keep
             return printed.result(
                 outcome, exit_code, duration_s=time.monotonic() - started, container=container
@@ -237,8 +243,16 @@ class DockerEngine:
         finally:
             if attached is not None:
                 attached.close()
+            if watched is not None:
+                watched.close()
             if not stays:
                 self.remove(container)
+
+    def _was_killed(self, container: str, watched: Watched | None) -> bool:
+        """By somebody outside."""
+        if watched is not None and watched.killed:
+            return True
+        return engine_was_asked(self._api, container, self._state(container))
 
     def _attach(self, container: str, *, stdin: bool) -> AttachedStream:
         # Attached before the start, so that no output can be lost; nothing can be buffered below us yet.

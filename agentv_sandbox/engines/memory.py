@@ -27,15 +27,16 @@ def died_of_memory(api: Any, container: str, state: Mapping[str, Any]) -> bool:
         return True
     if state.get("ExitCode") != KILLED:
         return False
-    return _event_says_so(api, container, state) or kernel_says_so(container)
+    return event_says_so(api, container, state, "oom") or kernel_says_so(container)
 
 
-def _event_says_so(api: Any, container: str, state: Mapping[str, Any]) -> bool:
+def event_says_so(api: Any, container: str, state: Mapping[str, Any], event: str) -> bool:
+    """Whether the engine saw such an event until the container's end."""
     try:
         until = datetime.fromisoformat(state["FinishedAt"]).timestamp() + _LATE_S
     except (KeyError, TypeError, ValueError):
         return False
-    filters = {"container": container, "event": "oom"}
+    filters = {"container": container, "event": event}
     return any(True for _ in api.events(since=1, until=int(until), filters=filters, decode=True))
 
 

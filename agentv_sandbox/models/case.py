@@ -94,6 +94,8 @@ NOT_THE_AGENTS = frozenset(
     {"engine_restarted", "worker_lost", "target_unreachable", "target_error", "budget_exceeded"}
 )
 """Faults that say nothing of an agent's quality, at whatever moment of its work they come."""
+LOST = NOT_THE_AGENTS | {"setup_failed", "report_failed"}
+"""Faults for which a trial is run again when its run goes on."""
 
 
 @dataclass(frozen=True, kw_only=True)

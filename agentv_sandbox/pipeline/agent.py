@@ -12,6 +12,7 @@ from pathlib import Path
 from agentv_sandbox.collect import Baseline, Collected, gather, not_read
 from agentv_sandbox.egress import EgressProxy
 from agentv_sandbox.engines import OnOutput
+from agentv_sandbox.errors import ContainerEnded
 from agentv_sandbox.files import BlobStore
 from agentv_sandbox.gateway import Meter
 from agentv_sandbox.grade import effective_threshold
@@ -32,7 +33,7 @@ from agentv_sandbox.models.suite import Hook, LimitOverrides
 from agentv_sandbox.pipeline.following import Followed
 from agentv_sandbox.pipeline.limits import JobLimits, job_limits
 from agentv_sandbox.pipeline.limits_met import disk_full, limits_met
-from agentv_sandbox.pipeline.records import CaseFailed, Job
+from agentv_sandbox.pipeline.records import ENGINE_ENDED, CaseFailed, Job
 from agentv_sandbox.pipeline.shared import CaseVolumes
 from agentv_sandbox.pipeline.suiterun import SuiteRun
 from agentv_sandbox.pipeline.targets import is_selected
@@ -49,9 +50,10 @@ _NOT_A_FILE = {
 """Descriptions of what may stand in the answer's place."""
 _ENDED_BY_ENGINE = CaseFailure(
     stage="agent",
-    code="engine_restarted",
-    fault="engine_restarted",
-    message="the container engine ended the agent's container, or was away while it ran",
+    code=ENGINE_ENDED,
+    fault=ENGINE_ENDED,
+    message="the agent's container was ended from outside, by the engine or by a signal on its machine, or the engine "
+    "was away while it ran",
 )
 
 
@@ -246,7 +248,12 @@ class AgentSide:
             views.whole() if seen is None else views.part(seen, folder=hook.cwd),
         ]
         settings = self._settings(mounts, (), self._limits.commands)
-        problem = run_hook(self.run.sandbox, hook, payload, settings, project)
+        try:
+            problem = run_hook(self.run.sandbox, hook, payload, settings, project)
+        except ContainerEnded as error:
+            if name.startswith("before"):
+                raise
+            return error.message  # the verdict is there, and its agent is not asked again for this
         if problem is None or seen is None:
             return problem
         return _not_shown(problem, seen, hook, project) + problem

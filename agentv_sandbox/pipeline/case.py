@@ -8,7 +8,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from agentv_sandbox import masking
-from agentv_sandbox.errors import Cancelled, EngineLost, EngineUnavailable, NotKeptError, SandboxError
+from agentv_sandbox.errors import (
+    Cancelled,
+    EngineError,
+    EngineLost,
+    EngineUnavailable,
+    NotKeptError,
+    SandboxError,
+)
 from agentv_sandbox.gateway import Bounds, Meter, asked_by
 from agentv_sandbox.grade import Graded, effective_threshold
 from agentv_sandbox.logs import get_logger
@@ -25,11 +32,11 @@ from agentv_sandbox.models.case import (
 from agentv_sandbox.models.spending import cost_beside_gateway
 from agentv_sandbox.models.suite import Target
 from agentv_sandbox.pipeline.answer import AgentAnswers, Answers
-from agentv_sandbox.pipeline.caseworkspace import case_workspace
+from agentv_sandbox.pipeline.caseworkspace import case_workspace, spoil
 from agentv_sandbox.pipeline.conversation import ConversationState, run_conversation
 from agentv_sandbox.pipeline.keeping import Keeper
 from agentv_sandbox.pipeline.programs import check_health
-from agentv_sandbox.pipeline.records import CaseFailed, Job, unfinished
+from agentv_sandbox.pipeline.records import CaseFailed, Job, is_of_engine, unfinished
 from agentv_sandbox.pipeline.repos import RepoError
 from agentv_sandbox.pipeline.scopes import scope_of
 from agentv_sandbox.pipeline.suiterun import SuiteRun
@@ -143,14 +150,30 @@ def _attempts(run: SuiteRun, job: Job, blank: CaseResult, at: Progress) -> CaseR
             attempt += 1
             try:
                 return _one_attempt(run, replace(job, target=target), attempt, blank, at, meter)
-            except CaseFailed as failed:
-                if failed.failure.stage != "agent":
+            except (EngineLost, EngineUnavailable):
+                raise
+            except (CaseFailed, EngineError) as error:
+                of_engine = is_of_engine(error) and at.stage != "evaluator"
+                if of_engine:
+                    spoil(run, replace(job, target=target), blank.target)
+                again = of_engine and engine_faults == 0
+                if not again and not _is_agents(error):
                     raise
-                at.failed.append(failed)
-                if failed.failure.code == "engine_restarted" and engine_faults == 0:
+                at.failed.append(error if isinstance(error, CaseFailed) else _engine_failed(at, error))
+                if again:
                     engine_faults += 1
                     left += 1
     raise at.failed.pop()
+
+
+def _is_agents(error: SandboxError) -> bool:
+    """Whether another attempt of the agent may go better."""
+    return isinstance(error, CaseFailed) and error.failure.stage == "agent"
+
+
+def _engine_failed(at: Progress, error: EngineError) -> CaseFailed:
+    failure = CaseFailure(stage=at.stage, code=at.code, message=error.message, fault=_fault(at.stage))
+    return CaseFailed(failure)
 
 
 def _bounds(target: Target) -> Bounds:

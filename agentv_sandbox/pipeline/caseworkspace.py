@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -10,11 +10,13 @@ from functools import partial
 from agentv_sandbox.collect import Baseline
 from agentv_sandbox.gateway import Meter
 from agentv_sandbox.loading.messages import input_files
+from agentv_sandbox.logs import safe_name
+from agentv_sandbox.models.case import CaseFailure
 from agentv_sandbox.models.container import MB
 from agentv_sandbox.models.suite import EvalCase, LimitOverrides
 from agentv_sandbox.pipeline.agent import AgentSide, OnStage, before_all
 from agentv_sandbox.pipeline.limits import job_limits
-from agentv_sandbox.pipeline.records import Job
+from agentv_sandbox.pipeline.records import ENGINE_ENDED, CaseFailed, Job
 from agentv_sandbox.pipeline.shared import CaseVolumes, SharedWorkspace
 from agentv_sandbox.pipeline.suiterun import SuiteRun
 from agentv_sandbox.pipeline.workspace import WorkspaceTemplate, template_key, workspace_volume
@@ -49,9 +51,12 @@ class CaseWorkspace:
     def run_before_hooks(self) -> Baseline:
         """The baseline is what they, and earlier tests in a shared workspace, left."""
         shared = self.shared
-        baseline = self.side.before(self.template, look=shared is not None and shared.used)
+        look = shared is not None and bool(shared.tests)
         if shared is not None:
-            shared.baseline, shared.used = baseline, True
+            shared.tests.add((self.side.job.case.id, self.side.job.trial))
+        baseline = self.side.before(self.template, look=look)
+        if shared is not None:
+            shared.baseline = baseline
         return baseline
 
 
@@ -102,7 +107,7 @@ def _shared_workspace(
 ) -> SharedWorkspace:
     """The workspace that all tests of the row's target share, reset where a hook says so. ``reset: fast`` and
     ``strict`` are the same: the next test starts from what the first one started from."""
-    key = (row_target, template_key(job.workspace, job.target))
+    key = _shared_key(job, row_target)
 
     def make(inner: ExitStack) -> SharedWorkspace:
         uid = run.sandbox.new_uid()
@@ -116,7 +121,28 @@ def _shared_workspace(
         run.shared.reset(key)
     if job.resets("after_each"):
         stack.callback(run.shared.reset, key)
-    return run.shared.get(key, make)
+    shared = run.shared.get(key, make)
+    if shared.lost:
+        raise CaseFailed(_lost(shared.lost))
+    return shared
+
+
+def spoil(run: SuiteRun, job: Job, row_target: str) -> None:
+    """Say that the engine failed ``job`` while it may have been writing into its workspace."""
+    if job.workspace.isolation == "shared":
+        run.shared.spoil(_shared_key(job, row_target), job)
+
+
+def _shared_key(job: Job, row_target: str) -> Hashable:
+    return (row_target, template_key(job.workspace, job.target))
+
+
+def _lost(test: str) -> CaseFailure:
+    message = (
+        f"the workspace that tests share was lost in {safe_name(test)}, whose container was ended from outside: what "
+        "was half done there is no place to go on in; --resume runs these tests again from their start"
+    )
+    return CaseFailure(stage="setup", code="setup_error", message=message, fault=ENGINE_ENDED)
 
 
 def home_volume(uid: int) -> VolumeSpec:

@@ -7,6 +7,7 @@ import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import fields, is_dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -30,6 +31,12 @@ from agentv_sandbox.volumes import StagedFile
 
 DIGITS = 32
 """Of the SHA-256, hexadecimal: rows stay short, and nobody gains from making two tests look the same."""
+SCHEME = "scheme"
+"""Key beside the parts: which of the ways to hash below was used."""
+NOW = "2"
+BEFORE = "1"
+"""Rows of it say nothing of a scheme. Where a test and a target stand in their files was among their parts. It is read
+until version 0.3."""
 _IRRELEVANT = frozenset({"position", "positions"})
 _OF_THE_RUN = frozenset(
     {"targets", "depends_on", "on_dependency_failure", "threshold", "assertions", "workspace"}
@@ -60,9 +67,21 @@ class InputHashes:
         self._files_hashed: Once[str] = Once()
         self._trees: Once[Mapping[str, str]] = Once()
         self._named_file = cache(self._file_of_word)
+        self._scheme = NOW
+
+    @cached_property
+    def _before(self) -> InputHashes:
+        """The same by the scheme before; files are read once for both."""
+        before = copy(self)
+        before._scheme = BEFORE
+        return before
+
+    def like(self, job: Job, seen: Mapping[str, str]) -> dict[str, str]:
+        """As of ``of``, by the scheme of ``seen``; of a scheme that is not known here, the current one."""
+        return (self._before if scheme_of(seen) == BEFORE else self).of(job)
 
     def of(self, job: Job) -> dict[str, str]:
-        """By part: ``test``, ``target``, ``graders``, ``image``, ``files``, ``settings``."""
+        """By part: ``test``, ``target``, ``graders``, ``image``, ``files``, ``settings``; and the ``scheme``."""
         parts = {
             "test": self._test(job),
             "target": self._target(job.target),
@@ -71,7 +90,8 @@ class InputHashes:
             "files": sorted(self._files(job).items()),
             "settings": self._settings(job),
         }
-        return {name: content_key(part)[:DIGITS] for name, part in parts.items()}
+        hashes = {name: content_key(part)[:DIGITS] for name, part in parts.items()}
+        return hashes if self._scheme == BEFORE else {SCHEME: self._scheme, **hashes}
 
     def asked(self, job: Job) -> str:
         """Of what the agent is asked: as long as it is the same, an answer may be judged by other graders."""
@@ -87,6 +107,11 @@ class InputHashes:
             name: content_key([self._spec(spec, job), sorted(self._files_of([spec]).items())])[:DIGITS]
             for name, spec in named_graders(job.case)
         }
+
+    def definitions_like(self, job: Job, seen: Mapping[str, str]) -> dict[str, str]:
+        """As of ``definitions``; those that are as in ``seen`` by the scheme before are as they stand there."""
+        now, before = self.definitions(job), self._before.definitions(job)
+        return {name: before[name] if seen.get(name) == before[name] else now[name] for name in now}
 
     def _spec(self, spec: GraderSpec, job: Job) -> Json:
         names = {self._judge(name, job) for each in flat([spec]) for name in models_asked(each)}
@@ -104,7 +129,7 @@ class InputHashes:
         if case.conversation is not None:
             turns = tuple(replace(turn, assertions=()) for turn in case.conversation.turns)
             case = replace(case, conversation=replace(case.conversation, turns=turns))
-        test = {f.name: getattr(case, f.name) for f in fields(case) if f.name not in _OF_THE_RUN}
+        test = self._fields(case, without=_OF_THE_RUN)
         space = job.workspace
         # Its environment is the image's.
         workspace = [space.template, space.isolation, space.storage, space.repos, space.hooks]
@@ -113,10 +138,15 @@ class InputHashes:
     def _target(self, target: Target) -> Json:
         plain = []
         for each in self._answering(target):
-            known = {f.name: getattr(each, f.name) for f in fields(each) if f.name != "workers"}
+            known = self._fields(each, without=frozenset({"workers"}))
             # Values of secrets do not count: a new key is not another agent.
             plain.append(self._plain([known, {name: self._environ.get(name) for name in each.env}]))
         return plain
+
+    def _fields(self, value: EvalCase | Target, without: frozenset[str]) -> dict[str, object]:
+        if self._scheme != BEFORE:
+            without |= _IRRELEVANT
+        return {f.name: getattr(value, f.name) for f in fields(value) if f.name not in without}
 
     def _graders(self, job: Job) -> Json:
         graders = _graders(job.case)
@@ -235,6 +265,10 @@ class InputHashes:
 
     def _plain_path(self, path: Path) -> str:
         return str(path).replace(str(self._project.root), SUITE)
+
+
+def scheme_of(hashes: Mapping[str, str]) -> str:
+    return hashes.get(SCHEME, BEFORE)
 
 
 def _json(value: object, text: Callable[[str], str]) -> Json:

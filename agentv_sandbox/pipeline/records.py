@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from agentv_sandbox.egress import Way
-from agentv_sandbox.errors import SandboxError
+from agentv_sandbox.errors import EngineError, SandboxError
 from agentv_sandbox.grade import Graded
 from agentv_sandbox.models.case import AgentResponse, CaseFailure, CaseOutput, CaseResult
 from agentv_sandbox.models.image import ImageConfig, LockMode
@@ -101,7 +102,7 @@ class SuiteStart:
     done: Mapping[tuple[str, str], CaseResult] = field(default_factory=dict)
     """By target and test."""
     trials: Mapping[tuple[str, str], Sequence[CaseResult]] = field(default_factory=dict)
-    """Of tests that are not done."""
+    """Of tests that are not done, by their numbers in order; there may be gaps."""
     spent_usd: float = 0.0
     """By all rows until now, those that were run again included."""
 
@@ -141,3 +142,14 @@ class CaseFailed(SandboxError):
         self.output = output
         """What the agent had left by then."""
         self.kept: str | None = None
+
+
+ENGINE_ENDED: Final = "engine_restarted"
+"""Code and fault of what the engine, or somebody on its machine, did to a test."""
+
+
+def is_of_engine(error: BaseException | None) -> bool:
+    """Whether ``error`` says nothing of a test: the engine failed it, or something outside ended its container."""
+    if isinstance(error, CaseFailed):
+        return error.failure.code == ENGINE_ENDED
+    return isinstance(error, EngineError)

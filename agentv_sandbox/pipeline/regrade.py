@@ -78,7 +78,7 @@ class Regrading:
             for number, trial in enumerate(test.trials, 1)
         ]
         result = combined(run.suite.execution.trials, results) if several else results[0]
-        now = run.hashes.of(job)
+        now = run.hashes.like(job, test.result.input_hashes)
         # The agent is the one that ran then; only what grades it is of now.
         hashes = {**test.result.input_hashes, **{part: now[part] for part in ("graders", "settings")}}
         return replace(result, input_hashes=hashes)
@@ -110,7 +110,7 @@ class Regrading:
         verdict = graded_answer(answers)
         kept = captured(run, job, capture.states)
         key = (job.case.suite, job.case.id, blank.target)
-        self.definitions.setdefault(key, (capture.graders, run.hashes.definitions(job)))
+        self.definitions.setdefault(key, (capture.graders, run.hashes.definitions_like(job, capture.graders)))
         notes = trial.result.notes
         if capture.image != run.image.key:
             notes = (*notes, "graded in another image than the agent ran in")

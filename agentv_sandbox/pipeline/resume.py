@@ -9,23 +9,27 @@ from pathlib import Path
 
 from agentv_sandbox.loading import LoadResult
 from agentv_sandbox.logs import safe_name
-from agentv_sandbox.models.case import CaseResult
+from agentv_sandbox.models.case import LOST, CaseResult
 from agentv_sandbox.models.image import ProvedImage
 from agentv_sandbox.models.suite import Suite
-from agentv_sandbox.pipeline.inputhashes import InputHashes
+from agentv_sandbox.pipeline.inputhashes import SCHEME, InputHashes
 from agentv_sandbox.pipeline.records import Job, RunOptions, SuiteStart
 from agentv_sandbox.pipeline.targets import jobs_of
 from agentv_sandbox.pipeline.workspace import template_key
 from agentv_sandbox.project import Project
 from agentv_sandbox.report.earlier import EarlierRun, EarlierTrial, copy_run, earlier_run, folder_of
+from agentv_sandbox.report.intact import Intact
 from agentv_sandbox.report.layout import TRIAL, TRIALS
 from agentv_sandbox.report.restoring import result_of
-from agentv_sandbox.report.rows import Row, is_as_written
+from agentv_sandbox.report.rows import Row
 from agentv_sandbox.report.runfolder import RunFolder, Takeover
 
 Key = tuple[str, str, str]
 """Suite, test, target."""
 SHOWN = 5
+_ERROR = "they ended in an execution error"
+_LOST = "trials were lost to faults that are not their agent's"
+_SECOND = "another row of the same test and target stands there, so left out"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,9 +77,10 @@ class _Sorting:
         self._earlier = earlier
         self._suites = suites
         self._rerun_failed = rerun_failed
+        self._intact = Intact(earlier.path)
+        self._taken: dict[Key, set[object]] = defaultdict(set)
+        """Folders of the rows that stand for jobs of this run, or would."""
         self._left: dict[Key, list[Row]] = defaultdict(list)
-        for row in earlier.rows:
-            self._left[_key(row)].append(row)
         self._begun: dict[Key, list[EarlierTrial]] = defaultdict(list)
         for trial in sorted(earlier.trials, key=lambda each: each.result.trial):
             self._begun[_key(trial.row)].append(trial)
@@ -83,23 +88,35 @@ class _Sorting:
         self._others: list[tuple[Row, CaseResult]] = []
         self._trials: dict[Path, dict[tuple[str, str], Sequence[CaseResult]]] = defaultdict(dict)
         self._folders: dict[Key, Path] = {}
+        self._lost: list[Path] = []
         self._dropped: list[Row] = []
         self._reasons: dict[str, list[str]] = defaultdict(list)
+        for row in earlier.rows:
+            if row in self._left[_key(row)]:  # written in another way, perhaps; its cost counts once
+                self._reasons[_SECOND].append(_name(row))
+            else:
+                self._left[_key(row)].append(row)
 
     def sort(self, suite: Suite, jobs: Sequence[Job], hashes: InputHashes) -> None:
         """The rows and trials of ``jobs``."""
         for job in jobs:
             key = (job.case.suite, job.case.id, job.target.name)
-            wanted = hashes.of(job)
             rows = self._left[key]
             if not rows:
-                self._take_trials(suite, job, self._begun.pop(key, []), wanted)
+                begun = self._begun.pop(key, [])
+                if not self._take_trials(suite, job, begun, hashes):
+                    self._dropped += [each.row for each in begun]
                 continue
-            row = next((row for row in reversed(rows) if row.get("input_hashes") == wanted), rows[-1])
+            row = next((row for row in reversed(rows) if _stands_for(row, job, hashes)), rows[-1])
             rows.remove(row)
+            self._taken[key].add(row.get("artifact_dir"))
             result = result_of(row)
-            reason = self._why_again(row, result, wanted)
-            if reason or result is None:
+            reason = self._why_again(row, result, hashes.like(job, row.get("input_hashes") or {}))
+            if reason in (_ERROR, _LOST) and self._completes(
+                suite, job, row, hashes, errors=reason == _ERROR
+            ):
+                self._reasons[reason].append(_name(row))
+            elif reason or result is None:
                 self._drop(row, reason)
             else:
                 self._kept[suite.path, job.target.name, job.case.id] = (row, result)
@@ -108,43 +125,61 @@ class _Sorting:
     def _why_again(self, row: Row, result: CaseResult | None, wanted: Mapping[str, str]) -> str:
         """Empty: it stands."""
         before = row.get("input_hashes") or {}
-        changed = [part for part, value in wanted.items() if before.get(part) != value]
-        if result is None or not is_as_written(row) or folder_of(self._earlier.path, row) is None:
+        if result is None or not self._intact.holds(row):
             return "their rows or files are no longer as they were written"
         if result.status == "execution_error" and not result.ungraded:
-            return "they ended in an execution error"
+            return _ERROR
         if self._rerun_failed and result.status != "ok" and not result.ungraded:
             return "they are below their threshold"
+        changed = [part for part, value in wanted.items() if before.get(part) != value]
+        if before and SCHEME in changed:
+            return "their rows were hashed in a way that this version does not know"
         if len(changed) == len(wanted):
             return "their rows do not say what they were made of, or all of it changed"
-        return f"changed since: {', '.join(changed)}" if changed else ""
+        if changed:
+            return f"changed since: {', '.join(changed)}"
+        return _LOST if any(_is_lost(trial, errors=False) for trial in result.trials) else ""
 
     def _drop(self, row: Row, reason: str) -> None:
         self._dropped.append(row)
-        self._reasons[reason].append(safe_name(str(row.get("test_id"))))
+        self._reasons[reason].append(_name(row))
+
+    def _completes(self, suite: Suite, job: Job, row: Row, hashes: InputHashes, *, errors: bool) -> bool:
+        """Whether trials of ``row`` stand, and only the others are run again. ``errors``: all execution errors are."""
+        folder = folder_of(self._earlier.path, row)
+        begun = [each for each in self._begun[_key(row)] if each.folder == folder]
+        return self._take_trials(suite, job, begun, hashes, errors=errors)
 
     def _take_trials(
-        self, suite: Suite, job: Job, begun: Sequence[EarlierTrial], wanted: Mapping[str, str]
-    ) -> None:
-        """Trials stand as far as none before them is missing."""
-        standing = [
-            each
-            for number, each in enumerate(begun, 1)
-            if each.result.trial == number
-            and each.result.input_hashes == wanted
-            and is_as_written(each.row)
-            and each.folder == begun[0].folder
-            and (each.folder / TRIALS / str(number) / "grading.json").is_file()
-        ]
+        self,
+        suite: Suite,
+        job: Job,
+        begun: Sequence[EarlierTrial],
+        hashes: InputHashes,
+        *,
+        errors: bool = False,
+    ) -> bool:
+        """Whether those of ``begun`` stand that are not lost: all of them or none."""
+        standing = [each for each in begun if not _is_lost(each.result, errors=errors)]
+        if not standing or suite.execution.trials.count < 2 or _shares(job):
+            return False
+        folder = begun[0].folder
         # One that cannot be read counts, too: a new one is not written over it.
-        kept = sum(1 for _ in begun[0].folder.glob(f"{TRIALS}/*/{TRIAL}")) if begun else 0
-        if suite.execution.trials.count < 2 or len(standing) < kept or _shares(job):
-            standing = []
-        if standing:
-            self._folders[_key(standing[0].row)] = standing[0].folder
-            self._trials[suite.path][job.target.name, job.case.id] = [each.result for each in standing]
-        else:
-            self._dropped += [each.row for each in begun]
+        if len(begun) < sum(1 for _ in folder.glob(f"{TRIALS}/*/{TRIAL}")):
+            return False
+        if not all(
+            _stands_for(each.row, job, hashes)
+            and each.folder == folder
+            and self._intact.holds_trial(each.row)
+            for each in standing
+        ):
+            return False
+        self._folders[_key(standing[0].row)] = folder
+        self._trials[suite.path][job.target.name, job.case.id] = [each.result for each in standing]
+        lost = [each for each in begun if each not in standing]
+        self._dropped += [each.row for each in lost]
+        self._lost += [folder / TRIALS / str(each.result.trial) for each in lost]
+        return True
 
     def _break_chains(self, suite: Suite, jobs: Sequence[Job]) -> None:
         """A test in a shared workspace starts from what the ones before it left, which is gone with the run: such
@@ -167,21 +202,34 @@ class _Sorting:
         """Rows that no job of this run stands for: they stay, unless their test is gone."""
         known = {(case.suite, case.id) for suite in self._suites for case in suite.cases}
         names = {suite for suite, _ in known}
-        for (suite, test, _), rows in self._left.items():
-            *older, row = rows or [{}]
-            self._dropped += older
+        for key, rows in self._left.items():
+            *older, row = self._without_second(key, rows) or [{}]
+            for each in older:
+                self._drop(each, _SECOND)
             result = result_of(row)
             if not row:
                 continue
-            if suite in names and (suite, test) not in known:
+            if key[0] in names and key[:2] not in known:
                 self._drop(row, "no longer in their suite, so left out")
-            elif result is None or not is_as_written(row) or folder_of(self._earlier.path, row) is None:
+            elif result is None or not self._intact.holds(row):
                 self._drop(row, "their rows or files are no longer as they were written, so left out")
             else:
                 self._others.append((row, result))
         self._dropped += [
             each.row for begun in self._begun.values() for each in begun if not self._has_row(each)
         ]
+
+    def _without_second(self, key: Key, rows: Sequence[Row]) -> list[Row]:
+        """``rows`` without those that stand beside the one that was taken for a job. Another eval file that is not run
+        now may have a suite and a test of the same names: its results are in a folder of their own."""
+        if key not in self._taken:
+            return list(rows)
+        elsewhere = self._earlier.suites - {str(suite.path) for suite in self._suites}
+        others = [row for row in rows if elsewhere and row.get("artifact_dir") not in self._taken[key]]
+        for row in rows:
+            if row not in others:
+                self._drop(row, _SECOND)
+        return others
 
     def _has_row(self, trial: EarlierTrial) -> bool:
         return any(_key(row) == _key(trial.row) for row in self._earlier.rows)
@@ -197,6 +245,7 @@ class _Sorting:
                 rows=sorted(kept, key=lambda each: order[id(each[0])]),
                 superseded=superseded,
                 begun=self._folders,
+                lost=self._lost,
                 suites=[suite.name for suite in self._suites],
             ),
             suites={
@@ -226,6 +275,21 @@ def _shares(job: Job) -> bool:
     """Whether the job starts from what others left."""
     resets = job.resets("before_each") or job.resets("after_each")
     return job.workspace.isolation == "shared" and not resets
+
+
+def _stands_for(row: Row, job: Job, hashes: InputHashes) -> bool:
+    before = row.get("input_hashes") or {}
+    return before == hashes.like(job, before)
+
+
+def _is_lost(trial: CaseResult, *, errors: bool) -> bool:
+    if trial.status != "execution_error" or trial.ungraded or trial.failure is None:
+        return False
+    return errors or trial.failure.fault in LOST
+
+
+def _name(row: Row) -> str:
+    return safe_name(str(row.get("test_id")))
 
 
 def _key(row: Row) -> Key:

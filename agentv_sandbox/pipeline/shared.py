@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from agentv_sandbox.collect import Baseline
 from agentv_sandbox.models.container import Mount
@@ -49,7 +49,10 @@ class SharedWorkspace:
     """What it held when it was last looked at."""
     job: Job
     """Whose test opened it."""
-    used: bool = False
+    tests: set[tuple[str, int]] = field(default_factory=set)
+    """Ids and trials of those that have worked in it."""
+    lost: str = ""
+    """Id of the test in which the engine failed while its agent, or a hook, may have been writing."""
 
 
 class SharedWorkspaces:
@@ -71,6 +74,17 @@ class SharedWorkspaces:
         instead would mean to trust paths that an agent made."""
         if key in self._open:
             self._open.pop(key)[1].close()
+
+    def spoil(self, key: Hashable, job: Job) -> None:
+        """What an engine that failed ``job`` left of the workspace is no place to go on in. Where no other test has
+        worked in it, the next attempt gets one as at the start; else it is lost."""
+        if key not in self._open:
+            return
+        workspace = self._open[key][0]
+        if workspace.tests - {(job.case.id, job.trial)}:
+            workspace.lost = job.case.id
+        else:
+            self.reset(key)
 
     def open(self) -> list[SharedWorkspace]:
         return [shared for shared, _ in self._open.values()]

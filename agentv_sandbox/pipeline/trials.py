@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import count
 
 from agentv_sandbox.grade import Graded, combine_trials, enough_trials
 from agentv_sandbox.models.case import CaseResult
@@ -24,10 +25,14 @@ def run_job(run: SuiteRun, job: Job) -> CaseResult:
     results = list(run.start.trials.get((job.target.name, job.case.id), ()))
     run.meter.spend(sum(map(cost_of, results)))
     while not enough_trials(trials, [_graded(r) for r in results], sum(map(cost_of, results))):
-        result = run_case(run, replace(job, trial=len(results) + 1))
-        results.append(replace(result, input_hashes=hashes))
-        run.on_trial(results[-1], job.case)
-    return combined(trials, results)
+        # Of a run that goes on some may be missing between others.
+        number = next(n for n in count(1) if n not in {result.trial for result in results})
+        result = replace(run_case(run, replace(job, trial=number)), input_hashes=hashes)
+        results.append(result)
+        run.on_trial(result, job.case)
+    results.sort(key=lambda result: result.trial)
+    # Also where the trial that is shown stands from before, by hashes of another scheme.
+    return replace(combined(trials, results), input_hashes=hashes)
 
 
 def combined(trials: Trials, results: Sequence[CaseResult]) -> CaseResult:

@@ -10,7 +10,7 @@ from importlib import resources
 
 from agentv_sandbox import masking
 from agentv_sandbox.collect import Baseline, Collected
-from agentv_sandbox.errors import InputError, Problem, SandboxError
+from agentv_sandbox.errors import EngineError, InputError, Problem, SandboxError
 from agentv_sandbox.models.container import MB
 from agentv_sandbox.models.paths import WORKSPACE
 from agentv_sandbox.models.suite import Hook, LimitOverrides, Target, Workspace
@@ -68,12 +68,13 @@ class TemplateCache:
 
     def __init__(self, repos: Repos) -> None:
         self._repos = repos
-        self._made: Once[WorkspaceTemplate] = Once()
+        self._made: Once[WorkspaceTemplate] = Once(forgets=(EngineError,))
 
     def get(
         self, workspace: Workspace, target: Target, before_all: Callable[[list[StagedFile]], list[StagedFile]]
     ) -> WorkspaceTemplate:
-        """The files to stage. What ``before_all`` raises is raised for every test. Raises RepoError."""
+        """The files to stage. What ``before_all`` raises is raised for every test, unless it is a fault
+        of the engine. Raises RepoError."""
 
         def make() -> WorkspaceTemplate:
             files = {os.fsencode(file.path): file for file in template_files(workspace)}

@@ -160,9 +160,7 @@ def bad_end(result: ExecResult) -> str | None:
             f"the agent printed more than {result.stdout_total + result.stderr_total >> 20} MiB and was ended"
         )
     if result.outcome == "engine":
-        return (
-            "the container engine ended the agent's container, or was away while it ran (was it restarted?)"
-        )
+        return "the agent's container was ended from outside, or the engine was away while it ran (was it restarted?)"
     if result.exit_code != 0:
         said = masking.last(
             (result.stderr.strip() or result.stdout.strip()).decode("utf-8", "replace"), _TAIL

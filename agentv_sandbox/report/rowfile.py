@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ MAX_ROWS = 1_000_000
 MAX_ALL_VALUES = 25_000_000
 """Of all rows of a file: each takes some 50 to 200 bytes of memory."""
 _MAX_PROBLEMS = 1000
+_TWICE = "the same as line {}; it counts once"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,19 +37,21 @@ class RowsRead:
 
 def read_rows(path: Path) -> RowsRead:
     """Rows of ``index.jsonl`` (or of a run folder). A torn last line, as a full disk or a crash leaves it, is
-    dropped and reported; so is any other line that is not a JSON object, and any value that is not of its key's
-    type. Raises OSError, also where the file is not plain or holds more than is read."""
+    dropped and reported; so is any other line that is not a JSON object or that stands twice, and any value that is not
+    of its key's type. Raises OSError, also where the file is not plain or holds more than is read."""
     if path.is_dir():
         path = path / INDEX
     rows: list[Row] = []
     problems: list[str] = []
     values = 0
+    seen: dict[bytes, int] = {}
     with open_plain(path.parent, path.name) as stream:
         for number, line in _lines(stream, path.name):
             values += line.count(b",") + line.count(b"[") + line.count(b"{")
             if values > MAX_ALL_VALUES or len(rows) > MAX_ROWS:
                 raise _too_much(f"{MAX_ALL_VALUES:,} values or {MAX_ROWS:,} rows", path.name)
-            row, problem = _row(line)
+            first = seen.setdefault(hashlib.sha256(line.strip()).digest(), number)
+            row, problem = _row(line) if first == number else (None, _TWICE.format(first))
             if row is not None:
                 rows.append(row)
             if problem and len(problems) < _MAX_PROBLEMS:

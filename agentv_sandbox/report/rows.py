@@ -23,6 +23,7 @@ MAX_INPUT = 64 << 10
 """Characters of a grader's request that a row repeats; ``prompts/`` always has it whole."""
 
 ROW_HASH = "row_sha256"
+FILES_HASH = "files_sha256"
 Row = dict[str, Json]
 
 

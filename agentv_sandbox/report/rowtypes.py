@@ -65,6 +65,10 @@ ROW: Mapping[str, tuple[str, str]] = {
         "Here only: of a row that was graded again: `run`, the folder's name, and `sha256` of its `index.jsonl` "
         "(of `SHA256SUMS` where it was packed).",
     ),
+    "files_sha256": (
+        "any",
+        "Here only: of the test's files that the row and its `prompts_dir` name, by which a change is noticed.",
+    ),
     "image_id": ("text", "Here only: the image that it ran in."),
     "agent": (
         "record",

@@ -31,6 +31,7 @@ from agentv_sandbox.report.artifacts import Artifacts
 from agentv_sandbox.report.casefolders import CaseFolders
 from agentv_sandbox.report.earlier import DEFAULT_ROOT, folder_of, prune
 from agentv_sandbox.report.foldernames import TOP_LEVEL
+from agentv_sandbox.report.intact import files_hash
 from agentv_sandbox.report.junit import write_junit
 from agentv_sandbox.report.layout import (
     FACTS,
@@ -62,6 +63,8 @@ class Takeover:
     """All rows that were run again by now, or are to be."""
     begun: Mapping[tuple[str, str, str], Path] = field(default_factory=dict)
     """Folders of tests of which some trials stand, by suite, test and target."""
+    lost: Sequence[Path] = ()
+    """Folders of trials that are run again while others of their test stand."""
     suites: Sequence[str] = ()
     """Names of the suites that run now."""
 
@@ -181,6 +184,8 @@ class RunFolder:
             kept = [*(folder for _, folder in standing), *taken.begun.values()]
             gone = [slug(str(row.get("artifact_dir", "")).split("/")[0]) for row in taken.superseded]
             own = [slug(suite, fallback="suite") for suite in taken.suites]
+            for folder in taken.lost:
+                shutil.rmtree(folder)
             prune(self.path, kept, {*(folder.parent.name for folder in kept), *gone, *own})
             files.sync_directory(self.path)
         except OSError as error:
@@ -310,8 +315,7 @@ class RunFolder:
             shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True, exist_ok=True)
         names = self._write_files(folder, trial, case, suite)
-        relative = folder.relative_to(self.path).as_posix()
-        paths = {key: f"{relative}/{name}" for key, name in names.items()} | {"artifact_dir": relative}
+        paths = self._paths(folder, names)
         row = rows.row(trial, case, paths, experiment=self.experiment, engine=self.engine, tags=suite.tags)
         files.replace_file(folder / TRIAL, self._line(row))
         files.sync_all([folder, folder.parent, directory, directory.parent])
@@ -326,7 +330,6 @@ class RunFolder:
             raise _disk_error(self.path, error) from error
 
     def _write_row(self, directory: Path, result: CaseResult, case: EvalCase, suite: Suite) -> Row:
-        relative = directory.relative_to(self.path).as_posix()
         for trial in result.trials:
             self._write_one_trial(directory, trial, case, suite)
         if result.shown_trial:
@@ -335,8 +338,7 @@ class RunFolder:
         else:
             names = self._write_files(directory, result, case, suite)
         files.sync_all([directory.parent, self.path])  # its own name, and that of its suite
-        paths = {key: f"{relative}/{name}" for key, name in names.items()}
-        paths["artifact_dir"] = relative
+        paths = self._paths(directory, names)
         row = rows.row(result, case, paths, experiment=self.experiment, engine=self.engine, tags=suite.tags)
         with self._mutex:
             if result.ungraded:
@@ -344,6 +346,12 @@ class RunFolder:
             files.append_line(self.path / (UNGRADED if result.ungraded else INDEX), self._line(row))
             self._count(result, str(suite.path))
         return row
+
+    def _paths(self, folder: Path, names: Mapping[str, str]) -> dict[str, str]:
+        """What a row says of its files."""
+        relative = folder.relative_to(self.path).as_posix()
+        paths = {key: f"{relative}/{name}" for key, name in names.items()} | {"artifact_dir": relative}
+        return paths | {rows.FILES_HASH: files_hash(self.path, paths)}
 
     def _write_files(
         self, directory: Path, result: CaseResult, case: EvalCase, suite: Suite

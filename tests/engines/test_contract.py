@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 import time
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -38,6 +43,48 @@ def test_an_exit_code_is_what_the_program_chose_and_nothing_more(sandbox: Sandbo
     )
     assert (result.outcome, result.exit_code) == ("exited", code)
     assert (result.stdout, result.stderr) == (b"out\n", b"err\n")
+
+
+@pytest.mark.skipif(
+    tuple(map(int, os.uname().release.split("-")[0].split(".")[:2])) < (6, 15),
+    reason="the kernel does not say it",
+)
+def test_a_container_that_was_killed_on_the_host_did_not_end_by_itself(sandbox: Sandbox) -> None:
+    mark = f"{time.time_ns() % 10**9 + 10**6}"
+
+    def kill() -> None:
+        limit = time.monotonic() + 30
+        while time.monotonic() < limit:
+            for folder in Path("/proc").glob("[0-9]*"):
+                with suppress(OSError):
+                    command = (folder / "cmdline").read_bytes()  # of the container's first process
+                    if b"timeout\0" in command and command.endswith(f"\0sleep\0{mark}\0".encode()):
+                        time.sleep(0.5)  # until the engine has said which process it is
+                        os.kill(int(folder.name), signal.SIGKILL)
+                        return
+            time.sleep(0.05)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    result = sandbox.run(Role.AGENT, ["sleep", mark], image=sandbox.tool_image, limits=Limits(timeout_s=40))
+    killer.join()
+    assert (result.outcome, result.exit_code) == ("engine", 137)
+
+
+def test_a_container_that_the_engine_was_asked_to_kill_did_not_end_by_itself(
+    sandbox: Sandbox, engine: ContainerEngine
+) -> None:
+    if not isinstance(engine, DockerEngine):
+        pytest.skip("nobody can ask it")
+
+    def kill(_printed: bytes) -> None:
+        (container,) = (found.name for found in engine.owned({LABEL_RUN: sandbox.run_id}))
+        engine._api.kill(container)
+
+    result = sandbox.run(
+        Role.AGENT, ["sh", "-c", "echo begun; sleep 600"], image=sandbox.tool_image, on_output=kill
+    )
+    assert (result.outcome, result.exit_code) == ("engine", 137)
 
 
 def test_timeout_ends_the_whole_tree_and_keeps_what_was_printed(

@@ -14,7 +14,7 @@ import pytest
 
 from agentv_sandbox import egress
 from agentv_sandbox.building import LOCK_NAME
-from agentv_sandbox.errors import BuildError, PreflightError
+from agentv_sandbox.errors import BuildError, EngineError, PreflightError
 from agentv_sandbox.models.container import ContainerSpec, ExecResult
 from agentv_sandbox.models.image import Image
 from agentv_sandbox.models.suite import (
@@ -71,6 +71,66 @@ def test_an_engine_that_breaks_everything_is_not_tried_for_ever(bench: Bench) ->
     assert result.failure is not None
     assert (result.failure.stage, result.failure.code) == ("agent", "engine_restarted")
     assert bench.left() == []
+
+
+def refused(times: int, *roles: str) -> Callable[[FakeEngine], Callable[..., ExecResult]]:
+    """``FakeEngine.run`` of an engine that refuses so many containers of ``roles``."""
+    left = [times]
+
+    def made(engine: FakeEngine) -> Callable[..., ExecResult]:
+        plain = engine.run
+
+        def run(spec: ContainerSpec, **options: object) -> ExecResult:
+            if spec.role in roles and left[0]:
+                left[0] -= 1
+                raise EngineError("the container engine failed while creating a container: no space")
+            return plain(spec, **options)  # type: ignore[arg-type]
+
+        return run
+
+    return made
+
+
+@pytest.mark.parametrize("role", ["hook", "agent"])
+@pytest.mark.parametrize("when", ["before_all", "before_each"])
+def test_what_the_engine_refuses_is_tried_once_more(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, role: str, when: str
+) -> None:
+    bench.engine.commands = {"agent": answers("done"), "hook": lambda _run: finished()}
+    hooks = {when: Hook(command=("x",), timeout_s=5, cwd=bench.folder)}
+    suite = bench.suite([case("t", workspace=Workspace(hooks=hooks))])
+    monkeypatch.setattr(bench.engine, "run", refused(1, role)(bench.engine))
+    result = bench.run(suite)["t"]
+    assert result.status == "ok"
+    (note,) = result.notes
+    assert note.startswith(
+        "attempt 1 failed and was followed by another one: setup_failed: the container engine"
+    )
+    monkeypatch.setattr(bench.engine, "run", refused(9, role)(bench.engine))
+    failure = bench.run(suite)["t"].failure
+    assert failure is not None and failure.fault == "setup_failed"
+    assert bench.left() == []
+
+
+def test_a_hook_whose_container_was_ended_from_outside_is_tried_once_more(bench: Bench) -> None:
+    ended: list[str] = []
+
+    def hook(run: FakeRun) -> ExecResult:
+        ended.append(run.spec.argv[0])
+        return ENGINE_FAULT if len(ended) == 1 else finished()
+
+    bench.engine.commands = {"agent": answers("done"), "hook": hook}
+    names = ("before_each", "after_each")
+    hooks = {name: Hook(command=(name,), timeout_s=5, cwd=bench.folder) for name in names}
+    suite = bench.suite([case("t", workspace=Workspace(hooks=hooks))])
+    assert (bench.run(suite)["t"].status, ended) == ("ok", ["before_each", "before_each", "after_each"])
+    ended[:] = []
+    hooks.pop("before_each")
+    result = bench.run(suite)["t"]  # the agent is not asked again for a hook after its verdict
+    assert (result.status, ended) == ("ok", ["after_each"])
+    assert any(
+        note.startswith("after_each: the container engine ended a hook's container") for note in result.notes
+    )
 
 
 def test_the_command_line_decides_over_a_targets_attempts(bench: Bench) -> None:

@@ -12,7 +12,7 @@ import pytest
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.suite import Execution, Hook, Workspace
-from tests.fake_engine import FakeRun, finished
+from tests.fake_engine import Command, FakeRun, finished
 from tests.pipeline.helpers import CLI, Bench, answers, case
 
 NAMES = ("a", "b", "c")
@@ -177,3 +177,40 @@ def test_a_kept_shared_workspace_is_the_one_that_is_named(bench: Bench) -> None:
     left = bench.left()
     assert len(left) == 2  # the holder and the workspace
     assert any(name.endswith("-workspace") for name in left)
+
+
+def ended_in(times: dict[str, int]) -> Command:
+    """An agent that writes its test's name into the workspace; in these tests its container is ended from outside so
+    many times, when half is done."""
+
+    def agent(run: FakeRun) -> ExecResult:
+        name = run.spec.env["AGENTV_EVAL_ID"]
+        if times.get(name):
+            times[name] -= 1
+            (run.path("/workspace") / f"half-{name}").write_text("")
+            return replace(finished(), outcome="engine", exit_code=137)
+        return answers("done " + " ".join(sorted(p.name for p in run.path("/workspace").iterdir())))(run)
+
+    return agent
+
+
+def test_a_shared_workspace_is_no_place_to_go_on_after_its_container_was_ended_from_outside(
+    bench: Bench,
+) -> None:
+    bench.engine.commands = {"agent": ended_in({"b": 1})}
+    results = bench.run(bench.suite([case(n, workspace=shared(bench)) for n in ("a", "b", "c")]))
+    assert results["a"].status == "ok"
+    for name in ("b", "c"):
+        failure = results[name].failure
+        assert failure is not None and failure.fault == "engine_restarted"
+        assert failure.message.startswith("the workspace that tests share was lost in b")
+    assert bench.left() == []
+
+
+def test_the_first_in_a_shared_workspace_starts_again_as_at_the_start(bench: Bench) -> None:
+    bench.engine.commands = {"agent": ended_in({"a": 1})}
+    results = bench.run(bench.suite([case(n, workspace=shared(bench)) for n in ("a", "b")]))
+    for name in ("a", "b"):
+        output = results[name].output
+        assert results[name].status == "ok" and output is not None
+        assert "half-a" not in output.answer

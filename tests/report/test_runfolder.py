@@ -61,6 +61,7 @@ OUR_KEYS = {
     "image_id",
     "engine",
     "row_sha256",
+    "files_sha256",
     "trace_path",
     "manifest_path",
     "diff_path",

@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from agentv_sandbox import hostprograms
+from agentv_sandbox.engines.killed import Watched
 from agentv_sandbox.engines.memory import KILLED
 from agentv_sandbox.engines.native.cgroups import Group
 from agentv_sandbox.engines.stream import Ended, Sink
@@ -116,6 +117,7 @@ class Process:
         self._group = group
         self.begun = time.monotonic()
         self._started: float | None = None
+        self._watched: Watched | None = None
         # Inherited from the first moment on; the runtime itself needs no more than containers have.
         limiter = [_LIMITER, *(f"--{key}={value}:{value}" for key, value in limits.items()), "--"]
         argv = [
@@ -151,6 +153,7 @@ class Process:
             with suppress(OSError):
                 age = time.time() - self._pid_file.stat().st_mtime
                 self._started = max(self.begun, time.monotonic() - max(age, 0.0))
+                self._watched = Watched(lambda: int(self._pid_file.read_text()))
         return self._started
 
     def deadline(self, seconds: float) -> float:
@@ -187,7 +190,9 @@ class Process:
         while ended == "eof" or ended == "lost":  # noqa: PLR1714 - this form narrows the type; the program may go on
             if self.wait(_CANCEL_POLL_S):
                 code = self.exit_code()
-                return ("oom" if self._group.memory_kills() else "exited"), code
+                if self._group.memory_kills():
+                    return "oom", code
+                return ("engine" if self._watched is not None and self._watched.killed else "exited"), code
             if cancelled():
                 ended = "cancelled"
             elif deadline() <= time.monotonic():
@@ -200,6 +205,8 @@ class Process:
     def close(self) -> None:
         """Let go of the streams and the namespace; twice is fine."""
         self.pipes.close()
+        if self._watched is not None:
+            self._watched.close()
         if self._namespace >= 0:
             os.close(self._namespace)
             self._namespace = -1
