@@ -138,11 +138,13 @@ def fake_engine(commands: Mapping[str, Command]) -> Iterator[FakeEngine]:
         yield engine
 
 
-def run_command(folder: Path, *args: str, commands: Mapping[str, Command], out: str = "out") -> Outcome:
+def run_command(
+    folder: Path, *args: str, commands: Mapping[str, Command], out: str = "out", key: str = SECRET
+) -> Outcome:
     """``agentv-sandbox run hostile.eval.yaml`` in ``folder``; results in ``folder/out``."""
     stdout, stderr = io.StringIO(), io.StringIO()
     with fake_engine(commands), ExitStack() as stack:
-        stack.enter_context(patch.dict(os.environ, {"AGENT_KEY": SECRET}))
+        stack.enter_context(patch.dict(os.environ, {"AGENT_KEY": key}))
         before = Path.cwd()
         os.chdir(folder)
         stack.callback(os.chdir, before)
