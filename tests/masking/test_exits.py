@@ -6,6 +6,7 @@ import base64
 import html
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from unittest.mock import patch
@@ -16,16 +17,21 @@ import pytest
 
 from agentv_sandbox import masking
 from agentv_sandbox.cli.github import Annotation, annotate
+from agentv_sandbox.files import BlobStore
 from agentv_sandbox.masking.spellings import views
 from agentv_sandbox.models.container import ExecResult
+from agentv_sandbox.models.content import OutputFile
+from agentv_sandbox.models.suite import Suite
 from agentv_sandbox.report.interchange import write_atif, write_spans
 from agentv_sandbox.report.live import LivePage
-from agentv_sandbox.report.markdown import markdown
 from agentv_sandbox.report.redact import Redactor
+from agentv_sandbox.report.runfolder import RunFolder
 from agentv_sandbox.report.runreader import Run
+from tests.answers import message, with_files
 from tests.fake_engine import FakeRun, finished
 from tests.hostile.harness import Outcome, run_command, write_project
 from tests.pagedata import blocks, contents
+from tests.report.made_results import make_case, make_output, make_result, write_case
 
 LINES = ["q7Zk+T0f/9sLd3xVb2NmYw8Rt5Hj", "Uy6Pe4Ac1Gi+oK/zXqWvS0nB7MrD", "h3Jt8Lf5"]
 KEY = "\n".join(["-----BEGIN PRIVATE KEY-----", *LINES, "-----END PRIVATE KEY-----"])
@@ -70,6 +76,23 @@ def _grader(_run: FakeRun) -> ExecResult:
     return finished(json.dumps(verdict).encode())
 
 
+def _live_page(folder: Path) -> bytes:
+    """Of a run that goes on, in whose folder nothing is masked yet."""
+    suite = Suite(path=folder / "s.yaml", project_root=folder, search_roots=(folder,), name="s")
+    with RunFolder.create(folder / "live", folder) as run:
+        blob = BlobStore(run.artifacts).put(SAID.encode())
+        named = OutputFile(path="key.txt", media_type="text", blob=blob)
+        result = make_result(output=make_output(messages=[*with_files(named), message(SAID)]))
+        write_case(run, result, make_case(), suite)
+        raw = b"".join(path.read_bytes() for path in run.path.rglob("*") if path.is_file())
+        assert readable(raw)
+        with suppress(KeyboardInterrupt), LivePage(Redactor([KEY])) as live:
+            live.show(run.path)
+            page = httpx.get(live.url, timeout=30).content
+            raise KeyboardInterrupt  # else the page's end is waited for
+    return b"\n".join([page, *blocks(page).values()])
+
+
 @pytest.fixture(scope="module")
 def exits(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Exits]:
     folder = tmp_path_factory.mktemp("exits")
@@ -80,9 +103,7 @@ def exits(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Exits]:
     run = Run.open(outcome.folder)
     write_atif(run, folder / "atif")
     write_spans(run, folder / "otel")
-    with LivePage(Redactor([KEY])) as live:
-        live.show(outcome.folder)
-        page = httpx.get(live.url, timeout=30).content
+    page = _live_page(folder)
     yield Exits(
         outcome,
         {
@@ -90,7 +111,7 @@ def exits(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Exits]:
             "GitHub's summary": (folder / "summary.md").read_bytes(),
             "ATIF": b"".join(path.read_bytes() for path in (folder / "atif").iterdir()),
             "OTLP": (folder / "otel/spans.otlp.json").read_bytes(),
-            "live page": b"\n".join([page, *blocks(page).values()]),
+            "live page": page,
         },
     )
 

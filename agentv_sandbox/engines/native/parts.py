@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from agentv_sandbox import masking
 from agentv_sandbox.logs import safe_name
 
 
@@ -89,7 +90,7 @@ def copied(source: Path, target: Path) -> str | None:
     )
     if done.returncode == 0:
         return None
-    return safe_name(done.stderr.splitlines()[0][:300]) if done.stderr else "no reason given"
+    return safe_name(masking.first(done.stderr.splitlines()[0], 300)) if done.stderr else "no reason given"
 
 
 def remove_small(folder: Path) -> None:

@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote, unquote
 
+from agentv_sandbox import masking
 from agentv_sandbox.errors import EngineError
 from agentv_sandbox.logs import safe_name
 
@@ -51,5 +52,5 @@ class Tags:
 def full_tag(tag: str) -> str:
     """``name:version``; the version is ``latest`` where none is given. Raises EngineError."""
     if not _TAG.fullmatch(tag):
-        raise EngineError(f"{safe_name(tag[:300])} is not the name of an image")
+        raise EngineError(f"{safe_name(masking.first(tag, 300))} is not the name of an image")
     return tag if ":" in tag.rpartition("/")[2] else f"{tag}:latest"
