@@ -146,13 +146,14 @@ class _Search:
         return frozenset(value[:size] for value in self._values for size in range(1, len(value)))
 
     def spans(self, data: bytes) -> Sequence[Span]:
-        found = sorted(span for low, high in self._regions(data) for span in self._found(data, low, high))
-        return _merged(data, found)
+        plain: list[Span] = []
+        found = [span for low, high in self._regions(data, plain) for span in self._found(data, low, high)]
+        return _merged(data, sorted(plain + found))
 
-    def _regions(self, data: bytes) -> Iterator[Span]:
-        """Around the anchors, in order, apart from each other."""
+    def _regions(self, data: bytes, plain: list[Span]) -> Iterator[Span]:
+        """Around the anchors, in order, apart from each other; forms that stand there as they are go to ``plain``."""
         low = high = 0
-        for place in self._hits(data):
+        for place in self._hits(data, plain):
             if high and place - REACH <= high:
                 high = place + REACH
                 continue
@@ -162,15 +163,30 @@ class _Search:
         if high:
             yield low, min(high, len(data))
 
-    def _hits(self, data: bytes) -> Iterator[int]:
+    def _hits(self, data: bytes, plain: list[Span]) -> Iterator[int]:
         for start in range(0, max(len(data), 1), _SLICE):
             # Slices, since a text may be made of anchors, and each takes memory.
             part = data[start : start + _SLICE + self._longest_anchor - 1] if len(data) > _SLICE else data
             for number, begin, end in self._anchors.find_matches_as_indexes(part, True):
                 places = self._places[number]
                 at = start + begin
-                if not places or any(may_stand(data, at, end - begin, form, place) for form, place in places):
+                if not places or self._may_stand(data, at, end - begin, places, plain):
                     yield at
+
+    @staticmethod
+    def _may_stand(
+        data: bytes, at: int, size: int, places: Sequence[tuple[Form, int]], plain: list[Span]
+    ) -> bool:
+        """Whether escapes or ends of lines must be undone to know. What stands as it is needs none of it, and a secret
+        that is an ordinary word may stand in each line."""
+        spelled = False
+        for form, offset in places:
+            start = at - offset
+            if start >= 0 and data.startswith(form.value, start):
+                plain.append((start, start + len(form.value)))
+            else:
+                spelled = spelled or may_stand(data, at, size, form, offset)
+        return spelled
 
     def _found(self, data: bytes, low: int, high: int) -> Iterator[Span]:
         for start in range(low, high, _WINDOW):

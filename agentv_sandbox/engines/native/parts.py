@@ -90,7 +90,11 @@ def copied(source: Path, target: Path) -> str | None:
     )
     if done.returncode == 0:
         return None
-    return safe_name(masking.first(done.stderr.splitlines()[0], 300)) if done.stderr else "no reason given"
+    return (
+        safe_name(masking.first(done.stderr.splitlines()[0].decode("utf-8", "backslashreplace"), 300))
+        if done.stderr
+        else "no reason given"
+    )
 
 
 def remove_small(folder: Path) -> None:
