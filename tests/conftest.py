@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from agentv_sandbox import masking
 from agentv_sandbox.building import ensure_image
 from agentv_sandbox.cli.inputs import cache_dir
 from agentv_sandbox.engines import ContainerEngine
@@ -83,6 +84,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     for mark, engines in kinds.items():
         if "engine" in metafunc.fixturenames and metafunc.definition.get_closest_marker(mark):
             metafunc.parametrize("engine", engines, indirect=True, scope="session")
+
+
+@pytest.fixture(autouse=True)
+def _secrets_end() -> Iterator[None]:
+    """Those of one test are none of the next."""
+    yield
+    masking.forget()
 
 
 @pytest.fixture(scope="session")

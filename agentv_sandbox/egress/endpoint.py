@@ -15,6 +15,8 @@ from dataclasses import dataclass
 
 import idna
 
+from agentv_sandbox import masking
+
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Resolver = Callable[[str], list[str]]
 """Host name -> addresses as text. Raises OSError when there is none."""
@@ -84,7 +86,7 @@ def _port(text: str, default: int | None) -> int:
     if not text and default is not None:
         return default
     if not _PORT.fullmatch(text) or int(text) > 65535:
-        raise Refused(f"no port number: {text[:20]!r}")
+        raise Refused(f"no port number: {masking.first(text, 20)!r}")
     return int(text)
 
 
@@ -92,7 +94,7 @@ def _ipv6(text: str) -> str:
     try:
         address = ipaddress.IPv6Address(text)
     except ValueError:
-        raise Refused(f"no IPv6 address: {text[:60]!r}") from None
+        raise Refused(f"no IPv6 address: {masking.first(text, 60)!r}") from None
     if address.scope_id is not None:
         raise Refused("an IPv6 address with a zone")
     return str(address.ipv4_mapped or address)
@@ -102,13 +104,13 @@ def _name(text: str) -> str:
     host = text.lower().removesuffix(".")
     labels = host.split(".")
     if len(host) > 253 or not all(_LABEL.fullmatch(label) for label in labels):
-        raise Refused(f"no host name: {text[:60]!r}")
+        raise Refused(f"no host name: {masking.first(text, 60)!r}")
     if _NUMERIC.fullmatch(labels[-1]):
         # Resolvers read 127.1, 0x7f000001, 017700000001 and 2130706433 as addresses.
         try:
             return str(ipaddress.IPv4Address(host))
         except ValueError:
-            raise Refused(f"an address in an unusual spelling: {text[:60]!r}") from None
+            raise Refused(f"an address in an unusual spelling: {masking.first(text, 60)!r}") from None
     return LOCAL if host == "localhost" else host
 
 

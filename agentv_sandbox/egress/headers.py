@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from agentv_sandbox import masking
 from agentv_sandbox.egress.endpoint import Endpoint, Refused
 from agentv_sandbox.egress.mask import Mask
 from agentv_sandbox.gateway import ModelRequest
@@ -68,7 +69,7 @@ def reading_request(request: h11.Request, endpoint: Endpoint) -> h11.Request:
     """``request`` with what a reader needs to say. Raises Refused when it does more than read."""
     method = request.method.decode("ascii")
     if method not in ("GET", "HEAD"):
-        raise Refused(f"{endpoint} may only be read, with GET or HEAD, not {method[:20]}")
+        raise Refused(f"{endpoint} may only be read, with GET or HEAD, not {masking.first(method, 20)}")
     lengths = [value for key, value in request.headers if key == b"content-length"]
     if any(int(length) for length in lengths) or any(
         key == b"transfer-encoding" for key, _ in request.headers

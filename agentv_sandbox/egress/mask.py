@@ -1,73 +1,56 @@
-"""The credential kept out of what a server answers, in the spellings in which a server may repeat it."""
+"""The credential kept out of what a server answers, in every spelling in which a server may repeat it."""
 
 from __future__ import annotations
 
-import base64
-import re
-from urllib.parse import quote_from_bytes
+from agentv_sandbox.masking import Masker
 
 _SHORTEST = 8
-"""Spellings of shorter credentials stand in ordinary text by chance."""
+"""Spellings of shorter credentials stand in ordinary text by chance: those are looked for as they are."""
 
 
 class Mask:
     """Stars in place of the credential, should a server repeat it; lengths stay the same."""
 
     def __init__(self, value: bytes) -> None:
-        self._spellings = _spellings(value)
-        self._pattern = re.compile(b"|".join(map(re.escape, self._spellings)))
+        self._value = value
+        self._masker = Masker([_text(value)] if len(value) >= _SHORTEST else [])
         self._kept = b""
 
     @property
     def active(self) -> bool:
-        return bool(self._spellings)
+        return bool(self._value)
 
     def whole(self, data: bytes) -> bytes:
-        # Looking for each is many times faster than the pattern, which hardly ever has anything to do.
-        if not any(spelling in data for spelling in self._spellings):
+        if not self._masker:
+            return data.replace(self._value, b"*" * len(self._value)) if self._value else data
+        spans = self._masker.spans(data)
+        if not spans:
             return data
-        return self._pattern.sub(lambda match: b"*" * len(match[0]), data)
+        masked = bytearray(data)
+        for start, end in spans:
+            masked[start:end] = b"*" * (end - start)
+        return bytes(masked)
 
     def feed(self, data: bytes) -> bytes:
         """What can be passed on of ``data``: its end may be the start of the credential."""
         data = self.whole(self._kept + data)
-        held = max((_begun(data, spelling) for spelling in self._spellings), default=0)
-        cut = len(data) - held
+        cut = len(data) - self._held(data)
         self._kept = data[cut:]
         return data[:cut]
+
+    def _held(self, data: bytes) -> int:
+        if self._masker:
+            return self._masker.pending(data)
+        sizes = range(min(len(self._value) - 1, len(data)), 0, -1)
+        return next((size for size in sizes if data.endswith(self._value[:size])), 0)
 
     def rest(self) -> bytes:
         kept, self._kept = self._kept, b""
         return kept
 
 
-def _begun(data: bytes, spelling: bytes) -> int:
-    """How many bytes at the end of ``data`` are the beginning of ``spelling``."""
-    tail = data[max(len(data) - len(spelling) + 1, 0) :]
-    at = tail.find(spelling[0])
-    while at >= 0:
-        if spelling.startswith(tail[at:]):
-            return len(tail) - at
-        at = tail.find(spelling[0], at + 1)
-    return 0
-
-
-def _spellings(value: bytes) -> tuple[bytes, ...]:
-    """``value`` as it is and as it is written in JSON, addresses, hexadecimal and base64; the longest first."""
-    if len(value) < _SHORTEST:
-        return (value,) if value else ()
-    found = {
-        value,
-        value.replace(b"/", rb"\/"),
-        quote_from_bytes(value, safe="").encode(),
-        value.hex().encode(),
-        value.hex().upper().encode(),
-    }
-    for form in ("%{:02x}", "%{:02X}", "\\u{:04x}", "\\u{:04X}", "\\x{:02x}"):
-        found.add("".join(form.format(byte) for byte in value).encode())
-    for before in range(3):
-        # Inside of a longer text, base64 has three readings of the same bytes; its ends depend on the neighbours.
-        encoded = base64.b64encode(bytes(before) + value)
-        start, end = -(-before * 8 // 6), (before + len(value)) * 8 // 6
-        found |= {encoded[start:end], encoded[start:end].translate(bytes.maketrans(b"+/", b"-_"))}
-    return tuple(sorted(found, key=len, reverse=True))
+def _text(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.decode("latin-1")

@@ -15,6 +15,7 @@ from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from itertools import groupby
 
+from agentv_sandbox import masking
 from agentv_sandbox.models.foreign_json import read_json
 from agentv_sandbox.models.suite import Json
 
@@ -227,7 +228,7 @@ def leaves(value: Json, path: str = "") -> Iterator[tuple[str, Json]]:
     """(path, scalar) of everything in ``value``, as ``messages[0].content``."""
     if isinstance(value, dict) and value:
         for key, each in value.items():
-            yield from leaves(each, f"{path}.{key[:80]}" if path else key[:80])
+            yield from leaves(each, f"{path}.{masking.first(key, 80)}" if path else masking.first(key, 80))
     elif isinstance(value, list) and value:
         for index, each in enumerate(value):
             yield from leaves(each, f"{path}[{index}]")

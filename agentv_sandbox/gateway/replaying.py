@@ -70,7 +70,7 @@ class _Reply(BaseModel):
             raise ValueError("needs either text or base64")
         for name, value in self.headers.items():
             if name not in HEADERS or not HEADER_VALUE.fullmatch(value):
-                raise ValueError(f"has a header that is not kept: {name[:40]!r}")
+                raise ValueError(f"has a header that is not kept: {masking.first(name, 40)!r}")
         return self
 
     def body(self) -> bytes:
@@ -330,7 +330,7 @@ def _read_call(folder: Path, file: Path) -> _Call:
         return _Call.model_validate(row)
     except ValidationError as error:
         first = error.errors()[0]
-        place = [str(part)[:40] for part in first["loc"]]
+        place = [masking.first(str(part), 40) for part in first["loc"]]
         message = f"{'.'.join(place) or 'the call'}: {first['msg']}"
         raise _BadCall(message, _line_of(data, place)) from None
 

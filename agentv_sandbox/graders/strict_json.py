@@ -66,11 +66,11 @@ def _no_constant(name: str) -> NoReturn:
 def _finite(digits: str) -> float:
     number = float(digits)
     if not math.isfinite(number):
-        raise AmbiguousJson(f"number out of range: {digits[:40]}")
+        raise AmbiguousJson(f"number out of range: {masking.first(digits, 40)}")
     return number
 
 
 def _integer(digits: str) -> int:
     if len(digits) > 100:
-        raise AmbiguousJson(f"number out of range: {digits[:40]}…")
+        raise AmbiguousJson(f"number out of range: {masking.first(digits, 40)}…")
     return int(digits)

@@ -102,7 +102,7 @@ class Server:
 
     def _without_key(self, text: str) -> str:
         """Some servers repeat the key in their refusal."""
-        return text.replace(self.key, "***") if self.key else text
+        return masking.Masker([self.key]).text(text) if self.key else text
 
 
 def _events(text: str) -> list[Json]:

@@ -13,6 +13,7 @@ from dotenv import dotenv_values
 
 from agentv_sandbox.authoring.tree import Map, Problems, Seq, plain
 from agentv_sandbox.loading.yaml12 import read_text
+from agentv_sandbox.providers.settings import is_secret, looks_like_key
 
 _ENV = re.compile(r"\$\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}|\{\{\s*env\.([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 _VAR = re.compile(r"\{\{\s*(?:vars\.)?([A-Za-z_][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)*)\s*\}\}")
@@ -114,6 +115,13 @@ def interpolate_env(value: Any, environ: Mapping[str, str], problems: Problems) 
             name = match[1] or match[2]
             if name not in environ:
                 problems.warn(node, key, f"the environment variable {name} is not set; it reads as empty")
+            elif looks_like_key(name) and not is_secret(str(key)):
+                problems.warn(
+                    node,
+                    key,
+                    f"the value of {name}, which looks like a key, is written here: who runs or reads this holds it",
+                    hint="name the variable in the target's secrets, and the proxy adds it outside of containers",
+                )
             variable = environ.get(name, "")
             expansion.spend(variable)
             return variable

@@ -29,7 +29,7 @@ from agentv_sandbox.loading.workspaces import WorkspaceReader, limits, warn_of_l
 from agentv_sandbox.models.suite import GatewaySpec, NetworkPolicy, Target
 from agentv_sandbox.providers import NAMES, PROVIDERS, Provider
 from agentv_sandbox.providers.cli import SCRIPT_SUFFIXES, CliProvider, script_command
-from agentv_sandbox.providers.settings import is_secret, values
+from agentv_sandbox.providers.settings import is_secret, looks_like_key, values
 
 FILE_NAMES = ("targets.yaml", "targets.yml", ".agentv/targets.yaml", ".agentv/targets.yml")
 MAX_DELEGATIONS = 10
@@ -208,7 +208,7 @@ class TargetReader:
         for i, name in enumerate(doc.env):
             if not _ENV_NAME.match(name):
                 problems.error(node["env"], i, f"{show(name)} is not the name of an environment variable")
-            elif is_secret(name.lower()) and name not in own and name not in secrets:
+            elif looks_like_key(name) and name not in own and name not in secrets:
                 problems.warn(
                     node["env"],
                     i,

@@ -12,9 +12,10 @@ that grows with the text alone, however it is made up.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,16 @@ _LEAST_CUT = 6
 """Bytes of the beginning or the end of a form that are masked at a cut."""
 _JOINING = frozenset(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz+/-_=")
 _MOST_JOINED = 4
+_UNFINISHED = re.compile(
+    rb"(?:%[0-9A-Fa-f]?"
+    rb"|(?:\\u[Dd][89ABab][0-9A-Fa-f]{2})?\\(?:u[0-9A-Fa-f]{0,3}|U[0-9A-Fa-f]{0,7}|u\{[0-9A-Fa-f]{0,6}|x[0-9A-Fa-f]?)?"
+    rb"|\\u[Dd][89ABab][0-9A-Fa-f]{2}"
+    rb"|&(?:#[Xx]?[0-9A-Fa-f]{0,13}|[A-Za-z][A-Za-z0-9]{0,31})?)\Z"
+)
+"""An escape at the end of a text, of which more may come."""
+_LONGEST_ESCAPE = 40
+_BREAKS = b"\r\n\t \"',+>|#*-"
+"""What may stand between two lines of a secret."""
 Span = tuple[int, int]
 
 
@@ -85,6 +96,11 @@ class Masker:
         ``coded``: hexadecimal and base64 alone, which goes on in the next line."""
         return self._search.begun(data, coded=coded) if self._search is not None else 0
 
+    def pending(self, data: bytes) -> int:
+        """How many bytes at the end of ``data`` must wait for what comes next, since they may be the beginning of a
+        secret, of one character or more, or of an escape."""
+        return self._search.pending(data) if self._search is not None else 0
+
     def ended(self, data: bytes) -> int:
         """How many bytes at the beginning of ``data`` may be the end of a secret that was cut there."""
         return self._search.ended(data) if self._search is not None else 0
@@ -118,20 +134,26 @@ class _Search:
         self._longest_anchor = max(map(len, (*by_anchor, *escapes)))
         self._values = [form.value for form in forms]
         self._whole = _searcher(self._values)
+        self._longest = max(map(len, self._values))
         self._heads: dict[bytes, list[Form]] = {}
         self._tails: dict[bytes, list[Form]] = {}
         for form in forms:
             self._heads.setdefault(form.value[:_LEAST_CUT], []).append(form)
             self._tails.setdefault(form.value[-_LEAST_CUT:], []).append(form)
 
-    def spans(self, data: bytes) -> Sequence[Span]:
-        found = sorted(span for low, high in self._regions(data) for span in self._found(data, low, high))
-        return _merged(data, found)
+    @cached_property
+    def _begun(self) -> frozenset[bytes]:
+        return frozenset(value[:size] for value in self._values for size in range(1, len(value)))
 
-    def _regions(self, data: bytes) -> Iterator[Span]:
-        """Around the anchors, in order, apart from each other."""
+    def spans(self, data: bytes) -> Sequence[Span]:
+        plain: list[Span] = []
+        found = [span for low, high in self._regions(data, plain) for span in self._found(data, low, high)]
+        return _merged(data, sorted(plain + found))
+
+    def _regions(self, data: bytes, plain: list[Span]) -> Iterator[Span]:
+        """Around the anchors, in order, apart from each other; forms that stand there as they are go to ``plain``."""
         low = high = 0
-        for place in self._hits(data):
+        for place in self._hits(data, plain):
             if high and place - REACH <= high:
                 high = place + REACH
                 continue
@@ -141,15 +163,30 @@ class _Search:
         if high:
             yield low, min(high, len(data))
 
-    def _hits(self, data: bytes) -> Iterator[int]:
+    def _hits(self, data: bytes, plain: list[Span]) -> Iterator[int]:
         for start in range(0, max(len(data), 1), _SLICE):
             # Slices, since a text may be made of anchors, and each takes memory.
             part = data[start : start + _SLICE + self._longest_anchor - 1] if len(data) > _SLICE else data
             for number, begin, end in self._anchors.find_matches_as_indexes(part, True):
                 places = self._places[number]
                 at = start + begin
-                if not places or any(may_stand(data, at, end - begin, form, place) for form, place in places):
+                if not places or self._may_stand(data, at, end - begin, places, plain):
                     yield at
+
+    @staticmethod
+    def _may_stand(
+        data: bytes, at: int, size: int, places: Sequence[tuple[Form, int]], plain: list[Span]
+    ) -> bool:
+        """Whether escapes or ends of lines must be undone to know. What stands as it is needs none of it, and a secret
+        that is an ordinary word may stand in each line."""
+        spelled = False
+        for form, offset in places:
+            start = at - offset
+            if start >= 0 and data.startswith(form.value, start):
+                plain.append((start, start + len(form.value)))
+            else:
+                spelled = spelled or may_stand(data, at, size, form, offset)
+        return spelled
 
     def _found(self, data: bytes, low: int, high: int) -> Iterator[Span]:
         for start in range(low, high, _WINDOW):
@@ -170,6 +207,24 @@ class _Search:
                         longest = max(longest, len(tail) - view.source(at, len(text))[0])
         return longest
 
+    def pending(self, data: bytes) -> int:
+        tail = data[-REACH:]
+        whole = tail
+        while (at := _unfinished(whole)) < len(whole):
+            whole = whole[:at]
+        first = len(whole)
+        for view in views(whole):
+            for text, least in ((view.data, 1), (view.data.rstrip(_BREAKS), _LEAST_CUT)):
+                if size := self._beginning(text, least):
+                    at = len(text) - size
+                    first = min(first, view.source(at, at + 1)[0])
+        return len(tail) - first
+
+    def _beginning(self, text: bytes, least: int) -> int:
+        """Bytes of the longest beginning of a form at the end of ``text``, 0 where all are shorter than ``least``."""
+        sizes = range(min(self._longest, len(text)), least - 1, -1)
+        return next((size for size in sizes if text[-size:] in self._begun), 0)
+
     def ended(self, data: bytes) -> int:
         head = data[:REACH]
         longest = 0
@@ -179,6 +234,15 @@ class _Search:
                     if form.value.endswith(view.data[:end]):
                         longest = max(longest, view.source(0, end)[1])
         return longest
+
+
+def _unfinished(data: bytes) -> int:
+    """Where an escape begins that ``data`` ends in, also one within others; its length where there is none."""
+    for view in views(data):
+        text = view.data
+        if found := _UNFINISHED.search(text, max(len(text) - _LONGEST_ESCAPE, 0)):
+            return view.source(found.start(), found.start() + 1)[0]
+    return len(data)
 
 
 def _searcher(patterns: Sequence[bytes]) -> BytesAhoCorasick:

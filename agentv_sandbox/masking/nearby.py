@@ -14,9 +14,6 @@ _LINE_BEGINS = frozenset(b"\r\n \t+->#|*\"'m")
 def may_stand(data: bytes, at: int, size: int, form: Form, offset: int) -> bool:
     """``at``, ``size``: of the anchor in ``data``; ``offset``: in the form. False only where the form cannot be there,
     in whatever spelling."""
-    value = form.value
-    if at >= offset and data.startswith(value, at - offset):
-        return True
     return _goes_on(data, at + size, form, offset + size) and _began(
         data[max(at - offset, 0) : at], form, offset
     )

@@ -14,6 +14,9 @@ from agentv_sandbox.authoring.tree import Map, Problems, plain
 REFERENCE = r"^\$\{\{\s*[A-Za-z_][A-Za-z0-9_]*\s*\}\}$"
 """A whole value that names an environment variable."""
 _SECRET = re.compile(r"(?:^|_)(?:api_key|token|secret|password)\Z")
+_KEY_NAME = re.compile(
+    r"(?:^|_)(?:(?<!public_)(?<!cache_)key|api_?key|token|secret|password|passwd|credentials?|pat)\Z"
+)
 
 
 def _from_text(value: Any) -> Any:
@@ -64,6 +67,11 @@ class Settings(Doc):
 def is_secret(key: str) -> bool:
     """Whether a setting's value must not stand in a file."""
     return _SECRET.search(key) is not None
+
+
+def looks_like_key(variable: str) -> bool:
+    """Whether an environment variable's name says that its value is a secret."""
+    return _KEY_NAME.search(variable.lower()) is not None
 
 
 def values(doc: Doc) -> dict[str, Any]:

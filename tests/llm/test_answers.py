@@ -220,7 +220,7 @@ FAULTS: dict[str, tuple[list[Any], str, int]] = {
     ),
     "a refused key": (
         [Answer(status=401, body=f"bad {KEY}".encode())],
-        "HTTP 401: bad *** (is the key in KEY right",
+        "HTTP 401: bad [redacted] (is the key in KEY right",
         1,
     ),
     "a forbidden model": ([Answer(status=403)], "HTTP 403", 1),
@@ -242,7 +242,7 @@ FAULTS: dict[str, tuple[list[Any], str, int]] = {
     "no choices": ([Answer(body=b'{"choices": []}')], "malformed reply: no choices[0].message", 2),
     "an error in the stream": (
         [sse(delta("fi", None), {"error": {"message": f"lost {KEY}"}})],
-        "the server reported: {'message': 'lost ***'}",
+        "the server reported: {'message': 'lost [redacted]'}",
         2,
     ),
     "events without end": (

@@ -119,3 +119,23 @@ def test_mistakes_in_what_variables_bring_in_are_still_named(project: Project) -
         "tests:\n  - {id: a, vars: {m: [{role: usr, content: x}]}, input: '{{ m }}', criteria: y}\n"
     )
     assert found.startswith("2: tests[0].vars.m[0].role: must have a role of")
+
+
+PLACES = {
+    "grader": "assertions: [{type: code-grader, command: [curl, VALUE]}]",
+    "hook": "workspace: {hooks: {before_each: {command: [curl, VALUE]}}}",
+    "preprocessor": "preprocessors: [{type: csv, command: [curl, VALUE]}]",
+    "prompt": "input: 'log in with VALUE'",
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_key_that_a_suite_writes_into_its_texts_is_warned_of(project: Project, place: str) -> None:
+    suite = f"{PLACES[place]}\ntests: [{{id: a, input: x, criteria: y}}]\n"
+    environ = {"GRADER_KEY": "k-from-here", "REGION": "eu"}
+    found = project.problems(suite.replace("VALUE", '"${{ GRADER_KEY }}"'), environ=environ)
+    assert len([each for each in found if "GRADER_KEY, which looks like a key" in each]) == 1
+    assert found[0].startswith("warning 1: ") and "target's secrets" in found[0]
+    for honest in ('"${{ REGION }}"', "GRADER_KEY=of-a-mock"):
+        found = project.problems(suite.replace("VALUE", honest), environ=environ)
+        assert not any("looks like a key" in each for each in found)

@@ -315,3 +315,17 @@ def test_a_key_that_a_container_is_given_is_warned_of(project: Project) -> None:
     )
     assert "secrets: {SERVICE_API_KEY: {host:" in found
     assert not problems(project, entry.replace(", SERVICE_API_KEY", ""))
+
+
+@pytest.mark.parametrize(
+    "name", ["GRADER_KEY", "OPENAI_APIKEY", "GITHUB_PAT", "DB_PASSWD", "GCP_CREDENTIALS"]
+)
+def test_names_of_keys(project: Project, name: str) -> None:
+    entry = f"targets:\n  - {{name: default, provider: cli, command: 'a {{OUTPUT_FILE}}', env: [{name}]}}\n"
+    assert any(f"given {name}, which looks like a key" in found for found in problems(project, entry))
+
+
+@pytest.mark.parametrize("name", ["PUBLIC_KEY", "CACHE_KEY", "AWS_ACCESS_KEY_ID", "MONKEY", "PATH", "TOKENS"])
+def test_names_of_no_keys(project: Project, name: str) -> None:
+    entry = f"targets:\n  - {{name: default, provider: cli, command: 'a {{OUTPUT_FILE}}', env: [{name}]}}\n"
+    assert not problems(project, entry)

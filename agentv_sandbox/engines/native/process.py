@@ -14,6 +14,7 @@ from pathlib import Path
 
 from agentv_sandbox import hostprograms
 from agentv_sandbox.engines.killed import Watched
+from agentv_sandbox import masking
 from agentv_sandbox.engines.memory import KILLED
 from agentv_sandbox.engines.native.cgroups import Group
 from agentv_sandbox.engines.stream import Ended, Sink
@@ -228,5 +229,7 @@ class Process:
                     entry = json.loads(line)
                     if entry["level"] in ("error", "fatal"):
                         return safe_text(str(entry["msg"]), limit=600)
-        said = safe_text(self.pipes.complaint.decode("utf-8", "replace").strip(), limit=_COMPLAINT_BYTES)
+        said = safe_text(
+            masking.tail_of(self.pipes.complaint).decode("utf-8", "replace").strip(), limit=_COMPLAINT_BYTES
+        )
         return said or f"it ended with exit code {self._process.returncode} and left no reason"

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO
 
+from agentv_sandbox import masking
 from agentv_sandbox.errors import EngineError
 from agentv_sandbox.foreign_image import MAX_FOLDERS
 from agentv_sandbox.logs import safe_name
@@ -319,7 +320,7 @@ def write_all(fd: int, source: IO[bytes]) -> None:
 
 def shown(path: str) -> str:
     """A path in a message: printable, not too long."""
-    return safe_name(path if len(path) <= _MAX_SHOWN else f"{path[:_MAX_SHOWN]}…")
+    return safe_name(path if len(path) <= _MAX_SHOWN else f"{masking.first(path, _MAX_SHOWN)}…")
 
 
 def _give(fd: int, given: Attributes, *, timed: bool = True) -> None:

@@ -51,5 +51,5 @@ class Tags:
 def full_tag(tag: str) -> str:
     """``name:version``; the version is ``latest`` where none is given. Raises EngineError."""
     if not _TAG.fullmatch(tag):
-        raise EngineError(f"{safe_name(tag[:300])} is not the name of an image")
+        raise EngineError(f"{safe_name(tag, limit=300)} is not the name of an image")
     return tag if ":" in tag.rpartition("/")[2] else f"{tag}:latest"

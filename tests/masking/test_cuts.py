@@ -1,0 +1,122 @@
+"""Strangers' texts are cut by ``masking.first`` and ``masking.last``, or it says here why they need not be."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import agentv_sandbox
+
+ROOT = Path(agentv_sandbox.__file__).parent
+PLACES = (
+    "building",
+    "collect",
+    "egress",
+    "engines",
+    "gateway",
+    "graders",
+    "llm",
+    "pipeline",
+    "preprocess",
+    "providers",
+)
+FILES = ("invoke.py", "logs.py")
+LEAST = 20
+"""Characters; what is shorter tells little of a secret."""
+MASKED_BEFORE = ("hide", "first", "last", "sha256", "hexdigest", "content_key")
+LIMITS = ("limit", "most", "size", "width", "room")
+REASONS = {
+    "a number of records, each of them whole": """
+        building/sources.py: names[:_MAX_REQUIREMENTS]
+        collect/__init__.py: unread[:_MAX_NOTES]
+        collect/answer.py: files[:_MAX_DECLARED]
+        collect/produced.py: chosen[:MOST]
+        egress/trouble.py: ordered[:_MOST]
+        gateway/__init__.py: common[:_MOST_REASONS]
+        gateway/replaying.py: differences[:_MOST_DIFFERENCES]
+        gateway/replaying.py: ordered[:_MOST_COMPARED]
+        gateway/trajectory.py: [line[5:] for line in lines if line.startswith('data:')][:_MAX_EVENTS]
+        gateway/waits.py: details[:50]
+        gateway/waits.py: violations[:50]
+        graders/replies.py: assertions[:MAX_ASSERTIONS]
+        logs.py: traceback.extract_tb(error.__traceback__)[-_FRAMES:]
+        pipeline/believed.py: names[:_SHOWN]
+        pipeline/checks.py: known[:20]
+        pipeline/resume.py: names[:SHOWN]
+        pipeline/resume.py: self._earlier.problems[:SHOWN]
+        providers/claude.py: list(object_of(row.get('modelUsage')).values())[:100]
+        providers/copilot.py: list(object_of(metrics_of).values())[:100]
+        providers/gemini_cli.py: list(object_of(stats.get('models')))[:100]
+        providers/gemini_cli.py: recording.splitlines()[:_RECORDED_LINES]
+    """,
+    "a hash": """
+        building/ensure.py: key[:32]
+        building/ensure.py: plan.key[:32]
+        building/exchange.py: known.plan_key[:32]
+    """,
+    "a part of a stream, of which the rest follows": """
+        egress/hello.py: self._buffer[:size]
+        engines/native/unpacking.py: data[:size]
+        engines/stream.py: pending[:_CHUNK]
+        gateway/replies.py: self._buffer[:-_LONGEST]
+        pipeline/capturing.py: data[:most]
+    """,
+    "compared, and not kept": """
+        egress/mask.py: self._value[:size]
+        gateway/canonical.py: scope.fixed[:_LONGEST_FIXED]
+        gateway/dialect.py: value[:200]
+        pipeline/inputhashes.py: value[:_MOST_OF_A_COMMAND]
+        providers/gemini_cli.py: output[-_TAIL:]
+    """,
+    "said by the engine or the suite's author": """
+        engines/comparison.py: option[:60]
+        engines/enforcement.py: status[key].strip()[:40]
+        gateway/recording.py: re.sub('[^A-Za-z0-9_-]+', '-', scope).strip('-')[-60:]
+        graders/regexp.py: options.value[:30]
+    """,
+    "masked at its beginning where it is shown": """
+        engines/native/process.py: (self.complaint + data[-_COMPLAINT_BYTES:])[-_COMPLAINT_BYTES:]
+        engines/native/process.py: data[-_COMPLAINT_BYTES:]
+    """,
+    "masked in the lines before": "logs.py: text[:limit]",
+}
+KNOWN = {line.strip() for lines in REASONS.values() for line in lines.splitlines() if line.strip()}
+
+
+def _is_limit(node: ast.expr | None) -> bool:
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return _is_limit(node.operand)
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, int) and node.value >= LEAST
+    name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+    return name.lstrip("_").isupper() or name in LIMITS
+
+
+def cuts(source: str) -> Iterator[str]:
+    """Beginnings and ends of a limited size that something is cut to, as Python writes them."""
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.Subscript) or not isinstance(node.slice, ast.Slice):
+            continue
+        low, high, value = node.slice.lower, node.slice.upper, node.value
+        begins = low is None and _is_limit(high)
+        ends = high is None and isinstance(low, ast.UnaryOp) and _is_limit(low)
+        called = value.func if isinstance(value, ast.Call) else None
+        name = getattr(called, "attr", getattr(called, "id", ""))
+        if (begins or ends) and name not in MASKED_BEFORE:
+            yield ast.unparse(node)
+
+
+def test_texts_are_cut_by_masking() -> None:
+    paths = [
+        *(path for place in PLACES for path in (ROOT / place).rglob("*.py")),
+        *(ROOT / name for name in FILES),
+    ]
+    found = {f"{path.relative_to(ROOT)}: {cut}" for path in paths for cut in cuts(path.read_text())}
+    assert len(found) > 30
+    assert sorted(found - KNOWN) == [], "cut by masking.first or masking.last, or listed with the reason"
+
+
+def test_cuts_are_noticed() -> None:
+    code = "a = said[:300]; b = data[-_TAIL:]; c = text[:limit]; d = safe_name(x)[:99]; e = said[:8]; f = said[2:]"
+    assert list(cuts(code)) == ["said[:300]", "data[-_TAIL:]", "text[:limit]", "safe_name(x)[:99]"]
