@@ -27,7 +27,7 @@ from agentv_sandbox.models.container import Stdin
 from agentv_sandbox.models.content import AnswerMessage, Block, FileBlock, ImageBlock, InputBlock
 from agentv_sandbox.models.json_pieces import json_pieces
 from agentv_sandbox.models.paths import WORKSPACE
-from agentv_sandbox.models.suite import Json, Message
+from agentv_sandbox.models.suite import EvalCase, Json, Message
 from agentv_sandbox.volumes import GeneratedFile, StagedFile
 
 SPILL_CHARS = 50_000
@@ -64,7 +64,7 @@ def code_payload(context: GradeContext, *, answer: str, config: Mapping[str, Jso
         "output": None if spilled else answer,
     }
     input_messages = builder.messages(case.input)
-    conversation = list(trace.transcript(input_messages, answer_messages))
+    conversation = _conversation(case, input_messages, answer_messages)
     document["messages"] = conversation
     if spilled:
         document["output_path"] = spilled
@@ -83,7 +83,7 @@ def prompt_payload(context: GradeContext, *, answer: str, config: Mapping[str, J
     builder = _Builder(context)
     case, output = context.case, context.output
     input_messages = builder.messages(case.input)
-    conversation = list(trace.transcript(input_messages, builder.answer(output.messages)))
+    conversation = _conversation(case, input_messages, builder.answer(output.messages))
     document: dict[str, Json] = {
         "criteria": case.criteria,
         "expected_output": builder.messages(case.expected_output),
@@ -93,6 +93,11 @@ def prompt_payload(context: GradeContext, *, answer: str, config: Mapping[str, J
     }
     document |= _evidence(context, input_messages, conversation, config)
     return Payload(stdin=_encode(document, builder.budget), files=tuple(builder.files))
+
+
+def _conversation(case: EvalCase, sent: list[Json], received: list[Json]) -> list[Json]:
+    """All that was said; the answer to a whole conversation holds what its user said, but not what came before."""
+    return list(trace.transcript(sent, received)) if case.opening is None else [*sent[: case.opening], *received]
 
 
 def _evidence(

@@ -64,7 +64,7 @@ def variables(context: GradeContext, answer: str, rubrics: Sequence[Rubric]) -> 
     items = [rubric_json(rubric) for rubric in rubrics]
     metadata = dict(case.metadata) or None
     return {
-        "input": trim(case.question),
+        "input": trim(context.question) or trim(case.question),
         "output": trim(answer),
         "expected_output": trim(case.reference_answer),
         "criteria": trim(case.criteria),

@@ -79,7 +79,8 @@ class AssertionReader:
             type=LLM_GRADER.type,
             name="turn-rubrics" if turn else "rubrics",
             options=LlmGraderOptions(rubrics=rubrics),
-            weight=float(len(texts)),
+            # Sentences of a test weigh as many as they are; those of a turn one together, as in AgentV.
+            weight=1.0 if turn else float(len(texts)),
             preprocessors=self.preprocessors,
             position=at,
         )

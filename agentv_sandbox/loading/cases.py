@@ -15,6 +15,7 @@ from agentv_sandbox.loading.interpolate import Expansion, interpolate_vars, to_j
 from agentv_sandbox.loading.session import Session
 from agentv_sandbox.loading.suite_docs import SuiteDoc, TestDoc, TurnDoc
 from agentv_sandbox.loading.workspaces import Part
+from agentv_sandbox.models.messages import prompt_text
 from agentv_sandbox.models.suite import Conversation, EvalCase, GraderSpec, Json, Turn, Workspace
 
 _TEMPLATED = frozenset(
@@ -64,7 +65,7 @@ class CaseReader:
                 self.session.problems.error(doc.src, None, "has nothing to grade the answer by", hint=hint)
             assertions = (implicit_grader(self.session.assertions.preprocessors),)
         files = self._skill_files(doc)
-        prompt = text.agent_prompt(messages)
+        prompt = prompt_text(messages, inline=False)
         references = [f'<file: path="{path}">' for path in files]
         return EvalCase(
             id=doc.id,

@@ -13,7 +13,7 @@ from agentv_sandbox.authoring.references import ReferenceScope
 from agentv_sandbox.authoring.tree import Map, Node, Problems, Seq, nearest, plain, show
 from agentv_sandbox.errors import Problem
 from agentv_sandbox.models.content import ROLES
-from agentv_sandbox.models.messages import needs_roles, texts, visible
+from agentv_sandbox.models.messages import texts
 from agentv_sandbox.models.suite import Json, Message
 
 IMAGE_TYPES = {
@@ -258,36 +258,6 @@ def reference_answer(expected: Sequence[Message]) -> str:
     if content is None or isinstance(content, str):
         return content or ""
     return json.dumps(content, indent=2, ensure_ascii=False)
-
-
-def agent_prompt(messages: Sequence[Message]) -> str:
-    """What a command-line agent is asked: text, and files as references to their host paths.
-
-    Roles are marked (``@[User]:``) only where it matters who says what.
-    """
-    if not needs_roles(messages):
-        parts = (part.strip() for m in messages for part in _segments(m.get("content")))
-        return "\n\n".join(part for part in parts if part)
-    turns = []
-    for message in messages:
-        segments = [s for s in _segments(message.get("content")) if s]
-        if segments and visible(message.get("content")):
-            turns.append(f"@[{str(message.get('role')).capitalize()}]:\n" + "\n".join(segments))
-    return "\n\n".join(turns)
-
-
-def _segments(content: Json) -> list[str]:
-    if not isinstance(content, list):
-        return [text for text in texts(content) if text.strip()]
-    segments = []
-    for block in content:
-        if not isinstance(block, dict):
-            continue
-        if block.get("type") == "text" and isinstance(block.get("value"), str):
-            segments.append(block["value"])
-        elif block.get("type") == "file" and block.get("path"):
-            segments.append(f'<file: path="{block.get("resolvedPath") or block["path"]}">')
-    return segments
 
 
 def input_files(messages: Sequence[Message]) -> tuple[Path, ...]:

@@ -254,10 +254,14 @@ class EvalCase:
     """Resolved messages: shorthand expanded, files read, suite input prepended."""
     question: str = ""
     """Text parts of the input, trimmed, joined by one space."""
+    judged_as: str | None = None
+    """What model graders read as the question; None: the prompt, as the target got it."""
     prompt: str = ""
     """What a cli agent is asked: text with ``<file: path="…">`` references in host paths."""
     input_files: tuple[Path, ...] = ()
     """Absolute host paths of all file blocks, unique, in order."""
+    opening: int | None = None
+    """Of a conversation that is graded as a whole: how many messages of ``input`` came before its first turn."""
     expected_output: tuple[Message, ...] = ()
     reference_answer: str = ""
     assertions: tuple[GraderSpec, ...] = ()
