@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from agentv_sandbox.engines import OnOutput
 from agentv_sandbox.errors import ContainerEnded, InputError, Problem
 from agentv_sandbox.gateway import MOST_ADDED_S
 from agentv_sandbox.models.container import ExecResult, Limits, Mount
+from agentv_sandbox.models.js_json import dumps
 from agentv_sandbox.models.paths import INPUT, SUITE, WORKSPACE
 from agentv_sandbox.models.suite import EvalCase, Hook, LimitOverrides
 from agentv_sandbox.project import Project
@@ -142,7 +142,7 @@ class HookPayload:
             "case_input": self.case_input,
             "case_metadata": self.case_metadata,
         }
-        return json.dumps(payload, separators=(",", ":"), ensure_ascii=False).encode()
+        return dumps(payload).encode("utf-8", "replace")
 
     def fill(self, argv: Sequence[str]) -> tuple[str, ...]:
         values = {
@@ -150,7 +150,7 @@ class HookPayload:
             "test_id": self.test_id,
             "eval_run_id": self.run_id,
             "case_input": self.case_input or "",
-            "case_metadata": json.dumps(self.case_metadata) if self.case_metadata else "",
+            "case_metadata": dumps(self.case_metadata) if self.case_metadata else "",
         }
         filled = []
         for element in argv:

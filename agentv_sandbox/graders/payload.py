@@ -25,6 +25,7 @@ from agentv_sandbox.llm.records import split_data_uri
 from agentv_sandbox.models.case import CaseOutput
 from agentv_sandbox.models.container import Stdin
 from agentv_sandbox.models.content import AnswerMessage, Block, FileBlock, ImageBlock, InputBlock
+from agentv_sandbox.models.js_json import json_number
 from agentv_sandbox.models.json_pieces import json_pieces
 from agentv_sandbox.models.paths import WORKSPACE
 from agentv_sandbox.models.suite import EvalCase, Json, Message
@@ -97,7 +98,9 @@ def prompt_payload(context: GradeContext, *, answer: str, config: Mapping[str, J
 
 def _conversation(case: EvalCase, sent: list[Json], received: list[Json]) -> list[Json]:
     """All that was said; the answer to a whole conversation holds what its user said, but not what came before."""
-    return list(trace.transcript(sent, received)) if case.opening is None else [*sent[: case.opening], *received]
+    return (
+        list(trace.transcript(sent, received)) if case.opening is None else [*sent[: case.opening], *received]
+    )
 
 
 def _evidence(
@@ -259,7 +262,7 @@ def _encode(document: Mapping[str, Json], budget: Budget) -> Stdin:
     Raises BudgetSpent."""
     out: IO[bytes] = io.BytesIO()
     try:
-        for piece in budget.spent_on(json_pieces(document, ascii_only=False)):
+        for piece in budget.spent_on(json_pieces(document, ascii_only=False, number=json_number)):
             out.write(piece.encode("utf-8", "replace"))
             if out.tell() > _IN_MEMORY and isinstance(out, io.BytesIO):
                 written = out.getvalue()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +12,7 @@ from agentv_sandbox.authoring.references import ReferenceScope
 from agentv_sandbox.authoring.tree import Map, Node, Problems, Seq, nearest, plain, show
 from agentv_sandbox.errors import Problem
 from agentv_sandbox.models.content import ROLES
+from agentv_sandbox.models.js_json import dumps
 from agentv_sandbox.models.messages import texts
 from agentv_sandbox.models.suite import Json, Message
 
@@ -257,7 +257,7 @@ def reference_answer(expected: Sequence[Message]) -> str:
         content = expected[-1].get("tool_calls")
     if content is None or isinstance(content, str):
         return content or ""
-    return json.dumps(content, indent=2, ensure_ascii=False)
+    return dumps(content, indent=2)
 
 
 def input_files(messages: Sequence[Message]) -> tuple[Path, ...]:

@@ -3,9 +3,9 @@ prompt."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 
+from agentv_sandbox.models.js_json import dumps
 from agentv_sandbox.models.suite import Json, Message
 
 _SPACE = (
@@ -25,7 +25,7 @@ def texts(content: Json) -> list[str]:
     if isinstance(content, str):
         return [content]
     if isinstance(content, dict):
-        return [json.dumps(content, indent=2, ensure_ascii=False)]
+        return [dumps(content, indent=2)]
     blocks = content if isinstance(content, list) else []
     return [
         b["value"]

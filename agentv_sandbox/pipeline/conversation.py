@@ -5,7 +5,6 @@ The workspace stays the same over the turns; containers, the answer file and wha
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,6 +25,7 @@ from agentv_sandbox.models.case import (
     total_usage,
 )
 from agentv_sandbox.models.content import AnswerMessage, user_turn
+from agentv_sandbox.models.js_json import dumps
 from agentv_sandbox.models.messages import prompt_text
 from agentv_sandbox.models.suite import Conversation, EvalCase, Json, Message, Turn
 from agentv_sandbox.pipeline.answer import Answers
@@ -206,7 +206,7 @@ def transcript(messages: Sequence[Message], *, quoted: bool = False) -> str:
     parts = []
     for message in messages:
         content = message.get("content")
-        text = content if isinstance(content, str) else question([message]) or json.dumps(content)
+        text = content if isinstance(content, str) else question([message]) or dumps(content)
         if quoted and message.get("role") == "assistant":
             text = "(quoted)\n" + "\n".join(f"> {line}" for line in text.splitlines())
         parts.append(f"{message.get('role')}: {text}")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from agentv_sandbox.llm.records import ChatMessage
+from agentv_sandbox.models.js_json import dumps
 from agentv_sandbox.models.messages import needs_roles, prompt_text, segments, trim
 from agentv_sandbox.models.suite import Json, Message
 
@@ -39,7 +39,11 @@ def chat_of_conversation(messages: Sequence[Message]) -> Chat:
     system, said = [], []
     for message in messages:
         role, content = str(message.get("role")), message.get("content")
-        text = _compact(content) if isinstance(content, dict) else "\n".join(segments(content, inline=True, blank=True))
+        text = (
+            dumps(content)
+            if isinstance(content, dict)
+            else "\n".join(segments(content, inline=True, blank=True))
+        )
         if role == "system":
             system.append(text)
             continue
@@ -72,7 +76,3 @@ def _blocks(messages: Sequence[Message], kind: str) -> Iterator[Mapping[str, Jso
 
 def _message(role: str, text: str) -> ChatMessage:
     return ChatMessage(role="user" if role == "user" else "assistant", text=text)
-
-
-def _compact(content: Json) -> str:
-    return json.dumps(content, ensure_ascii=False, separators=(",", ":"))

@@ -76,12 +76,12 @@ def _unusable(value: Mapping[str, Json], **read: Json) -> Iterator[str]:
 
 def _messages(value: Mapping[str, Json]) -> tuple[AnswerMessage, ...] | None:
     rows = next((value[key] for key in _LISTS if key in value), None)
-    if isinstance(rows, list):
-        messages = [read_message(row) for row in rows]
-        return tuple(m for m in messages if m is not None) if None not in messages else None
-    if isinstance(value.get("text"), str):
+    if isinstance(value.get("text"), str) and not (isinstance(rows, list) and rows):
         return (AnswerMessage(role="assistant", content=value["text"]),)
-    return None
+    if not isinstance(rows, list):
+        return None
+    messages = [read_message(row) for row in rows]
+    return tuple(m for m in messages if m is not None) if None not in messages else None
 
 
 def _tokens(value: Json) -> TokenUsage | None:

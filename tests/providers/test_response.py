@@ -40,6 +40,7 @@ BLOCKS = [{"type": "text", "text": "x"}, {"type": "file", "media_type": "text/cs
         ({"output": [{"role": "assistant", "content": ["text"]}]}, [None]),
         ({"output": [{"role": "assistant"}]}, [None]),
         ({"output": []}, []),
+        ({"output": [], "text": "t"}, ["t"]),
     ],
 )
 def test_answers(value: Json, expected: Json) -> None:
