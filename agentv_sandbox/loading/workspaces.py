@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from agentv_sandbox.authoring.commands import check_scripts, check_text, script_index
 from agentv_sandbox.authoring.docs import read
 from agentv_sandbox.authoring.names import EXPECTED, split_pin, well_formed
 from agentv_sandbox.authoring.references import OUTSIDE, ReferenceScope
@@ -38,6 +39,7 @@ _URL = re.compile(r"(?:https?|ssh|git|file)://[^\s]+\Z|[A-Za-z0-9._-]+@[A-Za-z0-
 _SHORTHAND = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*/(?!\.{1,2}\Z)[A-Za-z0-9_.-]+\Z", re.ASCII)
 _REVISION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,199}\Z", re.ASCII)
 _NOUNS = {"command": "a command name", "module": "an import name"}
+_SHELL = ("sh", "-ec")
 HOOK_NAMES = ("before_all", "before_each", "after_each", "after_all")
 
 
@@ -177,7 +179,8 @@ class WorkspaceReader:
         return hooks
 
     def _hook(self, name: str, doc: HookDoc, base: Path, above: Hook | None) -> Hook:
-        argv = doc.command.split() if isinstance(doc.command, str) else doc.command
+        text = doc.command if isinstance(doc.command, str) else None
+        argv = [*_SHELL, text] if text is not None else doc.command
         if argv is None and doc.reset == "none" and above is None:
             self.problems.error(doc.src, None, "needs a command or a reset")
         cwd = above.cwd if above is not None else base
@@ -190,6 +193,12 @@ class WorkspaceReader:
                 self.problems.broken(
                     doc.src, "cwd", f"the folder {show(doc.cwd)} {reason}", hint=reference.hint
                 )
+        if argv is not None and doc.command is not None:
+            key = "command" if "command" in doc.src else "script"
+            if text is not None:
+                check_text(doc.src, key, text, cwd, self.project, self.problems)
+            elif script_index(argv) is not None:
+                argv = list(check_scripts(doc.src, key, argv, cwd, self.project, self.problems))
         default = 60.0 if name.startswith("before") else 30.0
         if above is not None:
             default = above.timeout_s
@@ -199,6 +208,7 @@ class WorkspaceReader:
             cwd=cwd,
             reset=doc.reset if doc.reset != "none" or above is None else above.reset,
             files=tuple(doc.files) or (above.files if above else ()),
+            shell_text=text is not None if argv else above is not None and above.shell_text,
             position=position(doc.src),
         )
 
