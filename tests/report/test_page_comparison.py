@@ -136,7 +136,7 @@ def test_one_run_of_two_targets_has_a_matrix_too(browser: Browser, tmp_path: Pat
 
 
 _COLUMNS = """(selector) => [...document.querySelectorAll(selector)].map((row) =>
-  [...row.children].map((cell) => { const box = cell.getBoundingClientRect(); return [Math.round(box.left), Math.round(box.right)]; }))"""
+  [...row.children].map((cell) => cell.getBoundingClientRect()).map((box) => [Math.round(box.left), Math.round(box.right)]))"""
 
 
 @pytest.mark.parametrize("width", [1400, 400])
