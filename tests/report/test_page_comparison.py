@@ -135,8 +135,9 @@ def test_one_run_of_two_targets_has_a_matrix_too(browser: Browser, tmp_path: Pat
         assert matrix(it.texts(ROWS)) == {"q": ["1.00", "0.25"]}
 
 
-_COLUMNS = """(selector) => [...document.querySelectorAll(selector)].map((row) =>
-  [...row.children].map((cell) => cell.getBoundingClientRect()).map((box) => [Math.round(box.left), Math.round(box.right)]))"""
+_COLUMNS = """(selector) => [...document.querySelectorAll(selector)].map((row) => [...row.children]
+  .map((cell) => cell.getBoundingClientRect())
+  .map((box) => [Math.round(box.left), Math.round(box.right)]))"""
 
 
 @pytest.mark.parametrize("width", [1400, 400])
