@@ -32,7 +32,8 @@ from agentv_sandbox.providers.base import Provider
 from agentv_sandbox.providers.model import ModelSettings
 from agentv_sandbox.providers.response import answer_schema
 from agentv_sandbox.providers.settings import REFERENCE, Settings
-from agentv_sandbox.report.rowtypes import ROW, SCORE
+from agentv_sandbox.report import VIEWS
+from agentv_sandbox.runfolder.rowtypes import ROW, SCORE
 from agentv_sandbox.settings import NATURES, settings_schema
 from agentv_sandbox.settings.model import Nature
 
@@ -291,6 +292,14 @@ def _rows(keys: Mapping[str, tuple[str, str]]) -> str:
     )
 
 
+def views() -> str:
+    """The forms in which runs are written."""
+    return table(
+        ("format", "what it is", "in every run's folder"),
+        ([f"`{view.name}`", view.summary, f"`{view.kept}`" if view.kept else ""] for view in VIEWS.values()),
+    )
+
+
 def _python() -> str:
     """What ``import agentv_sandbox`` gives, with signatures and docstrings."""
     parts = []
@@ -375,6 +384,7 @@ SECTIONS: Mapping[str, Callable[[], str]] = {
     "image": lambda: _settings("ImageConfig"),
     "row": lambda: _rows(ROW),
     "score": lambda: _rows(SCORE),
+    "views": views,
     "python": _python,
     "host_programs": _host_programs,
 }

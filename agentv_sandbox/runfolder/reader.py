@@ -11,9 +11,9 @@ from agentv_sandbox.logs import safe_name
 from agentv_sandbox.models.foreign_json import ForeignJsonError, read_json
 from agentv_sandbox.models.suite import Json
 from agentv_sandbox.plainfiles import head_of_plain, names_below
-from agentv_sandbox.report.layout import INDEX
-from agentv_sandbox.report.rowfile import MAX_VALUES, read_all_rows
-from agentv_sandbox.report.rows import Row, status_of
+from agentv_sandbox.runfolder.layout import INDEX
+from agentv_sandbox.runfolder.rowfile import MAX_VALUES, read_all_rows
+from agentv_sandbox.runfolder.rows import Row, status_of
 
 MAX_JSON = 32 << 20
 _MOST_NAMES = 10_000

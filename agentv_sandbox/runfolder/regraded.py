@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentv_sandbox import masking
-from agentv_sandbox.report.naming import numbered
-from agentv_sandbox.report.rows import Row
+from agentv_sandbox.runfolder.naming import numbered
+from agentv_sandbox.runfolder.rows import Row
 
 Change = Row
 """``suite``, ``test_id``, ``target``; ``before``, ``after`` (score, status, trials); ``equal``, ``why``, ``graders[]``:

@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass, field
 from agentv_sandbox.graders.agreement import Panels
 from agentv_sandbox.graders.base import PASS_SCORE
 from agentv_sandbox.models.case import CaseResult, TokenUsage
-from agentv_sandbox.report.rows import Row, agent_ms, spent, timing, tool_calls
-from agentv_sandbox.report.trialfigures import totals, trial_statistics
+from agentv_sandbox.runfolder.rows import Row, agent_ms, spent, timing, tool_calls
+from agentv_sandbox.runfolder.trialfigures import totals, trial_statistics
 
 
 @dataclass(kw_only=True)

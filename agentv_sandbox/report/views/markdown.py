@@ -7,12 +7,16 @@ for its own stands as a character reference inside a code element.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from agentv_sandbox.logs import safe_name
-from agentv_sandbox.report.redact import Redactor
-from agentv_sandbox.report.rows import Row, seconds, status_of
 from agentv_sandbox.report.summary import WORD, case_label, reasons, verdict_line
 from agentv_sandbox.report.targets import run_figures
+from agentv_sandbox.report.view import View
+from agentv_sandbox.runfolder.files import replace_file
+from agentv_sandbox.runfolder.reader import Run
+from agentv_sandbox.runfolder.redact import Redactor
+from agentv_sandbox.runfolder.rows import Row, seconds, status_of
 
 MAX_BYTES = 900_000
 """GitHub shows no summary of a step that is larger than 1 MiB."""
@@ -98,3 +102,19 @@ def _details(rows: Sequence[Row], redactor: Redactor, several: bool) -> Iterator
         yield f"<details><summary>{label}</summary>\n\n{items}\n\n</details>\n"
     if len(explained) > _MAX_DETAILS:
         yield f"… and the reasons of {len(explained) - _MAX_DETAILS} more.\n"
+
+
+def _write(runs: Sequence[Run], path: Path) -> str:
+    rows = (*runs[0].rows, *runs[0].waiting)
+    replace_file(path, markdown(rows, Redactor(), folder=runs[0].path.name).encode())
+    return ""
+
+
+VIEWS = (
+    View(
+        name="markdown",
+        summary="Verdict, totals and reasons as Markdown, for the summary of a CI job or a message.",
+        write=_write,
+        suffix=".md",
+    ),
+)

@@ -43,9 +43,9 @@ from agentv_sandbox.models.content import (
 from agentv_sandbox.models.foreign_json import ForeignJsonError, read_json
 from agentv_sandbox.models.json_pieces import json_pieces
 from agentv_sandbox.models.suite import EvalCase, Json
-from agentv_sandbox.report.redact import Redactor
-from agentv_sandbox.report.rows import Row, defined
-from agentv_sandbox.report.runreader import Run
+from agentv_sandbox.runfolder.reader import Run
+from agentv_sandbox.runfolder.redact import Redactor
+from agentv_sandbox.runfolder.rows import Row, defined
 
 NAME = "capture.json"
 SCHEMA = "agentv-sandbox.capture.v1"

@@ -13,11 +13,11 @@ from agentv_sandbox.models.capture import Capture
 from agentv_sandbox.models.case import CaseOutput, CaseResult, GraderResult
 from agentv_sandbox.models.suite import EvalCase, Json, Suite
 from agentv_sandbox.plainfiles import is_plain, names_below, open_plain
-from agentv_sandbox.report import capture, files, rows
-from agentv_sandbox.report.layout import PROMPTS
-from agentv_sandbox.report.naming import UniqueNames, slug
-from agentv_sandbox.report.redact import Redactor
-from agentv_sandbox.report.trace import Trace, content_text, markdown
+from agentv_sandbox.runfolder import capture, files, rows
+from agentv_sandbox.runfolder.layout import PROMPTS
+from agentv_sandbox.runfolder.naming import UniqueNames, slug
+from agentv_sandbox.runfolder.redact import Redactor
+from agentv_sandbox.runfolder.trace import Trace, content_text, markdown
 
 NAMES = {
     "grading_path": "grading.json",

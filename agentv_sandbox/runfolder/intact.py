@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from agentv_sandbox.plainfiles import is_plain, names_below, open_plain
-from agentv_sandbox.report.earlier import folder_of
-from agentv_sandbox.report.layout import MASKED, STORES, TRIAL, TRIALS
-from agentv_sandbox.report.rows import FILES_HASH, Row, is_as_written
-from agentv_sandbox.report.runreader import Run
+from agentv_sandbox.runfolder.earlier import folder_of
+from agentv_sandbox.runfolder.layout import MASKED, STORES, TRIAL, TRIALS
+from agentv_sandbox.runfolder.reader import Run
+from agentv_sandbox.runfolder.rows import FILES_HASH, Row, is_as_written
 
 _MOST_BYTES = 1 << 30
 """Of a file of a test; a larger one counts by its size."""

@@ -16,13 +16,13 @@ from agentv_sandbox.files import BlobStore
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.content import Blob
 from agentv_sandbox.plainfiles import NotPlainError, is_plain, open_plain
-from agentv_sandbox.report import packing
-from agentv_sandbox.report.capture import NAME
-from agentv_sandbox.report.earlier import EarlierRun, earlier_run, folder_of
-from agentv_sandbox.report.layout import INDEX, MASKED, STORES, SUMS, TRIAL, TRIALS
-from agentv_sandbox.report.restoring import result_of
-from agentv_sandbox.report.rows import Row
-from agentv_sandbox.report.runreader import Run
+from agentv_sandbox.runfolder import pack as packing
+from agentv_sandbox.runfolder.capture import NAME
+from agentv_sandbox.runfolder.earlier import EarlierRun, earlier_run, folder_of
+from agentv_sandbox.runfolder.layout import INDEX, MASKED, STORES, SUMS, TRIAL, TRIALS
+from agentv_sandbox.runfolder.reader import Run
+from agentv_sandbox.runfolder.restoring import result_of
+from agentv_sandbox.runfolder.rows import Row
 
 Key = tuple[str, str, str]
 """Suite, test, target."""

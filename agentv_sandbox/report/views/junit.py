@@ -7,19 +7,23 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from agentv_sandbox.logs import safe_name, safe_text
-from agentv_sandbox.report.files import replace_file
-from agentv_sandbox.report.rows import Row, below_threshold, cause, seconds, status_of
-from agentv_sandbox.report.trialfigures import whole_words
+from agentv_sandbox.report.view import View
+from agentv_sandbox.runfolder.files import replace_file
+from agentv_sandbox.runfolder.layout import JUNIT
+from agentv_sandbox.runfolder.reader import Run
+from agentv_sandbox.runfolder.rows import Row, below_threshold, cause, seconds, status_of
+from agentv_sandbox.runfolder.trialfigures import whole_words
 
 MAX_TEXT = 8000
 MAX_HEADLINE = 200
 STATUS_TAG = {"quality_failure": "failure", "execution_error": "error", "not_graded": "skipped"}
 
 
-def write_junit(path: Path, rows: Sequence[Row]) -> None:
+def write_junit(runs: Sequence[Run], path: Path) -> str:
     """Write the rows of a run to ``path``. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(path, junit(rows))
+    replace_file(path, junit(runs[0].rows))
+    return ""
 
 
 def junit(rows: Sequence[Row]) -> bytes:
@@ -100,3 +104,14 @@ def _reasons(row: Row) -> Iterable[str]:
             if not assertion.get("passed"):
                 evidence = f" — {assertion['evidence']}" if assertion.get("evidence") else ""
                 yield f"{name}: {assertion.get('text', 'not passed')}{evidence}"
+
+
+VIEWS = (
+    View(
+        name="junit",
+        summary="JUnit XML, for CI systems that show test results.",
+        write=write_junit,
+        suffix=".junit.xml",
+        kept=JUNIT,
+    ),
+)

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from agentv_sandbox.report.evidence import mean_interval, share_interval
+from agentv_sandbox.runfolder.evidence import mean_interval, share_interval
 
 STRATEGY_WORDS = {
     "pass_at_k": "best",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -17,11 +17,12 @@ from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.models.content import ASKED
 from agentv_sandbox.models.foreign_json import ForeignJsonError, amount, count, read_json
 from agentv_sandbox.models.suite import Json
-from agentv_sandbox.report.files import sync_all, write_file
-from agentv_sandbox.report.naming import UniqueNames, slug
-from agentv_sandbox.report.rows import Row, cause, defined
-from agentv_sandbox.report.runreader import Run
-from agentv_sandbox.report.trace import content_text
+from agentv_sandbox.report.view import View
+from agentv_sandbox.runfolder.files import sync_all, write_file
+from agentv_sandbox.runfolder.naming import UniqueNames, slug
+from agentv_sandbox.runfolder.reader import Run
+from agentv_sandbox.runfolder.rows import Row, cause, defined
+from agentv_sandbox.runfolder.trace import content_text
 
 ATIF = "ATIF-v1.4"
 SPANS = "spans.otlp.json"
@@ -349,3 +350,29 @@ def _make_empty(folder: Path) -> None:
     if taken is not None:
         message = f"is not empty: it holds {taken.name!r}"
         raise InputError([Problem(path=folder, message=message, hint="name a new folder with --output")])
+
+
+def _view(write: Callable[[Run, Path], tuple[int, int]]) -> Callable[[Sequence[Run], Path], str]:
+    """``write`` as that of a ``View``."""
+
+    def write_view(runs: Sequence[Run], folder: Path) -> str:
+        written, without = write(runs[0], folder)
+        return f"{written} with a transcript, {without} without one"
+
+    return write_view
+
+
+VIEWS = (
+    View(
+        name="atif",
+        summary="A folder with one Agent Trajectory Interchange Format document a test.",
+        write=_view(write_atif),
+        suffix=".atif",
+    ),
+    View(
+        name="otel",
+        summary="A folder with OpenTelemetry spans of all tests, as an OTLP JSON file.",
+        write=_view(write_spans),
+        suffix=".otel",
+    ),
+)

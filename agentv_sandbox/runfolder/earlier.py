@@ -21,26 +21,27 @@ from agentv_sandbox.logs import safe_name
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.suite import Suite
 from agentv_sandbox.plainfiles import is_plain, open_plain, walk_plain
-from agentv_sandbox.report.layout import (
+from agentv_sandbox.runfolder.layout import (
+    BENCHMARK,
     FACTS,
     INDEX,
-    JUNIT,
     LOCK,
     MARK,
-    PAGE,
     STORES,
     SUMS,
     SUPERSEDED,
+    TIMING,
     TRIAL,
+    is_view,
 )
-from agentv_sandbox.report.naming import slug
-from agentv_sandbox.report.restoring import result_of
-from agentv_sandbox.report.rowfile import RowsRead, read_all_rows, read_rows
-from agentv_sandbox.report.rows import Row
-from agentv_sandbox.report.runreader import Run
+from agentv_sandbox.runfolder.naming import slug
+from agentv_sandbox.runfolder.reader import Run
+from agentv_sandbox.runfolder.restoring import result_of
+from agentv_sandbox.runfolder.rowfile import RowsRead, read_all_rows, read_rows
+from agentv_sandbox.runfolder.rows import Row
 
 DEFAULT_ROOT = Path(".agentv/results/runs")
-_DERIVED = frozenset({LOCK, MARK, SUMS, "benchmark.json", "timing.json", PAGE, JUNIT})
+_NOT_COPIED = frozenset({LOCK, MARK, SUMS, BENCHMARK, TIMING})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,7 +188,7 @@ def copy_run(earlier: EarlierRun, to: Path) -> None:
     if size > shutil.disk_usage(to).free:
         raise _refusal(earlier.path, f"holds {size:,} bytes, and the disk of {to} has no room for them")
     for entry in sorted(earlier.path.iterdir()):
-        if entry.name in _DERIVED:
+        if entry.name in _NOT_COPIED or is_view(entry.name):
             continue
         if entry.is_dir():
             shutil.copytree(entry, to / entry.name, dirs_exist_ok=True)

@@ -6,16 +6,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from agentv_sandbox.models.case import CaseResult
-from agentv_sandbox.report.naming import UniqueNames, slug
+from agentv_sandbox.runfolder.foldernames import is_reserved
+from agentv_sandbox.runfolder.naming import UniqueNames, slug
 
 
 class CaseFolders:
     """Paths below ``root``; nothing is made. Not thread-safe. ``matrix``: names carry that of the target."""
 
-    def __init__(self, root: Path, *, matrix: bool, reserved: tuple[str, ...]) -> None:
+    def __init__(self, root: Path, *, matrix: bool) -> None:
         self._root = root
         self._matrix = matrix
-        self._suites = UniqueNames(*reserved)
+        self._suites = UniqueNames(is_reserved)
         self._folders: dict[str, Path] = {}
         """By suite."""
         self._names: dict[str, UniqueNames] = {}

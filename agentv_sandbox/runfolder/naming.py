@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 MAX_NAME = 80
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
@@ -36,13 +36,14 @@ def numbered(names: Iterable[str]) -> list[str]:
 class UniqueNames:
     """Hands out each name once, also on file systems that ignore case."""
 
-    def __init__(self, *reserved: str) -> None:
-        self._taken = {name.casefold() for name in reserved}
+    def __init__(self, is_reserved: Callable[[str], bool] = lambda _: False) -> None:
+        self._is_reserved = is_reserved
+        self._taken: set[str] = set()
 
     def take(self, name: str) -> str:
         """``name``, or ``name--2``, ``name--3`` … when it is gone."""
         candidate, number = name, 1
-        while candidate.casefold() in self._taken:
+        while candidate.casefold() in self._taken or self._is_reserved(candidate):
             number += 1
             candidate = f"{name}--{number}"
         self._taken.add(candidate.casefold())

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-from agentv_sandbox.report.casefiles import NAMES
-from agentv_sandbox.report.layout import (
+from agentv_sandbox.runfolder.casefiles import NAMES
+from agentv_sandbox.runfolder.layout import (
+    BENCHMARK,
     FACTS,
     INDEX,
     JUNIT,
@@ -16,15 +17,17 @@ from agentv_sandbox.report.layout import (
     STORES,
     SUMS,
     SUPERSEDED,
+    TIMING,
     TRIAL,
     TRIALS,
     UNGRADED,
+    is_view,
 )
 
 TOP_LEVEL = (
     INDEX,
-    "benchmark.json",
-    "timing.json",
+    BENCHMARK,
+    TIMING,
     FACTS,
     PAGE,
     JUNIT,
@@ -34,7 +37,6 @@ TOP_LEVEL = (
     SUMS,
     *STORES,
 )
-"""No suite's folder is called so."""
 _TOP_FILES = frozenset(TOP_LEVEL) - {*STORES, SUMS}
 _TAKEN = frozenset(name.casefold() for name in TOP_LEVEL)
 _OF_A_TEST = frozenset({*NAMES.values(), TRIAL})
@@ -46,16 +48,21 @@ MAX_NAME = 900
 """Characters: two folders, a trial's, and a grader's prompt."""
 
 
+def is_reserved(name: str) -> bool:
+    """Whether no suite's folder may have the name."""
+    return name.casefold() in _TAKEN or is_view(name.casefold())
+
+
 def is_run_file(name: str) -> bool:
     """Whether a run writes a file of that name, relative to its folder."""
     if len(name) > MAX_NAME:
         return False
     first, *rest = name.split("/")
     if not rest:
-        return first in _TOP_FILES
+        return first in _TOP_FILES or is_view(first)
     if first in STORES:
         return rest == [MASKED] or (len(rest) == 2 and rest[0] == "sha256" and _matches(_HASH, rest[1]))
-    if first.casefold() in _TAKEN or not _matches(_FOLDER, first) or not _matches(_FOLDER, rest[0]):
+    if is_reserved(first) or not _matches(_FOLDER, first) or not _matches(_FOLDER, rest[0]):
         return False
     inside = rest[1:]
     if inside[:1] == [TRIALS] and len(inside) > 2 and _matches(_NUMBER, inside[1]):

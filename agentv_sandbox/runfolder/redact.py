@@ -14,7 +14,7 @@ from agentv_sandbox.masking import MASK, REACH, Masker
 from agentv_sandbox.models.json_pieces import MAX_DEPTH, json_pieces
 from agentv_sandbox.models.suite import Json
 from agentv_sandbox.plainfiles import open_plain
-from agentv_sandbox.report.files import replace_file
+from agentv_sandbox.runfolder.files import replace_file
 
 _PIECE = 1 << 20
 MAX_INT = 1 << 63

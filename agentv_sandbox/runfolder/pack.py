@@ -28,18 +28,19 @@ from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.foreign_tar import MAX_BYTES, ArchiveError, ForeignTar, ReadBudget, archive_errors
 from agentv_sandbox.models.foreign_json import ForeignJsonError, read_json
 from agentv_sandbox.plainfiles import open_plain, read_plain, walk_plain
-from agentv_sandbox.report.earlier import not_written_to
-from agentv_sandbox.report.files import replace_file, write_file
-from agentv_sandbox.report.foldernames import is_run_file
-from agentv_sandbox.report.layout import INDEX, LOCK, MARK, PAGE, SUMS
-from agentv_sandbox.report.sums import MAX_SUMS, name_of, read_sums, refusal, text_of
+from agentv_sandbox.runfolder.earlier import not_written_to
+from agentv_sandbox.runfolder.files import replace_file, write_file
+from agentv_sandbox.runfolder.foldernames import is_run_file
+from agentv_sandbox.runfolder.layout import INDEX, JUNIT, LOCK, MARK, SUMS, is_view
+from agentv_sandbox.runfolder.sums import MAX_SUMS, name_of, read_sums, refusal, text_of
 
 _LEVEL = 3
 _CHUNK = 1 << 20
 _MAX_WINDOW = 128 << 20
 """Bytes that a compressed stream may ask a reader to keep; ours asks for 2 MiB."""
-_OUTSIDE = frozenset({LOCK, MARK, PAGE, SUMS})
-"""Not among the files of a packed run: the page is written anew where it is to be read."""
+_OUTSIDE = frozenset({LOCK, MARK, SUMS})
+"""Not among the files of a packed run, and neither are views, which are written anew where they are to be read.
+``junit.xml`` is: other programs read it, too."""
 _MAX_MARK = 4096
 _SHOWN = 100
 
@@ -87,8 +88,8 @@ def pack(run: Path, out: Path) -> Checked:
 def unpack(packed: Path, folder: Path) -> Checked:
     """Write the run in ``packed``, a file of anybody's, to the new folder ``folder``, and mark it as unpacked.
 
-    Every file is checked while it is written; when one is not what the sums say, nothing is left. The page is not
-    taken from the file: ``write_page`` makes it anew. Raises InputError.
+    Every file is checked while it is written; when one is not what the sums say, nothing is left. Views are not
+    taken from the file: they are made anew. Raises InputError.
     """
     if os.path.lexists(folder):
         raise refusal(folder, "there is such a folder already; nothing is written over")
@@ -183,6 +184,11 @@ def _run_files(run: Path) -> list[str]:
     return sorted(names)
 
 
+def is_outside(name: str) -> bool:
+    """Whether a packed run holds no such file: one that belongs to the folder, or is made anew in it."""
+    return name in _OUTSIDE or (is_view(name) and name != JUNIT)
+
+
 def _is_left_over(name: str) -> bool:
     """Whether a run that was killed left it half-written."""
     last = name.rpartition("/")[2]
@@ -200,7 +206,7 @@ def _kind(status: os.stat_result) -> str:
 def _walk(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
     """Name and status of everything in ``folder`` but folders and what belongs to no packed run. Raises InputError."""
     try:
-        yield from ((name, status) for name, status in walk_plain(folder) if name not in _OUTSIDE)
+        yield from ((name, status) for name, status in walk_plain(folder) if not is_outside(name))
     except OSError as error:
         raise refusal(folder, f"cannot be read as a run: {error.strerror or error}") from error
 
@@ -221,7 +227,7 @@ def _verified_folder(folder: Path) -> Checked:
         raise refusal(folder, f"holds more than the {MAX_BYTES >> 30} GiB of a packed run")
     for name, digest in wanted.items():
         status = present.pop(name, None)
-        if name in _OUTSIDE:
+        if is_outside(name):
             continue
         if status is None:
             gone = not os.path.lexists(folder / name)
@@ -308,7 +314,7 @@ def _read_members(packed: Path, tar: ForeignTar, budget: ReadBudget, into: Path 
             problems.append(f"{member.name}: is not a plain file")
             continue
         budget.take_bytes(member.size)
-        place = into / member.name if into is not None and member.name not in _OUTSIDE else None
+        place = into / member.name if into is not None and not is_outside(member.name) else None
         if _copied_hash(_content(tar, member), place) != digest:
             problems.append(f"{member.name}: was altered")
     problems += [f"{name}: is missing" for name in left]

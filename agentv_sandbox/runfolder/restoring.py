@@ -15,7 +15,7 @@ from agentv_sandbox.models.case import (
     Status,
     TokenUsage,
 )
-from agentv_sandbox.report.rows import Row
+from agentv_sandbox.runfolder.rows import Row
 
 _STATUSES = frozenset(["ok", "quality_failure", "execution_error"])
 

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 
@@ -25,32 +26,29 @@ from agentv_sandbox.errors import InputError, Problem, SandboxError
 from agentv_sandbox.logs import error_line, safe_name
 from agentv_sandbox.models.case import CaseFailure, CaseResult
 from agentv_sandbox.models.suite import EvalCase, Json, Suite
-from agentv_sandbox.report import casefiles, files, rows
-from agentv_sandbox.report.aggregate import Aggregate
-from agentv_sandbox.report.artifacts import Artifacts
-from agentv_sandbox.report.casefolders import CaseFolders
-from agentv_sandbox.report.earlier import DEFAULT_ROOT, folder_of, prune
-from agentv_sandbox.report.foldernames import TOP_LEVEL
-from agentv_sandbox.report.intact import files_hash
-from agentv_sandbox.report.junit import write_junit
-from agentv_sandbox.report.layout import (
+from agentv_sandbox.runfolder import casefiles, files, rows
+from agentv_sandbox.runfolder.aggregate import Aggregate
+from agentv_sandbox.runfolder.artifacts import Artifacts
+from agentv_sandbox.runfolder.casefolders import CaseFolders
+from agentv_sandbox.runfolder.earlier import DEFAULT_ROOT, folder_of, prune
+from agentv_sandbox.runfolder.intact import files_hash
+from agentv_sandbox.runfolder.layout import (
+    BENCHMARK,
     FACTS,
     INDEX,
-    JUNIT,
     LOCK,
-    PAGE,
     REGRADED,
     STORES,
     SUPERSEDED,
+    TIMING,
     TRIAL,
     UNGRADED,
 )
-from agentv_sandbox.report.naming import slug
-from agentv_sandbox.report.page import write_page
-from agentv_sandbox.report.redact import Redactor
-from agentv_sandbox.report.rowfile import read_all_rows, read_rows
-from agentv_sandbox.report.rows import Row
-from agentv_sandbox.report.runreader import Run
+from agentv_sandbox.runfolder.naming import slug
+from agentv_sandbox.runfolder.reader import Run
+from agentv_sandbox.runfolder.redact import Redactor
+from agentv_sandbox.runfolder.rowfile import read_all_rows
+from agentv_sandbox.runfolder.rows import Row
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +86,7 @@ class RunFolder:
         self._facts: dict[str, Json] = {}
         self._lock_fd = lock
         self._mutex = threading.Lock()
-        self._folders = CaseFolders(path, matrix=matrix, reserved=TOP_LEVEL)
+        self._folders = CaseFolders(path, matrix=matrix)
         self._aggregate = Aggregate(experiment=experiment)
         self._uncounted: list[str] = []
 
@@ -376,22 +374,23 @@ class RunFolder:
             self._uncounted.append(f"{safe_name(result.case_id)} is not counted ({error_line(error)})")
 
     # -- at the end -------------------------------------------------------------------------------------
-    def finish(self, *, planned: int | None = None) -> None:
-        """Mask secrets in what agents left, then write benchmark.json, timing.json, report.html and junit.xml over
-        the rows so far; may be called again.
+    def finish(
+        self, *, planned: int | None = None, views: Mapping[str, Callable[[Path], object]] | None = None
+    ) -> None:
+        """Mask secrets in what agents left, then write benchmark.json, timing.json and views over the rows so far; may
+        be called again. ``views``: by the name of the file, what writes it below a run folder.
 
         ``planned``: number of tests that were to run, where an interrupt left some out. Whatever fails, the other
         steps are taken; then raises SandboxError that names what is missing."""
         steps: Mapping[str, Callable[[], object]] = {
-            # First, since the page shows what artifacts hold, and since it matters most.
+            # First, since views show what artifacts hold, and since it matters most.
             "masking secrets in artifacts": self._stores[0].mask,
             "masking secrets in captured files": self._stores[1].mask,
-            "benchmark.json": lambda: self._figures("benchmark.json", self._aggregate.benchmark(planned)),
-            "timing.json": lambda: self._figures("timing.json", self._aggregate.timing()),
-            PAGE: lambda: write_page(self.path),
-            JUNIT: lambda: write_junit(self.path / JUNIT, read_rows(self.path / INDEX).rows),
+            BENCHMARK: lambda: self._figures(BENCHMARK, self._aggregate.benchmark(planned)),
+            TIMING: lambda: self._figures(TIMING, self._aggregate.timing()),
+            **{name: partial(write, self.path) for name, write in (views or {}).items()},
         }
-        problems = [f"benchmark.json: {text}" for text in self._uncounted[:3]]
+        problems = [f"{BENCHMARK}: {text}" for text in self._uncounted[:3]]
         for name, step in steps.items():
             try:
                 step()

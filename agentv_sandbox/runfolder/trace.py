@@ -11,7 +11,7 @@ from itertools import chain
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.content import ASKED, REPORTED
 from agentv_sandbox.models.suite import EvalCase, Json, Message
-from agentv_sandbox.report.rows import Row, assertions, defined, token_usage
+from agentv_sandbox.runfolder.rows import Row, assertions, defined, token_usage
 
 MAX_DEPTH = 60
 HOST_ONLY = frozenset({"resolvedPath"})

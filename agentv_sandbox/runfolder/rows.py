@@ -16,8 +16,8 @@ from agentv_sandbox import masking
 from agentv_sandbox.models import spending
 from agentv_sandbox.models.case import CaseResult, GraderResult, TokenUsage, total_cost, total_usage
 from agentv_sandbox.models.suite import EvalCase, Json
-from agentv_sandbox.report.layout import TRIALS
-from agentv_sandbox.report.trialfigures import STRATEGY_WORDS, trial_statistics
+from agentv_sandbox.runfolder.layout import TRIALS
+from agentv_sandbox.runfolder.trialfigures import STRATEGY_WORDS, trial_statistics
 
 MAX_INPUT = 64 << 10
 """Characters of a grader's request that a row repeats; ``prompts/`` always has it whole."""

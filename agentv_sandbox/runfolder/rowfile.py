@@ -12,9 +12,9 @@ from typing import BinaryIO
 
 from agentv_sandbox.models.foreign_json import ForeignJsonError, read_json
 from agentv_sandbox.plainfiles import NotPlainError, is_plain, open_plain
-from agentv_sandbox.report.layout import INDEX, UNGRADED
-from agentv_sandbox.report.rows import Row
-from agentv_sandbox.report.rowtypes import drop_wrong_types
+from agentv_sandbox.runfolder.layout import INDEX, UNGRADED
+from agentv_sandbox.runfolder.rows import Row
+from agentv_sandbox.runfolder.rowtypes import drop_wrong_types
 
 MAX_VALUES = 2_000_000
 """Of a row or a file that is read back: what several graders reported is together in one."""
