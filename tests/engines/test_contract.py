@@ -15,7 +15,7 @@ from agentv_sandbox.engines import LABEL_RUN, ContainerEngine
 from agentv_sandbox.engines.docker import DockerEngine
 from agentv_sandbox.engines.table import find_engine
 from agentv_sandbox.errors import EngineError, EngineLost, EngineUnavailable
-from agentv_sandbox.models.container import ContainerSpec, Limits
+from agentv_sandbox.models.container import Command, ContainerSpec, Limits
 from agentv_sandbox.sandbox import Role, Sandbox
 from agentv_sandbox.volumes import StagedFile, VolumeSpec
 
@@ -209,7 +209,7 @@ def test_nothing_is_left(sandbox: Sandbox, engine: ContainerEngine) -> None:
 def test_errors_are_ours(engine: ContainerEngine) -> None:
     spec = ContainerSpec(image="sha256:" + "0" * 64, argv=("true",), role="agent", user="1:1")
     with pytest.raises(EngineError, match="creating the agent container"):
-        engine.run(spec)
+        engine.run(Command(spec=spec))
     with pytest.raises(EngineUnavailable):
         DockerEngine("unix:///nowhere/docker.sock").ping()
     with pytest.raises(EngineUnavailable, match="no container engine answers"):
