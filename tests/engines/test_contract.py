@@ -71,22 +71,6 @@ def test_a_container_that_was_killed_on_the_host_did_not_end_by_itself(sandbox: 
     assert (result.outcome, result.exit_code) == ("engine", 137)
 
 
-def test_a_container_that_the_engine_was_asked_to_kill_did_not_end_by_itself(
-    sandbox: Sandbox, engine: ContainerEngine
-) -> None:
-    if not isinstance(engine, DockerEngine):
-        pytest.skip("nobody can ask it")
-
-    def kill(_printed: bytes) -> None:
-        (container,) = (found.name for found in engine.owned({LABEL_RUN: sandbox.run_id}))
-        engine._api.kill(container)
-
-    result = sandbox.run(
-        Role.AGENT, ["sh", "-c", "echo begun; sleep 600"], image=sandbox.tool_image, on_output=kill
-    )
-    assert (result.outcome, result.exit_code) == ("engine", 137)
-
-
 def test_timeout_ends_the_whole_tree_and_keeps_what_was_printed(
     sandbox: Sandbox, engine: ContainerEngine
 ) -> None:
