@@ -3,8 +3,8 @@
     import agentv_sandbox
 
     needs = agentv_sandbox.Needs(required_python_modules=("pandas",))
-    with agentv_sandbox.open_session(needs=needs, files={"sales.csv": b"..."}) as session:
-        done = session.exec(["python3", "-c", "import pandas; print(pandas.read_csv('sales.csv'))"])
+    with agentv_sandbox.open_session(needs=needs, files={"report.py": Path("report.py")}) as session:
+        done = session.exec("python3 report.py > report.txt")
 
 Each command runs in a container of its own, under the policy of an agent, on the workspace that all of them share. So a
 command's whole process tree ends with it, and many may run at a time.
