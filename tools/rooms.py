@@ -21,7 +21,16 @@ from pathlib import Path
 PACKAGE = "agentv_sandbox"
 ENTRIES = {"__init__", "__main__", "sdk"}
 MANY_LINES, MANY_PARAMETERS, MANY_BRANCHES, MANY_FILES = 400, 10, 12, 15
-BRANCHES = (ast.If, ast.IfExp, ast.For, ast.While, ast.ExceptHandler, ast.match_case, ast.BoolOp, ast.comprehension)
+BRANCHES = (
+    ast.If,
+    ast.IfExp,
+    ast.For,
+    ast.While,
+    ast.ExceptHandler,
+    ast.match_case,
+    ast.BoolOp,
+    ast.comprehension,
+)
 
 
 @dataclass
@@ -119,7 +128,9 @@ def figures(checkout: Path) -> tuple[dict[str, int], dict[str, tuple[int, int, i
         "raw look-ups": sum(_is_raw(node) for module in every for node in ast.walk(module.tree)),
         "Any and Json": sum(_is_untyped(node) for module in every for node in ast.walk(module.tree)),
         "files of more than 400 lines": sum(module.lines > MANY_LINES for module in every),
-        "functions of more than ten parameters": sum(_parameters(node) > MANY_PARAMETERS for node in functions),
+        "functions of more than ten parameters": sum(
+            _parameters(node) > MANY_PARAMETERS for node in functions
+        ),
         "functions of more than 60 lines": sum(_length(node) > 60 for node in functions),
         "functions of more than 12 branches": sum(_branches(node) > MANY_BRANCHES for node in functions),
         "class names with two homes": sum(count > 1 for count in _classes(every).values()),
@@ -139,8 +150,14 @@ def _is_raw(node: ast.AST) -> bool:
     """``x["key"]``, ``x.get("key")`` and ``"key" in x``."""
     if isinstance(node, ast.Subscript):
         return isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("get", "pop"):
-        return bool(node.args) and isinstance(node.args[0], ast.Constant) and isinstance(node.args[0].value, str)
+    if (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in ("get", "pop")
+    ):
+        return (
+            bool(node.args) and isinstance(node.args[0], ast.Constant) and isinstance(node.args[0].value, str)
+        )
     return False
 
 
