@@ -35,7 +35,7 @@ ROOT = Path(__file__).parents[1]
 OURS = (
     *(f"agentv_sandbox.cli.{module}" for module in dict.fromkeys(module for module, *_ in COMMANDS.values())),
     "agentv_sandbox.engines.docker",
-    "agentv_sandbox.engines.client",
+    "agentv_sandbox.engines.docker.client",
     "typer._adapters",
 )
 _ONE_TESTS = (MARK, "COVERAGE_PROCESS_START")

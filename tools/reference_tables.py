@@ -6,6 +6,7 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import is_dataclass
 from typing import Any
 
 import agentv_sandbox
@@ -305,18 +306,34 @@ def _python() -> str:
     parts = []
     for name in sorted(set(agentv_sandbox.__all__) - {"__version__"}, key=str.lower):
         item = getattr(agentv_sandbox, name)
-        parts += [
-            f"### {name}",
-            f"```python\n{_signature(name, item)}\n```",
-            _prose(inspect.getdoc(item) or ""),
-        ]
+        parts.append(f"### {name}")
+        if methods := _methods(item):
+            parts.append(_prose(inspect.getdoc(item) or ""))
+        for called, function in methods or [(name, item)]:
+            parts += [
+                f"```python\n{_signature(called, function)}\n```",
+                _prose(inspect.getdoc(function) or ""),
+            ]
     return "\n\n".join(parts)
+
+
+def _methods(item: Any) -> list[tuple[str, Any]]:
+    """What can be done with objects of a class that is not a record, by name."""
+    if not inspect.isclass(item) or is_dataclass(item):
+        return []
+    return [
+        (f"{item.__name__}.{name}", function)
+        for name, function in vars(item).items()
+        if inspect.isfunction(function) and not name.startswith("_")
+    ]
 
 
 def _signature(name: str, item: Any) -> str:
     signature = inspect.signature(item)
     parameters, star = [], False
     for parameter in signature.parameters.values():
+        if parameter.name == "self":
+            continue
         if parameter.kind is parameter.KEYWORD_ONLY and not star:
             parameters.append("*")
             star = True
