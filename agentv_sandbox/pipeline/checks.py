@@ -8,12 +8,15 @@ from agentv_sandbox.authoring.commands import IN_IMAGE, first_script
 from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.loading import LoadResult
 from agentv_sandbox.models.suite import Suite, Target
+from agentv_sandbox.pipeline.money import unpriced_problems
 from agentv_sandbox.pipeline.records import Job, RunOptions
 from agentv_sandbox.pipeline.targets import (
     is_selected,
     jobs_of,
     missing_judges,
+    select_targets,
     target_problems,
+    target_warnings,
     unset_judges,
     unset_variables,
 )
@@ -68,6 +71,14 @@ def _scripts(target: Target) -> Iterator[str]:
         script = first_script(argv[2]) if argv[:2] == ("sh", "-c") and len(argv) > 2 else None
         if script is not None and not script.startswith(IN_IMAGE):
             yield script
+
+
+def run_warnings(suite: Suite, options: RunOptions) -> list[Problem]:
+    """What has no effect or cannot be counted in a run of ``suite``: warnings that ``run`` gives before it begins, and
+    ``validate`` reports. Raises InputError for targets that cannot be run."""
+    pairs = [(job.case, job.target) for job in jobs_of(suite, options)]
+    warnings = target_warnings(select_targets(suite, options.targets))
+    return [*warnings, *unpriced_problems(suite, pairs, options.case.grader_target)]
 
 
 def judge_problems(
