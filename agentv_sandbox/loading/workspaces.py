@@ -179,9 +179,7 @@ class WorkspaceReader:
         return hooks
 
     def _hook(self, name: str, doc: HookDoc, base: Path, above: Hook | None) -> Hook:
-        text = doc.command if isinstance(doc.command, str) else None
-        argv = [*_SHELL, text] if text is not None else doc.command
-        if argv is None and doc.reset == "none" and above is None:
+        if doc.command is None and doc.reset == "none" and above is None:
             self.problems.error(doc.src, None, "needs a command or a reset")
         cwd = above.cwd if above is not None else base
         if doc.cwd is not None:
@@ -193,24 +191,31 @@ class WorkspaceReader:
                 self.problems.broken(
                     doc.src, "cwd", f"the folder {show(doc.cwd)} {reason}", hint=reference.hint
                 )
-        if argv is not None and doc.command is not None:
-            key = "command" if "command" in doc.src else "script"
-            if text is not None:
-                check_text(doc.src, key, text, cwd, self.project, self.problems)
-            elif script_index(argv) is not None:
-                argv = list(check_scripts(doc.src, key, argv, cwd, self.project, self.problems))
+        argv = self._hook_command(doc, cwd)
         default = 60.0 if name.startswith("before") else 30.0
         if above is not None:
             default = above.timeout_s
         return Hook(
-            command=tuple(argv) if argv else above.command if above else None,
+            command=argv or (above.command if above else None),
             timeout_s=doc.timeout_ms / 1000 if doc.timeout_ms is not None else default,
             cwd=cwd,
             reset=doc.reset if doc.reset != "none" or above is None else above.reset,
             files=tuple(doc.files) or (above.files if above else ()),
-            shell_text=text is not None if argv else above is not None and above.shell_text,
+            shell_text=isinstance(doc.command, str) if argv else above is not None and above.shell_text,
             position=position(doc.src),
         )
+
+    def _hook_command(self, doc: HookDoc, cwd: Path) -> tuple[str, ...]:
+        """argv of a hook that says what it runs, its script found; else empty."""
+        if not doc.command:
+            return ()
+        key = "command" if "command" in doc.src else "script"
+        if isinstance(doc.command, str):
+            check_text(doc.src, key, doc.command, cwd, self.project, self.problems)
+            return (*_SHELL, doc.command)
+        if script_index(doc.command) is None:
+            return tuple(doc.command)
+        return check_scripts(doc.src, key, doc.command, cwd, self.project, self.problems)
 
     def _docker(self, part: Part, doc: DockerDoc) -> DockerSpec:
         dockerfile = None
