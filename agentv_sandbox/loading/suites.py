@@ -235,7 +235,7 @@ def _targets(
     used += [(name, doc.src, "target") for name in chosen]
     if not (chosen or single or several) and "default" in reader.docs:
         used.append(("default", doc.src, "target"))
-    targets = reader.targets(used)
+    targets = reader.targets(used, session.assertions.judges_used)
     execution = doc.execution or ExecutionDoc()
     trials = execution.trials
     return (
@@ -286,4 +286,6 @@ def _local(target: str | TargetRefDoc, reader: TargetReader) -> str:
         return target
     if target.use_target is not None or "provider" in target.extras:
         reader.add(target.src, local=True)
+    elif target.hooks is not None:
+        reader.hooks[target.name] = target.hooks
     return target.name

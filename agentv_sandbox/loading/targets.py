@@ -24,6 +24,7 @@ from agentv_sandbox.authoring.tree import (
 from agentv_sandbox.egress import parse_secrets, plain_http_doubt
 from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.loading.interpolate import env_reference
+from agentv_sandbox.loading.suite_docs import HooksDoc
 from agentv_sandbox.loading.target_docs import TargetDoc, unknown_settings
 from agentv_sandbox.loading.workspaces import WorkspaceReader, limits, warn_of_large_tmp
 from agentv_sandbox.models.suite import GatewaySpec, NetworkPolicy, Target
@@ -85,6 +86,8 @@ class TargetReader:
     environ: Mapping[str, str]
     workspaces: WorkspaceReader
     docs: dict[str, TargetDoc] = field(default_factory=dict)
+    hooks: dict[str, HooksDoc] = field(default_factory=dict)
+    """More hooks of targets, which an eval file has for them, by the target's name."""
     _problems_by_name: dict[str, Problems] = field(default_factory=dict)
     """What is wrong with each target, by name."""
 
@@ -115,9 +118,19 @@ class TargetReader:
         self.docs[doc.name] = doc
         self._problems_by_name[doc.name] = problems
 
-    def targets(self, used: Sequence[tuple[str, Node, str | int]]) -> dict[str, Target]:
-        """All targets. ``used`` are the names that suites mention, with their places."""
+    def targets(
+        self,
+        used: Sequence[tuple[str, Node, str | int]],
+        judges: Sequence[tuple[str, Node, str | int]] = (),
+    ) -> dict[str, Target]:
+        """All targets. ``used`` are the names that suites mention, with their places; ``judges`` those that graders
+        ask, of which one that is missing fails only the tests that need it."""
         pending = list(used)
+        for name, node, key in judges:
+            if name in self.docs:
+                pending.append((name, node, key))
+            else:
+                self._unknown(name, node, key, judge=True)
         errors: set[str] = set()
         while pending:
             name, node, key = pending.pop()
@@ -159,11 +172,15 @@ class TargetReader:
                 targets[name] = target
         return targets
 
-    def _unknown(self, name: str, node: Node, key: str | int) -> None:
+    def _unknown(self, name: str, node: Node, key: str | int, *, judge: bool = False) -> None:
         meant = nearest(name, self.docs)
         known = ", ".join(self.docs) or "none: there is no targets.yaml"
         hint = f"did you mean '{meant}'?" if meant else f"known targets: {known}"
-        self.problems.broken(node, key, f"no target is named {show(name)}", hint=hint)
+        if judge:
+            message = f"no target is named {show(name)}: tests that it is to judge become execution errors"
+            self.problems.warn(node, key, message, hint=hint)
+        else:
+            self.problems.broken(node, key, f"no target is named {show(name)}", hint=hint)
 
     def _unknown_settings(self, doc: TargetDoc) -> None:
         if doc.provider is not None:
@@ -219,6 +236,8 @@ class TargetReader:
         warn_of_large_tmp(doc.limits, problems)
         own_hooks = named.hooks or doc.hooks
         hooks = self.workspaces.hooks(own_hooks, node.path.parent, {}) if own_hooks else {}
+        if (more := self.hooks.get(named.name)) is not None:
+            hooks = self.workspaces.hooks(more, more.src.path.parent, hooks)
         return Target(
             name=named.name,
             provider=(provider or _SCRIPT).name,

@@ -120,6 +120,9 @@ class DockerSpec:
 class Workspace:
     template: Path | None = None
     isolation: Literal["shared", "per_test"] = "per_test"
+    each_set_up: bool = False
+    """``per_test`` was written: ``before_all`` sets up each test's workspace with the test in view, as in AgentV. Else
+    what it makes is made once, and copied."""
     storage: Literal["memory", "disk"] = "memory"
     """``disk``: for workspaces larger than memory allows; only single files are bounded there, not their sum."""
     repos: tuple[RepoSpec, ...] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from agentv_sandbox.authoring.commands import IN_IMAGE, first_script
 from agentv_sandbox.errors import InputError, Problem
@@ -38,8 +39,9 @@ def run_problems(loaded: LoadResult, options: RunOptions) -> list[Problem]:
         jobs = jobs_of(suite, options)
         problems |= dict.fromkeys(missing_scripts(suite, jobs))
         if options.case.grader_target is None:
-            pairs = ((job.case, job.target) for job in jobs)
-            problems |= dict.fromkeys(missing_judges(suite, pairs))
+            unjudged = missing_judges(suite, [(job.case, job.target) for job in jobs])
+            # Where some tests have a judge, they run, and the others are execution errors.
+            problems |= dict.fromkeys(unjudged if len(unjudged) == len(jobs) else ())
     return list(problems)
 
 
@@ -78,6 +80,9 @@ def run_warnings(suite: Suite, options: RunOptions) -> list[Problem]:
     ``validate`` reports. Raises InputError for targets that cannot be run."""
     pairs = [(job.case, job.target) for job in jobs_of(suite, options)]
     warnings = target_warnings(select_targets(suite, options.targets))
+    unjudged = missing_judges(suite, pairs) if options.case.grader_target is None else []
+    if len(unjudged) < len(pairs):
+        warnings += [replace(problem, warning=True) for problem in unjudged]
     return [*warnings, *unpriced_problems(suite, pairs, options.case.grader_target)]
 
 

@@ -123,7 +123,7 @@ def test_llm_aggregator() -> None:
     targets = (AGENT, GRADER_TARGET, Target(name="other", provider="openai"))
     graded = grade_one(composite(YES, aggregator=own), used, answer="a", targets=targets)
     assert graded.target == "other"
-    assert used.asked[1][1].user.startswith('Sum up {\n  "yes": {\n    "score": 1.0')
+    assert used.asked[1][1].user.startswith('Sum up {\n  "yes": {\n    "score": 1,')
 
 
 def test_llm_aggregator_has_one_attempt() -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from .agents import AGENTS
 from .asked import ASKED
 from .cases import CASES
 from .kinds import FIELDS, KINDS
 
-SUITES = (*ASKED, *CASES, *KINDS, *FIELDS)
+SUITES = (*ASKED, *AGENTS, *CASES, *KINDS, *FIELDS)
