@@ -25,6 +25,8 @@ from agentv_sandbox.models.messages import trim
 from agentv_sandbox.models.suite import GraderSpec, Json, Message
 
 _NUMERIC_DATE = re.compile(r"(\d{1,2})[/-](\d{1,2})[/-](\d{4})", re.ASCII)
+_MONTH_AND_YEAR = re.compile(r"\d{1,2}[/.-]\d{4}", re.ASCII)
+"""Which JavaScript does not read."""
 _DATE_CHARS = 100
 _YEAR_DIGITS = 4
 
@@ -188,6 +190,8 @@ def _written_date(text: str) -> date | None:
     date."""
     if text.isdigit():
         return _day(int(text), 1, 1) if len(text) == _YEAR_DIGITS else None
+    if _MONTH_AND_YEAR.fullmatch(text):
+        return None
     guesses = []
     for default in (datetime(2000, 1, 1, tzinfo=UTC), datetime(2001, 2, 2, tzinfo=UTC)):
         try:

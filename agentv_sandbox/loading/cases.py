@@ -241,12 +241,24 @@ class CaseReader:
             if doc.mode is not None:
                 self.session.problems.error(doc.src, "mode", "a conversation needs turns")
             return None
+        if doc.mode is None:
+            self._turns_alone(doc)
+            return None
         return Conversation(
             turns=tuple(self._turn(turn) for turn in doc.turns),
             aggregation=doc.aggregation,
             on_turn_failure=doc.on_turn_failure,
             window_size=doc.window_size,
         )
+
+    def _turns_alone(self, doc: TestDoc) -> None:
+        """``turns`` of a test that is not called a conversation: AgentV asks its input alone."""
+        hint = "write mode: conversation beside it"
+        if doc.input is None and doc.input_files is None:
+            self.session.problems.error(doc.src, "turns", "are those of a conversation", hint=hint)
+        else:
+            message = "are not asked, as in AgentV: the test is its input alone"
+            self.session.problems.warn(doc.src, "turns", message, hint=hint)
 
     def _turn(self, doc: TurnDoc) -> Turn:
         reader = self.session.assertions

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -125,12 +125,7 @@ class TargetReader:
     ) -> dict[str, Target]:
         """All targets. ``used`` are the names that suites mention, with their places; ``judges`` those that graders
         ask, of which one that is missing fails only the tests that need it."""
-        pending = list(used)
-        for name, node, key in judges:
-            if name in self.docs:
-                pending.append((name, node, key))
-            else:
-                self._unknown(name, node, key, judge=True)
+        pending = [*used, *self._known(judges)]
         errors: set[str] = set()
         while pending:
             name, node, key = pending.pop()
@@ -171,6 +166,13 @@ class TargetReader:
             if target is not None:
                 targets[name] = target
         return targets
+
+    def _known(self, judges: Sequence[tuple[str, Node, str | int]]) -> Iterator[tuple[str, Node, str | int]]:
+        for name, node, key in judges:
+            if name in self.docs:
+                yield name, node, key
+            else:
+                self._unknown(name, node, key, judge=True)
 
     def _unknown(self, name: str, node: Node, key: str | int, *, judge: bool = False) -> None:
         meant = nearest(name, self.docs)

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from tests.agentv import agentv_command
+from tests.agents.recording import FOLDER, digest, read
+from tests.agentv import agentv_command, agentv_version
 from tests.forkserver import command
 
 from .small import Models, Small, write
+from .suites import SUITES
 
 Json = Any
 _BUILT_IN = re.compile(r"^You are an expert (?:grader|evaluator)\b|\[\[ ## answer ## \]\]", re.MULTILINE)
-_SECTION = re.compile(r"^\[\[ ## (\w+) ## \]\](?: \(repeated.*)?\n", re.MULTILINE)
+_SECTION = re.compile(r"^\[\[ ## (\w+) ## \]\](?: \(repeated.*)?(?:\n|\Z)", re.MULTILINE)
 _ITEM = re.compile(r"^(?:- \[|### |Operator: |Description: |Score ranges:|  - Score ).*", re.MULTILINE)
 _FENCE = re.compile(r"^<<<(?:BEGIN|END) UNTRUSTED \w+>>>\n?", re.MULTILINE)
 _LAST_WORDS = re.compile(
@@ -46,43 +51,74 @@ def theirs(small: Small, folder: Path, models: Models) -> dict[str, Json]:
     done = subprocess.run(
         words, cwd=folder, env=environment(folder), capture_output=True, text=True, timeout=120, check=False
     )
-    kept = {"rows": rows(out), "asked": asked(models.asked(small.name))}
+    kept = {"rows": rows(out, small.name), "asked": asked(models.asked(small.name))}
     if not kept["rows"]:
         kept["refused"] = True
     kept["said"] = done.stdout + done.stderr
     return plain(kept, folder, models)
 
 
-def ours(small: Small, folder: Path, models: Models, engine: str = "native") -> dict[str, Json]:
-    """What we make of it."""
-    write(small, folder, models.url)
-    out = folder / "out"
-    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    env = environment(folder, AGENTV_SANDBOX_ENGINE=engine, XDG_CACHE_HOME=cache)
-    done = command("run", small.file, "-o", str(out), *small.options, cwd=folder, env=env)
-    kept = {"rows": rows(out), "asked": asked(models.asked(small.name))}
-    if done.returncode == 2 or not kept["rows"]:
-        kept["refused"] = True
-    kept["said"] = done.stdout + done.stderr
-    return plain(kept, folder, models)
-
-
-def rows(out: Path) -> dict[str, Json]:
-    index = out / "index.jsonl"
-    if not index.is_file():
-        return {}
+def ours(suites: Sequence[Small], folder: Path) -> dict[str, Json]:
+    """What we make of them, by name: one run for all that have the same options, and one for each that is refused."""
+    batches: dict[tuple[str, ...], list[Small]] = {}
+    for small in suites:
+        key = (small.name,) if small.refused else ("", *small.options)
+        batches.setdefault(key, []).append(small)
     found: dict[str, Json] = {}
-    for line in index.read_text().splitlines():
+    with Models(suites) as models:
+        for small in suites:
+            write(small, folder / small.name, models.url, small.name)
+        for number, batch in enumerate(batches.values()):
+            found |= _run(batch, folder, folder / f"out-{number}", models)
+    return found
+
+
+def _run(batch: Sequence[Small], folder: Path, out: Path, models: Models) -> dict[str, Json]:
+    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    engine = os.environ.get("AGENTV_SANDBOX_ENGINE") or "native"
+    env = environment(folder / "x", AGENTV_SANDBOX_ENGINE=engine, XDG_CACHE_HOME=cache)
+    files = [f"{small.name}/{small.file.replace('suite', small.name)}" for small in batch]
+    done = command("run", *files, "-o", str(out), *batch[0].options, cwd=folder, env=env, timeout=300)
+    said = done.stdout + done.stderr
+    if batch[0].refused:
+        assert done.returncode == 2, said
+        return {batch[0].name: {"rows": {}, "asked": {}, "refused": True}}
+    assert done.returncode in (0, 1, 3), said
+    by_suite = rows(out)
+    return {
+        small.name: plain(
+            {"rows": by_suite.get(small.label or _stem(small), {}), "asked": asked(models.asked(small.name))},
+            folder / small.name,
+            models,
+        )
+        for small in batch
+    }
+
+
+def _stem(small: Small) -> str:
+    return small.name if "suite" in small.file else small.file.partition(".")[0]
+
+
+def rows(out: Path, folder: str = "") -> dict[str, Json]:
+    """Rows of a run by test and target; without the ``folder`` that it was in, of each suite by its name."""
+    index = out / "index.jsonl"
+    found: dict[str, Json] = {}
+    for line in index.read_text().splitlines() if index.is_file() else ():
         row = json.loads(line)
-        found[f"{row['test_id']}@{row['target']}"] = essence(row)
-    return dict(sorted(found.items()))
+        suite = folder or row["suite"]
+        found.setdefault(suite, {})[f"{row['test_id']}@{row['target']}"] = essence(row, suite)
+    return dict(sorted(found.get(folder, {}).items())) if folder else found
 
 
+_NAMES = frozenset(small.name for small in SUITES)
+_TOOK = re.compile(r"(Duration:?) [0-9.]+ms")
 _SAME = ("suite", "category", "conversation_id", "metadata", "failure_stage", "failure_reason_code")
 
 
-def essence(row: Mapping[str, Json]) -> Json:
-    """What a reader of a row goes by."""
+def essence(row: Mapping[str, Json], folder: str) -> Json:
+    """What a reader of a row goes by. ``folder``: that of its suite below that of the run, and its name."""
+    row = {**row, "suite": "suite" if row["suite"] == folder and folder in _NAMES else row["suite"]}
+    row["category"] = "Uncategorized" if row.get("category") == folder else row.get("category")
     usage = row.get("token_usage")
     return {
         "score": round(row["score"], 6),
@@ -168,4 +204,60 @@ def plain(value: Json, folder: Path, models: Models) -> Json:
         ("/suite/", "<folder>/"),
     ):
         text = text.replace(written, stand_in)
+    text = _TOOK.sub(r"\1 <n>ms", text)
     return json.loads(text)
+
+
+class AgentVsSuites:
+    """AgentV's rows and requests of all small suites: the recording."""
+
+    name = "agentv-suites"
+
+    @staticmethod
+    def made_for(small: Small) -> str:
+        """What decides what AgentV does: its version is kept beside."""
+        given = [getattr(small, f.name) for f in fields(small) if f.name not in ("name", "label", "refused")]
+        return digest(json.dumps(given, default=dict).encode())
+
+    def record(self, folder: Path, tests: Sequence[str] = ()) -> dict[str, Any]:
+        wanted = [small for small in SUITES if not tests or small.name in tests]
+
+        def one(small: Small) -> dict[str, Json]:
+            place = folder / small.name / "project"
+            place.mkdir(parents=True)
+            with Models([small]) as models:
+                kept = theirs(small, place, models)
+            kept.pop("said")
+            return {"test": small.name, "program": "agentv", "made_for": self.made_for(small), **kept}
+
+        with ThreadPoolExecutor(max_workers=4) as pool:
+            sessions = sorted(pool.map(one, wanted), key=lambda session: str(session["test"]))
+        return {"agentv": agentv_version(), "sessions": sessions}
+
+
+RECORDED = AgentVsSuites()
+
+
+@functools.cache
+def recorded() -> dict[str, dict[str, Json]]:
+    """By suite."""
+    stored = read(FOLDER / f"{RECORDED.name}.json")
+    assert stored["agentv"] == agentv_version(), "AgentV's rows are of another version: `make recordings`"
+    return {session["test"]: session for session in stored["sessions"]}
+
+
+def different(theirs: Json, ours: Json, where: str = "") -> Iterator[tuple[str, Json, Json]]:
+    """Places where the two are not the same."""
+    if isinstance(theirs, dict) and isinstance(ours, dict):
+        for key in sorted({*theirs, *ours}):
+            yield from different(theirs.get(key), ours.get(key), f"{where}.{key}" if where else key)
+    elif isinstance(theirs, list) and isinstance(ours, list) and len(theirs) == len(ours):
+        for at, (one, other) in enumerate(zip(theirs, ours, strict=True)):
+            yield from different(one, other, f"{where}.{at}")
+    elif not _same(theirs, ours):
+        yield where, theirs, ours
+
+
+def _same(theirs: Json, ours: Json) -> bool:
+    numbers = isinstance(theirs, int | float) and isinstance(ours, int | float)
+    return float(theirs) == float(ours) if numbers else theirs == ours

@@ -36,30 +36,28 @@ class Small:
     """Another target ``default``."""
     options: Sequence[str] = ()
     file: str = "suite.eval.yaml"
-    differs: Mapping[str, str] = field(default_factory=dict)
-    """Words of docs/deviations.md by the place of what is different: ``rows.TEST.score``, ``asked.judge``."""
+    label: str = ""
+    """Name of the suite, where it says one."""
+    refused: bool = False
+    """We do not run it."""
 
     def __post_init__(self) -> None:
         assert re.fullmatch(r"[a-z0-9-]+", self.name), self.name
-
-    @property
-    def agent(self) -> bool:
-        """Whether a container runs for it."""
-        return "provider: cli" in self.default + self.targets or "command:" in self.suite
 
 
 _TARGET = "provider: openai, api_format: chat, api_key: '${{ STUB_KEY }}', model: '${{ STUB_MODEL }}', base_url: MODELS"
 
 
-def write(small: Small, folder: Path, models: str) -> None:
-    """The project of ``small`` in ``folder``, with the server of models at ``models``."""
+def write(small: Small, folder: Path, models: str, stem: str = "") -> None:
+    """The project of ``small`` in ``folder``, with the server of models at ``models``; ``stem``: another name of its
+    eval file."""
     default = small.default or f"{{name: default, {_TARGET}/default, grader_target: judge}}"
     lines = [default, f"{{name: judge, {_TARGET}/judge}}", *small.targets.strip().splitlines()]
     targets = "targets:\n" + "".join(f"  - {line.removeprefix('- ')}\n" for line in lines)
     files = {
         ".git/HEAD": "ref: refs/heads/main\n",
         ".agentv/targets.yaml": targets.replace("MODELS", f"{models}/{small.name}"),
-        small.file: small.suite,
+        small.file.replace("suite", stem) if stem else small.file: small.suite,
         **small.files,
     }
     for name, text in files.items():

@@ -12,6 +12,10 @@ def suite(name: str, text: str, **more: object) -> Small:
     return Small(name=name, suite=text, **more)  # type: ignore[arg-type]
 
 
+def refused(name: str, text: str) -> Small:
+    return Small(name=name, suite=text, refused=True)
+
+
 def talk(name: str, body: str, **more: object) -> Small:
     """A conversation."""
     own = "" if "input: [" in body else "    input: [{role: system, content: Be brief}]\n"
@@ -55,7 +59,9 @@ CASES = (
         files={"a.txt": "A\n"},
     ),
     suite(
-        "named", f"name: my-suite\ncategory: sums\ntests: [{{id: t, input: Hi, conversation_id: c, {_OK}}}]"
+        "named",
+        f"name: my-suite\ncategory: sums\ntests: [{{id: t, input: Hi, conversation_id: c, {_OK}}}]",
+        label="my-suite",
     ),
     suite("two-tests", f"tests: [{{id: a, input: Hi, {_OK}}}, {{id: b, input: Hi, criteria: x}}]"),
     suite(
@@ -106,13 +112,13 @@ CASES = (
     suite(
         "jsonl",
         '{"id": "a", "input": "Hi", "criteria": "x"}\n{"id": "b", "input": "Ho", "criteria": "y"}\n',
-        file="data.jsonl",
+        file="jsonl.jsonl",
     ),
     suite(
         "jsonl-sidecar",
         '{"id": "a", "input": "Hi", "criteria": "x"}\n',
-        file="data.jsonl",
-        files={"data.yaml": "name: side\ndescription: d\nexecution: {target: default}\n"},
+        file="jsonl-sidecar.jsonl",
+        files={"jsonl-sidecar.yaml": "description: d\nexecution: {target: default}\n"},
     ),
     suite("depends", f"tests: [{{id: b, depends_on: [a], input: Hi, {_OK}}}, {{id: a, input: Hi, {_OK}}}]"),
     suite(
@@ -256,14 +262,14 @@ CASES = (
     suite(
         "turns-without-mode", f"tests: [{{id: t, input: Hi, turns: [{{input: one}}, {{input: two}}], {_OK}}}]"
     ),
-    suite(
+    refused(
         "turns-without-input",
         f"tests: [{{id: t, turns: [{{input: one}}, {{input: two}}], {_OK}}}, {{id: u, input: Hi, {_OK}}}]",
     ),
-    suite("incomplete", f"tests: [{{id: t, input: Hi, {_OK}}}, {{id: u, criteria: no input}}]"),
-    suite("duplicate-ids", f"tests: [{{id: t, input: Hi, {_OK}}}, {{id: t, input: Ho, {_OK}}}]"),
-    suite("number-id", f"tests: [{{id: 7, input: Hi, {_OK}}}, {{id: u, input: Hi, {_OK}}}]"),
-    suite(
+    refused("incomplete", f"tests: [{{id: t, input: Hi, {_OK}}}, {{id: u, criteria: no input}}]"),
+    refused("duplicate-ids", f"tests: [{{id: t, input: Hi, {_OK}}}, {{id: t, input: Ho, {_OK}}}]"),
+    refused("number-id", f"tests: [{{id: 7, input: Hi, {_OK}}}, {{id: u, input: Hi, {_OK}}}]"),
+    refused(
         "both-words",
         "tests: [{id: t, input: Hi, assert: [{type: contains, value: fine}], assertions: [{type: contains, value: no}]}]",
     ),
@@ -276,8 +282,8 @@ CASES = (
     suite(
         "yaml-words", "tests: [{id: yes, input: on, assertions: [{type: equals, value: off}]}]", answers="off"
     ),
-    suite("empty-tests", "tests: []"),
-    suite("no-tests", "name: x"),
+    refused("empty-tests", "tests: []"),
+    refused("no-tests", "name: x"),
     suite("env", f"tests: [{{id: t, input: 'Hi ${{{{ STUB_MODEL }}}} ${{{{ NOBODY }}}}', {_OK}}}]"),
     suite(
         "env-typed",
@@ -294,7 +300,7 @@ CASES = (
         "tests: [{id: t, input: Hi, assertions: [{type: llm-grader, prompt: ./judge.md}]}]",
         files={"judge.md": "Judge {{ output }} of {{ input }}\n"},
     ),
-    suite(
+    refused(
         "missing-input-file",
         f"tests: [{{id: t, input: [{{role: user, content: [{{type: file, value: none.txt}}, {{type: text, value: Hi}}]}}], {_OK}}}]",
     ),

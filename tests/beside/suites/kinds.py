@@ -291,7 +291,7 @@ KINDS = (
             "details": '{"score": 1, "assertions": [], "details": {"a": 1}}',
             "nine": '{"score": 1, "assertions": [' + ", ".join(['{"text": "x", "passed": true}'] * 9) + "]}",
             "yes": '{"score": 1, "assertions": [{"text": "a", "passed": yes}]}',
-            "error": "status 500",
+            "error": "status 401",
         }.items()
     ),
     *(
