@@ -188,9 +188,8 @@ def run_hook(
     output = masking.last((result.stderr.strip() or result.stdout.strip()).decode("utf-8", "replace"), _TAIL)
     if result.outcome == "exited":
         return f"Script failed: {result.exit_text}" + (f": {output}" if output else "")
-    return f"Script failed: {result.outcome} after {result.duration_s:.0f} s" + (
-        f": {output}" if output else ""
-    )
+    after = f"{hook.timeout_s:g}" if result.outcome == "timeout" else f"{result.duration_s:.1f}"
+    return f"Script failed: {result.outcome} after {after} s" + (f": {output}" if output else "")
 
 
 def agent_env(names: Sequence[str], environ: Mapping[str, str], run: Mapping[str, str]) -> dict[str, str]:

@@ -14,6 +14,7 @@ from agentv_sandbox.errors import Problem
 from agentv_sandbox.loading import targets as target_files
 from agentv_sandbox.loading.cases import CaseReader, category, grader_items, suite_name
 from agentv_sandbox.loading.expand import from_evals_json, json_lines, tests_of
+from agentv_sandbox.loading.foreign_config import warn_of_config
 from agentv_sandbox.loading.interpolate import TooLarge, Variables, env_files
 from agentv_sandbox.loading.messages import FileCache
 from agentv_sandbox.loading.session import Session
@@ -54,25 +55,9 @@ def load_suite(
     doc = read(SuiteDoc, document, problems)
     if doc is None:
         return None, variables
-    _warn_about_session_hook(session)
+    warn_of_config(project, variables, problems)
     suite = _suite(session, doc, targets_file, chosen)
     return replace(suite, variables=asked.asked), variables
-
-
-def _warn_about_session_hook(session: Session) -> None:
-    """AgentV runs ``hooks.before_session`` of its configuration on the host and takes variables from it."""
-    for folder in session.project.search_roots:
-        path = folder / ".agentv/config.yaml"
-        if not path.is_file() or not session.project.contains(path):
-            continue
-        config = session.document(path)
-        hooks = config.get("hooks") if isinstance(config, Map) else None
-        if isinstance(hooks, Map) and "before_session" in hooks:
-            hint = "set the variables that it prints before you start, or put them into .env"
-            session.problems.warn(
-                hooks, "before_session", "is not run: a suite runs nothing on this machine", hint=hint
-            )
-        return
 
 
 def _document(session: Session) -> Map | None:

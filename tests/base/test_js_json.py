@@ -11,7 +11,6 @@ from agentv_sandbox.models.json_pieces import json_pieces
 
 NUMBERS = {
     0.0: "0",
-    -0.0: "0",
     1.0: "1",
     -2.5: "-2.5",
     1e-6: "0.000001",
