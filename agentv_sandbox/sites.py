@@ -25,7 +25,7 @@ from agentv_sandbox.models.suite import Json
 from agentv_sandbox.pipeline import Crew, OnTrial, RunOptions, RunTools, Threads, build_images
 from agentv_sandbox.pipeline.scratch import sweep_scratch
 from agentv_sandbox.pipeline.suiterun import OnEvent
-from agentv_sandbox.report.facts import engine_facts
+from agentv_sandbox.runfolder.facts import engine_facts
 from agentv_sandbox.sandbox import Sandbox, sweep
 from agentv_sandbox.settings import Operator, RunSettings, settings_together
 

@@ -33,7 +33,7 @@ def planned_images(
     suites: Sequence[Suite], sandbox: Sandbox, options: RunOptions, on_event: OnEvent
 ) -> list[tuple[ImagePlan, ProvedImage]]:
     """As ``build_images``: the tool image's plan and image first, then those of each suite."""
-    wanted = [_WantedImage(tool_plan(options.image), WorkspaceEnv(), None, _TOOLS)]
+    wanted: list[WantedImage] = []
     problems: dict[Problem, None] = {}
     for suite in suites:
         try:
@@ -44,12 +44,21 @@ def planned_images(
             plan = suite_plan(suite, targets, options.image_of(suite))
             lock_path = suite.path.parent / LOCK_NAME
             wanted.append(
-                _WantedImage(plan, suite_env(suite, targets), lock_path, f"the image of {suite.name}")
+                WantedImage(plan, suite_env(suite, targets), lock_path, f"the image of {suite.name}")
             )
         except ImageRequestError as error:
             problems |= dict.fromkeys(error.problems)
     if problems:
         raise ImageRequestError(list(problems))
+    plans = [tool_plan(options.image), *(each.plan for each in wanted)]
+    return list(zip(plans, proved_images(wanted, sandbox, options, on_event), strict=True))
+
+
+def proved_images(
+    images: Sequence[WantedImage], sandbox: Sandbox, options: RunOptions, on_event: OnEvent
+) -> list[ProvedImage]:
+    """The tool image, which becomes that of ``sandbox``, and ``images``."""
+    wanted = [WantedImage(tool_plan(options.image), WorkspaceEnv(), None, _TOOLS), *images]
     builds = _ImageBuilds(sandbox, options, on_event)
     candidates = [
         Candidate(image=builds.image(each.plan, each.lock_path, each.what), plan=each.plan, env=each.env)
@@ -57,17 +66,16 @@ def planned_images(
     ]
     builds.report_reused()
     sandbox.tool_image = candidates[0].image.id
-    proved = prove(
+    return prove(
         sandbox,
         candidates,
         cache_dir=options.cache_dir,
         on_event=lambda event, keys: on_event(event, **keys),
     )
-    return [(each.plan, image) for each, image in zip(wanted, proved, strict=True)]
 
 
 @dataclass(frozen=True)
-class _WantedImage:
+class WantedImage:
     """One image to have: what it must hold, for whom, where its versions are locked."""
 
     plan: ImagePlan

@@ -26,7 +26,7 @@ from agentv_sandbox.pipeline.images import flat
 from agentv_sandbox.pipeline.records import CaseOptions, Job
 from agentv_sandbox.pipeline.workspace import template_files
 from agentv_sandbox.project import Project
-from agentv_sandbox.report.naming import numbered
+from agentv_sandbox.runfolder.naming import numbered
 from agentv_sandbox.volumes import StagedFile
 
 DIGITS = 32

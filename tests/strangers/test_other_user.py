@@ -23,7 +23,7 @@ from agentv_sandbox.building import npm
 from agentv_sandbox.building.pipconf import PipSettings, read_pip_settings
 from agentv_sandbox.building.wheels import Platform, resolve_wheels
 from agentv_sandbox.egress import EgressProxy, sweep
-from agentv_sandbox.engines.buildkit import find_buildkit
+from agentv_sandbox.engines.docker.buildkit import find_buildkit
 from agentv_sandbox.engines.native import places as native_places
 from agentv_sandbox.engines.runtimenames import find_program
 from agentv_sandbox.engines.watchdog import Watchdog
@@ -34,7 +34,7 @@ from agentv_sandbox.ownership import private_folder, temporary_folder
 from agentv_sandbox.pipeline.git import Git, Login
 from agentv_sandbox.pipeline.scratch import scratch_folder, sweep_scratch
 from agentv_sandbox.report.live import LivePage
-from agentv_sandbox.report.redact import Redactor
+from agentv_sandbox.runfolder.redact import Redactor
 from tests.building.mirrors import serving
 from tests.strangers import stranger
 from tests.strangers.stranger import as_stranger

@@ -1,0 +1,445 @@
+"""``DockerEngine``: containers by Docker's API."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import cached_property
+from itertools import count
+from typing import IO, Any
+
+import docker
+import requests
+
+from agentv_sandbox.engines import LABEL_OWNER, LABEL_ROLE, LABEL_RUN, ImageBuilder
+from agentv_sandbox.engines.docker.attach import AttachedStream, drain
+from agentv_sandbox.engines.docker.client import (
+    API_TIMEOUT_S,
+    PATIENCE_S,
+    Patience,
+    PatientClient,
+    connected,
+)
+from agentv_sandbox.engines.docker.comparison import differences
+from agentv_sandbox.engines.docker.config import ViewVolume, container_config, volume_options
+from agentv_sandbox.engines.docker.facts import engine_info
+from agentv_sandbox.engines.docker.failure import NotFound, mapped, timed_out
+from agentv_sandbox.engines.docker.images import build, image_info, pull
+from agentv_sandbox.engines.docker.memory import died_of_memory, engine_was_asked
+from agentv_sandbox.engines.killed import KILLED, Watched
+from agentv_sandbox.engines.stream import Conversation, Ended, Printed, pump
+from agentv_sandbox.errors import BuildError, EngineError
+from agentv_sandbox.models.container import (
+    VIEW_EMPTY,
+    VIEWED,
+    Build,
+    Command,
+    ContainerSpec,
+    EngineInfo,
+    ExecResult,
+    ImageInfo,
+    Outcome,
+    OwnedObject,
+    VolumeSpec,
+    never,
+)
+from agentv_sandbox.models.paths import WORKSPACE
+
+_REMOVE_GRACE_S = 10.0
+_CANCEL_POLL_S = 2.0
+_IMAGE_CHUNK = 1 << 20
+
+
+class DockerEngine:
+    """Implements ``ContainerEngine``. Safe to share between threads: one client a thread."""
+
+    def __init__(self, address: str, *, patience_s: float = PATIENCE_S) -> None:
+        self.address = address
+        self._patience = Patience(patience_s)
+        self._has_answered = False
+        self._local = threading.local()
+        self._folders: dict[str, str] = {}
+        """Of volumes with views, on the engine's machine."""
+        self._views: dict[str, list[str]] = {}
+        """Volumes that are removed with a container, by its id."""
+
+    @property
+    def _api(self) -> Any:
+        client = getattr(self._local, "client", None)
+        if client is None:
+            with mapped("connecting"):
+                # Nobody waits for an engine that was never there.
+                patience = self._patience if self._has_answered else Patience(0)
+                client = connected(PatientClient, self.address, API_TIMEOUT_S, patience=patience)
+            self._has_answered = True
+            client.patience = self._patience
+            self._local.client = client
+        return client
+
+    def _do_once(self, do: Callable[[], Any], known: Callable[[], Any]) -> Any:
+        """What ``do`` returns. When its answer was lost, it is only repeated if ``known``, which asks the engine
+        what it did, returns None."""
+        attempts = count()
+
+        def attempt() -> Any:
+            if next(attempts) and (result := known()) is not None:
+                return result
+            return do()
+
+        return self._patience.call(attempt)
+
+    @cached_property
+    def _maps_users(self) -> bool:
+        return self.info().userns
+
+    def ping(self) -> None:
+        with mapped("asking whether it is there"):
+            self._api.ping()
+
+    def info(self) -> EngineInfo:
+        with mapped("asking for its version"):
+            info, version = self._api.info(), self._api.version()
+        return engine_info(info, version, api_version=self._api._version, address=self.address)
+
+    # -- containers -----------------------------------------------------------------------------------
+    def create(self, spec: ContainerSpec) -> str:
+        return self._create(spec, stdin=False)
+
+    def _create(self, spec: ContainerSpec, *, stdin: bool) -> str:
+        views = self._views_of(spec)
+        config = container_config(spec, stdin=stdin, views=views)
+        name = f"agentv-{spec.role}-{secrets.token_hex(6)}"
+        try:
+            with mapped(f"creating the {spec.role} container"):
+                container: str = self._do_once(
+                    lambda: self._api.create_container_from_config(config, name)["Id"],
+                    lambda: self._id_of(name),
+                )
+        except BaseException:
+            for view in views.values():
+                with suppress(EngineError):
+                    self.remove_volume(view.name)
+            raise
+        self._views[container] = [view.name for view in views.values()]
+        try:
+            with mapped(f"reading back the {spec.role} container"):
+                actual = self._api.inspect_container(container)
+            if deviations := differences(config, actual):
+                raise EngineError(
+                    f"the engine did not accept the {spec.role} container as asked: " + "; ".join(deviations),
+                    hint="A limit that the engine ignores is not a limit, so nothing is run. "
+                    "`agentv-sandbox doctor` shows what this engine can enforce.",
+                )
+        except BaseException:
+            self.remove(container)
+            raise
+        return container
+
+    def _views_of(self, spec: ContainerSpec) -> dict[str, ViewVolume]:
+        """A volume for each view of ``spec``, by its path."""
+        views = {}
+        for mount in spec.mounts:
+            if mount.kind == "view":
+                first = self._folder_of(mount.source)
+                second = (
+                    f"{self._folder_of(mount.beside)}/{VIEWED}" if mount.beside else f"{first}/{VIEW_EMPTY}"
+                )
+                name = f"agentv-view-{secrets.token_hex(8)}"
+                views[mount.target] = ViewVolume(
+                    name=name, lower=(f"{first}/{VIEWED}", second), labels=spec.labels
+                )
+        return views
+
+    def _folder_of(self, volume: str) -> str:
+        """Where the engine keeps a volume's files, on its own machine."""
+        if volume not in self._folders:
+            with mapped(f"looking at the volume {volume}"):
+                folder = str(self._api.inspect_volume(volume)["Mountpoint"])
+            if set(folder) & set(":,\\"):
+                raise EngineError(f"the engine keeps volumes in {folder}, whose name no overlay can have")
+            self._folders[volume] = folder
+        return self._folders[volume]
+
+    def _id_of(self, name: str) -> str | None:
+        try:
+            return str(self._api.inspect_container(name)["Id"])
+        except NotFound:
+            return None
+
+    def _start(self, container: str) -> None:
+        self._do_once(lambda: self._api.start(container), lambda: self._was_started(container))
+
+    def _was_started(self, container: str) -> bool | None:
+        """True for a container that was ever started; None otherwise."""
+        return self._api.inspect_container(container)["State"]["Status"] != "created" or None
+
+    def hold(self, spec: ContainerSpec) -> str:
+        container = self._create(spec, stdin=False)
+        try:
+            with mapped(f"starting the {spec.role} container"):
+                self._start(container)
+        except BaseException:
+            self.remove(container)
+            raise
+        return container
+
+    def converse(self, spec: ContainerSpec) -> Conversation:
+        container = self._create(spec, stdin=True)
+        try:
+            with mapped(f"starting the {spec.role} container"):
+                attached = self._attach(container, stdin=True)
+                self._start(container)
+        except BaseException:
+            self.remove(container)
+            raise
+        return Conversation(container, attached)
+
+    def running(self, container: str) -> bool:
+        """Whether a container that was started is still up."""
+        try:
+            with mapped("looking at a container"):
+                return bool(self._api.inspect_container(container)["State"]["Running"])
+        except EngineError:
+            return False
+
+    def run(self, command: Command) -> ExecResult:
+        spec, stdin = command.spec, command.stdin
+        container = self._create(spec, stdin=bool(stdin))
+        attached: AttachedStream | None = None
+        watched: Watched | None = None
+        stays = False
+        try:
+            printed = Printed(spec.limits.stdout_bytes, command.on_output, command.on_errors)
+            with mapped(f"running the {spec.role} container"):
+                attached = self._attach(container, stdin=bool(stdin))
+                self._start(container)
+                started = time.monotonic()
+                if spec.role == "agent":  # a question to the engine, which others need not wait for
+                    watched = Watched(lambda: int(self._state(container)["Pid"]) or -1)
+
+                def deadline() -> float:
+                    return started + command.timeout_s
+
+                ended = pump(
+                    attached,
+                    stdin=stdin,
+                    deadline=deadline,
+                    flood_bytes=spec.limits.flood_bytes,
+                    sink=printed.sink,
+                    cancelled=command.cancelled,
+                )
+                outcome, exit_code = self._settle(
+                    container, attached.socket, ended, deadline, command.cancelled
+                )
+                if (outcome, exit_code) == ("exited", KILLED) and self._was_killed(container, watched):
+                    outcome = "engine"
+            stays = command.keep
+            return printed.result(
+                outcome, exit_code, duration_s=time.monotonic() - started, container=container
+            )
+        finally:
+            if attached is not None:
+                attached.close()
+            if watched is not None:
+                watched.close()
+            if not stays:
+                self.remove(container)
+
+    def _was_killed(self, container: str, watched: Watched | None) -> bool:
+        """By somebody outside."""
+        if watched is not None and watched.killed:
+            return True
+        return engine_was_asked(self._api, container, self._state(container))
+
+    def _attach(self, container: str, *, stdin: bool) -> AttachedStream:
+        # Attached before the start, so that no output can be lost; nothing can be buffered below us yet.
+        streams = {"stdin": int(stdin), "stdout": 1, "stderr": 1, "stream": 1}
+        return AttachedStream(self._api.attach_socket(container, params=streams))
+
+    def _settle(
+        self,
+        container: str,
+        sock: socket.socket,
+        ended: Ended,
+        deadline: Callable[[], float],
+        cancelled: Callable[[], bool],
+    ) -> tuple[Outcome, int]:
+        """Wait for the end, or bring it about; read why from the engine's own state."""
+        drops = self._api.drops
+        while ended in ("eof", "lost"):  # a program may close its output and go on
+            if cancelled():
+                ended = "cancelled"
+            elif (left := deadline() - time.monotonic()) <= 0:
+                ended = "timeout"
+            elif self._has_ended(container, within_s=min(left, _CANCEL_POLL_S)):
+                break
+        if ended not in ("eof", "lost"):
+            # A writer that is blocked on a full stream makes the engine's kill hang, so somebody must read.
+            reader = threading.Thread(target=drain, args=(sock,), kwargs={"seconds": _REMOVE_GRACE_S})
+            reader.start()
+            with suppress(docker.errors.APIError):
+                self._api.kill(container)
+            reader.join()
+            self._api.wait(container, timeout=API_TIMEOUT_S)
+        state = self._state(container)
+        code = int(state.get("ExitCode", -1))
+        if ended == "eof" or ended == "lost":  # noqa: PLR1714 - this form narrows the type
+            if self._api.drops > drops:
+                # The engine was away when the stream ended: what the program printed meanwhile is lost.
+                return "engine", code
+            return ("oom" if died_of_memory(self._api, container, state) else "exited"), code
+        return ended, code
+
+    def _state(self, container: str) -> Mapping[str, Any]:
+        state: Mapping[str, Any] = self._api.inspect_container(container)["State"]
+        return state
+
+    def _has_ended(self, container: str, *, within_s: float) -> bool:
+        try:
+            self._api.wait(container, timeout=within_s)
+        except requests.exceptions.RequestException as error:
+            if not timed_out(error):
+                raise
+            return False
+        return True
+
+    def put(self, container: str, path: str, tar: Iterable[bytes]) -> None:
+        with mapped(f"putting files into {path}"):
+            # An iterator in any case: requests takes a list for form fields. One that is used up cannot be repeated.
+            again = self._patience if iter(tar) is not tar else Patience(0)
+            again.call(lambda: self._api.put_archive(container, path, iter(tar)))
+
+    def remove(self, container: str) -> None:
+        try:
+            with mapped("removing a container"):
+                self._api.remove_container(container, v=True, force=True)
+        except EngineError as error:
+            if not isinstance(error.__cause__, NotFound) and "already in progress" not in error.message:
+                raise
+        for view in self._views.pop(container, ()):
+            self.remove_volume(view)
+
+    def commit(self, container: str, *, tag: str, labels: Mapping[str, str]) -> str:
+        repository, _, version = tag.partition(":")
+        changes = ["ENTRYPOINT []", 'CMD ["/bin/sh"]', "WORKDIR /", "USER 0:0"]
+        with mapped(f"committing {tag}"):
+            answer = self._api.commit(
+                container,
+                repository=repository,
+                tag=version or "latest",
+                changes=changes,
+                # Emptied, because containers that people start from the image would inherit whose they are.
+                conf={"Labels": {**dict.fromkeys((LABEL_RUN, LABEL_ROLE, LABEL_OWNER), ""), **labels}},
+            )
+        return str(answer["Id"])
+
+    # -- volumes --------------------------------------------------------------------------------------
+    def create_volume(self, name: str, spec: VolumeSpec, *, labels: Mapping[str, str]) -> None:
+        options = volume_options(spec, remapped=self._maps_users)
+        with mapped(f"creating the volume {name}"):
+            self._api.create_volume(name, driver="local", driver_opts=options, labels=dict(labels))
+
+    def remove_volume(self, name: str) -> None:
+        try:
+            with mapped(f"removing the volume {name}"):
+                self._api.remove_volume(name, force=True)
+        except EngineError as error:
+            if not isinstance(error.__cause__, NotFound):
+                raise
+
+    def keep_volume(self, name: str) -> None:
+        """Its holder is a container of the engine's, which outlives this process."""
+
+    def command_to_look(self, volume: str, *, image: str, uid: int) -> str:
+        return (
+            f"docker run --rm -it --network none --cap-drop ALL --security-opt no-new-privileges "
+            f"--user {uid} -v {volume}:{WORKSPACE}:nocopy -w {WORKSPACE} --entrypoint sh {image}"
+        )
+
+    # -- images ---------------------------------------------------------------------------------------
+    def image(self, ref: str) -> ImageInfo | None:
+        try:
+            with mapped(f"looking for the image {ref}"):
+                return image_info(self._api.inspect_image(ref))
+        except EngineError as error:
+            if isinstance(error.__cause__, NotFound):
+                return None
+            raise
+
+    def images(self, label: str) -> list[ImageInfo]:
+        with mapped("listing images"):
+            ids = [row["Id"] for row in self._api.images(filters={"label": label})]
+        return [info for info in map(self.image, ids) if info is not None]
+
+    @property
+    def builder(self) -> ImageBuilder:
+        return self
+
+    def pull(self, ref: str, *, timeout_s: float, cancelled: Callable[[], bool] = never) -> ImageInfo:
+        with mapped(f"pulling {ref}"):
+            pull(self.address, ref, timeout_s=timeout_s, cancelled=cancelled)
+        info = self.image(ref)
+        if info is None:
+            raise EngineError(f"the engine pulled {ref} and does not have it")
+        return info
+
+    def load_image(self, archive: IO[bytes]) -> None:
+        with mapped("loading an image"):
+            for step in self._api.load_image(archive):
+                if "error" in step:
+                    raise EngineError(f"cannot load an image: {step['error']}")
+
+    def save_image(self, ref: str) -> Iterator[bytes]:
+        with mapped(f"saving {ref}"):
+            yield from self._api.get_image(ref, chunk_size=_IMAGE_CHUNK)
+
+    def tag(self, image: str, tag: str) -> None:
+        repository, _, version = tag.partition(":")
+        with mapped(f"tagging {tag}"):
+            self._api.tag(image, repository, version or "latest")
+
+    def build(self, context: IO[bytes], wanted: Build) -> str:
+        with mapped(f"building {wanted.tag}"):
+            log = build(self.address, context, wanted, buildkit=self.info().kind == "docker")
+        info = self.image(wanted.tag)
+        if info is None:
+            raise BuildError(f"the engine built {wanted.tag} and does not have it", log=str(log))
+        return info.id
+
+    def remove_image(self, ref: str) -> None:
+        try:
+            with mapped(f"removing the image {ref}"):
+                self._api.remove_image(ref)
+        except EngineError as error:
+            if not isinstance(error.__cause__, NotFound):
+                raise
+
+    # -- upkeep ---------------------------------------------------------------------------------------
+    def owned(self, labels: Mapping[str, str | None]) -> list[OwnedObject]:
+        wanted = [key if value is None else f"{key}={value}" for key, value in labels.items()]
+        objects: list[OwnedObject] = []
+        with mapped("listing what runs left"):
+            for row in self._api.containers(all=True, filters={"label": wanted}):
+                name = (row.get("Names") or [row["Id"]])[0].lstrip("/")
+                if not name.startswith(f"agentv-{(row.get('Labels') or {}).get(LABEL_ROLE)}-"):
+                    continue  # somebody else's, with labels that its image has
+                objects.append(
+                    OwnedObject(kind="container", id=row["Id"], name=name, labels=row.get("Labels") or {})
+                )
+            for row in self._api.volumes(filters={"label": wanted})["Volumes"] or ():
+                name = row["Name"]
+                objects.append(OwnedObject(kind="volume", id=name, name=name, labels=row.get("Labels") or {}))
+        return objects
+
+    def destroy(self, obj: OwnedObject) -> None:
+        if obj.kind == "container":
+            self.remove(obj.id)
+        else:
+            self.remove_volume(obj.id)
+
+    def release(self) -> None:
+        """Connections are those of threads, and end with them."""

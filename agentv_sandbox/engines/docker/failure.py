@@ -1,0 +1,74 @@
+"""Maps everything that the engine's client library raises to our errors, in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import requests
+import urllib3
+from docker import errors as docker_errors
+
+from agentv_sandbox import masking
+from agentv_sandbox.engines.docker.addresses import HINT
+from agentv_sandbox.errors import EngineError, EngineLost, EngineUnavailable, SandboxError
+
+NotFound = docker_errors.NotFound
+
+
+def classify(error: BaseException, doing: str) -> SandboxError:
+    """The error of ours for a foreign one raised while ``doing`` something."""
+    if isinstance(error, SandboxError):
+        return error
+    if isinstance(error, docker_errors.APIError):
+        detail = error.explanation or str(error)
+        return EngineError(f"the container engine failed while {doing}: {detail}")
+    if isinstance(error, docker_errors.DockerException) and "Credentials store" in str(error):
+        return EngineError(
+            f"the credentials for registries cannot be read while {doing} ({_short(error)})",
+            hint="`credsStore` or `credHelpers` of your docker configuration (~/.docker/config.json) name a program "
+            "that is missing or fails; install it or take the line out.",
+        )
+    if isinstance(error, docker_errors.DockerException):
+        return EngineUnavailable(f"no container engine answers ({_short(error)})", hint=HINT)
+    if isinstance(error, (requests.exceptions.RequestException, urllib3.exceptions.HTTPError, OSError)):
+        return EngineLost(f"the container engine went away while {doing} ({_short(error)})", hint=HINT)
+    return EngineError(f"unexpected failure while {doing}: {type(error).__name__}: {error}")
+
+
+def explanation(error: BaseException) -> str | None:
+    """What the engine itself says is wrong; None when it is something else."""
+    if isinstance(error, docker_errors.APIError):
+        return str(error.explanation or error)
+    return None
+
+
+def timed_out(error: BaseException) -> bool:
+    """Whether the engine has said nothing for as long as was waited; the transports report it differently."""
+    kinds = (requests.exceptions.RequestException, urllib3.exceptions.HTTPError, TimeoutError)
+    return isinstance(error, kinds) and "timed out" in str(error).lower()
+
+
+def dropped(error: BaseException) -> bool:
+    """Whether the connection could not be made or broke; the engine may have done what it was asked for."""
+    kinds = (requests.exceptions.ConnectionError, requests.exceptions.ChunkedEncodingError)
+    return isinstance(error, kinds) and not timed_out(error)
+
+
+@contextmanager
+def mapped(doing: str) -> Iterator[None]:
+    """Raise our error for any of the client library's."""
+    try:
+        yield
+    except (
+        docker_errors.DockerException,
+        requests.exceptions.RequestException,
+        urllib3.exceptions.HTTPError,
+        OSError,
+    ) as error:
+        raise classify(error, doing) from error
+
+
+def _short(error: BaseException) -> str:
+    text = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return text if len(text) < 200 else masking.first(text, 200) + "…"
