@@ -82,7 +82,7 @@ class Server:
             status, headers, data = taped_post(self.exchanges, self.tape, call, timeout_s)
         except httpx.TimeoutException:
             raise PassingError(
-                f"target '{name}': no answer within {timeout_s:g} s", fault="timeout"
+                f"target '{name}': no answer within {round(timeout_s, 2):g} s", fault="timeout"
             ) from None
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
             raise LlmError(self._message(error), hint="is the address right?") from None
