@@ -25,11 +25,11 @@ from agentv_sandbox.engines.table import find_engine
 from agentv_sandbox.engines.watchdog import Watchdog
 from agentv_sandbox.errors import InputError, Problem, SandboxError, unforeseen
 from agentv_sandbox.files import BlobStore
-from agentv_sandbox.gateway import Player, Recorder, Tape
 from agentv_sandbox.loading import LoadResult, load_suites
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.image import LockMode, ProvedImage
 from agentv_sandbox.models.suite import EvalCase, LimitOverrides, Suite
+from agentv_sandbox.models_api import Player, Recorder, Tape
 from agentv_sandbox.pipeline import (
     CaseOptions,
     RunOptions,

@@ -17,11 +17,11 @@ from agentv_sandbox.engines.tier import require_tier, tier
 from agentv_sandbox.engines.watchdog import Watchdog
 from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.files import BlobStore
-from agentv_sandbox.gateway import Tape
 from agentv_sandbox.keptvolumes import sweep_copies
 from agentv_sandbox.loading import LoadResult
 from agentv_sandbox.models.image import ProvedImage
 from agentv_sandbox.models.suite import Json
+from agentv_sandbox.models_api import Tape
 from agentv_sandbox.pipeline import Crew, OnTrial, RunOptions, RunTools, Threads, build_images
 from agentv_sandbox.pipeline.scratch import sweep_scratch
 from agentv_sandbox.pipeline.suiterun import OnEvent

@@ -36,13 +36,13 @@ from agentv_sandbox.engines.native.places import FOLDER_VARIABLE
 from agentv_sandbox.engines.tier import require_tier, tier
 from agentv_sandbox.errors import Cancelled, EngineError, InputError, Problem, SandboxError, unforeseen
 from agentv_sandbox.files import BlobStore
-from agentv_sandbox.gateway import Player
 from agentv_sandbox.loading import LoadResult, load_suites
 from agentv_sandbox.models.container import EngineInfo
 from agentv_sandbox.models.content import Blob
 from agentv_sandbox.models.image import Image, ImagePlan
 from agentv_sandbox.models.spending import cost_of
 from agentv_sandbox.models.suite import Suite
+from agentv_sandbox.models_api import Player
 from agentv_sandbox.pipeline import RunTools, jobs_of, planned_images, suite_run
 from agentv_sandbox.pipeline.agent import after_all
 from agentv_sandbox.pipeline.checks import planned_tests, run_problems, secret_values
