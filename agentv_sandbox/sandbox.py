@@ -31,8 +31,8 @@ from agentv_sandbox.engines.stream import Conversation
 from agentv_sandbox.errors import Cancelled, EngineError, SandboxError
 from agentv_sandbox.logs import get_logger
 from agentv_sandbox.models.container import ContainerSpec, ExecResult, Limits, Mount, Stdin
+from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.paths import WORKSPACE
-from agentv_sandbox.models.suite import LimitOverrides
 from agentv_sandbox.policy import (
     ENV,
     POLICIES,

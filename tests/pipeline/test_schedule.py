@@ -34,6 +34,7 @@ from agentv_sandbox.report.redact import Redactor
 from agentv_sandbox.report.rowfile import read_rows
 from agentv_sandbox.report.runfolder import RunFolder
 from agentv_sandbox.report.summary import exit_code, reasons
+from agentv_sandbox.request import RunRequest
 from tests.fake_engine import FakeRun, finished
 from tests.pipeline.helpers import CLI, SAYS_DONE, Bench, answers, case
 from tests.report.made_results import write_case
@@ -299,7 +300,7 @@ def test_selection_of_tests_and_targets(bench: Bench) -> None:
     )
     pairs = [
         (j.case.id, j.target.name)
-        for j in jobs_of(suite, RunOptions(targets=("agent", "other"), test_ids=("a*",)))
+        for j in jobs_of(suite, RunOptions(request=RunRequest(targets=("agent", "other"), test_ids=("a*",))))
     ]
     assert pairs == [("a1", "agent"), ("a1", "other"), ("a2", "other")]
     with pytest.raises(InputError, match="known targets: agent, other"):
