@@ -30,8 +30,9 @@ def asks(command: str) -> Callable[[Callable[..., int | None]], Callable[..., in
         others = [each for each in own if each.default is not each.empty]
 
         @wraps(function)
-        def called(**values: Any) -> int | None:
-            asked = {name: values.pop(key) for key, (name, _) in taken.items()}
+        def called(*arguments: Any, **values: Any) -> int | None:
+            asked = {name: values.pop(key, None) for key, (name, _) in taken.items()}
+            values |= dict(zip((each.name for each in own), arguments, strict=False))
             return function(_request(asked), **values)
 
         parameters = [
