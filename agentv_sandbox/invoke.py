@@ -10,10 +10,9 @@ from pathlib import Path
 
 from agentv_sandbox import masking
 from agentv_sandbox.egress import Grant
-from agentv_sandbox.engines import OnOutput
 from agentv_sandbox.errors import ContainerEnded, InputError, Problem
 from agentv_sandbox.gateway import MOST_ADDED_S
-from agentv_sandbox.models.container import ExecResult, Limits, Mount
+from agentv_sandbox.models.container import ExecResult, Limits, Mount, OnOutput
 from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.paths import INPUT, SUITE, WORKSPACE
 from agentv_sandbox.models.suite import EvalCase, Hook

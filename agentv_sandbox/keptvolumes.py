@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from agentv_sandbox.engines import LABEL_OWNER, LABEL_PREFIX, ContainerEngine
 from agentv_sandbox.engines.owner import Owner
 from agentv_sandbox.errors import EngineError
-from agentv_sandbox.models.container import OwnedObject
+from agentv_sandbox.models.container import OwnedObject, VolumeSpec
 from agentv_sandbox.sandbox import Sandbox
 from agentv_sandbox.volumes import StagedFile
 
@@ -71,14 +71,16 @@ def _new_copy(
 ) -> str:
     engine, token = sandbox.engine, secrets.token_hex(8)
     name = _name(token)
-    engine.create_volume(name, options={}, labels={LABEL_COPY: token, LABEL_OWNER: str(Owner.current())})
+    engine.create_volume(
+        name, VolumeSpec(disk=True), labels={LABEL_COPY: token, LABEL_OWNER: str(Owner.current())}
+    )
     incomplete = stack.enter_context(ExitStack())
     incomplete.callback(_remove, engine, token)
     stack.enter_context(sandbox.holding(name))
     sandbox.fill(name, pack())
     if signature_now() == signature:
         labels = {LABEL_COPY: token, LABEL_COPY_OF: signature, LABEL_TIME: f"{time.time():.6f}"}
-        engine.create_volume(_marker(token), options={}, labels=labels)
+        engine.create_volume(_marker(token), VolumeSpec(disk=True), labels=labels)
         incomplete.pop_all()
         remove_copies(engine, keep=MAX_COPIES)
     return name

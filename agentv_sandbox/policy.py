@@ -10,9 +10,8 @@ from functools import cache
 from importlib.resources import files
 
 from agentv_sandbox.errors import SandboxError
-from agentv_sandbox.models.container import MB, EngineInfo, Limits
+from agentv_sandbox.models.container import MB, EngineInfo, Limits, VolumeSpec
 from agentv_sandbox.models.paths import HOME, OUTPUT, TMP, WORKSPACE
-from agentv_sandbox.volumes import VolumeSpec
 
 
 class Role(StrEnum):

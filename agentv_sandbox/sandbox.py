@@ -1,7 +1,7 @@
 """Containers by the policy of their role (``policy.py``). Nothing else starts a container.
 
 Every container is single-use. Limits and mounts are decided by the policy and the callers' mount lists;
-``engines/config.py`` states them to the engine, which is refused when its answer differs.
+``engines/`` state them to the engine, which is refused when its answer differs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from agentv_sandbox.engines import (
     LABEL_RUN,
     LABEL_SET,
     ContainerEngine,
-    OnOutput,
 )
 from agentv_sandbox.engines.binds import check_bind
 from agentv_sandbox.engines.enforcement import PROBE, Enforcement, declared, demand, observed
@@ -30,7 +29,17 @@ from agentv_sandbox.engines.owner import Owner
 from agentv_sandbox.engines.stream import Conversation
 from agentv_sandbox.errors import Cancelled, EngineError, SandboxError
 from agentv_sandbox.logs import get_logger
-from agentv_sandbox.models.container import ContainerSpec, ExecResult, Limits, Mount, Stdin
+from agentv_sandbox.models.container import (
+    Command,
+    ContainerSpec,
+    ExecResult,
+    Limits,
+    Mount,
+    OnOutput,
+    Stdin,
+    VolumeSpec,
+    not_put_off,
+)
 from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.paths import WORKSPACE
 from agentv_sandbox.policy import (
@@ -45,7 +54,7 @@ from agentv_sandbox.policy import (
 )
 from agentv_sandbox.spans import seen_here
 from agentv_sandbox.turns import Turns
-from agentv_sandbox.volumes import DeferredVolumes, StagedFile, Tar, VolumeSet, VolumeSpec, volume_options
+from agentv_sandbox.volumes import DeferredVolumes, StagedFile, Tar, VolumeSet
 
 log = get_logger()
 
@@ -175,14 +184,14 @@ class Sandbox:
             spec = replace(spec, spare_s=spare_s)
         result = self._in_turn(
             role,
-            lambda: self.engine.run(
-                spec,
+            Command(
+                spec=spec,
                 stdin=stdin,
                 on_output=on_output,
                 on_errors=on_errors,
                 cancelled=self.cancelled,
                 keep=keep,
-                added_s=added_s or (lambda: 0.0),
+                added_s=added_s or not_put_off,
             ),
         )
         if result.outcome == "cancelled":
@@ -198,14 +207,14 @@ class Sandbox:
         )
         return result
 
-    def _in_turn(self, role: Role, run: Callable[[], ExecResult]) -> ExecResult:
-        """What ``run`` returns, when the test that this thread works for may go on; the test remembers it."""
+    def _in_turn(self, role: Role, command: Command) -> ExecResult:
+        """Run ``command`` when the test that this thread works for may go on; the test remembers it."""
         seen = seen_here()
         since = seen.since if seen else 0.0
         turn = self._turns.turn(since, self.cancelled) if role in _TAKE_TURNS else nullcontext()
         with turn:
             begun = time.monotonic()
-            result = run()
+            result = self.engine.run(command)
         if seen is not None:
             seen.add(role.value, begun, result.outcome)
         return result
@@ -352,7 +361,7 @@ class Sandbox:
                 check_positive(spec, "size_bytes", "inodes")
                 self.engine.create_volume(
                     names[name],
-                    options=volume_options(spec, remapped=self.info.userns and not self.info.maps_owners),
+                    spec,
                     labels={**self._labels(Role.HOLDER), LABEL_SET: stem},
                 )
             holder = self._hold(names, stem)
@@ -426,7 +435,7 @@ class Sandbox:
     def plain_volume(self, staged: Iterable[StagedFile]) -> Iterator[str]:
         """A disk volume filled once and only ever mounted read-only; yields its name."""
         name = f"{_VOLUME_TAG}-{self.run_id}-{secrets.token_hex(4)}-data"
-        self.engine.create_volume(name, options={}, labels=self._labels(Role.HOLDER))
+        self.engine.create_volume(name, VolumeSpec(disk=True), labels=self._labels(Role.HOLDER))
         try:
             self.fill(name, staged)
             yield name

@@ -12,7 +12,18 @@ from typing import Literal
 
 from agentv_sandbox.engines import ContainerEngine
 from agentv_sandbox.errors import SandboxError
-from agentv_sandbox.models.container import MB, VIEW_EMPTY, VIEWED, Mount
+from agentv_sandbox.models.container import VIEW_EMPTY, VIEWED, Mount, VolumeSpec
+
+__all__ = [
+    "DeferredVolumes",
+    "GeneratedFile",
+    "StagedFile",
+    "Tar",
+    "VolumeSet",
+    "VolumeSpec",
+    "staged_for_views",
+    "tar_stream",
+]
 
 _END = b"\0" * (2 * tarfile.BLOCKSIZE)
 
@@ -34,17 +45,6 @@ class GeneratedFile(StagedFile):
 
     size: int
     pieces: Callable[[], Iterator[bytes]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class VolumeSpec:
-    size_bytes: int = 256 * MB
-    inodes: int = 20_000
-    uid: int = 0
-    """Owner of the volume's root directory."""
-    mode: int = 0o755
-    disk: bool = False
-    """On the engine's disk: no bound on the sum of bytes or the number of files holds there."""
 
 
 class VolumeSet:
@@ -94,16 +94,6 @@ class DeferredVolumes:
             self._waiting.append((name, list(staged), uid))
         else:
             self._made.put(name, staged, uid=uid)
-
-
-def volume_options(spec: VolumeSpec, *, remapped: bool) -> dict[str, str]:
-    if spec.disk:
-        return {}
-    # An engine with user namespaces mounts with the host's numbers, so an owner would be nobody inside. Only this
-    # case's containers see the volume, and those that must not write have it read-only.
-    owner = "mode=0777" if remapped else f"uid={spec.uid},gid={spec.uid},mode={spec.mode:04o}"
-    options = f"size={spec.size_bytes},nr_inodes={spec.inodes},{owner},nosuid,nodev"
-    return {"type": "tmpfs", "device": "tmpfs", "o": options}
 
 
 def staged_for_views(staged: Iterable[StagedFile]) -> Iterator[StagedFile]:

@@ -22,9 +22,10 @@ from pathlib import Path
 from typing import IO, Any
 from unittest.mock import patch
 
-from agentv_sandbox.engines import ContainerEngine, OnOutput
+from agentv_sandbox.engines import ContainerEngine
 from agentv_sandbox.engines.table import ENGINES, EngineKind
 from agentv_sandbox.errors import EngineError
+from agentv_sandbox.models import container
 from agentv_sandbox.models.container import (
     VIEWED,
     ContainerSpec,
@@ -34,7 +35,7 @@ from agentv_sandbox.models.container import (
     Limits,
     Mount,
     OwnedObject,
-    Stdin,
+    VolumeSpec,
 )
 from agentv_sandbox.sandbox import Role
 
@@ -101,6 +102,7 @@ class FakeEngine:
     reported: Mapping[str, Any] = field(default_factory=dict)
     """Fields of ``EngineInfo`` that this engine reports otherwise."""
     address: str = "fake:"
+    builder: None = None
 
     def __post_init__(self) -> None:
         if unknown := sorted(self.commands.keys() - set(Role)):
@@ -111,7 +113,7 @@ class FakeEngine:
         weakref.finalize(self, shutil.rmtree, self._root, ignore_errors=True)
         self._lock = threading.Lock()
         self._volumes: dict[str, Mapping[str, str]] = {}
-        self.volume_options: dict[str, Mapping[str, str]] = {}
+        self.volume_specs: dict[str, VolumeSpec] = {}
         """Of every volume ever made, by name."""
         self._containers: dict[str, ContainerSpec] = {}
         self._images: dict[str, ImageInfo] = {}
@@ -139,32 +141,23 @@ class FakeEngine:
         return replace(info, **self.reported)
 
     # -- containers -----------------------------------------------------------------------------------
-    def run(
-        self,
-        spec: ContainerSpec,
-        *,
-        stdin: Stdin = b"",
-        on_output: OnOutput | None = None,
-        on_errors: OnOutput | None = None,
-        cancelled: Callable[[], bool] = lambda: False,
-        keep: bool = False,
-        added_s: Callable[[], float] = lambda: 0.0,
-    ) -> ExecResult:
-        container = self.create(spec)
-        given = stdin if isinstance(stdin, bytes) else _whole(stdin)
+    def run(self, command: container.Command) -> ExecResult:
+        spec = command.spec
+        name = self.create(spec)
+        given = command.stdin if isinstance(command.stdin, bytes) else _whole(command.stdin)
         seen = FakeRun(spec=spec, stdin=given, mounts={m.target: self._seen(m) for m in spec.mounts})
         try:
-            if cancelled():
+            if command.cancelled():
                 return replace(finished(), outcome="cancelled")
             result = self._answer(seen)
-            if on_output is not None:
-                on_output(result.stdout)
-            if on_errors is not None:
-                on_errors(result.stderr)
-            return replace(result, container=container)
+            if command.on_output is not None:
+                command.on_output(result.stdout)
+            if command.on_errors is not None:
+                command.on_errors(result.stderr)
+            return replace(result, container=name)
         finally:
-            if not keep:
-                self.remove(container)
+            if not command.keep:
+                self.remove(name)
 
     def _seen(self, mount: Mount) -> Path:
         """The folder behind a mount; a view of two volumes is a copy of both."""
@@ -179,8 +172,8 @@ class FakeEngine:
         return both
 
     def _answer(self, seen: FakeRun) -> ExecResult:
-        if (command := self.commands.get(seen.spec.role)) is not None:
-            return command(seen)
+        if (answer := self.commands.get(seen.spec.role)) is not None:
+            return answer(seen)
         if seen.spec.role == "probe":
             return finished(in_force(seen.spec.limits))
         return self._collect(seen) if seen.spec.role == "collector" else finished()
@@ -237,10 +230,10 @@ class FakeEngine:
         return self._images[tag].id
 
     # -- volumes --------------------------------------------------------------------------------------
-    def create_volume(self, name: str, *, options: Mapping[str, str], labels: Mapping[str, str]) -> None:
+    def create_volume(self, name: str, spec: VolumeSpec, *, labels: Mapping[str, str]) -> None:
         (self._root / name).mkdir()
         self._volumes[name] = dict(labels)
-        self.volume_options[name] = dict(options)
+        self.volume_specs[name] = spec
 
     def remove_volume(self, name: str) -> None:
         self._volumes.pop(name, None)
@@ -255,9 +248,6 @@ class FakeEngine:
     def images(self, label: str) -> list[ImageInfo]:
         return [image for image in self._images.values() if label in image.labels]
 
-    def pull(self, ref: str, *, timeout_s: float, cancelled: Callable[[], bool] = lambda: False) -> ImageInfo:
-        raise EngineError(f"no registry has {ref}")
-
     def load_image(self, archive: IO[bytes]) -> None:
         raise EngineError("this engine has no images")
 
@@ -266,18 +256,6 @@ class FakeEngine:
 
     def tag(self, image: str, tag: str) -> None:
         self._images[tag] = ImageInfo(id=image, tags=(tag,))
-
-    def build(
-        self,
-        context: IO[bytes],
-        *,
-        dockerfile: str,
-        tag: str,
-        labels: Mapping[str, str],
-        on_output: OnOutput,
-        cancelled: Callable[[], bool] = lambda: False,
-    ) -> str:
-        raise EngineError("this engine builds nothing")
 
     def remove_image(self, ref: str) -> None:
         self._images.pop(ref, None)

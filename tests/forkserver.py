@@ -35,9 +35,11 @@ ROOT = Path(__file__).parents[1]
 OURS = (
     *(f"agentv_sandbox.cli.{module}" for module in dict.fromkeys(module for module, *_ in COMMANDS.values())),
     "agentv_sandbox.engines.docker",
-    "agentv_sandbox.engines.client",
+    "agentv_sandbox.engines.docker.client",
     "typer._adapters",
 )
+_ONE_TESTS = (MARK, "COVERAGE_PROCESS_START")
+"""Variables that are for what one test starts."""
 _SIZE = 1 << 20
 """The longest request, in bytes."""
 
@@ -112,7 +114,7 @@ class _Server:
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 # It outlives the test that happens to need it first.
-                env={**{k: v for k, v in os.environ.items() if k != MARK}, "PYTHONPATH": str(ROOT)},
+                env={**{k: v for k, v in os.environ.items() if k not in _ONE_TESTS}, "PYTHONPATH": str(ROOT)},
             )
         atexit.register(self.close)
 
@@ -205,6 +207,8 @@ def _become(request: dict[str, Any], files: list[int]) -> None:
 def _run(kind: str, name: str, *rest: str) -> int:
     """The exit status of ``python KIND NAME REST``."""
     sys.argv = [kind, *rest]
+    if "COVERAGE_PROCESS_START" in os.environ:  # see tests/harness/covering.py
+        import_module("coverage").process_startup(force=True)
     try:
         if kind == "-m":
             runpy.run_module(name, run_name="__main__", alter_sys=True)

@@ -4,9 +4,11 @@
 
 Edits are of five kinds: an argument that is not passed on, a default turned round, a branch that never runs, a field of
 a record that is lost, a limit that is not stated. Places are drawn by the seed, evenly over packages, from all that
-there are. Each edit is tried in a copy of the checkout: the unit tests of its package first, then whole runs natively.
-``FILE`` keeps what was found, one JSON object a line, so that a sample of 15 minutes (``--minutes 15``) is gone on with
-later; the last lines printed are the missed ones and the share that was noticed, by package.
+there are. Each edit is tried in a copy of the checkout, on the tests that ran the line, those first that run the least
+else; which these are comes from one run of all tests under coverage, which is made once (half an hour) and serves until
+``build/mutants.coverage`` is removed. An edit that nothing ran is tried on the unit tests of its package. ``FILE``
+keeps what was found, one JSON object a line, so that a sample of 15 minutes (``--minutes 15``) is gone on with later;
+the last lines printed are the missed ones and the share that was noticed, by package.
 """
 
 from __future__ import annotations
@@ -22,10 +24,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+import coverage
 
 ROOT = Path(__file__).parents[1]
 PRODUCT = ROOT / "agentv_sandbox"
@@ -43,8 +47,18 @@ FOLDERS: Mapping[str, Sequence[str]] = {
     "sites.py": ("cli", "cluster"),
 }
 """Folders of tests of what has none of its own name."""
-WHOLE_RUNS = ("tests/e2e", "tests/cli")
-UNIT_S, WHOLE_S = 180, 400
+COVERAGE = ROOT / "build/mutants.coverage"
+SETTINGS = """\
+[run]
+source = agentv_sandbox
+data_file = {data}
+relative_files = true
+parallel = true
+context = ${{COVERAGE_CONTEXT_OF_TEST-}}
+"""
+UNIT_TESTS, ENGINE_TESTS = 80, 8
+"""At most so many tests are tried for one edit."""
+UNIT_S, ENGINE_S = 180, 300
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +71,8 @@ class Edit:
     start: int
     """Offsets in the file, in characters."""
     end: int
+    ran: tuple[int, int]
+    """First and last line of what a test must have run to notice it; (0, 0): anything in the file."""
 
     @property
     def package(self) -> str:
@@ -82,6 +98,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=ROOT / "build/mutants.jsonl")
     asked = parser.parse_args()
     edits = sample(list(all_edits()), asked.seed, asked.count, asked.package)
+    if not COVERAGE.exists():
+        cover(COVERAGE)
+    covering = Covering(COVERAGE)
     until = time.monotonic() + asked.minutes * 60
     found = list(read(asked.out, edits))
     known = {each.edit for each in found}
@@ -91,7 +110,7 @@ def main() -> None:
         for edit in edits:
             if edit in known or time.monotonic() > until:
                 continue
-            found.append(attempt(edit, copy))
+            found.append(attempt(edit, copy, covering))
             keep(asked.out, found[-1])
             print(line_of(found[-1]), flush=True)
     print(*table(found), sep="\n")
@@ -106,7 +125,7 @@ def all_edits() -> Iterator[Edit]:
         offsets = _line_offsets(text)
         name = str(path.relative_to(ROOT))
         for node in ast.walk(ast.parse(text)):
-            for kind, part, now in _edits_of(node, text, defaults):
+            for kind, part, now, ran in _edits_of(node, text, defaults):
                 start, end = part(offsets)
                 yield Edit(
                     path=name,
@@ -116,20 +135,29 @@ def all_edits() -> Iterator[Edit]:
                     now=now,
                     start=start,
                     end=end,
+                    ran=ran,
                 )
 
 
-def _edits_of(node: ast.AST, text: str, defaults: Mapping[str, set[str]]) -> Iterator[tuple[str, _Part, str]]:
+_Change = tuple[str, "_Part", str, tuple[int, int]]
+
+
+def _edits_of(node: ast.AST, text: str, defaults: Mapping[str, set[str]]) -> Iterator[_Change]:
     if isinstance(node, ast.Call):
-        yield from _of_call(node, defaults)
+        for kind, part, now in _of_call(node, defaults):
+            yield kind, part, now, (node.lineno, node.end_lineno or 0)
     elif isinstance(node, ast.If) and not _is_guard_of_types(node):
         condition = ast.get_source_segment(text, node.test)
-        yield "branch", _Part(node.test), f"(False and ({condition}))"
+        yield "branch", _Part(node.test), f"(False and ({condition}))", _lines(node.body)
     elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         for default in (*node.args.defaults, *(each for each in node.args.kw_defaults if each)):
-            yield from _turned_round(default)
+            yield from (("default", *turned, _lines(node.body)) for turned in _turned_round(default))
     elif isinstance(node, ast.AnnAssign) and node.value is not None:
-        yield from _turned_round(node.value)
+        yield from (("default", *turned, (0, 0)) for turned in _turned_round(node.value))
+
+
+def _lines(body: Sequence[ast.stmt]) -> tuple[int, int]:
+    return body[0].lineno, body[-1].end_lineno or 0
 
 
 def _of_call(node: ast.Call, defaults: Mapping[str, set[str]]) -> Iterator[tuple[str, _Part, str]]:
@@ -147,9 +175,9 @@ def _of_call(node: ast.Call, defaults: Mapping[str, set[str]]) -> Iterator[tuple
         yield "limit", _Part(node.args[1]), "float('inf')"
 
 
-def _turned_round(value: ast.expr) -> Iterator[tuple[str, _Part, str]]:
+def _turned_round(value: ast.expr) -> Iterator[tuple[_Part, str]]:
     if isinstance(value, ast.Constant) and isinstance(value.value, bool):
-        yield "default", _Part(value), str(not value.value)
+        yield _Part(value), str(not value.value)
 
 
 def _is_guard_of_types(node: ast.If) -> bool:
@@ -231,21 +259,68 @@ def copy_tree(copy: Path) -> None:
             shutil.copy2(ROOT / name, copy / name, follow_symlinks=False)
 
 
-def attempt(edit: Edit, copy: Path) -> Found:
+def attempt(edit: Edit, copy: Path, covering: Covering) -> Found:
     started = time.monotonic()
     path = copy / edit.path
     text = path.read_text()
     path.write_text(edited(text, edit))
     try:
-        folders = [f"tests/{name}" for name in FOLDERS.get(edit.package, (edit.package.removesuffix(".py"),))]
-        folders = [name for name in folders if (copy / name).exists()]
-        by = _failing(copy, [*folders, "-m", "not engine"], UNIT_S) if folders else ""
-        by = by or _failing(
-            copy, [*dict.fromkeys((*folders, *WHOLE_RUNS)), "-m", "engine and not docker"], WHOLE_S
-        )
+        by = ""
+        for tests, limit_s in covering.tests_of(edit, copy):
+            by = by or (_failing(copy, tests, limit_s) if tests else "")
     finally:
         path.write_text(text)
     return Found(edit, bool(by), by, time.monotonic() - started)
+
+
+class Covering:
+    """Which tests ran a line."""
+
+    def __init__(self, data: Path) -> None:
+        self._data = coverage.CoverageData(basename=str(data))
+        self._data.read()
+        self._weights: Counter[str] = Counter()
+        for name in self._data.measured_files():
+            for contexts in self._data.contexts_by_lineno(name).values():
+                self._weights.update(contexts)
+
+    def tests_of(self, edit: Edit, copy: Path) -> Iterator[tuple[list[str], float]]:
+        """Arguments of pytest and the seconds that they have: tests without an engine, then those with one."""
+        unit, native = self._ids(edit, "unit"), self._ids(edit, "native")
+        if not unit and not native:
+            folders = FOLDERS.get(edit.package, (edit.package.removesuffix(".py"),))
+            unit = [f"tests/{name}" for name in folders if (copy / "tests" / name).exists()]
+        if unit:
+            yield [*unit[:UNIT_TESTS], "-m", "not engine"], UNIT_S
+        if native:
+            yield [*native[:ENGINE_TESTS], "-m", "engine and not docker"], ENGINE_S
+
+    def _ids(self, edit: Edit, kind: str) -> list[str]:
+        """Those first that run the fewest lines altogether."""
+        first, last = edit.ran
+        contexts = {
+            context
+            for line, names in self._data.contexts_by_lineno(edit.path).items()
+            if first <= line <= last or not last
+            for context in names
+            if context.startswith(f"{kind} tests/")
+        }
+        ordered = sorted(contexts, key=lambda name: (self._weights[name], name))
+        return [name.removeprefix(f"{kind} ").removesuffix("::*") for name in ordered]
+
+
+def cover(data: Path) -> None:
+    """One run of all tests but those on Docker, with what each runs."""
+    settings = data.with_suffix(".settings")
+    data.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text(SETTINGS.format(data=data))
+    command = [sys.executable, "-P", "tests/harness/run.py", "-p", "tests.harness.covering", "-q", "-n", "3"]
+    command += ["--dist", "loadgroup", "--no-loadscope-reorder", "-m", "not docker"]
+    environ = {**os.environ, "COVERAGE_PROCESS_START": str(settings), "PYTHONPATH": str(ROOT)}
+    subprocess.run(command, cwd=ROOT, env=environ, check=False)
+    combined = coverage.Coverage(config_file=str(settings))
+    combined.combine()
+    combined.save()
 
 
 def edited(text: str, edit: Edit) -> str:
@@ -266,6 +341,8 @@ def _failing(copy: Path, arguments: Sequence[str], limit_s: float) -> str:
         "-P",
         "tests/harness/run.py",
         "-x",
+        "-p",
+        "no:cacheprovider",
         "-q",
         "-n",
         "2",
@@ -289,7 +366,7 @@ def read(path: Path, edits: Sequence[Edit]) -> Iterator[Found]:
     if path.exists():
         for line in path.read_text().splitlines():
             entry = json.loads(line)
-            edit = Edit(**entry["edit"])
+            edit = Edit(**{**entry["edit"], "ran": tuple(entry["edit"]["ran"])})
             if edit in edits:
                 yield Found(edit, entry["noticed"], entry["by"], entry["seconds"])
 

@@ -16,7 +16,7 @@ from agentv_sandbox.building.fetch import Cache
 from agentv_sandbox.building.labels import image_with_key
 from agentv_sandbox.building.own import build_dockerfile, neutralised
 from agentv_sandbox.building.trees import Trees, env_key
-from agentv_sandbox.engines import LABEL_ENV_KEY, ContainerEngine
+from agentv_sandbox.engines import LABEL_ENV_KEY, ContainerEngine, builder_of
 from agentv_sandbox.errors import BuildError, EngineError, EngineLost, EngineUnavailable
 from agentv_sandbox.models.container import ImageInfo
 from agentv_sandbox.models.image import Artefact, Check, ImagePlan, base_identity, content_key
@@ -85,7 +85,9 @@ def existing_base(builder: Builder, plan: ImagePlan, *, trees: Trees, on_event: 
         on_event("base.pull", {"ref": wanted})
         patience = _PULL_TIMEOUT_S if plan.base else _REGISTRY_PATIENCE_S
         try:
-            pulled = engine.pull(wanted, timeout_s=patience, cancelled=builder.cancelled)
+            pulled = builder_of(engine, f"pull {wanted}").pull(
+                wanted, timeout_s=patience, cancelled=builder.cancelled
+            )
             on_event("base.pulled", {"ref": wanted, "digest": _digest_of(pulled, wanted) or pulled.id})
             return described("image", wanted, pulled, "pulled")
         except (EngineLost, EngineUnavailable):
@@ -170,7 +172,9 @@ def _by_digest(builder: Builder, digest: str, on_event: OnEvent) -> ImageInfo:
         raise _base_error(f"the lock file names the base image as {digest!r}, which fixes no content")
     on_event("base.pull", {"ref": digest})
     try:
-        info = builder.engine.pull(digest, timeout_s=_PULL_TIMEOUT_S, cancelled=builder.cancelled)
+        info = builder_of(builder.engine, f"pull {digest}").pull(
+            digest, timeout_s=_PULL_TIMEOUT_S, cancelled=builder.cancelled
+        )
     except (EngineLost, EngineUnavailable):
         raise
     except EngineError as error:

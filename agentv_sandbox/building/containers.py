@@ -11,10 +11,10 @@ from pathlib import Path
 from agentv_sandbox import masking
 from agentv_sandbox.building.archive import write_archive, write_config
 from agentv_sandbox.building.fetch import Cache
-from agentv_sandbox.engines import ContainerEngine, OnOutput
+from agentv_sandbox.engines import ContainerEngine
 from agentv_sandbox.errors import BuildError, EngineError, EngineLost, EngineUnavailable
 from agentv_sandbox.logs import safe_text
-from agentv_sandbox.models.container import ExecResult, Limits, Mount
+from agentv_sandbox.models.container import ExecResult, Limits, Mount, OnOutput
 from agentv_sandbox.models.image import Artefact, ImageConfig
 from agentv_sandbox.sandbox import POLICIES, Role, Sandbox
 from agentv_sandbox.volumes import StagedFile

@@ -22,7 +22,7 @@ from agentv_sandbox.building.foreign_archive import repacked, tree_of, tree_sha2
 from agentv_sandbox.building.labels import LABEL_DEPTH, LABEL_TREE
 from agentv_sandbox.building.lock import checked_resolution, write_entry
 from agentv_sandbox.building.store import note_use
-from agentv_sandbox.engines import LABEL_ENV_KEY, ContainerEngine
+from agentv_sandbox.engines import LABEL_ENV_KEY, Images
 from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.foreign_image import Layers
 from agentv_sandbox.foreign_tar import MAX_BYTES, ArchiveError, ForeignTar, ReadBudget, archive_errors
@@ -48,7 +48,7 @@ class _Description:
     resolution: Resolution
 
 
-def export_image(engine: ContainerEngine, image: Image, plan: ImagePlan, out: Path, *, platform: str) -> None:
+def export_image(engine: Images, image: Image, plan: ImagePlan, out: Path, *, platform: str) -> None:
     """Write the image and its lock entry to one file (tar, zstd) for a machine without network."""
     description = {
         "format": _FORMAT,
@@ -77,7 +77,7 @@ def export_image(engine: ContainerEngine, image: Image, plan: ImagePlan, out: Pa
         part.unlink(missing_ok=True)
 
 
-def import_image(engine: ContainerEngine, path: Path, cache_dir: Path) -> str:
+def import_image(engine: Images, path: Path, cache_dir: Path) -> str:
     """Load an exported image and remember its versions; returns its tag.
 
     Its files must be those of its description, to the byte. Only its own tag is set, and an image of that name
@@ -114,7 +114,7 @@ def import_image(engine: ContainerEngine, path: Path, cache_dir: Path) -> str:
     return known.tag
 
 
-def load_saved(engine: ContainerEngine, path: Path) -> None:
+def load_saved(engine: Images, path: Path) -> None:
     """Have the engine load an archive of ``docker save``, whose names it sets. Raises InputError, EngineError."""
     try:
         with path.open("rb") as file:

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from typing import IO
 
-from agentv_sandbox.engines import ContainerEngine
+from agentv_sandbox.engines import Images
 from agentv_sandbox.foreign_image import Entry, Layers, plain_path
 from agentv_sandbox.image_archive import add_bytes, clean_config, config_bytes
 
@@ -22,7 +22,7 @@ def tree_sha256(layers: Layers) -> str:
         return _tree_sha256(entries, opened)
 
 
-def tree_of(engine: ContainerEngine, image: str) -> str:
+def tree_of(engine: Images, image: str) -> str:
     """The hash of an image's files, whatever the engine calls it: ids differ between engines and their stores."""
     with tempfile.TemporaryFile() as saved:
         for chunk in engine.save_image(image):

@@ -21,11 +21,12 @@ from agentv_sandbox.engines import (
     LABEL_ROLE,
     LABEL_RUN,
     ContainerEngine,
+    builder_of,
 )
-from agentv_sandbox.engines.config import LOADING_ENV
+from agentv_sandbox.engines.stated import LOADING_ENV
 from agentv_sandbox.errors import BuildError, InputError, Problem
 from agentv_sandbox.logs import safe_text
-from agentv_sandbox.models.container import ImageInfo
+from agentv_sandbox.models.container import Build, ImageInfo
 
 _CLAIMS = (LABEL_RUN, LABEL_ROLE, LABEL_OWNER, LABEL_KEEP)
 """Containers inherit these; the sweep of dead runs goes by them."""
@@ -54,13 +55,15 @@ def build_dockerfile(
                 if line.strip():
                     on_event("own.log", {"line": safe_text(line, limit=300)})
 
-        engine.build(
+        builder_of(engine, f"build {dockerfile.name}").build(
             file,
-            dockerfile=dockerfile.name,
-            tag=tag,
-            labels={LABEL_ENV_KEY: context.key},
-            on_output=show,
-            cancelled=cancelled,
+            Build(
+                dockerfile=dockerfile.name,
+                tag=tag,
+                labels={LABEL_ENV_KEY: context.key},
+                on_output=show,
+                cancelled=cancelled,
+            ),
         )
         info = engine.image(tag)
     if info is None:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from agentv_sandbox.engines import LABEL_ENV_KEY, ContainerEngine
+from agentv_sandbox.engines import LABEL_ENV_KEY, Images
 from agentv_sandbox.errors import EngineError
 from agentv_sandbox.models.container import ImageInfo
 
@@ -41,7 +41,7 @@ def note_use(cache_dir: Path, *image_ids: str) -> None:
         (folder / image_id.removeprefix("sha256:")).touch()
 
 
-def list_images(engine: ContainerEngine, cache_dir: Path) -> list[StoredImage]:
+def list_images(engine: Images, cache_dir: Path) -> list[StoredImage]:
     """Our images in the engine, most recently used first."""
     images = [
         _stored_image(info, tag, cache_dir) for info in engine.images(LABEL_ENV_KEY) for tag in info.tags
@@ -52,7 +52,7 @@ def list_images(engine: ContainerEngine, cache_dir: Path) -> list[StoredImage]:
 
 
 def clean_images(
-    engine: ContainerEngine, cache_dir: Path, *, unused_days: float = 30.0, everything: bool = False
+    engine: Images, cache_dir: Path, *, unused_days: float = 30.0, everything: bool = False
 ) -> list[StoredImage]:
     """Remove images that were not used for so many days (or all), and cached files of the same age.
 
@@ -73,7 +73,7 @@ def clean_images(
     return removed
 
 
-def prune_images(engine: ContainerEngine, cache_dir: Path, *, max_bytes: int) -> list[StoredImage]:
+def prune_images(engine: Images, cache_dir: Path, *, max_bytes: int) -> list[StoredImage]:
     """Remove our images, the least recently used first, until the rest take at most ``max_bytes``, layers that they
     share counted for each. Those that a container uses stay. Returns what was removed."""
     images = list_images(engine, cache_dir)
@@ -88,7 +88,7 @@ def prune_images(engine: ContainerEngine, cache_dir: Path, *, max_bytes: int) ->
     return removed
 
 
-def _removed(engine: ContainerEngine, cache_dir: Path, image: StoredImage) -> bool:
+def _removed(engine: Images, cache_dir: Path, image: StoredImage) -> bool:
     """False for an image that is in use."""
     try:
         engine.remove_image(image.tag)

@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 
 from agentv_sandbox.building.foreign_archive import tree_of
-from agentv_sandbox.engines import ContainerEngine
+from agentv_sandbox.engines import Images
 from agentv_sandbox.foreign_tar import ArchiveError
 from agentv_sandbox.models.container import ImageInfo
 from agentv_sandbox.models.image import content_key
@@ -22,7 +22,7 @@ _NOTE = re.compile(r"(?:[0-9a-f]{64})?")
 class Trees:
     """The hashes of the files of images of ``engine``, remembered below ``cache_dir``."""
 
-    def __init__(self, engine: ContainerEngine, cache_dir: Path) -> None:
+    def __init__(self, engine: Images, cache_dir: Path) -> None:
         self._engine = engine
         self._folder = cache_dir / "trees"
 

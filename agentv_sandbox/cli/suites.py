@@ -21,8 +21,8 @@ from agentv_sandbox.loading import LoadResult, load_suites, problems_as_json
 from agentv_sandbox.loading.schema import schema as eval_schema
 from agentv_sandbox.loading.schema import targets_schema
 from agentv_sandbox.pipeline import RunOptions
-from agentv_sandbox.pipeline.checks import run_problems
-from agentv_sandbox.pipeline.targets import on_its_word, target_names
+from agentv_sandbox.pipeline.checks import run_problems, run_warnings
+from agentv_sandbox.pipeline.targets import on_its_word, target_names, target_problems
 from agentv_sandbox.prepare import project_problems
 from agentv_sandbox.providers import PROVIDERS, check_target
 from agentv_sandbox.providers.response import answer_schema
@@ -100,7 +100,10 @@ def _target_problems(result: LoadResult) -> list[Problem]:
     """What ``run`` would refuse, without what loading has reported already. Variables that are not set are warnings:
     who checks a suite need not have its keys."""
     named = [s for s in result.suites if all(name in s.targets for name in target_names(s, ()))]
-    problems = run_problems(replace(result, suites=tuple(named)), RunOptions())
+    options = RunOptions()
+    problems = run_problems(replace(result, suites=tuple(named)), options)
+    sound = [s for s in named if not any(not p.warning for p in target_problems(s, ()))]
+    problems += [problem for suite in sound for problem in run_warnings(suite, options)]
     return [replace(p, warning=True) if p.message.endswith("is not set") else p for p in problems]
 
 

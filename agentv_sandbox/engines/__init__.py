@@ -1,5 +1,6 @@
-"""Container engines behind one Protocol. ``docker.py`` serves Docker and Podman, ``native`` needs no engine but an OCI
-runtime; ``table.py`` lists and finds them.
+"""What a container engine is, as small contracts: ``Containers``, ``Volumes``, ``Images`` and, where it can, an
+``ImageBuilder``. ``docker/`` serves Docker and Podman, ``native/`` needs no engine but an OCI runtime; ``table.py``
+lists and finds them. An engine's own words stay in its folder; what all of them state is in ``stated.py``.
 
 The main verb is *one command in a fresh container*. Nothing is ever executed in a container in which agent
 code has run, so there is no ``exec`` here.
@@ -11,13 +12,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import IO, Protocol
 
 from agentv_sandbox.engines.stream import Conversation
+from agentv_sandbox.errors import EngineError
 from agentv_sandbox.models.container import (
+    Build,
+    Command,
     ContainerSpec,
     EngineInfo,
     ExecResult,
     ImageInfo,
     OwnedObject,
-    Stdin,
+    VolumeSpec,
+    never,
 )
 
 LABEL_PREFIX = "agentv-sandbox."
@@ -30,40 +35,12 @@ LABEL_SET = "agentv-sandbox.set"
 """On the volumes of one workspace and on what holds them: what their names begin with."""
 LABEL_ENV_KEY = "agentv-sandbox.env-key"
 
-OnOutput = Callable[[bytes], None]
-"""Receives chunks of standard output (not of standard error) as they arrive."""
+# All verbs raise ``EngineUnavailable``, ``EngineLost`` or ``EngineError``, and what they say themselves.
 
 
-class ContainerEngine(Protocol):
-    """All verbs raise ``EngineUnavailable``, ``EngineLost`` or ``EngineError``, and what they say themselves."""
-
-    address: str
-    """Where it answers, such as ``unix:///var/run/docker.sock``."""
-
-    def ping(self) -> None:
-        """Raises EngineUnavailable when nothing answers."""
-        ...
-
-    def info(self) -> EngineInfo: ...
-
-    # -- containers -----------------------------------------------------------------------------------
-    def run(
-        self,
-        spec: ContainerSpec,
-        *,
-        stdin: Stdin = b"",
-        on_output: OnOutput | None = None,
-        on_errors: OnOutput | None = None,
-        cancelled: Callable[[], bool] = lambda: False,
-        keep: bool = False,
-        added_s: Callable[[], float] = lambda: 0.0,
-    ) -> ExecResult:
-        """Create, verify against ``spec``, attach, start, read under caps, wait, inspect, remove.
-
-        ``on_output`` and ``on_errors`` receive standard output and standard error as they arrive.
-        ``keep`` leaves the stopped container (``ExecResult.container``) for ``commit`` or a look inside. ``added_s``
-        says by how much the time limit has been put off so far, of which ``spec.spare_s`` counts at most.
-        """
+class Containers(Protocol):
+    def run(self, command: Command) -> ExecResult:
+        """Create, verify against its spec, attach, start, read under caps, wait, inspect, remove."""
         ...
 
     def hold(self, spec: ContainerSpec) -> str:
@@ -94,12 +71,15 @@ class ContainerEngine(Protocol):
         """Image id of the container's file system, with a clean config: fixed PATH, no entrypoint, no CMD."""
         ...
 
-    # -- volumes --------------------------------------------------------------------------------------
-    def create_volume(self, name: str, *, options: Mapping[str, str], labels: Mapping[str, str]) -> None:
-        """``options`` are those of the ``local`` driver (``type``, ``device``, ``o``); empty for a plain one."""
+
+class Volumes(Protocol):
+    def create_volume(self, name: str, spec: VolumeSpec, *, labels: Mapping[str, str]) -> None:
+        """Nothing where one of this name is there."""
         ...
 
-    def remove_volume(self, name: str) -> None: ...
+    def remove_volume(self, name: str) -> None:
+        """Absent is fine."""
+        ...
 
     def keep_volume(self, name: str) -> None:
         """See to it that it can be looked into when this process is gone."""
@@ -109,16 +89,13 @@ class ContainerEngine(Protocol):
         """A command line with which a person looks into a volume that was kept."""
         ...
 
-    # -- images ---------------------------------------------------------------------------------------
+
+class Images(Protocol):
     def image(self, ref: str) -> ImageInfo | None:
         """None when the engine does not hold it."""
         ...
 
     def images(self, label: str) -> list[ImageInfo]: ...
-
-    def pull(self, ref: str, *, timeout_s: float, cancelled: Callable[[], bool] = lambda: False) -> ImageInfo:
-        """The image from its registry, with the user's own credentials. Raises Cancelled."""
-        ...
 
     def load_image(self, archive: IO[bytes]) -> None:
         """Load a docker-archive (``docker save`` layout)."""
@@ -128,26 +105,37 @@ class ContainerEngine(Protocol):
 
     def tag(self, image: str, tag: str) -> None: ...
 
-    def build(
-        self,
-        context: IO[bytes],
-        *,
-        dockerfile: str,
-        tag: str,
-        labels: Mapping[str, str],
-        on_output: OnOutput,
-        cancelled: Callable[[], bool] = lambda: False,
-    ) -> str:
-        """Build ``dockerfile``, a name in the tar ``context`` (a real file); the image's id.
-
-        ``on_output`` gets the log by lines; the first says which builder is used. Raises BuildError with the
-        readable log, Cancelled.
-        """
-        ...
-
     def remove_image(self, ref: str) -> None: ...
 
-    # -- upkeep ---------------------------------------------------------------------------------------
+
+class ImageBuilder(Protocol):
+    """Makes images that nobody here has yet."""
+
+    def pull(self, ref: str, *, timeout_s: float, cancelled: Callable[[], bool] = never) -> ImageInfo:
+        """The image from its registry, with the user's own credentials. Raises Cancelled."""
+        ...
+
+    def build(self, context: IO[bytes], wanted: Build) -> str:
+        """Build a Dockerfile of the tar ``context`` (a real file); the image's id. Raises BuildError with the readable
+        log, Cancelled."""
+        ...
+
+
+class ContainerEngine(Containers, Volumes, Images, Protocol):
+    address: str
+    """Where it answers, such as ``unix:///var/run/docker.sock``."""
+
+    @property
+    def builder(self) -> ImageBuilder | None:
+        """None of an engine that asks no registry and builds no Dockerfiles."""
+        ...
+
+    def ping(self) -> None:
+        """Raises EngineUnavailable when nothing answers."""
+        ...
+
+    def info(self) -> EngineInfo: ...
+
     def owned(self, labels: Mapping[str, str | None]) -> list[OwnedObject]:
         """Containers and volumes with these labels (None: any value)."""
         ...
@@ -157,3 +145,14 @@ class ContainerEngine(Protocol):
     def release(self) -> None:
         """Let go of what this process holds for it. It may be used on."""
         ...
+
+
+def builder_of(engine: ContainerEngine, doing: str) -> ImageBuilder:
+    """The builder for ``doing``, such as "pull debian:12-slim". Raises EngineError where there is none."""
+    if engine.builder is None:
+        raise EngineError(
+            f"the {engine.info().kind} engine does not {doing}: it asks no registry and builds no Dockerfiles",
+            hint="Docker and Podman do (`--engine docker`). To bring here what one of them has: "
+            "`docker save -o image.tar NAME`, then `agentv-sandbox import --saved --engine native image.tar`.",
+        )
+    return engine.builder

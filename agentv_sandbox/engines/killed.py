@@ -11,12 +11,11 @@ import fcntl
 import os
 import signal
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
 
-from agentv_sandbox.engines.memory import KILLED, event_says_so
-
+KILLED = 137
+"""128 + SIGKILL: what the kernel leaves, and what a program can return."""
 _GET_INFO = 0xC040FF0B
 """``PIDFD_GET_INFO`` with the first form of its record."""
 _INFO = struct.Struct("=Q52xi")
@@ -48,8 +47,3 @@ class Watched:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
-
-
-def engine_was_asked(api: Any, container: str, state: Mapping[str, Any]) -> bool:
-    """Whether somebody had the engine end the container, by its events."""
-    return state.get("ExitCode") == KILLED and event_says_so(api, container, state, "kill")

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
-from typing import TYPE_CHECKING
 
-from agentv_sandbox.engines import ContainerEngine
-from agentv_sandbox.engines.addresses import HINT, docker_addresses, podman_addresses
+from agentv_sandbox.engines import ContainerEngine, docker
+from agentv_sandbox.engines.docker.addresses import HINT, docker_addresses, podman_addresses
 from agentv_sandbox.engines.native import NativeEngine, is_native, native_addresses
 from agentv_sandbox.errors import EngineUnavailable, InputError, NeedsNamespace, Problem, SandboxError
-
-if TYPE_CHECKING:
-    from agentv_sandbox.engines.docker import DockerEngine
 
 CHOICE = "AGENTV_SANDBOX_ENGINE"
 """Variable that names the engine where neither the command line nor the settings do."""
@@ -29,10 +24,8 @@ class EngineKind:
     """Whether an address may be one of its own."""
 
 
-def _docker(address: str) -> DockerEngine:
-    """Imported when it is connected to: a native run has no use for the client library, which takes long to load."""
-    engine: DockerEngine = import_module("agentv_sandbox.engines.docker").DockerEngine(address)
-    return engine
+def _docker(address: str) -> docker.DockerEngine:
+    return docker.DockerEngine(address)
 
 
 ENGINES: dict[str, EngineKind] = {

@@ -45,6 +45,7 @@ from agentv_sandbox.gateway.recording import RecordedReply, Recorder, asked_by, 
 from agentv_sandbox.gateway.replaying import Player, Tape, TapeUse
 from agentv_sandbox.gateway.servers import Server, is_model_server
 from agentv_sandbox.gateway.trajectory import trajectory
+from agentv_sandbox.gateway.usage import Usage
 from agentv_sandbox.gateway.waits import asked_wait, may_ask_to_wait, stated_wait
 
 _MOST_REASONS = 5
@@ -279,6 +280,7 @@ __all__ = [
     "Tape",
     "TapeUse",
     "Turn",
+    "Usage",
     "WaitClock",
     "asked_by",
     "asked_wait",
@@ -289,4 +291,5 @@ __all__ = [
     "refusal",
     "stated_wait",
     "trajectory",
+    "warm_up",
 ]

@@ -58,10 +58,10 @@ class PriceList:
         return self.cost((model,), Usage(input=1, output=1)) is not None
 
 
+@cache
 def warm_up() -> None:
     """Load the library, which takes a second or two, while nobody waits for it."""
-    if not _library.cache_info().currsize:
-        threading.Thread(target=_library, daemon=True).start()
+    threading.Thread(target=_library, daemon=True).start()
 
 
 @cache

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from agentv_sandbox import masking
+from agentv_sandbox.gateway.anthropic import Anthropic
 from agentv_sandbox.llm.records import (
     ChatRequest,
     LlmRequest,
@@ -14,7 +15,6 @@ from agentv_sandbox.llm.records import (
     WireCall,
     WireReply,
     chat_limits,
-    count,
     max_tokens_of,
     number_setting,
     split_data_uri,
@@ -22,7 +22,7 @@ from agentv_sandbox.llm.records import (
     text_setting,
     word,
 )
-from agentv_sandbox.models.case import AnswerImage, TokenUsage
+from agentv_sandbox.models.case import AnswerImage
 from agentv_sandbox.models.foreign_json import read_json
 from agentv_sandbox.models.messages import trim
 from agentv_sandbox.models.suite import Json, Target
@@ -44,6 +44,8 @@ _MOST_TOKENS = (
 )
 """What models can write at most, by their names; the others 64,000. AgentV asks for a third of it."""
 _USUAL_MOST_TOKENS = 64_000
+
+_API = Anthropic()
 
 
 class AnthropicFormat:
@@ -120,31 +122,19 @@ class AnthropicFormat:
             text = "".join(b["text"] for b in blocks if b["type"] == "text") if tool is None else tool
         except (TypeError, KeyError):
             raise MalformedReply("no content[] in the reply") from None
-        usage = body.get("usage")
         return WireReply(
             text=text,
-            token_usage=_usage(usage) if isinstance(usage, dict) else None,
+            usage=_API.usage(body, None),
             model=word(body.get("model")),
             stop_reason=word(body.get("stop_reason")),
         )
-
-
-def _usage(usage: dict[str, Json]) -> TokenUsage:
-    """The protocol counts what was read from the cache and written to it apart from the input."""
-    cached = count(usage.get("cache_read_input_tokens"))
-    written = count(usage.get("cache_creation_input_tokens"))
-    return TokenUsage(
-        input=count(usage.get("input_tokens")) + cached + written,
-        output=count(usage.get("output_tokens")),
-        cached=cached or None,
-    )
 
 
 def _call(target: Target, body: dict[str, Json], key: str | None) -> WireCall:
     base = text_setting(target, "base_url", ANTHROPIC_URL).rstrip("/")
     url = f"{base}/messages" if base.endswith("/v1") else f"{base}/v1/messages"
     headers = {"anthropic-version": API_VERSION, **({"x-api-key": key} if key is not None else {})}
-    return WireCall(url=url, body=body, headers=headers)
+    return WireCall(url=url, model=str(body["model"]), body=body, headers=headers)
 
 
 def _third_of_most(model: str) -> int:

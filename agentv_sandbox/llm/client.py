@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from agentv_sandbox.egress.endpoint import Refused, parse_endpoint
 from agentv_sandbox.errors import Cancelled, LlmError
-from agentv_sandbox.gateway import GoneAway, KeyLimit, LimitWait, RateLimits, Tape, WaitClock
+from agentv_sandbox.gateway import GoneAway, KeyLimit, LimitWait, RateLimits, Tape, WaitClock, warm_up
 from agentv_sandbox.lazy import lazily
 from agentv_sandbox.llm.exchange import Exchanges
 from agentv_sandbox.llm.gate import Gate, pause
@@ -22,6 +22,7 @@ from agentv_sandbox.llm.records import (
     WireCall,
     WireFormat,
     number_setting,
+    stated_prices,
     text_setting,
 )
 from agentv_sandbox.llm.retry import PassingError, RetryPolicy
@@ -97,7 +98,9 @@ class LlmClient:
         stream = target.settings.get("stream") is True
         call = wire.call(target, request, key=server.key, structured=structured, stream=stream)
         limit = self._limit(server, call)
-        return self._with_retries(target, limit, lambda _waited_s: self._judgement(server, request, call))
+        return self._with_retries(
+            server, call, limit, lambda _waited_s: self._judgement(server, request, call)
+        )
 
     def answer(self, target: Target, request: ChatRequest, wire: WireFormat) -> LlmReply:
         """Have ``target`` answer a test, within ``request.time_limit_s``, retries included. Raises as ``complete``
@@ -122,17 +125,20 @@ class LlmClient:
             message = f"target '{target.name}': no answer within {request.time_limit_s:g} s ({_TIME_LIMITS})"
             raise LlmError(message, fault="timeout")
 
-        return self._with_retries(target, self._limit(server, call), attempt, request.time_limit_s)
+        limit = self._limit(server, call)
+        return self._with_retries(server, call, limit, attempt, request.time_limit_s)
 
     def _with_retries(
         self,
-        target: Target,
+        server: Server,
+        call: WireCall,
         limit: KeyLimit,
         attempt: Callable[[float], LlmReply],
         time_limit_s: float = float("inf"),
     ) -> LlmReply:
         """``attempt`` gets the seconds that it waited for ``limit``, which do not count in ``time_limit_s``."""
         started = time.monotonic()
+        target = server.target
         policy = RetryPolicy.of(target)
         asking = _Asking(target=target, limit=limit, policy=policy)
 
@@ -169,7 +175,8 @@ class LlmClient:
             text = f"{error.message} (tried {tries} times)"
             raise LlmError(text, status=error.status, hint=error.hint, fault=error.fault) from None
         elapsed_ms = (time.monotonic() - started) * 1000
-        return replace(reply, attempts=retrying.statistics["attempt_number"], duration_ms=elapsed_ms)
+        tries = retrying.statistics["attempt_number"]
+        return replace(reply, attempts=tries, duration_ms=elapsed_ms, cost_usd=server.cost(call, reply))
 
     def _in_turn(self, asking: _Asking, attempt: Callable[[float], LlmReply]) -> LlmReply:
         """One attempt when its turn has come. What it says of the server's rate limit is heard for everybody."""
@@ -215,6 +222,8 @@ class LlmClient:
         return reply
 
     def _server(self, target: Target, wire: WireFormat) -> Server:
+        if not stated_prices(target):
+            warm_up()
         return Server(
             target=target, wire=wire, key=self._key(target), exchanges=self._exchanges, tape=self._tape
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from agentv_sandbox import masking
+from agentv_sandbox.gateway.gemini import Gemini
 from agentv_sandbox.llm.records import (
     ChatRequest,
     LlmRequest,
@@ -10,7 +11,6 @@ from agentv_sandbox.llm.records import (
     WireCall,
     WireReply,
     Withheld,
-    count,
     max_tokens_of,
     number_setting,
     plain_number,
@@ -19,11 +19,13 @@ from agentv_sandbox.llm.records import (
     text_setting,
     word,
 )
-from agentv_sandbox.models.case import AnswerImage, TokenUsage
+from agentv_sandbox.models.case import AnswerImage
 from agentv_sandbox.models.messages import trim
 from agentv_sandbox.models.suite import Json, Target
 
 GEMINI_URL = "https://generativelanguage.googleapis.com/v1beta"
+DEFAULT_MODEL = "gemini-2.5-flash"
+_API = Gemini()
 
 
 class GeminiFormat:
@@ -90,18 +92,9 @@ class GeminiFormat:
             if isinstance(feedback, dict) and feedback.get("blockReason"):
                 raise Withheld(f"the question was blocked: {feedback['blockReason']}")
             raise MalformedReply("no candidates[] in the reply")
-        usage = body.get("usageMetadata")
-        tokens = None
-        if isinstance(usage, dict):
-            tokens = TokenUsage(
-                input=count(usage.get("promptTokenCount")),
-                output=count(usage.get("candidatesTokenCount")) + count(usage.get("thoughtsTokenCount")),
-                cached=count(usage.get("cachedContentTokenCount")) or None,
-                reasoning=count(usage.get("thoughtsTokenCount")) or None,
-            )
         return WireReply(
             text=_text(body),
-            token_usage=tokens,
+            usage=_API.usage(body, None),
             model=word(body.get("modelVersion")),
             stop_reason=word(body["candidates"][0].get("finishReason")),
         )
@@ -110,8 +103,9 @@ class GeminiFormat:
 def _call(target: Target, body: dict[str, Json], key: str | None, *, stream: bool) -> WireCall:
     base = text_setting(target, "base_url", GEMINI_URL).rstrip("/")
     verb = "streamGenerateContent?alt=sse" if stream else "generateContent"
-    url = f"{base}/models/{text_setting(target, 'model', 'gemini-2.5-flash')}:{verb}"
-    return WireCall(url=url, body=body, headers={} if key is None else {"x-goog-api-key": key})
+    model = text_setting(target, "model", DEFAULT_MODEL)
+    headers = {} if key is None else {"x-goog-api-key": key}
+    return WireCall(url=f"{base}/models/{model}:{verb}", model=model, body=body, headers=headers)
 
 
 def _text(body: dict[str, Json]) -> str:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from agentv_sandbox import masking
+from agentv_sandbox.gateway.chat import Chat
+from agentv_sandbox.gateway.responses import Responses
 from agentv_sandbox.llm.records import (
     REFUSAL,
     ChatRequest,
@@ -15,13 +17,12 @@ from agentv_sandbox.llm.records import (
     WireCall,
     WireReply,
     chat_limits,
-    count,
     max_tokens_of,
     temperature_of,
     text_setting,
     word,
 )
-from agentv_sandbox.models.case import AnswerImage, TokenUsage
+from agentv_sandbox.models.case import AnswerImage
 from agentv_sandbox.models.foreign_json import MAX_COST_USD, amount
 from agentv_sandbox.models.messages import trim
 from agentv_sandbox.models.suite import Json, Target
@@ -37,6 +38,8 @@ _NO_STORE = re.compile(
 """Servers that know neither ``store`` nor the role ``developer``."""
 _OLD_NAME = re.compile(r"chutes\.ai|api\.moonshot\.|gateway\.ai\.cloudflare\.com|api\.together\.(ai|xyz)")
 """Servers that know ``max_tokens`` alone."""
+
+_CHAT, _RESPONSES = Chat(), Responses()
 
 
 def bearer(key: str) -> Mapping[str, str]:
@@ -86,7 +89,7 @@ class ChatFormat:
             body["stream"] = True
             body["stream_options"] = {"include_usage": True}
         url = self.server.url(target, "chat/completions")
-        return WireCall(url=url, body=body, headers=_headers(self.server, key))
+        return WireCall(url=url, model=model_of(target), body=body, headers=_headers(self.server, key))
 
     def chat(self, target: Target, request: ChatRequest, *, key: str | None, stream: bool) -> WireCall:
         url = self.server.url(target, "chat/completions")
@@ -109,7 +112,7 @@ class ChatFormat:
         body |= chat_limits(target, "max_tokens" if _OLD_NAME.search(url) else "max_completion_tokens")
         if self.server.switches_off(target):
             body["reasoning_effort"] = "none"
-        return WireCall(url=url, body=body, headers=_headers(self.server, key))
+        return WireCall(url=url, model=model_of(target), body=body, headers=_headers(self.server, key))
 
     def fold(self, events: list[Json]) -> Json:
         said: dict[str, list[str]] = {"content": [], "refusal": []}
@@ -145,11 +148,10 @@ class ChatFormat:
         if not isinstance(content, str):
             raise MalformedReply("choices[0].message.content is not text")
         usage = body.get("usage") if isinstance(body.get("usage"), dict) else {}
-        cost = usage.get("cost")
         return WireReply(
             text=content,
-            token_usage=_usage(usage, "prompt_tokens", "completion_tokens"),
-            cost_usd=amount(cost, MAX_COST_USD),
+            usage=_CHAT.usage(body, None),
+            cost_usd=amount(usage.get("cost"), MAX_COST_USD),
             model=word(body.get("model")),
             stop_reason=REFUSAL if refusal else word(body["choices"][0].get("finish_reason")),
         )
@@ -183,7 +185,7 @@ class ResponsesFormat:
         if stream:
             body["stream"] = True
         url = self.server.url(target, "responses")
-        return WireCall(url=url, body=body, headers=_headers(self.server, key))
+        return WireCall(url=url, model=model_of(target), body=body, headers=_headers(self.server, key))
 
     def chat(self, target: Target, request: ChatRequest, *, key: str | None, stream: bool) -> WireCall:
         thinks = self.server.thinks(target)
@@ -203,9 +205,8 @@ class ResponsesFormat:
         body |= chat_limits(target, "max_output_tokens")
         if self.server.switches_off(target):
             body["reasoning"] = {"effort": "none"}
-        return WireCall(
-            url=self.server.url(target, "responses"), body=body, headers=_headers(self.server, key)
-        )
+        url = self.server.url(target, "responses")
+        return WireCall(url=url, model=model_of(target), body=body, headers=_headers(self.server, key))
 
     def fold(self, events: list[Json]) -> Json:
         for event in reversed(events):
@@ -232,28 +233,14 @@ class ResponsesFormat:
             raise MalformedReply("no output[].content[] in the reply") from None
         if body.get("status") == "failed":
             raise MalformedReply(f"the server reported: {masking.first(str(body.get('error')), 300)}")
-        usage = body.get("usage") if isinstance(body.get("usage"), dict) else {}
         details = body.get("incomplete_details")
         reason = details.get("reason") if isinstance(details, dict) else None
         return WireReply(
             text=text,
-            token_usage=_usage(usage, "input_tokens", "output_tokens"),
+            usage=_RESPONSES.usage(body, None),
             model=word(body.get("model")),
             stop_reason=REFUSAL if refused else word(reason) or word(body.get("status")),
         )
-
-
-def _usage(usage: Mapping[str, Json], sent: str, received: str) -> TokenUsage | None:
-    if not usage:
-        return None
-    details = {name: usage.get(f"{name}_details") for name in (sent, received)}
-    known = {name: detail for name, detail in details.items() if isinstance(detail, dict)}
-    return TokenUsage(
-        input=count(usage.get(sent)),
-        output=count(usage.get(received)),
-        cached=count(known.get(sent, {}).get("cached_tokens")) or None,
-        reasoning=count(known.get(received, {}).get("reasoning_tokens")) or None,
-    )
 
 
 def _mark_cached(messages: list[dict[str, Json]]) -> None:

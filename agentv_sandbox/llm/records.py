@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from agentv_sandbox import masking
-from agentv_sandbox.models import foreign_json
+from agentv_sandbox.gateway import Price, Usage
 from agentv_sandbox.models.case import AnswerImage, TokenUsage
 from agentv_sandbox.models.suite import Json, Target
 
@@ -44,6 +44,8 @@ class ChatRequest:
 @dataclass(frozen=True, kw_only=True)
 class LlmReply:
     text: str
+    usage: Usage | None = None
+    """Of an answer of a server, as it is priced."""
     token_usage: TokenUsage | None = None
     cost_usd: float | None = None
     model: str | None = None
@@ -62,6 +64,8 @@ class WireCall:
     """One HTTP POST."""
 
     url: str
+    model: str
+    """That is asked."""
     body: dict[str, Json]
     headers: Mapping[str, str] = field(default_factory=dict)
     """Holds the key; never recorded."""
@@ -70,8 +74,9 @@ class WireCall:
 @dataclass(frozen=True, kw_only=True)
 class WireReply:
     text: str
-    token_usage: TokenUsage | None = None
+    usage: Usage | None = None
     cost_usd: float | None = None
+    """As the server says it; most do not."""
     model: str | None = None
     stop_reason: str | None = None
     """``REFUSAL`` where the protocol says apart from it that the text is one."""
@@ -152,9 +157,11 @@ def max_tokens_of(target: Target, request: LlmRequest) -> int | None:
     return None if value is None else int(value)
 
 
-def count(value: Json) -> int:
-    """A token count of a reply; 0 for anything that is not one."""
-    return foreign_json.count(value) or 0
+def stated_prices(target: Target) -> Mapping[str, Price]:
+    """Of all models of ``target``, where it states both; they go before list prices."""
+    sent = number_setting(target, "input_cost_per_million")
+    received = number_setting(target, "output_cost_per_million")
+    return {} if sent is None or received is None else {"*": Price(input=sent, output=received)}
 
 
 def split_data_uri(source: str) -> tuple[str, str] | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from agentv_sandbox import masking
 from agentv_sandbox.errors import LlmError
-from agentv_sandbox.gateway import Tape, asked_wait, stated_wait
+from agentv_sandbox.gateway import PriceList, Tape, Usage, asked_wait, stated_wait
 from agentv_sandbox.lazy import lazily
 from agentv_sandbox.llm.exchange import Exchanges
 from agentv_sandbox.llm.records import (
@@ -15,9 +15,8 @@ from agentv_sandbox.llm.records import (
     MalformedReply,
     WireCall,
     WireFormat,
-    WireReply,
     Withheld,
-    number_setting,
+    stated_prices,
     text_setting,
 )
 from agentv_sandbox.llm.retry import PassingError, RetryPolicy
@@ -57,14 +56,24 @@ class Server:
             raise LlmError(self._message(error)) from None
         except _MALFORMED as error:
             raise PassingError(self._message(error, prefix="malformed reply: ")) from None
+        usage = answer.usage if answer.usage != Usage() else None
         return LlmReply(
             text=answer.text,
-            token_usage=answer.token_usage,
-            cost_usd=_cost(self.target, answer),
+            usage=usage,
+            token_usage=usage.tokens() if usage is not None else None,
+            cost_usd=answer.cost_usd,
             model=answer.model,
             stop_reason=answer.stop_reason,
             request_json={"url": call.url, "body": call.body},
         )
+
+    def cost(self, call: WireCall, reply: LlmReply) -> float | None:
+        """US dollars of ``reply`` to ``call``: as the server says, else by the target's own prices, else by list ones;
+        None where none is known."""
+        if reply.cost_usd is not None or reply.usage is None:
+            return reply.cost_usd
+        names = (call.model, reply.model or call.model)
+        return PriceList(stated_prices(self.target)).cost(names, reply.usage)
 
     def _post(self, call: WireCall, timeout_s: float) -> Json:
         name = self.target.name
@@ -115,17 +124,6 @@ def _events(text: str) -> list[Json]:
         if data and data != "[DONE]":
             events.append(read_json(data))
     return events
-
-
-def _cost(target: Target, answer: WireReply) -> float | None:
-    """What the server says, else from the target's prices per million tokens."""
-    if answer.cost_usd is not None:
-        return answer.cost_usd
-    sent = number_setting(target, "input_cost_per_million")
-    received = number_setting(target, "output_cost_per_million")
-    if answer.token_usage is None or sent is None or received is None:
-        return None
-    return (answer.token_usage.input * sent + answer.token_usage.output * received) / 1_000_000
 
 
 def _hint(target: Target, status: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import IO, Literal
 
@@ -29,6 +29,19 @@ class Mount:
     """``view``: ``VIEWED`` of the volume, read-only, with inodes that no other container has."""
     beside: str = ""
     """Of a view: another volume, whose ``VIEWED`` is seen at the same place."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class VolumeSpec:
+    """A volume to be made: memory with a bound of bytes and of files, or the engine's disk."""
+
+    size_bytes: int = 256 * MB
+    inodes: int = 20_000
+    uid: int = 0
+    """Owner of the volume's root directory, as containers see it."""
+    mode: int = 0o755
+    disk: bool = False
+    """On the engine's disk: no bound on the sum of bytes or the number of files holds there, nor uid and mode."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +88,55 @@ class ContainerSpec:
     masked_volumes: tuple[str, ...] = ()
     """Paths that the image declares as VOLUME; each is covered by a tmpfs."""
     labels: Mapping[str, str] = field(default_factory=dict)
+
+
+OnOutput = Callable[[bytes], None]
+"""Receives chunks of one stream as they arrive."""
+
+
+def never() -> bool:
+    """The ``cancelled`` of what nobody cancels."""
+    return False
+
+
+def not_put_off() -> float:
+    """The ``added_s`` of a time limit that stands."""
+    return 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """A container to run to its end: what it reads, who listens, and what ends it early."""
+
+    spec: ContainerSpec
+    stdin: Stdin = b""
+    on_output: OnOutput | None = None
+    """Of standard output."""
+    on_errors: OnOutput | None = None
+    """Of standard error."""
+    cancelled: Callable[[], bool] = never
+    keep: bool = False
+    """Leave the stopped container (``ExecResult.container``) for ``commit`` or a look inside."""
+    added_s: Callable[[], float] = not_put_off
+    """By how many seconds the time limit has been put off so far, of which ``spec.spare_s`` counts at most."""
+
+    @property
+    def timeout_s(self) -> float:
+        """The time limit as it is now."""
+        return self.spec.limits.timeout_s + min(self.added_s(), self.spec.spare_s)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Build:
+    """A Dockerfile to be built."""
+
+    dockerfile: str
+    """Its name in the context."""
+    tag: str
+    labels: Mapping[str, str]
+    on_output: OnOutput
+    """Gets the log by lines; the first says which builder is used."""
+    cancelled: Callable[[], bool] = never
 
 
 Outcome = Literal["exited", "timeout", "oom", "flood", "cancelled", "engine"]
@@ -160,8 +222,6 @@ class EngineInfo:
     cpu_quota: bool | None = None
     seccomp: bool = False
     userns: bool = False
-    maps_owners: bool = False
-    """Whether owners of volumes are given as containers see them, where user ids are mapped."""
     rootless: bool = False
     cpus: int = 1
     memory_bytes: int = 0

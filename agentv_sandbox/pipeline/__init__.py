@@ -23,6 +23,7 @@ from agentv_sandbox.models.image import ProvedImage
 from agentv_sandbox.models.suite import EvalCase, Suite
 from agentv_sandbox.pipeline.agent import after_all
 from agentv_sandbox.pipeline.capturing import KeptContents
+from agentv_sandbox.pipeline.checks import run_warnings
 from agentv_sandbox.pipeline.imagebuild import MadeImage, build_images
 from agentv_sandbox.pipeline.inputhashes import InputHashes
 from agentv_sandbox.pipeline.limits import suite_limits
@@ -34,7 +35,7 @@ from agentv_sandbox.pipeline.schedule import Schedule, Stop
 from agentv_sandbox.pipeline.scratch import scratch_folder
 from agentv_sandbox.pipeline.shared import SharedWorkspaces
 from agentv_sandbox.pipeline.suiterun import OnEvent, SuiteRun
-from agentv_sandbox.pipeline.targets import image_targets, jobs_of, select_targets, target_warnings
+from agentv_sandbox.pipeline.targets import image_targets, jobs_of
 from agentv_sandbox.pipeline.trials import run_job
 from agentv_sandbox.pipeline.workspace import TemplateCache
 from agentv_sandbox.preprocess import Preprocessors
@@ -152,7 +153,7 @@ def work_through(
             jobs = regrading.jobs(suite, options.request.test_ids)
         else:
             jobs = jobs_of(suite, options)
-            for problem in target_warnings(select_targets(suite, options.request.targets)):
+            for problem in run_warnings(suite, options):
                 on_event("note", message=str(problem))
         bound, of_targets = _bounds(suite, jobs, options, crew.default_workers)
         schedule = Schedule(

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from agentv_sandbox.collect import Baseline, Collected, gather, not_read
 from agentv_sandbox.egress import EgressProxy
-from agentv_sandbox.engines import OnOutput
 from agentv_sandbox.errors import ContainerEnded
 from agentv_sandbox.files import BlobStore
 from agentv_sandbox.gateway import Meter
@@ -26,7 +25,7 @@ from agentv_sandbox.invoke import (
 )
 from agentv_sandbox.logs import safe_name
 from agentv_sandbox.models.case import AgentResponse, CaseFailure
-from agentv_sandbox.models.container import MB, Mount
+from agentv_sandbox.models.container import MB, Mount, OnOutput
 from agentv_sandbox.models.content import Blob
 from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.paths import HOME, INPUT, OUTPUT, WORKSPACE

@@ -35,6 +35,7 @@ from agentv_sandbox.pipeline.answer import AgentAnswers, Answers
 from agentv_sandbox.pipeline.caseworkspace import case_workspace, spoil
 from agentv_sandbox.pipeline.conversation import ConversationState, run_conversation
 from agentv_sandbox.pipeline.keeping import Keeper
+from agentv_sandbox.pipeline.money import uncounted_notes
 from agentv_sandbox.pipeline.programs import check_health
 from agentv_sandbox.pipeline.records import CaseFailed, Job, is_of_engine, unfinished
 from agentv_sandbox.pipeline.repos import RepoError
@@ -125,7 +126,7 @@ def guarded_case(run: SuiteRun, job: Job, work: Callable[[CaseResult, Progress],
         )
     run.meter.spend(cost_beside_gateway(result))
     retries = [_attempt_note(number, failed) for number, failed in enumerate(at.failed, 1)]
-    result = replace(result, notes=(*retries, *result.notes))
+    result = replace(result, notes=(*retries, *result.notes, *uncounted_notes(run.suite, result)))
     return replace(
         result,
         duration_ms=round((time.monotonic() - started) * 1000, 1),

@@ -7,12 +7,15 @@ from collections.abc import Mapping, Sequence
 from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.loading import LoadResult
 from agentv_sandbox.models.suite import Suite
+from agentv_sandbox.pipeline.money import unpriced_problems
 from agentv_sandbox.pipeline.records import Job, RunOptions
 from agentv_sandbox.pipeline.targets import (
     is_selected,
     jobs_of,
     missing_judges,
+    select_targets,
     target_problems,
+    target_warnings,
     unset_judges,
     unset_variables,
 )
@@ -33,6 +36,14 @@ def run_problems(loaded: LoadResult, options: RunOptions) -> list[Problem]:
             pairs = ((job.case, job.target) for job in jobs_of(suite, options))
             problems |= dict.fromkeys(missing_judges(suite, pairs))
     return list(problems)
+
+
+def run_warnings(suite: Suite, options: RunOptions) -> list[Problem]:
+    """What has no effect or cannot be counted in a run of ``suite``: warnings that ``run`` gives before it begins, and
+    ``validate`` reports. Raises InputError for targets that cannot be run."""
+    pairs = [(job.case, job.target) for job in jobs_of(suite, options)]
+    warnings = target_warnings(select_targets(suite, options.request.targets))
+    return [*warnings, *unpriced_problems(suite, pairs, options.request.grader_target)]
 
 
 def judge_problems(

@@ -49,6 +49,10 @@ class AgentV(ModelProvider):
     def variables(self, target: Target) -> list[str]:
         return super().variables(self._inner(target)[1])
 
+    def unpriced(self, target: Target) -> list[str]:
+        kind, inner = self._inner(target)
+        return kind.unpriced(inner)
+
     def wire(self, target: Target) -> WireFormat:
         kind, inner = self._inner(target)
         return kind.wire(inner)

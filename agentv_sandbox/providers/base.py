@@ -180,17 +180,21 @@ class Provider:
         """Models whose cost is bounded and that have no price: each call of them would be refused."""
         if target.gateway.max_cost_usd is None:
             return
+        for model in self.unpriced(target):
+            message = f"the price of {model} is unknown, so what it costs cannot be bounded"
+            hint = self.price_hint(model)
+            yield setting_problem(target, "gateway.max_cost_usd", message, hint=hint)
+
+    def unpriced(self, target: Target) -> list[str]:
+        """Models of ``target``, as far as their names are known, that have no price."""
         policy = self.gateway_policy(target)
         prices = PriceList(policy.prices)
-        for model in policy.models:
-            if "*" not in model and not prices.knows(model):
-                yield setting_problem(
-                    target,
-                    "gateway.max_cost_usd",
-                    f"the price of {model} is unknown, so what it costs cannot be bounded",
-                    hint=f"state it: gateway: {{prices: {{{model}: {{input: …, output: …}}}}}}, in US dollars for a "
-                    "million tokens",
-                )
+        return [model for model in policy.models if "*" not in model and not prices.knows(model)]
+
+    def price_hint(self, model: str) -> str:
+        """How a target states the price of ``model``."""
+        stated = f"gateway: {{prices: {{{model}: {{input: …, output: …}}}}}}"
+        return f"state it: {stated}, in US dollars for a million tokens"
 
     def advice(self, target: Target) -> Iterable[str]:
         """Sentences about what works and could be done better; they change no exit status."""

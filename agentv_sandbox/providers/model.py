@@ -10,9 +10,10 @@ from typing import Any, ClassVar
 
 from agentv_sandbox.authoring.fields import Text
 from agentv_sandbox.errors import LlmError, Problem
+from agentv_sandbox.gateway import PriceList
 from agentv_sandbox.llm import LlmClient, LlmReply, LlmRequest
 from agentv_sandbox.llm.address import server_of
-from agentv_sandbox.llm.records import ChatRequest, WireFormat, text_setting
+from agentv_sandbox.llm.records import ChatRequest, WireCall, WireFormat, stated_prices, text_setting
 from agentv_sandbox.models.case import AgentResponse, CaseFailure
 from agentv_sandbox.models.content import AnswerMessage
 from agentv_sandbox.models.suite import GatewaySpec, Message, NetworkPolicy, Target
@@ -71,9 +72,9 @@ class ModelSettings(Settings):
     requests_per_minute: Seconds | None = None
     """Over all tests; of each worker under `--cluster`."""
     input_cost_per_million: Amount | None = None
-    """US dollars, where the server does not say what an answer costs."""
+    """US dollars for a million tokens, over the list price; together with the next one."""
     output_cost_per_million: Amount | None = None
-    """US dollars, where the server does not say what an answer costs."""
+    """US dollars for a million tokens, over the list price."""
 
 
 class OneNameSettings(ModelSettings):
@@ -92,15 +93,24 @@ class ModelProvider(Provider):
     public = True
     """Whether there is a server for everybody where none of them is set; it wants a key."""
     has_default_model = False
+    states_cost = False
+    """Whether its answers say what they cost."""
 
     def wire(self, target: Target) -> WireFormat:
         raise NotImplementedError
 
     def check(self, target: Target) -> list[Problem]:
-        return [*self._missing(target), *_without_effect(target)]
+        return [*self._missing(target), *_without_effect(target), *_half_a_price(target)]
 
     def retries(self, target: Target) -> int:
         return 0  # ``max_retries`` is of single requests, and the client's business
+
+    def unpriced(self, target: Target) -> list[str]:
+        model = self._nothing_asked(target).model
+        return [] if self.states_cost or PriceList(stated_prices(target)).knows(model) else [model]
+
+    def price_hint(self, model: str) -> str:
+        return "state it: input_cost_per_million and output_cost_per_million of the target, in US dollars"
 
     def own_server(self, target: Target) -> str:
         if not self.public:
@@ -115,8 +125,11 @@ class ModelProvider(Provider):
 
     def _server(self, target: Target) -> str:
         """Where its requests go: as they are made."""
+        return server_of(self._nothing_asked(target).url)
+
+    def _nothing_asked(self, target: Target) -> WireCall:
         nothing = ChatRequest(system="", messages=(), time_limit_s=1)
-        return server_of(self.wire(target).chat(target, nothing, key=None, stream=False).url)
+        return self.wire(target).chat(target, nothing, key=None, stream=False)
 
     def _missing(self, target: Target) -> Iterator[Problem]:
         if not self.has_default_model and not any(text_setting(target, name) for name in _MODEL):
@@ -192,6 +205,15 @@ def _without_effect(target: Target) -> Iterator[Problem]:
         if value:
             message = f"{key} is ignored: a model answers from its server and sees the test's messages alone"
             yield setting_problem(target, key, message, warning=True)
+
+
+def _half_a_price(target: Target) -> Iterator[Problem]:
+    names = ("input_cost_per_million", "output_cost_per_million")
+    written = [name for name in names if target.settings.get(name) is not None]
+    if len(written) == 1:
+        missing = next(name for name in names if name not in written)
+        message = f"{written[0]} has no effect without {missing}"
+        yield setting_problem(target, written[0], message, warning=True)
 
 
 def _notes(messages: Sequence[Message], *, cut: bool) -> Iterator[str]:

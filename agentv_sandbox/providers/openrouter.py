@@ -33,6 +33,7 @@ _SERVER = OpenAiServer(
 class OpenRouterProvider(ModelProvider):
     name = "openrouter"
     summary = "Chat completions of OpenRouter."
+    states_cost = True
 
     def wire(self, target: Target) -> WireFormat:
         return ChatFormat(_SERVER)

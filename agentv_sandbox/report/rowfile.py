@@ -46,9 +46,9 @@ def read_rows(path: Path) -> RowsRead:
     values = 0
     seen: dict[bytes, int] = {}
     with open_plain(path.parent, path.name) as stream:
-        for number, line in _lines(stream, path.name):
+        for count, (number, line) in enumerate(_lines(stream, path.name)):
             values += line.count(b",") + line.count(b"[") + line.count(b"{")
-            if values > MAX_ALL_VALUES or len(rows) > MAX_ROWS:
+            if values > MAX_ALL_VALUES or count > MAX_ROWS:
                 raise _too_much(f"{MAX_ALL_VALUES:,} values or {MAX_ROWS:,} rows", path.name)
             first = seen.setdefault(hashlib.sha256(line.strip()).digest(), number)
             row, problem = _row(line) if first == number else (None, _TWICE.format(first))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
-from agentv_sandbox.engines.config import LOADING_ENV
+from agentv_sandbox.engines.stated import LOADING_ENV
 from agentv_sandbox.models.container import MB, Mount
 from agentv_sandbox.models.paths import WORKSPACE
 from agentv_sandbox.policy import environment

@@ -23,7 +23,7 @@ from agentv_sandbox import api
 from agentv_sandbox.egress.relay import MOUNT, SOCKET
 from agentv_sandbox.engines.binds import SHARED, SHARED_PREFIX
 from agentv_sandbox.engines.native import NativeEngine, native_addresses
-from agentv_sandbox.models.container import VIEWED, ContainerSpec, ExecResult, Mount
+from agentv_sandbox.models.container import VIEWED, Command, ContainerSpec, ExecResult, Mount
 from tests.fake_engine import only_engine
 
 from .http_messages import messages
@@ -77,14 +77,15 @@ class CapturingEngine(NativeEngine):
         super().__init__(native_addresses(os.environ)[0])
         self.captured: list[Captured] = []
 
-    def run(self, spec: ContainerSpec, **options: Any) -> ExecResult:
+    def run(self, command: Command) -> ExecResult:
+        spec = command.spec
         if spec.role != "agent":
-            return super().run(spec, **options)
+            return super().run(command)
         looked_at = [m for m in spec.mounts if m.kind != "bind"]
         trees = {m.target: self._tree(m) for m in looked_at}
         with _tapped(spec) as (tapped, connections):
             began = time.time()
-            result = super().run(tapped, **options)
+            result = super().run(replace(command, spec=tapped))
         left = {m.target: tree(self._source(m)) for m in looked_at if m.target in ("/workspace", "/output")}
         self.captured.append(Captured(spec, trees, left, connections, began, result))
         return result

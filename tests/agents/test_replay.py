@@ -63,7 +63,17 @@ TARGETS = """targets:
 """
 HASHES = {"input_hashes"}
 """They know the address of the server, which is gone in a replay."""
-TIMES = {"timestamp", "duration_ms", "total_duration_ms", "start_time", "end_time", "started_at", "ended_at"}
+TIMES = {
+    "timestamp",
+    "duration_ms",
+    "total_duration_ms",
+    "start_time",
+    "end_time",
+    "started_at",
+    "ended_at",
+} | {
+    "files_sha256",  # of files that hold times: transcripts, traces
+}
 TIMES |= {"row_sha256"}  # of the whole row, with its times
 JUDGED = json.dumps({"score": 0.5, "assertions": [{"text": "it is fine", "passed": True}]})
 KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY")

@@ -23,7 +23,7 @@ from agentv_sandbox.engines import LABEL_OWNER, LABEL_ROLE, LABEL_RUN
 from agentv_sandbox.engines.docker import DockerEngine
 from agentv_sandbox.engines.owner import Owner
 from agentv_sandbox.errors import EngineError
-from agentv_sandbox.models.container import ContainerSpec, Limits
+from agentv_sandbox.models.container import Command, ContainerSpec, Limits
 from agentv_sandbox.models.suite import NetworkPolicy
 from agentv_sandbox.sandbox import Role, Sandbox, sweep
 from agentv_sandbox.volumes import VolumeSpec
@@ -88,7 +88,7 @@ def test_a_container_that_is_not_what_was_asked_for_is_never_started(
 ) -> None:
     with image_with(naive, tool_image, "VOLUME /data") as image:
         with pytest.raises(EngineError, match="/data is mounted though nobody asked for it"):
-            engine.run(ContainerSpec(image=image, argv=("true",), role="agent", user="1:1"))
+            engine.run(Command(spec=ContainerSpec(image=image, argv=("true",), role="agent", user="1:1")))
         assert naive.api.containers(all=True, filters={"ancestor": image}) == []
 
 

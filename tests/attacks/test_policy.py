@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from agentv_sandbox.engines.binds import SHARED_PREFIX, check_bind
-from agentv_sandbox.engines.comparison import differences
-from agentv_sandbox.engines.config import container_config
+from agentv_sandbox.engines.docker.comparison import differences
+from agentv_sandbox.engines.docker.config import container_config
 from agentv_sandbox.engines.owner import Owner
 from agentv_sandbox.errors import SandboxError
-from agentv_sandbox.models.container import ContainerSpec, ExecResult, Limits, Mount
+from agentv_sandbox.models.container import Command, ContainerSpec, ExecResult, Limits, Mount
 from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.sandbox import POLICIES, Role, Sandbox
 from agentv_sandbox.volumes import VolumeSpec
@@ -199,8 +199,8 @@ def test_roles_cannot_be_given_more(role: Role) -> None:
 class Recorder(FakeEngine):
     """Keeps what it is asked for instead of running it."""
 
-    def run(self, spec: ContainerSpec, **_: object) -> ExecResult:
-        self.spec = spec
+    def run(self, command: Command) -> ExecResult:
+        self.spec = command.spec
         return ExecResult(outcome="exited", exit_code=0, stdout=b"", stderr=b"")
 
 

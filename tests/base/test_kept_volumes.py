@@ -22,7 +22,7 @@ from agentv_sandbox.keptvolumes import (
     remove_copies,
     sweep_copies,
 )
-from agentv_sandbox.models.container import Mount
+from agentv_sandbox.models.container import Mount, VolumeSpec
 from agentv_sandbox.project import Project
 from agentv_sandbox.sandbox import Role, Sandbox
 from agentv_sandbox.volumes import StagedFile
@@ -99,10 +99,18 @@ def test_the_newest_copies_stay(fake: FakeEngine) -> None:
 def test_a_copy_that_a_killed_run_began_is_swept_and_no_other(fake: FakeEngine) -> None:
     own = Owner.current()
     dead = Owner(own.boot, own.pid, own.started + 1)
-    fake.create_volume("agentv-copy-t1", options={}, labels={LABEL_COPY: "t1", LABEL_OWNER: str(dead)})
-    fake.create_volume("agentv-copy-t2", options={}, labels={LABEL_COPY: "t2", LABEL_OWNER: str(own)})
-    fake.create_volume("agentv-copy-t3", options={}, labels={LABEL_COPY: "t3", LABEL_OWNER: str(dead)})
-    fake.create_volume("agentv-copy-t3-complete", options={}, labels={LABEL_COPY: "t3", LABEL_COPY_OF: "s"})
+    fake.create_volume(
+        "agentv-copy-t1", VolumeSpec(disk=True), labels={LABEL_COPY: "t1", LABEL_OWNER: str(dead)}
+    )
+    fake.create_volume(
+        "agentv-copy-t2", VolumeSpec(disk=True), labels={LABEL_COPY: "t2", LABEL_OWNER: str(own)}
+    )
+    fake.create_volume(
+        "agentv-copy-t3", VolumeSpec(disk=True), labels={LABEL_COPY: "t3", LABEL_OWNER: str(dead)}
+    )
+    fake.create_volume(
+        "agentv-copy-t3-complete", VolumeSpec(disk=True), labels={LABEL_COPY: "t3", LABEL_COPY_OF: "s"}
+    )
     assert sweep_copies(fake) == 1
     assert copies(fake) == {"agentv-copy-t2", "agentv-copy-t3", "agentv-copy-t3-complete"}
 

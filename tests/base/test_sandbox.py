@@ -13,8 +13,8 @@ import pytest
 
 from agentv_sandbox.budget import Budget
 from agentv_sandbox.engines import LABEL_OWNER, LABEL_RUN
-from agentv_sandbox.engines.comparison import differences
-from agentv_sandbox.engines.config import container_config
+from agentv_sandbox.engines.docker.comparison import differences
+from agentv_sandbox.engines.docker.config import container_config, volume_options
 from agentv_sandbox.engines.owner import Owner
 from agentv_sandbox.errors import Cancelled, SandboxError
 from agentv_sandbox.models.container import ContainerSpec, Mount
@@ -132,7 +132,7 @@ def test_close_and_sweep_remove_only_what_is_theirs(engine: FakeEngine) -> None:
         ("dead", "x", dead),
         ("foreign", "y", foreign),
     ]:
-        engine.create_volume(name, options={}, labels={LABEL_RUN: run, LABEL_OWNER: owner})
+        engine.create_volume(name, VolumeSpec(disk=True), labels={LABEL_RUN: run, LABEL_OWNER: owner})
     mine.close()
     assert {o.name for o in engine.owned({LABEL_RUN: None})} == {"other", "dead", "foreign"}
     assert sweep(engine) == 1
@@ -219,15 +219,7 @@ def test_a_tar_has_every_parent_once_and_names_as_bytes(tmp_path: Path) -> None:
     assert {e.uid for e in entries} == {77}
 
 
-def test_volumes_of_an_engine_with_user_namespaces_are_opened_by_their_mode(engine: FakeEngine) -> None:
-    plain = Sandbox(engine, tool_image="t")
-    with plain.volumes(workspace=VolumeSpec(uid=7)):
-        pass
-    engine.userns = True
-    remapped = Sandbox(engine, tool_image="t")
-    with remapped.volumes(workspace=VolumeSpec(uid=7)):
-        pass
-    first, second = (options["o"] for options in engine.volume_options.values())
-    assert "uid=7,gid=7,mode=0755" in first
-    assert "mode=0777" in second
-    assert "uid=" not in second
+def test_volumes_of_an_engine_with_user_namespaces_are_opened_by_their_mode() -> None:
+    first, second = (volume_options(VolumeSpec(uid=7), remapped=each)["o"] for each in (False, True))
+    assert first == "size=268435456,nr_inodes=20000,mode=0755,uid=7,gid=7,nosuid,nodev"
+    assert second == "size=268435456,nr_inodes=20000,mode=0777,nosuid,nodev"

@@ -27,8 +27,8 @@ from agentv_sandbox.building.fetch import Cache
 from agentv_sandbox.building.mirror import load_index, newest
 from agentv_sandbox.building.own import build_dockerfile, findings, neutralised
 from agentv_sandbox.cli.inputs import cache_dir
-from agentv_sandbox.engines.buildkit import BuildKit, find_buildkit
 from agentv_sandbox.engines.docker import DockerEngine
+from agentv_sandbox.engines.docker.buildkit import BuildKit, find_buildkit
 from agentv_sandbox.engines.table import find_engine
 from agentv_sandbox.errors import BuildError, Cancelled, InputError
 from agentv_sandbox.models.container import ImageInfo

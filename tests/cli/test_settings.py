@@ -103,7 +103,7 @@ def test_defaults_bow_to_the_ceiling_too() -> None:
         sandbox.run(role, ["true"], image="i")
         assert (engine.runs[-1].limits.memory_bytes, engine.runs[-1].limits.pids) == (64 << 20, 20)
     with sandbox.volumes(workspace=VolumeSpec(), output=VolumeSpec()):
-        options = {name.rpartition("-")[2]: value for name, value in engine.volume_options.items()}
-    assert "size=1048576,nr_inodes=10," in options["workspace"]["o"]
-    assert "size=268435456," in options["output"]["o"]
+        made = {name.rpartition("-")[2]: spec for name, spec in engine.volume_specs.items()}
+    assert (made["workspace"].size_bytes, made["workspace"].inodes) == (1 << 20, 10)
+    assert made["output"].size_bytes == 256 << 20
     engine.close()

@@ -18,6 +18,7 @@ from agentv_sandbox.cli.inputs import cache_dir
 from agentv_sandbox.engines import LABEL_ENV_KEY, LABEL_KEEP, LABEL_OWNER, LABEL_RUN, LABEL_SET
 from agentv_sandbox.engines.owner import Owner
 from agentv_sandbox.keptvolumes import LABEL_COPY
+from agentv_sandbox.models.container import VolumeSpec
 from agentv_sandbox.pipeline.scratch import PREFIX as SCRATCH_PREFIX
 from tests.fake_engine import FakeEngine, only_engine
 from tests.hostile.harness import answering, fake_engine, write_project
@@ -34,7 +35,7 @@ def engine() -> Iterator[FakeEngine]:
 
 def test_clean_leaves_live_runs_alone_unless_asked(engine: FakeEngine) -> None:
     for name, owner in {"live": ALIVE, "dead": DEAD}.items():
-        engine.create_volume(name, options={}, labels={LABEL_RUN: name, LABEL_OWNER: str(owner)})
+        engine.create_volume(name, VolumeSpec(disk=True), labels={LABEL_RUN: name, LABEL_OWNER: str(owner)})
     for args, left in {("clean",): ["live"], ("clean", "--all"): []}.items():
         app(list(args), standalone_mode=False)
         assert [found.name for found in engine.owned({LABEL_RUN: None})] == left
@@ -63,7 +64,7 @@ def test_what_dead_runs_left_is_removed(
     scratch = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX, dir=tmp_path))
     with fake_engine(commands={"agent": answering({"t": b"done"})}) as engine:
         for name, labels in {"volume": {LABEL_RUN: "dead"}, COPY: {LABEL_COPY: "begun"}}.items():
-            engine.create_volume(name, options={}, labels={**labels, LABEL_OWNER: str(DEAD)})
+            engine.create_volume(name, VolumeSpec(disk=True), labels={**labels, LABEL_OWNER: str(DEAD)})
         app(args, standalone_mode=False)
         there = {found.name for label in (LABEL_RUN, LABEL_COPY) for found in engine.owned({label: None})}
     assert there == left
@@ -79,7 +80,7 @@ def test_the_workspace_that_a_live_run_keeps_is_not_removed(tmp_path: Path, engi
         labels = {LABEL_RUN: "r", LABEL_KEEP: "1", LABEL_SET: stem, LABEL_OWNER: str(owner)}
         for name in ("workspace", "output"):
             engine.remove_volume(f"{stem}-{name}")
-            engine.create_volume(f"{stem}-{name}", options={}, labels=labels)
+            engine.create_volume(f"{stem}-{name}", VolumeSpec(disk=True), labels=labels)
         assert app(["clean", f"{tmp_path}/t"], standalone_mode=False) == code
         assert len(engine.owned({LABEL_RUN: None})) == left
 

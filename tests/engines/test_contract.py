@@ -15,7 +15,7 @@ from agentv_sandbox.engines import LABEL_RUN, ContainerEngine
 from agentv_sandbox.engines.docker import DockerEngine
 from agentv_sandbox.engines.table import find_engine
 from agentv_sandbox.errors import EngineError, EngineLost, EngineUnavailable
-from agentv_sandbox.models.container import ContainerSpec, Limits
+from agentv_sandbox.models.container import Command, ContainerSpec, Limits
 from agentv_sandbox.sandbox import Role, Sandbox
 from agentv_sandbox.volumes import StagedFile, VolumeSpec
 
@@ -68,22 +68,6 @@ def test_a_container_that_was_killed_on_the_host_did_not_end_by_itself(sandbox: 
     killer.start()
     result = sandbox.run(Role.AGENT, ["sleep", mark], image=sandbox.tool_image, limits=Limits(timeout_s=40))
     killer.join()
-    assert (result.outcome, result.exit_code) == ("engine", 137)
-
-
-def test_a_container_that_the_engine_was_asked_to_kill_did_not_end_by_itself(
-    sandbox: Sandbox, engine: ContainerEngine
-) -> None:
-    if not isinstance(engine, DockerEngine):
-        pytest.skip("nobody can ask it")
-
-    def kill(_printed: bytes) -> None:
-        (container,) = (found.name for found in engine.owned({LABEL_RUN: sandbox.run_id}))
-        engine._api.kill(container)
-
-    result = sandbox.run(
-        Role.AGENT, ["sh", "-c", "echo begun; sleep 600"], image=sandbox.tool_image, on_output=kill
-    )
     assert (result.outcome, result.exit_code) == ("engine", 137)
 
 
@@ -225,7 +209,7 @@ def test_nothing_is_left(sandbox: Sandbox, engine: ContainerEngine) -> None:
 def test_errors_are_ours(engine: ContainerEngine) -> None:
     spec = ContainerSpec(image="sha256:" + "0" * 64, argv=("true",), role="agent", user="1:1")
     with pytest.raises(EngineError, match="creating the agent container"):
-        engine.run(spec)
+        engine.run(Command(spec=spec))
     with pytest.raises(EngineUnavailable):
         DockerEngine("unix:///nowhere/docker.sock").ping()
     with pytest.raises(EngineUnavailable, match="no container engine answers"):

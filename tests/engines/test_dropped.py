@@ -50,7 +50,7 @@ def test_a_second_without_the_engine_ends_nothing_that_can_be_repeated(
     calls: list[Callable[[], object]] = [
         engine.info,
         lambda: engine.image(tool_image),
-        lambda: engine.create_volume(name, options={}, labels=labels),
+        lambda: engine.create_volume(name, VolumeSpec(disk=True), labels=labels),
         lambda: engine.owned(labels),
         lambda: engine.remove_volume(name),
         lambda: box.run(Role.GRADER, ["true"], image=tool_image),

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from agentv_sandbox.engines import docker
 from agentv_sandbox.engines.docker import DockerEngine
-from agentv_sandbox.engines.memory import kernel_says_so
+from agentv_sandbox.engines.docker import engine as docker
+from agentv_sandbox.engines.docker.memory import kernel_says_so
 from agentv_sandbox.models.container import Limits
 from agentv_sandbox.providers.container import bad_end
 from agentv_sandbox.sandbox import Role, Sandbox

@@ -14,6 +14,7 @@ import pytest
 from agentv_sandbox.engines import LABEL_KEEP, LABEL_OWNER, LABEL_RUN
 from agentv_sandbox.engines.docker import DockerEngine
 from agentv_sandbox.engines.watchdog import Watchdog, command
+from agentv_sandbox.models.container import VolumeSpec
 
 pytestmark = [pytest.mark.engine, pytest.mark.docker]
 
@@ -33,7 +34,9 @@ def owner_of(run_id: str) -> str:
 
 def make(engine: DockerEngine, run_id: str, name: str = "a") -> None:
     engine.create_volume(
-        f"agentv-{run_id}-{name}", options={}, labels={LABEL_RUN: run_id, LABEL_OWNER: owner_of(run_id)}
+        f"agentv-{run_id}-{name}",
+        VolumeSpec(disk=True),
+        labels={LABEL_RUN: run_id, LABEL_OWNER: owner_of(run_id)},
     )
 
 
@@ -135,7 +138,7 @@ def test_what_an_earlier_run_of_the_process_kept_stays(
     try:
         for run, name in ((before, "kept"), (run_id, "mine")):
             labels = {LABEL_RUN: run, LABEL_OWNER: owner_of(run_id), LABEL_KEEP: "1"}
-            engine.create_volume(f"agentv-{run}-{name}", options={}, labels=labels)
+            engine.create_volume(f"agentv-{run}-{name}", VolumeSpec(disk=True), labels=labels)
         make(engine, before, "left")
         hang_up(reaper(run_id, engine.address))
         wait_for(lambda: not engine.owned({LABEL_RUN: run_id}), seconds=15)

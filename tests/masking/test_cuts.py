@@ -70,7 +70,7 @@ REASONS = {
         providers/gemini_cli.py: output[-_TAIL:]
     """,
     "said by the engine or the suite's author": """
-        engines/comparison.py: option[:60]
+        engines/docker/comparison.py: option[:60]
         engines/enforcement.py: status[key].strip()[:40]
         gateway/recording.py: re.sub('[^A-Za-z0-9_-]+', '-', scope).strip('-')[-60:]
         graders/regexp.py: options.value[:30]

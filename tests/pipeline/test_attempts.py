@@ -15,7 +15,7 @@ import pytest
 from agentv_sandbox import egress
 from agentv_sandbox.building import LOCK_NAME
 from agentv_sandbox.errors import BuildError, EngineError, PreflightError
-from agentv_sandbox.models.container import ContainerSpec, ExecResult
+from agentv_sandbox.models.container import Command, ContainerSpec, ExecResult
 from agentv_sandbox.models.image import Image
 from agentv_sandbox.models.suite import (
     DockerSpec,
@@ -81,11 +81,11 @@ def refused(times: int, *roles: str) -> Callable[[FakeEngine], Callable[..., Exe
     def made(engine: FakeEngine) -> Callable[..., ExecResult]:
         plain = engine.run
 
-        def run(spec: ContainerSpec, **options: object) -> ExecResult:
-            if spec.role in roles and left[0]:
+        def run(command: Command) -> ExecResult:
+            if command.spec.role in roles and left[0]:
                 left[0] -= 1
                 raise EngineError("the container engine failed while creating a container: no space")
-            return plain(spec, **options)  # type: ignore[arg-type]
+            return plain(command)
 
         return run
 
@@ -312,8 +312,7 @@ def test_whoever_works_in_a_room_owns_it(bench: Bench) -> None:
     assert len(runs) == 2
     for spec in runs:
         for mount in (m for m in spec.mounts if m.target in ("/workspace", "/output")):
-            options = bench.engine.volume_options[mount.source]["o"].split(",")
-            assert f"uid={spec.user.partition(':')[0]}" in options
+            assert f"{bench.engine.volume_specs[mount.source].uid}" == spec.user.partition(":")[0]
 
 
 def probe_that_misses(*names: str) -> Callable[[FakeRun], ExecResult]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agentv_sandbox.engines.config import container_config
+from agentv_sandbox.engines.docker.config import container_config
 from agentv_sandbox.graders.code import CodeGraderOptions
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.suite import GraderSpec, Hook, NetworkPolicy, Target, Workspace
@@ -240,7 +240,7 @@ def test_where_nothing_runs_in_a_container_none_is_started(bench: Bench) -> None
     result = bench.run(bench.suite([test], targets={"agent": mock}))["t"]
     assert result.status == "ok"
     assert not bench.engine.runs
-    assert not bench.engine.volume_options
+    assert not bench.engine.volume_specs
     assert result.output is not None
     assert result.output.changes is not None
     assert (result.output.changes.files, result.output.files) == ((), ())

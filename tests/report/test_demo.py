@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from agentv_sandbox.engines.docker import DockerEngine
-from agentv_sandbox.models.container import ContainerSpec, Mount
+from agentv_sandbox.models.container import Command, ContainerSpec, Mount
 from agentv_sandbox.report.rowfile import read_rows
 from agentv_sandbox.report.rows import Row
 from tests.pagedata import blocks, details_of, index_of, page_text
@@ -226,22 +226,21 @@ def test_a_masked_place_of_the_kernel_is_not_taken_for_an_open_one(
     empty.touch()
     for path in (script, empty):
         path.chmod(0o644)
-    result = engine.run(
-        ContainerSpec(
-            image=tool_image,
-            argv=(
-                "sh",
-                "-c",
-                "cd /tmp; python3 /opt/intruder.py prompt out.txt data.csv > /dev/null; cat findings.json",
-            ),
-            role="agent",
-            user="1000:1000",
-            mounts=(
-                Mount(source=str(script), target="/opt/intruder.py", kind="bind"),
-                Mount(source=str(empty), target="/dev/mem", kind="bind"),
-            ),
-        )
+    spec = ContainerSpec(
+        image=tool_image,
+        argv=(
+            "sh",
+            "-c",
+            "cd /tmp; python3 /opt/intruder.py prompt out.txt data.csv > /dev/null; cat findings.json",
+        ),
+        role="agent",
+        user="1000:1000",
+        mounts=(
+            Mount(source=str(script), target="/opt/intruder.py", kind="bind"),
+            Mount(source=str(empty), target="/dev/mem", kind="bind"),
+        ),
     )
+    result = engine.run(Command(spec=spec))
     (found,) = [entry for entry in json.loads(result.stdout) if "disks" in entry["attempt"]]
     assert found["got"] == ""
     assert "/dev/mem: empty" in found["stopped_by"]

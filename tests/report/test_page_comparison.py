@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from agentv_sandbox.report.comparison import compare_runs
 from agentv_sandbox.report.comparisonwords import evidence
 from agentv_sandbox.report.page import write_report
@@ -131,3 +133,36 @@ def test_one_run_of_two_targets_has_a_matrix_too(browser: Browser, tmp_path: Pat
         assert len(it.rows()) == 2
         it.tab.click("text=Matrix")
         assert matrix(it.texts(ROWS)) == {"q": ["1.00", "0.25"]}
+
+
+_COLUMNS = """(selector) => [...document.querySelectorAll(selector)].map((row) => [...row.children]
+  .map((cell) => cell.getBoundingClientRect())
+  .map((box) => [Math.round(box.left), Math.round(box.right)]))"""
+
+
+@pytest.mark.parametrize("width", [1400, 400])
+def test_each_score_stands_under_the_header_of_its_run_and_target(
+    browser: Browser, tmp_path: Path, width: int
+) -> None:
+    targets = ("small", "a-target-with-quite-a-long-name", "xl")
+
+    def of(fault: str) -> list[Row]:
+        return [
+            *(row("q", 0.5, target=target) for target in targets),
+            *(row("a-test-with-a-name-that-is-longer-than-most", 1.0, target=target) for target in targets),
+            row("lost", None, fault=fault, target="xl"),
+        ]
+
+    with opened(browser, page_of(tmp_path, of("timeout"), of("agent_out_of_memory"))) as it:
+        it.tab.set_viewport_size({"width": width, "height": 900})
+        [head] = it.tab.evaluate(_COLUMNS, ".matrix .head")
+        rows = it.tab.evaluate(_COLUMNS, ROWS)
+        assert len(head) == 8 and len(rows) == 3
+        assert rows == [head] * 3
+        it.tab.evaluate("document.querySelector('.matrix').scrollLeft = 200")
+        [head] = it.tab.evaluate(_COLUMNS, ".matrix .head")
+        assert it.tab.evaluate(_COLUMNS, ROWS) == [head] * 3
+        assert it.tab.evaluate("document.documentElement.scrollWidth") <= width
+        it.key("m")
+        [head] = it.tab.evaluate(_COLUMNS, "[role=grid] .head")
+        assert all(cells == head for cells in it.tab.evaluate(_COLUMNS, "[role=grid] .rows .row"))

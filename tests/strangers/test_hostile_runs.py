@@ -168,7 +168,7 @@ def test_folders_without_an_end_are_refused(own: Path) -> None:
     ("data", "words"),
     [
         (b"\n" * 5000, "2,000 lines, which no run writes"),
-        (b"x\n" * 5000, "2,000 lines, which no run writes"),
+        (b"x\n" * 5000, "1,000 rows, which no run writes"),
         (b"{}\n" * 1500, "1,000 rows, which no run writes"),
         ((b'{"a":[' + b"0," * 400 + b"0]}\n") * 30, "10,000 values or 1,000 rows, which no run writes"),
         (b"[" * 300_000, "there is no result in it"),

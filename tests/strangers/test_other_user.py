@@ -23,7 +23,7 @@ from agentv_sandbox.building import npm
 from agentv_sandbox.building.pipconf import PipSettings, read_pip_settings
 from agentv_sandbox.building.wheels import Platform, resolve_wheels
 from agentv_sandbox.egress import EgressProxy, sweep
-from agentv_sandbox.engines.buildkit import find_buildkit
+from agentv_sandbox.engines.docker.buildkit import find_buildkit
 from agentv_sandbox.engines.native import places as native_places
 from agentv_sandbox.engines.runtimenames import find_program
 from agentv_sandbox.engines.watchdog import Watchdog

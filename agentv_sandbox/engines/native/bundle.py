@@ -8,17 +8,19 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from agentv_sandbox.engines.config import (
+from agentv_sandbox.engines.native import cgroups
+from agentv_sandbox.engines.native.ids import Ids
+from agentv_sandbox.engines.stated import (
     HOSTNAME,
     MASKED_PATHS,
     OOM_SCORE,
     READ_ONLY_PATHS,
     command_of,
     environment_of,
-    tmpfs_of,
+    memory_folders_of,
+    mount_flags,
+    tmpfs_options,
 )
-from agentv_sandbox.engines.native import cgroups
-from agentv_sandbox.engines.native.ids import Ids
 from agentv_sandbox.models.container import ContainerSpec
 
 _PERIOD_US = 100_000
@@ -117,7 +119,8 @@ def _system_mounts(spec: ContainerSpec, devices: Path) -> list[dict[str, Any]]:
 
 
 def _tmpfs_mounts(spec: ContainerSpec) -> list[dict[str, Any]]:
-    return [_mount(path, "tmpfs", options.split(",")) for path, options in tmpfs_of(spec).items()]
+    folders = memory_folders_of(spec).items()
+    return [_mount(path, "tmpfs", [*mount_flags(path), *tmpfs_options(folder)]) for path, folder in folders]
 
 
 def _mount(destination: str, kind: str, options: list[str]) -> dict[str, Any]:

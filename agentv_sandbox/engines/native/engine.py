@@ -14,7 +14,7 @@ import secrets
 import shlex
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -22,8 +22,7 @@ from pathlib import Path
 from typing import IO
 
 from agentv_sandbox import __version__
-from agentv_sandbox.engines import LABEL_RUN, OnOutput
-from agentv_sandbox.engines.config import resource_limits_of
+from agentv_sandbox.engines import LABEL_RUN
 from agentv_sandbox.engines.native import needs
 from agentv_sandbox.engines.native.bundle import runtime_config
 from agentv_sandbox.engines.native.cgroups import Group, group_names
@@ -39,27 +38,25 @@ from agentv_sandbox.engines.native.store import ImageStore
 from agentv_sandbox.engines.native.unpacking import unpack
 from agentv_sandbox.engines.native.volumes import Volumes
 from agentv_sandbox.engines.owner import Owner
+from agentv_sandbox.engines.stated import resource_limits_of
 from agentv_sandbox.engines.stream import Conversation, Printed, pump
 from agentv_sandbox.engines.watchdog import sweeper_command
-from agentv_sandbox.errors import BuildError, EngineError, EngineUnavailable, NeedsNamespace
+from agentv_sandbox.errors import EngineError, EngineUnavailable, NeedsNamespace
 from agentv_sandbox.models.container import (
     VIEW_EMPTY,
     VIEWED,
+    Command,
     ContainerSpec,
     EngineInfo,
     ExecResult,
     ImageInfo,
     Mount,
     OwnedObject,
-    Stdin,
+    VolumeSpec,
 )
 
 SCHEME = "native://"
 _SYSTEM_TARGETS = ("/proc", "/sys", "/dev", "/tmp")  # noqa: S108 - paths inside
-_NEEDS_ENGINE = (
-    "Docker and Podman pull images and build Dockerfiles (`--engine docker`). To bring here what one of them has: "
-    "`docker save -o image.tar NAME`, then `agentv-sandbox import --saved --engine native image.tar`."
-)
 
 
 def native_addresses(environ: Mapping[str, str]) -> list[str]:
@@ -74,6 +71,9 @@ def is_native(address: str) -> bool:
 
 class NativeEngine:
     """Implements ``ContainerEngine``. Safe to share between threads, and its folders between processes."""
+
+    builder = None
+    """It asks no registry and builds no Dockerfiles."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -135,37 +135,28 @@ class NativeEngine:
                 self._is_ready = True
 
     # -- containers -----------------------------------------------------------------------------------
-    def run(
-        self,
-        spec: ContainerSpec,
-        *,
-        stdin: Stdin = b"",
-        on_output: OnOutput | None = None,
-        on_errors: OnOutput | None = None,
-        cancelled: Callable[[], bool] = lambda: False,
-        keep: bool = False,
-        added_s: Callable[[], float] = lambda: 0.0,
-    ) -> ExecResult:
+    def run(self, command: Command) -> ExecResult:
+        spec = command.spec
         container = self.create(spec)
-        printed = Printed(spec.limits.stdout_bytes, on_output, on_errors)
+        printed = Printed(spec.limits.stdout_bytes, command.on_output, command.on_errors)
         stays = False
         try:
-            with self._started(container, spec, stdin=bool(stdin)) as process:
+            with self._started(container, spec, stdin=bool(command.stdin)) as process:
 
                 def deadline() -> float:
-                    return process.deadline(spec.limits.timeout_s + min(added_s(), spec.spare_s))
+                    return process.deadline(command.timeout_s)
 
                 ended = pump(
                     process.pipes,
-                    stdin=stdin,
+                    stdin=command.stdin,
                     deadline=deadline,
                     flood_bytes=spec.limits.flood_bytes,
                     sink=printed.sink,
-                    cancelled=cancelled,
+                    cancelled=command.cancelled,
                 )
-                outcome, exit_code = process.settle(ended, deadline, cancelled)
+                outcome, exit_code = process.settle(ended, deadline, command.cancelled)
                 started = process.started or process.begun
-            stays = keep
+            stays = command.keep
             return printed.result(
                 outcome, exit_code, duration_s=time.monotonic() - started, container=container
             )
@@ -329,9 +320,9 @@ class NativeEngine:
         )
 
     # -- volumes --------------------------------------------------------------------------------------
-    def create_volume(self, name: str, *, options: Mapping[str, str], labels: Mapping[str, str]) -> None:
+    def create_volume(self, name: str, spec: VolumeSpec, *, labels: Mapping[str, str]) -> None:
         self._prepare()
-        self._volumes.create(name, options, labels)
+        self._volumes.create(name, spec, labels)
 
     def remove_volume(self, name: str) -> None:
         self._prepare()
@@ -354,15 +345,6 @@ class NativeEngine:
     def images(self, label: str) -> list[ImageInfo]:
         return self._store.images(label)
 
-    def pull(
-        self,
-        ref: str,
-        *,
-        timeout_s: float,  # noqa: ARG002
-        cancelled: Callable[[], bool] = lambda: False,  # noqa: ARG002
-    ) -> ImageInfo:
-        raise EngineError(f"cannot pull {ref}: the native engine asks no registry", hint=_NEEDS_ENGINE)
-
     def load_image(self, archive: IO[bytes]) -> None:
         self._store.load(archive)
 
@@ -371,18 +353,6 @@ class NativeEngine:
 
     def tag(self, image: str, tag: str) -> None:
         self._store.tag(image, tag)
-
-    def build(
-        self,
-        context: IO[bytes],  # noqa: ARG002
-        *,
-        dockerfile: str,
-        tag: str,  # noqa: ARG002
-        labels: Mapping[str, str],  # noqa: ARG002
-        on_output: OnOutput,  # noqa: ARG002
-        cancelled: Callable[[], bool] = lambda: False,  # noqa: ARG002
-    ) -> str:
-        raise BuildError(f"the native engine does not build {dockerfile}", hint=_NEEDS_ENGINE)
 
     def remove_image(self, ref: str) -> None:
         self._store.remove(ref)

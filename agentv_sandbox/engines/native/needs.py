@@ -98,7 +98,6 @@ def machine_info(address: str, *, version: str, runtime: Runtime) -> EngineInfo:
         seccomp=has_seccomp(),
         userns=True,
         rootless=is_own_namespace(),
-        maps_owners=True,
         cpus=len(os.sched_getaffinity(0)),
         memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         address=address,

@@ -13,8 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from agentv_sandbox import hostprograms, masking
-from agentv_sandbox.engines.killed import Watched
-from agentv_sandbox.engines.memory import KILLED
+from agentv_sandbox.engines.killed import KILLED, Watched
 from agentv_sandbox.engines.native.cgroups import Group
 from agentv_sandbox.engines.stream import Ended, Sink
 from agentv_sandbox.errors import EngineError

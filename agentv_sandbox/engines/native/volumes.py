@@ -12,12 +12,11 @@ from agentv_sandbox.engines.native.kernel import mount_tmpfs, unmount
 from agentv_sandbox.engines.native.parts import copied, discard, locked, remove_small
 from agentv_sandbox.engines.native.records import read_json, record_file, recorded, write_new
 from agentv_sandbox.engines.native.rootless import is_own_namespace
+from agentv_sandbox.engines.stated import tmpfs_options
 from agentv_sandbox.errors import EngineError
+from agentv_sandbox.models.container import VolumeSpec
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,200}")
-_FLAGS = frozenset({"nosuid", "nodev"})
-"""Always set, and no options of the file system."""
-_OWNERS = ("uid", "gid")
 
 
 class Volumes:
@@ -29,12 +28,11 @@ class Volumes:
         self._first_id = first_id
         self._in_use = in_use
 
-    def create(self, name: str, options: Mapping[str, str], labels: Mapping[str, str]) -> None:
-        """``options`` as Docker's local driver has them (``type``, ``o``). Nothing where it is there. Raises
-        EngineError."""
+    def create(self, name: str, spec: VolumeSpec, labels: Mapping[str, str]) -> None:
+        """Nothing where it is there. Raises EngineError."""
         if not _NAME.fullmatch(name):
             raise EngineError(f"{name!r} cannot be the name of a volume")
-        place = self._memory if options else self._disk
+        place = self._disk if spec.disk else self._memory
         folder = place / name
         try:
             with self._locked(place):
@@ -42,8 +40,10 @@ class Volumes:
                     return
                 write_new(record_file(folder), dict(labels))
                 self._make_folder(folder)
-            if options:
-                mount_tmpfs(folder / "data", self._mount_options(options["o"]))
+            if not spec.disk:
+                owner = self._first_id + spec.uid  # as this machine counts it
+                options = [*tmpfs_options(spec), f"uid={owner}", f"gid={owner}"]
+                mount_tmpfs(folder / "data", ",".join(options))
         except OSError as error:
             self.remove(name)
             raise EngineError(f"the volume {name} cannot be made: {error.strerror}") from error
@@ -53,12 +53,6 @@ class Volumes:
         for path, owner, mode in ((folder, 0, 0o710), (folder / "data", self._first_id, 0o755)):
             os.chown(path, owner, self._first_id)
             path.chmod(mode)  # whatever the umask is
-
-    def _mount_options(self, text: str) -> str:
-        """With owners as this machine counts them; whatever has none belongs to the containers' root."""
-        given = dict(part.partition("=")[::2] for part in text.split(",") if part not in _FLAGS)
-        owners = {key: str(self._first_id + int(given.get(key, 0))) for key in _OWNERS}
-        return ",".join(f"{key}={value}" for key, value in (given | owners).items())
 
     def path(self, name: str) -> Path:
         """Its folder on this machine. Raises EngineError where there is none."""
@@ -104,7 +98,7 @@ class Volumes:
     def persist(self, name: str) -> None:
         """Make one that is in memory one on disk, with the same labels. Raises EngineError."""
         source, labels = self.path(name), read_json(record_file(self._memory / name)) or {}
-        self.create(name, {}, labels)
+        self.create(name, VolumeSpec(disk=True), labels)
         if complaint := copied(source, self._disk / name / "data"):
             self._remove_from(self._disk, name)
             raise EngineError(f"the volume {name} cannot be kept: {complaint}")

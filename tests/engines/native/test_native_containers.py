@@ -22,7 +22,7 @@ from agentv_sandbox.engines.native.kernel import mount_tmpfs, unmount
 from agentv_sandbox.engines.native.volumes import Volumes
 from agentv_sandbox.engines.owner import Owner
 from agentv_sandbox.errors import EngineError
-from agentv_sandbox.models.container import ContainerSpec, Mount
+from agentv_sandbox.models.container import Command, ContainerSpec, Mount, VolumeSpec
 
 pytestmark = [pytest.mark.engine, pytest.mark.native]
 
@@ -57,7 +57,7 @@ def test_errors_that_nobody_reads_do_not_stop_a_conversation(
 
 def test_a_runtime_that_is_not_there_is_named(engine: ContainerEngine, tool_image: str) -> None:
     with pytest.raises(EngineError, match="/no/such/runc"):
-        engine.run(spec(tool_image, "true", runtime="/no/such/runc"))
+        engine.run(Command(spec=spec(tool_image, "true", runtime="/no/such/runc")))
 
 
 def test_a_copy_that_cannot_be_removed_yet_is_still_known(engine: ContainerEngine, tool_image: str) -> None:
@@ -83,7 +83,7 @@ def test_a_folder_with_other_files_is_not_closed_to_their_owners(
     (tmp_path / "theirs").touch()
     tmp_path.chmod(0o755)
     with pytest.raises(EngineError, match="it holds other files"):
-        NativeEngine(f"native://{tmp_path}").create_volume("x", options={}, labels={})
+        NativeEngine(f"native://{tmp_path}").create_volume("x", VolumeSpec(disk=True), labels={})
     assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755
 
 
@@ -99,7 +99,7 @@ def test_containers_get_to_their_files_whatever_the_umask_is(
             own = NativeEngine(f"native://{folder}/state")
             own.load_image(io.BytesIO(archive))
             image = own.images("agentv-sandbox.env-key") or own.images("agentv-sandbox.base-key")
-            own.create_volume("disk", options={}, labels={})
+            own.create_volume("disk", VolumeSpec(disk=True), labels={})
             mounts = (Mount(source="disk", target="/data", read_only=False),)
             result = own.run(replace(spec(image[0].id, "ls", "/data"), mounts=mounts))
             own.remove_volume("disk")
@@ -121,7 +121,7 @@ def test_an_image_that_a_dead_process_was_making_is_removed_by_the_next_one() ->
 def test_a_missing_working_folder_becomes_no_part_of_the_image(
     engine: ContainerEngine, tool_image: str
 ) -> None:
-    result = engine.run(spec(tool_image, "pwd", workdir="/srv/not-there"))
+    result = engine.run(Command(spec=spec(tool_image, "pwd", workdir="/srv/not-there")))
     assert result.stdout == b"/srv/not-there\n"
     image = Path(engine.address.removeprefix("native://")) / "images" / tool_image.removeprefix("sha256:")
     assert "srv/not-there" in json.loads((image / "image.json").read_text())["mount_points"]
@@ -160,7 +160,7 @@ def test_a_volume_is_known_by_its_labels_from_its_first_moment(
 
 
 def test_the_name_of_the_host_is_a_variable_as_with_docker(engine: ContainerEngine, tool_image: str) -> None:
-    assert engine.run(spec(tool_image, "printenv", "HOSTNAME")).stdout == b"sandbox\n"
+    assert engine.run(Command(spec=spec(tool_image, "printenv", "HOSTNAME"))).stdout == b"sandbox\n"
 
 
 LOCK = """
@@ -182,7 +182,7 @@ def test_locks_on_files_of_the_system_are_seen_by_nobody_else(
         while not (talk.receive() or b"").startswith(b"locked"):
             assert time.monotonic() < deadline
             time.sleep(0.05)
-        other = engine.run(replace(spec(tool_image, "python3", "-c", LOCK), user="1001:1001"))
+        other = engine.run(Command(spec=replace(spec(tool_image, "python3", "-c", LOCK), user="1001:1001")))
         assert other.ok, other.stderr
         with Path("/dev/null").open("rb") as ours:
             fcntl.flock(ours, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -203,5 +203,5 @@ done
 def test_what_the_kernel_says_of_the_machine_is_covered_or_read_only(
     engine: ContainerEngine, tool_image: str
 ) -> None:
-    result = engine.run(spec(tool_image, "sh", "-c", LOOK))
+    result = engine.run(Command(spec=spec(tool_image, "sh", "-c", LOOK)))
     assert result.stdout.split() == [b"0", b"0", *[b"ro"] * 4], result.stdout

@@ -379,7 +379,7 @@ def test_clean_looks_into_every_engine_and_doctor_names_them(
     docker = find_engine({}, "docker")
     name = f"agentv-left-{secrets.token_hex(8)}"
     for engine in (docker, native):
-        engine.create_volume(name, options={}, labels={LABEL_RUN: name})
+        engine.create_volume(name, VolumeSpec(disk=True), labels={LABEL_RUN: name})
     environ = {**os.environ, "AGENTV_SANDBOX_STATE": str(state)}
     done = subprocess.run([*COMMAND[:3], "clean"], env=environ, capture_output=True, text=True, check=True)
     assert done.stdout.count(f"removed volume {name}") == 2

@@ -52,7 +52,9 @@ class Matrix {
     this.head = el("div", { role: "row", class: "row head" });
     this.body = el("div", { role: "rowgroup", class: "rows" });
     this.grid = el("div", { role: "table", class: "grid matrix", "aria-label": "Tests by run and target" }, el("div", { role: "rowgroup", class: "heads" }, this.head), this.body);
-    this.grid.style.setProperty("--columns", `minmax(10rem, 2fr) repeat(${this.columns.length}, minmax(6rem, 1fr))${this.hasChanges ? " minmax(9rem, 1.4fr)" : ""}`);
+    const widths = [[10, 2], ...this.columns.map(() => [6, 1]), ...(this.hasChanges ? [[9, 1.4]] : [])];
+    this.grid.style.setProperty("--columns", widths.map(([least, share]) => `minmax(${least}rem, ${share}fr)`).join(" "));
+    this.grid.style.setProperty("--least", `${widths.reduce((sum, [least]) => sum + least, 0)}rem`);
     fill(home, this.grid);
     const runs = index.runs.length > 1;
     const targets = new Set(index.rows.map((entry) => entry.target)).size > 1;

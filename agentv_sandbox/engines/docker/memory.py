@@ -12,8 +12,8 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
-KILLED = 137
-"""128 + SIGKILL: what the kernel leaves, and what a program can return."""
+from agentv_sandbox.engines.killed import KILLED
+
 _LATE_S = 1.0
 """The engine may hear of it after the end."""
 _RECORD_BYTES = 8192
@@ -28,6 +28,11 @@ def died_of_memory(api: Any, container: str, state: Mapping[str, Any]) -> bool:
     if state.get("ExitCode") != KILLED:
         return False
     return event_says_so(api, container, state, "oom") or kernel_says_so(container)
+
+
+def engine_was_asked(api: Any, container: str, state: Mapping[str, Any]) -> bool:
+    """Whether somebody had the engine end the container, by its events."""
+    return state.get("ExitCode") == KILLED and event_says_so(api, container, state, "kill")
 
 
 def event_says_so(api: Any, container: str, state: Mapping[str, Any], event: str) -> bool:

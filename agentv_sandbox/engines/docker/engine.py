@@ -1,4 +1,4 @@
-"""Docker Engine, and Podman through the same API. The one module that imports the client library."""
+"""``DockerEngine``: containers by Docker's API."""
 
 from __future__ import annotations
 
@@ -8,40 +8,44 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import cached_property
 from itertools import count
 from typing import IO, Any
 
 import docker
 import requests
 
-from agentv_sandbox.engines import LABEL_OWNER, LABEL_ROLE, LABEL_RUN, OnOutput
-from agentv_sandbox.engines.buildkit import Build
-from agentv_sandbox.engines.client import (
+from agentv_sandbox.engines import LABEL_OWNER, LABEL_ROLE, LABEL_RUN, ImageBuilder
+from agentv_sandbox.engines.docker.attach import AttachedStream, drain
+from agentv_sandbox.engines.docker.client import (
     API_TIMEOUT_S,
     PATIENCE_S,
     Patience,
     PatientClient,
     connected,
 )
-from agentv_sandbox.engines.comparison import differences
-from agentv_sandbox.engines.config import ViewVolume, container_config
-from agentv_sandbox.engines.facts import engine_info
-from agentv_sandbox.engines.failure import NotFound, classify, mapped, timed_out
-from agentv_sandbox.engines.images import build, image_info, pull
-from agentv_sandbox.engines.killed import Watched, engine_was_asked
-from agentv_sandbox.engines.memory import KILLED, died_of_memory
-from agentv_sandbox.engines.stream import AttachedStream, Conversation, Ended, Printed, drain, pump
+from agentv_sandbox.engines.docker.comparison import differences
+from agentv_sandbox.engines.docker.config import ViewVolume, container_config, volume_options
+from agentv_sandbox.engines.docker.facts import engine_info
+from agentv_sandbox.engines.docker.failure import NotFound, mapped, timed_out
+from agentv_sandbox.engines.docker.images import build, image_info, pull
+from agentv_sandbox.engines.docker.memory import died_of_memory, engine_was_asked
+from agentv_sandbox.engines.killed import KILLED, Watched
+from agentv_sandbox.engines.stream import Conversation, Ended, Printed, pump
 from agentv_sandbox.errors import BuildError, EngineError
 from agentv_sandbox.models.container import (
     VIEW_EMPTY,
     VIEWED,
+    Build,
+    Command,
     ContainerSpec,
     EngineInfo,
     ExecResult,
     ImageInfo,
     Outcome,
     OwnedObject,
-    Stdin,
+    VolumeSpec,
+    never,
 )
 from agentv_sandbox.models.paths import WORKSPACE
 
@@ -87,6 +91,10 @@ class DockerEngine:
             return do()
 
         return self._patience.call(attempt)
+
+    @cached_property
+    def _maps_users(self) -> bool:
+        return self.info().userns
 
     def ping(self) -> None:
         with mapped("asking whether it is there"):
@@ -198,23 +206,14 @@ class DockerEngine:
         except EngineError:
             return False
 
-    def run(
-        self,
-        spec: ContainerSpec,
-        *,
-        stdin: Stdin = b"",
-        on_output: OnOutput | None = None,
-        on_errors: OnOutput | None = None,
-        cancelled: Callable[[], bool] = lambda: False,
-        keep: bool = False,
-        added_s: Callable[[], float] = lambda: 0.0,
-    ) -> ExecResult:
+    def run(self, command: Command) -> ExecResult:
+        spec, stdin = command.spec, command.stdin
         container = self._create(spec, stdin=bool(stdin))
         attached: AttachedStream | None = None
         watched: Watched | None = None
         stays = False
         try:
-            printed = Printed(spec.limits.stdout_bytes, on_output, on_errors)
+            printed = Printed(spec.limits.stdout_bytes, command.on_output, command.on_errors)
             with mapped(f"running the {spec.role} container"):
                 attached = self._attach(container, stdin=bool(stdin))
                 self._start(container)
@@ -223,7 +222,7 @@ class DockerEngine:
                     watched = Watched(lambda: int(self._state(container)["Pid"]) or -1)
 
                 def deadline() -> float:
-                    return started + spec.limits.timeout_s + min(added_s(), spec.spare_s)
+                    return started + command.timeout_s
 
                 ended = pump(
                     attached,
@@ -231,12 +230,14 @@ class DockerEngine:
                     deadline=deadline,
                     flood_bytes=spec.limits.flood_bytes,
                     sink=printed.sink,
-                    cancelled=cancelled,
+                    cancelled=command.cancelled,
                 )
-                outcome, exit_code = self._settle(container, attached.socket, ended, deadline, cancelled)
+                outcome, exit_code = self._settle(
+                    container, attached.socket, ended, deadline, command.cancelled
+                )
                 if (outcome, exit_code) == ("exited", KILLED) and self._was_killed(container, watched):
                     outcome = "engine"
-            stays = keep
+            stays = command.keep
             return printed.result(
                 outcome, exit_code, duration_s=time.monotonic() - started, container=container
             )
@@ -337,9 +338,10 @@ class DockerEngine:
         return str(answer["Id"])
 
     # -- volumes --------------------------------------------------------------------------------------
-    def create_volume(self, name: str, *, options: Mapping[str, str], labels: Mapping[str, str]) -> None:
+    def create_volume(self, name: str, spec: VolumeSpec, *, labels: Mapping[str, str]) -> None:
+        options = volume_options(spec, remapped=self._maps_users)
         with mapped(f"creating the volume {name}"):
-            self._api.create_volume(name, driver="local", driver_opts=dict(options), labels=dict(labels))
+            self._api.create_volume(name, driver="local", driver_opts=options, labels=dict(labels))
 
     def remove_volume(self, name: str) -> None:
         try:
@@ -373,7 +375,11 @@ class DockerEngine:
             ids = [row["Id"] for row in self._api.images(filters={"label": label})]
         return [info for info in map(self.image, ids) if info is not None]
 
-    def pull(self, ref: str, *, timeout_s: float, cancelled: Callable[[], bool] = lambda: False) -> ImageInfo:
+    @property
+    def builder(self) -> ImageBuilder:
+        return self
+
+    def pull(self, ref: str, *, timeout_s: float, cancelled: Callable[[], bool] = never) -> ImageInfo:
         with mapped(f"pulling {ref}"):
             pull(self.address, ref, timeout_s=timeout_s, cancelled=cancelled)
         info = self.image(ref)
@@ -396,24 +402,12 @@ class DockerEngine:
         with mapped(f"tagging {tag}"):
             self._api.tag(image, repository, version or "latest")
 
-    def build(
-        self,
-        context: IO[bytes],
-        *,
-        dockerfile: str,
-        tag: str,
-        labels: Mapping[str, str],
-        on_output: OnOutput,
-        cancelled: Callable[[], bool] = lambda: False,
-    ) -> str:
-        wanted = Build(
-            dockerfile=dockerfile, tag=tag, labels=labels, on_output=on_output, cancelled=cancelled
-        )
-        with mapped(f"building {tag}"):
+    def build(self, context: IO[bytes], wanted: Build) -> str:
+        with mapped(f"building {wanted.tag}"):
             log = build(self.address, context, wanted, buildkit=self.info().kind == "docker")
-        info = self.image(tag)
+        info = self.image(wanted.tag)
         if info is None:
-            raise BuildError(f"the engine built {tag} and does not have it", log=str(log))
+            raise BuildError(f"the engine built {wanted.tag} and does not have it", log=str(log))
         return info.id
 
     def remove_image(self, ref: str) -> None:
@@ -449,6 +443,3 @@ class DockerEngine:
 
     def release(self) -> None:
         """Connections are those of threads, and end with them."""
-
-
-__all__ = ["DockerEngine", "classify"]

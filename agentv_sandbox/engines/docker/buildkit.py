@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import IO
 
 from agentv_sandbox import hostprograms
-from agentv_sandbox.engines import OnOutput
 from agentv_sandbox.engines.stream import Tail
 from agentv_sandbox.errors import BuildError, Cancelled
 from agentv_sandbox.logs import safe_text
+from agentv_sandbox.models.container import Build
 
 _PROBE_S = 15.0
 _POLL_S = 0.2
@@ -51,18 +51,6 @@ _NO_PROXIES = tuple(
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "NO_PROXY", "ALL_PROXY")
     for word in (f"--build-arg={name}=", f"--build-arg={name.lower()}=")
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Build:
-    """What is to be built from a context."""
-
-    dockerfile: str
-    """Its name in the context."""
-    tag: str
-    labels: Mapping[str, str]
-    on_output: OnOutput
-    cancelled: Callable[[], bool]
 
 
 @dataclass(frozen=True, kw_only=True)

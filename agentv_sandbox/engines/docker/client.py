@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import docker
 import tenacity
 
-from agentv_sandbox.engines.failure import dropped
+from agentv_sandbox.engines.docker.failure import dropped
 from agentv_sandbox.errors import EngineUnavailable
 from agentv_sandbox.logs import get_logger
 
