@@ -19,7 +19,7 @@ from collections.abc import Callable
 import docker
 
 from agentv_sandbox import logs
-from agentv_sandbox.api import cache_dir
+from agentv_sandbox.prepare import cache_dir
 from agentv_sandbox.building import ensure_image
 from agentv_sandbox.engines import ContainerEngine
 from agentv_sandbox.engines.table import find_engine

@@ -25,9 +25,10 @@ from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.image import Image
 from agentv_sandbox.models.suite import EvalCase, Execution, GraderSpec, Target, Trials
-from agentv_sandbox.pipeline import RunOptions, RunTools, jobs_of, select_targets, suite_run
+from agentv_sandbox.pipeline import RunOptions, RunTools, jobs_of, suite_run
 from agentv_sandbox.pipeline.records import Job, SuiteStart
 from agentv_sandbox.pipeline.schedule import Schedule
+from agentv_sandbox.pipeline.targets import select_targets
 from agentv_sandbox.pipeline.trials import run_job
 from agentv_sandbox.report.junit import junit
 from agentv_sandbox.report.redact import Redactor
