@@ -8,10 +8,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from agentv_sandbox.api import RunReport, build, load, run
+    from agentv_sandbox.api import RunReport, RunRequest, build, load, run
 
 __version__ = "0.1.0"
-__all__ = ["RunReport", "__version__", "build", "load", "run"]
+__all__ = ["RunReport", "RunRequest", "__version__", "build", "load", "run"]
 
 
 def __getattr__(name: str) -> object:

@@ -76,7 +76,7 @@ class RunReport:
         )
 
 
-@by_keywords(RunRequest)
+@by_keywords(RunRequest, "build", "lock")
 def build(request: RunRequest) -> dict[Path, ProvedImage]:
     """Build (or find) and prove the image of each suite, by the suite's path, without running anything.
 
@@ -89,7 +89,7 @@ def build(request: RunRequest) -> dict[Path, ProvedImage]:
         return {path: each.image for path, each in made.items() if path is not None}
 
 
-@by_keywords(RunRequest)
+@by_keywords(RunRequest, "run")
 def run(request: RunRequest) -> RunReport:
     """Run suites in containers, grade what the agents leave, and write the run folder.
 

@@ -69,7 +69,7 @@ class Workspace:
     """As graders see it, else as a copy that may be changed."""
 
 
-@after_one(RunRequest)
+@after_one(RunRequest, "regrade")
 def regrade(run: str | Path, request: RunRequest) -> RegradeReport:
     """Grade the outputs that the run folder ``run`` holds again, into a new run folder; ``run`` stays as it is.
 
@@ -79,7 +79,7 @@ def regrade(run: str | Path, request: RunRequest) -> RegradeReport:
     return _Grading(captured_run(Path(run), graded=True), request).into_new_folder()
 
 
-@after_one(RunRequest)
+@after_one(RunRequest, "grade")
 def grade(run: str | Path, request: RunRequest) -> RegradeReport:
     """Complete a run that was made without grading, in its folder. Raises as ``regrade``."""
     return _Grading(captured_run(Path(run), graded=False), request).in_place()

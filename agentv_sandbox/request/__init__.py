@@ -7,7 +7,7 @@ It is imported by commands that only print their help: nothing here takes long t
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -405,24 +405,39 @@ class RunRequest:
 _LIMITS: Mapping[str, Option] = next(f.metadata["parts"] for f in fields(RunRequest) if f.name == "limits")
 
 
+def _all_options() -> Iterator[tuple[str, Option]]:
+    for each in fields(RunRequest):
+        if "option" in each.metadata:
+            yield each.name, each.metadata["option"]
+        for part, known in each.metadata.get("parts", {}).items():
+            yield f"{each.name}.{part}", known
+
+
+_OPTIONS = dict(_all_options())
+
+
 def options_of(command: str) -> Iterator[tuple[str, Option]]:
     """The options of ``command`` with the names of their fields, dotted in a record inside."""
-    for each in fields(RunRequest):
-        known = {"": each.metadata["option"]} if "option" in each.metadata else each.metadata.get("parts", {})
-        for part, found in known.items():
-            if found.flags and command in found.commands:
-                yield f"{each.name}.{part}" if part else each.name, found
+    return ((name, known) for name, known in _OPTIONS.items() if command in known.commands)
 
 
 def given(request: RunRequest) -> Iterator[tuple[str, Option, Any]]:
     """What was asked beside the suites, as ``options_of`` names it, with its value."""
     plain = RunRequest()
-    for name, known in options_of("run"):
+    for name, known in _OPTIONS.items():
         value, default = request, plain
         for part in name.split("."):
             value, default = getattr(value, part), getattr(default, part)
         if value != default:
             yield name, known, value
+
+
+def others(request: RunRequest, commands: Iterable[str]) -> Iterator[Problem]:
+    """What was asked that none of ``commands`` does."""
+    taken = {name for command in commands for name, _ in options_of(command)}
+    for name, _, _ in given(request):
+        if name not in taken:
+            yield Problem(field=name, message=f"has no meaning for {' and '.join(commands)}")
 
 
 def as_json(request: RunRequest) -> dict[str, Any]:
