@@ -29,16 +29,17 @@ from agentv_sandbox.pipeline.checks import planned_tests
 from agentv_sandbox.pipeline.resume import Resumption, take_over
 from agentv_sandbox.pipeline.scopes import how_asked, incomplete
 from agentv_sandbox.prepare import Prepared, load, prepare
-from agentv_sandbox.report.earlier import earlier_facts, find_earlier
-from agentv_sandbox.report.facts import run_facts
-from agentv_sandbox.report.packing import require_unaltered
-from agentv_sandbox.report.redact import Redactor
-from agentv_sandbox.report.rowfile import read_all_rows
-from agentv_sandbox.report.rows import Row
-from agentv_sandbox.report.runfolder import RunFolder
+from agentv_sandbox.report import kept_views
 from agentv_sandbox.report.summary import exit_code
 from agentv_sandbox.request import OnEvent, RunRequest, as_json
 from agentv_sandbox.request.keywords import by_keywords
+from agentv_sandbox.runfolder.earlier import earlier_facts, find_earlier
+from agentv_sandbox.runfolder.facts import run_facts
+from agentv_sandbox.runfolder.folder import RunFolder
+from agentv_sandbox.runfolder.pack import require_unaltered
+from agentv_sandbox.runfolder.redact import Redactor
+from agentv_sandbox.runfolder.rowfile import read_all_rows
+from agentv_sandbox.runfolder.rows import Row
 from agentv_sandbox.sites import Site, cluster_module, site_of
 
 __all__ = ["RunReport", "RunRequest", "build", "execute", "load", "run"]
@@ -176,12 +177,12 @@ def _run_all(
         failure = failure_of(lambda: work_through(suites, crew, options, on_event, on_result, starts))
     except BaseException:  # such as the end of a program whose output nobody reads any more
         with suppress(Exception):
-            results.finish(planned=planned)
+            results.finish(planned=planned, views=kept_views())
         raise
     unsaid = failure_of(lambda: results.add_facts(site.record()))
     if failure is not None:
         results.note_end(failure.fault)
-    later = failure_of(lambda: results.finish(planned=planned))
+    later = failure_of(lambda: results.finish(planned=planned, views=kept_views()))
     if failure is not None and later is not None:
         on_event("note", message=f"also: {later.message}")
     return planned, failure or unsaid or later or incomplete(tape)

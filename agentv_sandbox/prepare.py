@@ -34,8 +34,8 @@ from agentv_sandbox.pipeline.images import suite_env, suite_plan_with_refusals
 from agentv_sandbox.pipeline.scopes import is_unset_key, with_stand_in_keys
 from agentv_sandbox.pipeline.scratch import sweep_scratch
 from agentv_sandbox.plan import refusals
-from agentv_sandbox.report.redact import Redactor
 from agentv_sandbox.request import OnEvent, Paths, RunRequest
+from agentv_sandbox.runfolder.redact import Redactor
 from agentv_sandbox.sandbox import Sandbox, sweep
 from agentv_sandbox.settings import Operator, RunSettings, Settings, ceiling_problems, settings_together
 

@@ -34,15 +34,16 @@ from agentv_sandbox.pipeline.records import Job
 from agentv_sandbox.pipeline.regrade import CapturedAnswers
 from agentv_sandbox.pipeline.scratch import scratch_folder
 from agentv_sandbox.prepare import prepare
-from agentv_sandbox.report.capture import read_capture
-from agentv_sandbox.report.captured import CapturedContents, CapturedRun, Key, captured_run
-from agentv_sandbox.report.facts import engine_facts, run_facts
-from agentv_sandbox.report.layout import STORES
-from agentv_sandbox.report.packing import unseal
-from agentv_sandbox.report.regraded import Change, changes_of
-from agentv_sandbox.report.runfolder import RunFolder
+from agentv_sandbox.report import kept_views
 from agentv_sandbox.request import RunRequest, as_json
 from agentv_sandbox.request.keywords import after_one
+from agentv_sandbox.runfolder.capture import read_capture
+from agentv_sandbox.runfolder.captured import CapturedContents, CapturedRun, Key, captured_run
+from agentv_sandbox.runfolder.facts import engine_facts, run_facts
+from agentv_sandbox.runfolder.folder import RunFolder
+from agentv_sandbox.runfolder.layout import STORES
+from agentv_sandbox.runfolder.pack import unseal
+from agentv_sandbox.runfolder.regraded import Change, changes_of
 from agentv_sandbox.sandbox import POLICIES, Role, Sandbox
 
 _OPEN_S = 12 * 3600.0
@@ -325,7 +326,7 @@ class _Grading:
             )
         except BaseException:
             with suppress(Exception):
-                results.finish(planned=planned)
+                results.finish(planned=planned, views=kept_views())
             raise
         return self._report(results, regrading, planned, failure)
 
@@ -336,7 +337,7 @@ class _Grading:
             results.note_end(failure.fault)
         if regrading.only_ungraded:
             failure = failure or api.failure_of(results.drop_graded)
-        later = api.failure_of(lambda: results.finish(planned=planned))
+        later = api.failure_of(lambda: results.finish(planned=planned, views=kept_views()))
         report = api.report_of(results.path, planned, failure or later)
         before = {key: test.row for key, test in self._source.tests.items()}
         changes: tuple[Change, ...] = ()

@@ -18,8 +18,8 @@ from agentv_sandbox.models.image import ProvedImage
 from agentv_sandbox.models.suite import Json
 from agentv_sandbox.pipeline import Crew, OnTrial, Threads
 from agentv_sandbox.prepare import Prepared
-from agentv_sandbox.report.facts import engine_facts
 from agentv_sandbox.request import OnEvent
+from agentv_sandbox.runfolder.facts import engine_facts
 from agentv_sandbox.sandbox import Sandbox
 
 

@@ -6,7 +6,7 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import agentv_sandbox
@@ -34,9 +34,10 @@ from agentv_sandbox.providers.base import Provider
 from agentv_sandbox.providers.model import ModelSettings
 from agentv_sandbox.providers.response import answer_schema
 from agentv_sandbox.providers.settings import REFERENCE, Settings
-from agentv_sandbox.report.rowtypes import ROW, SCORE
+from agentv_sandbox.report import VIEWS
 from agentv_sandbox.request import RunRequest, options_of
 from agentv_sandbox.request.option import RUN
+from agentv_sandbox.runfolder.rowtypes import ROW, SCORE
 from agentv_sandbox.settings import NATURES, settings_schema
 from agentv_sandbox.settings.model import Nature
 
@@ -295,18 +296,40 @@ def _rows(keys: Mapping[str, tuple[str, str]]) -> str:
     )
 
 
+def views() -> str:
+    """The forms in which runs are written."""
+    return table(
+        ("format", "what it is", "in every run's folder"),
+        ([f"`{view.name}`", view.summary, f"`{view.kept}`" if view.kept else ""] for view in VIEWS.values()),
+    )
+
+
 def _python() -> str:
     """What ``import agentv_sandbox`` gives, with signatures and docstrings."""
     parts = []
     for name in sorted(set(agentv_sandbox.__all__) - {"__version__"}, key=str.lower):
         item = getattr(agentv_sandbox, name)
-        parts += [
-            f"### {name}",
-            f"```python\n{_signature(name, item)}\n```",
-            _prose(inspect.getdoc(item) or ""),
-            *([_request()] if item is RunRequest else []),
-        ]
+        parts.append(f"### {name}")
+        if methods := _methods(item):
+            parts.append(_prose(inspect.getdoc(item) or ""))
+        for called, function in methods or [(name, item)]:
+            parts += [
+                f"```python\n{_signature(called, function)}\n```",
+                _prose(inspect.getdoc(function) or ""),
+            ]
+        parts += [_request()] if item is RunRequest else []
     return "\n\n".join(parts)
+
+
+def _methods(item: Any) -> list[tuple[str, Any]]:
+    """What can be done with objects of a class that is not a record, by name."""
+    if not inspect.isclass(item) or is_dataclass(item):
+        return []
+    return [
+        (f"{item.__name__}.{name}", function)
+        for name, function in vars(item).items()
+        if inspect.isfunction(function) and not name.startswith("_")
+    ]
 
 
 def _request() -> str:
@@ -348,6 +371,8 @@ def _signature(name: str, item: Any) -> str:
     signature = inspect.signature(item)
     parameters, star = [], False
     for parameter in signature.parameters.values():
+        if parameter.name == "self":
+            continue
         if parameter.kind is parameter.KEYWORD_ONLY and not star:
             parameters.append("*")
             star = True
@@ -415,6 +440,7 @@ SECTIONS: Mapping[str, Callable[[], str]] = {
     "image": lambda: _settings("ImageConfig"),
     "row": lambda: _rows(ROW),
     "score": lambda: _rows(SCORE),
+    "views": views,
     "python": _python,
     "cluster": cluster,
     "host_programs": _host_programs,

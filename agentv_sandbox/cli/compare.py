@@ -14,10 +14,11 @@ from rich.text import Text
 
 from agentv_sandbox.cli.asking import parser
 from agentv_sandbox.cli.common import counted, out, with_exit_codes
-from agentv_sandbox.cli.report import open_runs, write
+from agentv_sandbox.cli.report import open_runs, written_to
 from agentv_sandbox.logs import safe_name
 from agentv_sandbox.report.comparison import Comparison, Figures, TestChange, Totals, compare_runs
 from agentv_sandbox.report.comparisonwords import evidence
+from agentv_sandbox.report.page import write_report
 from agentv_sandbox.report.summary import EXIT_ERROR, EXIT_FAILED, EXIT_OK, WORD
 from agentv_sandbox.request.values import number_between
 
@@ -100,7 +101,8 @@ def compare(
         for run in others
     ]
     if page is not None:
-        write(page, opened, comparisons, field="--page")
+        with written_to(page, "--page"):
+            write_report(page, opened, comparisons)
     if as_json:
         typer.echo(json.dumps([_as_json(comparison) for comparison in comparisons], indent=2))
     else:

@@ -20,11 +20,11 @@ from agentv_sandbox.cli.outcome import show_on_github
 from agentv_sandbox.cli.run import Events, interruptible, show_report
 from agentv_sandbox.logs import safe_name, safe_text
 from agentv_sandbox.report.progress import Progress
-from agentv_sandbox.report.redact import Redactor
-from agentv_sandbox.report.regraded import Change
-from agentv_sandbox.report.rows import Row
 from agentv_sandbox.report.summary import WORD
 from agentv_sandbox.request import RunRequest
+from agentv_sandbox.runfolder.redact import Redactor
+from agentv_sandbox.runfolder.regraded import Change
+from agentv_sandbox.runfolder.rows import Row
 
 SHOWN = 200
 _WHY = 300

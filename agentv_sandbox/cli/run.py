@@ -27,12 +27,12 @@ from agentv_sandbox.cli.inputs import show_warning
 from agentv_sandbox.cli.outcome import places_of, print_json, show_on_github
 from agentv_sandbox.logs import safe_name
 from agentv_sandbox.prepare import prepare
-from agentv_sandbox.report.layout import PAGE
 from agentv_sandbox.report.live import LivePage
 from agentv_sandbox.report.progress import Progress
-from agentv_sandbox.report.redact import Redactor
 from agentv_sandbox.report.summary import summary
 from agentv_sandbox.request import RunRequest
+from agentv_sandbox.runfolder.layout import PAGE
+from agentv_sandbox.runfolder.redact import Redactor
 
 # Of <malloc.h>.
 _M_MMAP_THRESHOLD = -3

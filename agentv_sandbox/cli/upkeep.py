@@ -23,10 +23,10 @@ from agentv_sandbox.errors import EngineError, InputError, NeedsNamespace, Probl
 from agentv_sandbox.keptvolumes import remove_copies, sweep_copies
 from agentv_sandbox.logs import safe_name, safe_text
 from agentv_sandbox.pipeline.scratch import sweep_scratch
-from agentv_sandbox.report.packing import is_unpacked
-from agentv_sandbox.report.runreader import Run
 from agentv_sandbox.request import RunRequest
 from agentv_sandbox.request.values import number_between
+from agentv_sandbox.runfolder.pack import is_unpacked
+from agentv_sandbox.runfolder.reader import Run
 from agentv_sandbox.sandbox import remove_kept
 
 

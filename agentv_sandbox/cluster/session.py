@@ -49,8 +49,8 @@ from agentv_sandbox.pipeline.scratch import scratch_folder
 from agentv_sandbox.pipeline.suiterun import SuiteRun
 from agentv_sandbox.pipeline.trials import run_job
 from agentv_sandbox.prepare import Prepared, prepare
-from agentv_sandbox.report.facts import engine_facts
-from agentv_sandbox.report.redact import Redactor
+from agentv_sandbox.runfolder.facts import engine_facts
+from agentv_sandbox.runfolder.redact import Redactor
 from agentv_sandbox.sandbox import Sandbox
 from agentv_sandbox.settings import Operator
 

@@ -12,8 +12,8 @@ from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.loading import LoadResult
 from agentv_sandbox.logs import safe_name
 from agentv_sandbox.pipeline.reach import reach_of
-from agentv_sandbox.report.captured import CapturedRun
 from agentv_sandbox.request import Paths
+from agentv_sandbox.runfolder.captured import CapturedRun
 
 _SHOWN = 30
 """Of each list, to a person."""

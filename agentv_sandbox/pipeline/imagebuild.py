@@ -33,9 +33,7 @@ def build_images(
 ) -> dict[Path | None, MadeImage]:
     """The tool image, by None, and the image of each suite by its path, each proved inside; all refusals of all suites
     at once, and all misses."""
-    wanted: dict[Path | None, _WantedImage] = {
-        None: _WantedImage(tool_plan(options.image), WorkspaceEnv(), None, _TOOLS)
-    }
+    wanted: dict[Path | None, WantedImage] = {}
     problems: dict[Problem, None] = {}
     for suite in suites:
         try:
@@ -44,6 +42,14 @@ def build_images(
             problems |= dict.fromkeys(error.problems)
     if problems:
         raise ImageRequestError(list(problems))
+    return proved_images(wanted, sandbox, options, on_event)
+
+
+def proved_images(
+    images: Mapping[Path | None, WantedImage], sandbox: Sandbox, options: RunOptions, on_event: OnEvent
+) -> dict[Path | None, MadeImage]:
+    """The tool image, by None, which becomes that of ``sandbox``, and ``images``."""
+    wanted = {None: WantedImage(tool_plan(options.image), WorkspaceEnv(), None, _TOOLS), **images}
     builds = _ImageBuilds(sandbox, options, on_event)
     candidates = {
         path: Candidate(
@@ -62,16 +68,16 @@ def build_images(
     return {path: MadeImage(plan=wanted[path].plan, image=image) for path, image in proved.items()}
 
 
-def _wanted(suite: Suite, options: RunOptions) -> _WantedImage:
+def _wanted(suite: Suite, options: RunOptions) -> WantedImage:
     asked = options.request
     targets = [*image_targets(suite, asked.targets), *_grader_target(suite, asked.grader_target)]
     plan = suite_plan(suite, targets, options.image_of(suite))
     lock_path = suite.path.parent / LOCK_NAME
-    return _WantedImage(plan, suite_env(suite, targets), lock_path, f"the image of {suite.name}")
+    return WantedImage(plan, suite_env(suite, targets), lock_path, f"the image of {suite.name}")
 
 
 @dataclass(frozen=True)
-class _WantedImage:
+class WantedImage:
     """One image to have: what it must hold, for whom, where its versions are locked."""
 
     plan: ImagePlan

@@ -26,8 +26,8 @@ from agentv_sandbox.pipeline.images import flat
 from agentv_sandbox.pipeline.records import Job
 from agentv_sandbox.pipeline.workspace import template_files
 from agentv_sandbox.project import Project
-from agentv_sandbox.report.naming import numbered
 from agentv_sandbox.request import RunRequest
+from agentv_sandbox.runfolder.naming import numbered
 from agentv_sandbox.volumes import StagedFile
 
 DIGITS = 32

@@ -15,8 +15,7 @@ import pytest
 from agentv_sandbox.building import base, ensure_image
 from agentv_sandbox.building.containers import Builder
 from agentv_sandbox.building.trees import Trees
-from agentv_sandbox.engines import images
-from agentv_sandbox.engines.docker import DockerEngine
+from agentv_sandbox.engines.docker import DockerEngine, images
 from agentv_sandbox.errors import BuildError, Cancelled, EngineError
 from agentv_sandbox.models.container import ImageInfo
 from agentv_sandbox.models.image import Image, ImageConfig, ImagePlan

@@ -19,9 +19,9 @@ from agentv_sandbox.engines.tier import LEVELS
 from agentv_sandbox.errors import InputError
 from agentv_sandbox.graders.base import PASS_SCORE
 from agentv_sandbox.models.limits import LimitOverrides
-from agentv_sandbox.report.captured import CapturedRun
-from agentv_sandbox.report.earlier import EarlierRun
 from agentv_sandbox.request import RunRequest, as_json, options_of
+from agentv_sandbox.runfolder.captured import CapturedRun
+from agentv_sandbox.runfolder.earlier import EarlierRun
 
 
 @pytest.mark.parametrize(

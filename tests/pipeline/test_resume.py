@@ -19,12 +19,12 @@ from agentv_sandbox.pipeline.records import RunOptions
 from agentv_sandbox.pipeline.resume import Resumption, take_over
 from agentv_sandbox.pipeline.targets import jobs_of
 from agentv_sandbox.project import Project
-from agentv_sandbox.report.earlier import earlier_run
-from agentv_sandbox.report.redact import Redactor
-from agentv_sandbox.report.rowfile import read_rows
-from agentv_sandbox.report.rows import Row, with_hash
-from agentv_sandbox.report.runfolder import RunFolder
 from agentv_sandbox.request import RunRequest
+from agentv_sandbox.runfolder.earlier import earlier_run
+from agentv_sandbox.runfolder.folder import RunFolder
+from agentv_sandbox.runfolder.redact import Redactor
+from agentv_sandbox.runfolder.rowfile import read_rows
+from agentv_sandbox.runfolder.rows import Row, with_hash
 from tests.report.made_results import make_output, make_result
 
 TARGETS = """targets:

@@ -30,12 +30,12 @@ from agentv_sandbox.pipeline.records import Job, SuiteStart
 from agentv_sandbox.pipeline.schedule import Schedule
 from agentv_sandbox.pipeline.targets import select_targets
 from agentv_sandbox.pipeline.trials import run_job
-from agentv_sandbox.report.junit import junit
-from agentv_sandbox.report.redact import Redactor
-from agentv_sandbox.report.rowfile import read_rows
-from agentv_sandbox.report.runfolder import RunFolder
 from agentv_sandbox.report.summary import exit_code, reasons
+from agentv_sandbox.report.views.junit import junit
 from agentv_sandbox.request import RunRequest
+from agentv_sandbox.runfolder.folder import RunFolder
+from agentv_sandbox.runfolder.redact import Redactor
+from agentv_sandbox.runfolder.rowfile import read_rows
 from tests.fake_engine import FakeRun, finished
 from tests.pipeline.helpers import CLI, SAYS_DONE, Bench, answers, case
 from tests.report.made_results import write_case
