@@ -23,8 +23,9 @@ from agentv_sandbox.logs import safe_name
 from agentv_sandbox.models.case import Candidate, CaseOutput
 from agentv_sandbox.models.container import MB, ExecResult, Stdin
 from agentv_sandbox.models.content import counted
+from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.paths import FILES, GRADING, SUITE, WORKSPACE
-from agentv_sandbox.models.suite import EvalCase, GraderSpec, LimitOverrides, NetworkPolicy, Target
+from agentv_sandbox.models.suite import EvalCase, GraderSpec, NetworkPolicy, Target
 from agentv_sandbox.pipeline.limits import suite_limits
 from agentv_sandbox.pipeline.programs import ask_alone
 from agentv_sandbox.pipeline.records import CaseFailed, Job
