@@ -147,6 +147,7 @@ def test_masking_keeps_a_files_mode_and_masks_what_is_between_secrets(tmp_path: 
     assert not Redactor([SECRET]).data_file(path)
 
 
+@pytest.mark.slow
 def test_the_end_of_an_interrupted_run_takes_seconds_and_leaves_no_secret(tmp_path: Path) -> None:
     """Looking for forty secrets in half a gigabyte takes a minute."""
     secrets = [f"secret-{n:02}-{'x' * n}" for n in range(40)]
