@@ -19,7 +19,7 @@ from distributed import Client, Scheduler, Worker
 from agentv_sandbox.cluster.records import PIECE, SLOT
 from agentv_sandbox.models.case import CaseResult, GraderResult
 from agentv_sandbox.models.suite import EvalCase, Suite
-from agentv_sandbox.report.runfolder import RunFolder
+from agentv_sandbox.runfolder.folder import RunFolder
 
 JOBS = 400
 SLOTS = 32

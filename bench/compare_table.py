@@ -16,8 +16,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from agentv_sandbox.report.comparison import compare_runs
-from agentv_sandbox.report.rows import Row
-from agentv_sandbox.report.runreader import Run
+from agentv_sandbox.runfolder.reader import Run
+from agentv_sandbox.runfolder.rows import Row
 
 TESTS = (7, 20, 60, 100)
 Draw = Callable[[random.Random], tuple[Sequence[float], Sequence[float]]]

@@ -54,7 +54,7 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "report": (
         "report",
         "report",
-        "Write runs as one HTML page: what failed and why, every test with all that is known of it, runs side by side.",
+        "Write runs in another form: as one HTML page with what failed and why, or for other programs.",
     ),
     "trajectories": (
         "interchange",

@@ -12,12 +12,12 @@ from agentv_sandbox.cli import github
 from agentv_sandbox.cli.common import out, relative
 from agentv_sandbox.loading import LoadResult
 from agentv_sandbox.models.suite import Position
-from agentv_sandbox.report.layout import PAGE
-from agentv_sandbox.report.markdown import markdown
-from agentv_sandbox.report.redact import Redactor
-from agentv_sandbox.report.rows import Row, cause, seconds, status_of
 from agentv_sandbox.report.summary import case_label, reasons, verdict_line
 from agentv_sandbox.report.targets import run_figures
+from agentv_sandbox.report.views.markdown import markdown
+from agentv_sandbox.runfolder.layout import PAGE
+from agentv_sandbox.runfolder.redact import Redactor
+from agentv_sandbox.runfolder.rows import Row, cause, seconds, status_of
 
 Places = Mapping[tuple[str, str], Position]
 """Where a test is written, by its suite and id."""

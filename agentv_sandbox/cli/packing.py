@@ -11,10 +11,9 @@ from agentv_sandbox.cli.common import counted, err, out, with_exit_codes
 from agentv_sandbox.cli.options import RunFolderPath
 from agentv_sandbox.errors import InputError, Problem, SandboxError
 from agentv_sandbox.logs import safe_name, safe_text
-from agentv_sandbox.report import packing
-from agentv_sandbox.report.layout import PAGE
-from agentv_sandbox.report.page import write_page
+from agentv_sandbox.report import kept_views
 from agentv_sandbox.report.summary import EXIT_FAILED, EXIT_OK
+from agentv_sandbox.runfolder import pack as packing
 
 SUFFIX = ".run.tar.zst"
 SHOWN = 20
@@ -62,10 +61,12 @@ def unpack(
         hint = "name the folder with --output"
         raise InputError([Problem(message=f"its name does not end in {SUFFIX}", path=file, hint=hint)])
     checked = packing.unpack(file, folder)
-    try:
-        write_page(folder)
-    except (SandboxError, OSError) as error:
-        err.print(f"without {PAGE}: {safe_text(str(error))}", markup=False)
+    for name, write in kept_views().items():
+        try:
+            if packing.is_outside(name):
+                write(folder)
+        except (SandboxError, OSError) as error:
+            err.print(f"without {name}: {safe_text(str(error))}", markup=False)
     out.print(f"{safe_name(str(folder))}: {counted(checked.files, 'file')}, {checked.digest}", markup=False)
 
 

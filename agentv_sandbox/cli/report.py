@@ -1,8 +1,9 @@
-"""``agentv-sandbox report``: run folders as one page."""
+"""``agentv-sandbox report``: run folders in every form that there is."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -11,15 +12,22 @@ import typer
 from agentv_sandbox.cli.common import err, out, with_exit_codes
 from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.logs import safe_name, safe_text
-from agentv_sandbox.report.comparison import Comparison, compare_runs
-from agentv_sandbox.report.comparisonwords import evidence
-from agentv_sandbox.report.layout import PAGE
-from agentv_sandbox.report.packing import require_unaltered
-from agentv_sandbox.report.page import write_report
-from agentv_sandbox.report.runreader import Run
+from agentv_sandbox.report import VIEWS, View
+from agentv_sandbox.runfolder.layout import PAGE
+from agentv_sandbox.runfolder.pack import require_unaltered
+from agentv_sandbox.runfolder.reader import Run
 
 COMPARISON = "comparison.html"
 """The page of several runs, in the current folder."""
+_FORMS = "; ".join(f"{view.name}: {view.summary}" for view in VIEWS.values())
+
+
+def _view(name: object) -> View:
+    if isinstance(name, View):
+        return name
+    if (view := VIEWS.get(str(name))) is None:
+        raise typer.BadParameter(f"must be one of {', '.join(VIEWS)}, found '{name}'")
+    return view
 
 
 @with_exit_codes
@@ -32,25 +40,33 @@ def report(
             show_default=False,
         ),
     ],
+    view: Annotated[
+        View,
+        typer.Option("--format", parser=_view, metavar="NAME", help=_FORMS),
+    ] = "page",  # type: ignore[assignment]
     output: Annotated[
         Path | None,
         typer.Option(
             "-o",
             "--output",
-            metavar="FILE",
-            help=f"Where to write it, instead of {PAGE} in the folder of one run, or {COMPARISON} here.",
+            metavar="PATH",
+            help=f"Where to write it, instead of {PAGE} in the folder of one run, {COMPARISON} here for several, or a "
+            "name like the run's for other formats.",
             show_default=False,
         ),
     ] = None,
 ) -> None:
-    """Write runs as one HTML page: what failed and why, every test with all that is known of it, runs side by side.
+    """Write runs in another form: as one HTML page with what failed and why, or for other programs.
 
-    Exit status: 0; 2 when a folder cannot be read or the page cannot be written.
+    Exit status: 0; 2 when a folder cannot be read or the output cannot be written.
     """
+    if len(runs) > 1 and not view.several:
+        raise InputError([Problem(message=f"--format {view.name} takes one run, found {len(runs)}")])
     opened = open_runs(runs)
-    path = output or _usual_place(runs)
-    write(path, opened, [compare_runs(opened[0], run) for run in opened[1:]], field="--output")
-    out.print(f"Report: {safe_name(str(path))}", markup=False, soft_wrap=True)
+    path = output or _usual_place(view, opened)
+    with written_to(path, "--output"):
+        said = view.write(opened, path)
+    out.print(f"Report: {safe_name(str(path))}{f' ({said})' if said else ''}", markup=False, soft_wrap=True)
 
 
 def open_runs(paths: Sequence[Path]) -> list[Run]:
@@ -75,16 +91,17 @@ def open_runs(paths: Sequence[Path]) -> list[Run]:
     return runs
 
 
-def write(path: Path, runs: Sequence[Run], comparisons: Sequence[Comparison], *, field: str) -> None:
-    """Write one page. ``field``: the option that named it. Raises InputError."""
+@contextmanager
+def written_to(path: Path, field: str) -> Iterator[None]:
+    """Have an OSError inside say that ``path``, which the option ``field`` named, cannot be written."""
     try:
-        write_report(path, runs, comparisons, [evidence(comparison) for comparison in comparisons])
+        yield
     except OSError as error:
-        message = f"cannot write the page: {error.strerror or error}"
+        message = f"cannot write the report: {error.strerror or error}"
         raise InputError([Problem(message=message, path=path, field=field)]) from error
 
 
-def _usual_place(runs: Sequence[Path]) -> Path:
-    if len(runs) > 1:
-        return Path(COMPARISON)
-    return runs[0] / PAGE
+def _usual_place(view: View, runs: Sequence[Run]) -> Path:
+    if view.kept and len(runs) == 1:
+        return runs[0].path / view.kept
+    return Path(COMPARISON) if view.name == "page" else Path(f"{runs[0].path.name}{view.suffix}")

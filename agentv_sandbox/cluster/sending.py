@@ -10,7 +10,7 @@ from agentv_sandbox.cluster.records import JobOutcome, KeptBlob, Store
 from agentv_sandbox.files import BlobStore
 from agentv_sandbox.models.case import CaseFailure, CaseOutput, CaseResult, FileEntry
 from agentv_sandbox.models.content import Blob
-from agentv_sandbox.report.redact import Redactor
+from agentv_sandbox.runfolder.redact import Redactor
 
 STORES: tuple[Store, ...] = ("artifacts", "captured")
 _INLINE = 1 << 20

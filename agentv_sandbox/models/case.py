@@ -84,6 +84,7 @@ Fault = Literal[
     "setup_failed",
     "not_run",
     "grader_failed",
+    "grader_not_begun",
     "not_graded",
     "not_captured",
     "report_failed",
@@ -94,7 +95,7 @@ NOT_THE_AGENTS = frozenset(
     {"engine_restarted", "worker_lost", "target_unreachable", "target_error", "budget_exceeded"}
 )
 """Faults that say nothing of an agent's quality, at whatever moment of its work they come."""
-LOST = NOT_THE_AGENTS | {"setup_failed", "report_failed"}
+LOST = NOT_THE_AGENTS | {"setup_failed", "grader_not_begun", "report_failed"}
 """Faults for which a trial is run again when its run goes on."""
 
 
@@ -372,6 +373,8 @@ class GraderResult:
     assertions: tuple[Assertion, ...] = ()
     error: str | None = None
     """Set when the grader itself failed; such a result is never a pass, whatever ``negate`` says."""
+    not_begun: bool = False
+    """Whether it could not begin, through no doing of the agent's."""
     reasoning: str | None = None
     input: Json = None
     """The exact request, for LLM graders."""

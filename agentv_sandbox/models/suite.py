@@ -10,6 +10,7 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 from agentv_sandbox.models.image import PackageKind, Runtime
+from agentv_sandbox.models.limits import LimitOverrides
 
 Json = Any
 """A JSON value: dict, list, str, int, float, bool or None."""
@@ -78,11 +79,15 @@ class WorkspaceEnv:
 @dataclass(frozen=True, kw_only=True)
 class Hook:
     command: tuple[str, ...] | None
+    """argv; a command that was written as text stands here as ``("sh", "-ec", text)``: it fails with the first of its
+    lines that does."""
     timeout_s: float
     cwd: Path
     reset: Literal["none", "fast", "strict"] = "none"
     files: tuple[str, ...] = ()
     """Globs of project files that it may read where it does not see all of the project."""
+    shell_text: bool = False
+    """Whether the command was written as text: what takes the place of its placeholders is quoted then."""
     position: Position | None = None
 
 
@@ -195,20 +200,6 @@ class GatewaySpec:
     max_cost_usd: float | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class LimitOverrides:
-    """What a suite, a target or the command line asks for; ``None`` keeps the role's default."""
-
-    memory_bytes: int | None = None
-    cpus: float | None = None
-    pids: int | None = None
-    timeout_s: float | None = None
-    workspace_bytes: int | None = None
-    workspace_inodes: int | None = None
-    tmp_bytes: int | None = None
-    output_bytes: int | None = None
-
-
 MeasuredBy = Literal["agent", "host"]
 """Whose account of an agent's calls of tools, time, tokens and cost counts."""
 
@@ -238,8 +229,19 @@ class Target:
     limits: LimitOverrides = LimitOverrides()
     hooks: Mapping[str, Hook] = field(default_factory=dict)
     base_dir: Path = Path()
-    """Directory against which ``cwd`` and script paths of this target are resolved."""
+    """The suite's folder: ``cwd`` and files that the command names are looked up there first."""
+    beside: tuple[Path, ...] = ()
+    """The folder of the file that defines the target, and those above it up to the project's root: where files that
+    the command names are looked up next."""
     position: Position | None = None
+
+    @property
+    def script_folders(self) -> tuple[Path, ...]:
+        """Folders in which words of the command may name files, in the order in which they are tried."""
+        folders = (self.base_dir, *self.beside)
+        cwd = self.settings.get("cwd")
+        below = (folder / cwd for folder in folders) if isinstance(cwd, str) else ()
+        return tuple(dict.fromkeys((*below, *folders)))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,8 +27,9 @@ from agentv_sandbox.logs import safe_name
 from agentv_sandbox.models.case import AgentResponse, CaseFailure
 from agentv_sandbox.models.container import MB, Mount, OnOutput
 from agentv_sandbox.models.content import Blob
+from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.paths import HOME, INPUT, OUTPUT, WORKSPACE
-from agentv_sandbox.models.suite import Hook, LimitOverrides
+from agentv_sandbox.models.suite import Hook
 from agentv_sandbox.pipeline.following import Followed
 from agentv_sandbox.pipeline.limits import JobLimits, job_limits
 from agentv_sandbox.pipeline.limits_met import disk_full, limits_met

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from agentv_sandbox.authoring.commands import IN_IMAGE, first_script
 from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.loading import LoadResult
-from agentv_sandbox.models.suite import Suite
+from agentv_sandbox.models.suite import Suite, Target
 from agentv_sandbox.pipeline.money import unpriced_problems
 from agentv_sandbox.pipeline.records import Job, RunOptions
 from agentv_sandbox.pipeline.targets import (
@@ -19,7 +20,9 @@ from agentv_sandbox.pipeline.targets import (
     unset_judges,
     unset_variables,
 )
+from agentv_sandbox.project import Project, holds_word
 from agentv_sandbox.providers import PROVIDERS
+from agentv_sandbox.providers.base import setting_problem
 
 
 def run_problems(loaded: LoadResult, options: RunOptions) -> list[Problem]:
@@ -27,28 +30,64 @@ def run_problems(loaded: LoadResult, options: RunOptions) -> list[Problem]:
     before it makes an image, and ``validate`` reports."""
     problems: dict[Problem, None] = {}
     for suite in loaded.suites:
-        wrong = [p for p in target_problems(suite, options.targets) if not p.warning]
+        wrong = [p for p in target_problems(suite, options.request.targets) if not p.warning]
         problems |= dict.fromkeys(wrong)
-        problems |= dict.fromkeys(unset_variables(suite, options.targets, loaded.environments[suite.path]))
-        if not wrong and options.case.grader_target is None:
-            pairs = ((job.case, job.target) for job in jobs_of(suite, options))
+        problems |= dict.fromkeys(
+            unset_variables(suite, options.request.targets, loaded.environments[suite.path])
+        )
+        if wrong:
+            continue
+        jobs = jobs_of(suite, options)
+        problems |= dict.fromkeys(missing_scripts(suite, jobs))
+        if options.request.grader_target is None:
+            pairs = ((job.case, job.target) for job in jobs)
             problems |= dict.fromkeys(missing_judges(suite, pairs))
     return list(problems)
+
+
+def missing_scripts(suite: Suite, jobs: Iterable[Job]) -> Iterator[Problem]:
+    """Scripts that commands of targets start with and that are nowhere: not in the project, nor in a workspace that
+    nothing but its template fills. One problem a target."""
+    project = Project(suite.project_root, cwd=suite.project_root)
+    reported: set[str] = set()
+    for job in jobs:
+        target, template = job.target, job.workspace.template
+        filled = job.workspace.repos or job.hooks("before_all") or job.hooks("before_each")
+        if filled or target.name in reported:
+            continue
+        bases = dict.fromkeys([*target.script_folders, suite.path.parent, project.root])
+        for script in _scripts(target):
+            in_template = template is not None and holds_word(template, script)
+            if in_template or any(project.path_of(script, base) for base in bases):
+                continue
+            reported.add(target.name)
+            message = f"the script '{script}' is neither in the project nor in the workspace of test {job.case.id!r}"
+            hint = f"looked in {', '.join(map(str, bases))}"
+            yield setting_problem(target, "command", message, hint=hint)
+            break
+
+
+def _scripts(target: Target) -> Iterator[str]:
+    """The script that each command line of ``target`` starts with, where that is certain."""
+    for argv in PROVIDERS[target.provider].programs(target):
+        script = first_script(argv[2]) if argv[:2] == ("sh", "-c") and len(argv) > 2 else None
+        if script is not None and not script.startswith(IN_IMAGE):
+            yield script
 
 
 def run_warnings(suite: Suite, options: RunOptions) -> list[Problem]:
     """What has no effect or cannot be counted in a run of ``suite``: warnings that ``run`` gives before it begins, and
     ``validate`` reports. Raises InputError for targets that cannot be run."""
     pairs = [(job.case, job.target) for job in jobs_of(suite, options)]
-    warnings = target_warnings(select_targets(suite, options.targets))
-    return [*warnings, *unpriced_problems(suite, pairs, options.case.grader_target)]
+    warnings = target_warnings(select_targets(suite, options.request.targets))
+    return [*warnings, *unpriced_problems(suite, pairs, options.request.grader_target)]
 
 
 def judge_problems(
     suite: Suite, jobs: Sequence[Job], options: RunOptions, environ: Mapping[str, str]
 ) -> list[Problem]:
     """Why ``jobs`` cannot be graded: no judge, or one whose key is not set."""
-    judge = options.case.grader_target
+    judge = options.request.grader_target
     if judge is not None and judge not in suite.targets:
         known = ", ".join(sorted(suite.targets)) or "none"
         return [Problem(path=suite.path, message=f"--grader-target {judge} is not one of: {known}")]
@@ -59,20 +98,20 @@ def judge_problems(
 
 def planned_tests(loaded: LoadResult, options: RunOptions) -> int:
     """The number of tests to run. Raises InputError where there is none, or where --grader-target cannot judge."""
-    if options.case.grader_target is not None:
+    if options.request.grader_target is not None:
         for suite in loaded.suites:
-            _check_grader_target(options.case.grader_target, suite, loaded.environments[suite.path])
+            _check_grader_target(options.request.grader_target, suite, loaded.environments[suite.path])
     jobs = [job for suite in loaded.suites for job in jobs_of(suite, options)]
     missed = [
-        glob for glob in options.case.follow if not any(is_selected(job.case.id, [glob]) for job in jobs)
+        glob for glob in options.request.follow if not any(is_selected(job.case.id, [glob]) for job in jobs)
     ]
     if jobs and not missed:
         return len(jobs)
     message = "no tests were found"
     known = [case.id for suite in loaded.suites for case in suite.cases]
     there = f"there are: {', '.join(known[:20]) or 'none'}"
-    if options.test_ids and not jobs:
-        message = f"no test matches {', '.join(options.test_ids)}; {there}"
+    if options.request.test_ids and not jobs:
+        message = f"no test matches {', '.join(options.request.test_ids)}; {there}"
     elif jobs:
         message = f"--follow: no test of this run matches {', '.join(missed)}; {there}"
     raise InputError([Problem(message=message, path=loaded.suites[0].path if loaded.suites else None)])

@@ -35,8 +35,8 @@ from agentv_sandbox.pipeline.tools import grade
 from agentv_sandbox.pipeline.trials import combined
 from agentv_sandbox.pipeline.workspace import workspace_volume
 from agentv_sandbox.providers.base import Session
-from agentv_sandbox.report.capture import read_capture
-from agentv_sandbox.report.captured import CapturedContents, CapturedRun, CapturedTrial, Key
+from agentv_sandbox.runfolder.capture import read_capture
+from agentv_sandbox.runfolder.captured import CapturedContents, CapturedRun, CapturedTrial, Key
 from agentv_sandbox.sandbox import Role
 from agentv_sandbox.volumes import DeferredVolumes, StagedFile, VolumeSet
 

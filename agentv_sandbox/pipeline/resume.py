@@ -17,12 +17,12 @@ from agentv_sandbox.pipeline.records import Job, RunOptions, SuiteStart
 from agentv_sandbox.pipeline.targets import jobs_of
 from agentv_sandbox.pipeline.workspace import template_key
 from agentv_sandbox.project import Project
-from agentv_sandbox.report.earlier import EarlierRun, EarlierTrial, copy_run, earlier_run, folder_of
-from agentv_sandbox.report.intact import Intact
-from agentv_sandbox.report.layout import TRIAL, TRIALS
-from agentv_sandbox.report.restoring import result_of
-from agentv_sandbox.report.rows import Row
-from agentv_sandbox.report.runfolder import RunFolder, Takeover
+from agentv_sandbox.runfolder.earlier import EarlierRun, EarlierTrial, copy_run, earlier_run, folder_of
+from agentv_sandbox.runfolder.folder import RunFolder, Takeover
+from agentv_sandbox.runfolder.intact import Intact
+from agentv_sandbox.runfolder.layout import TRIAL, TRIALS
+from agentv_sandbox.runfolder.restoring import result_of
+from agentv_sandbox.runfolder.rows import Row
 
 Key = tuple[str, str, str]
 """Suite, test, target."""
@@ -64,7 +64,7 @@ def take_over(
     for suite in loaded.suites:
         project = Project(suite.project_root, cwd=options.cwd)
         environ = loaded.environments[suite.path]
-        hashes = InputHashes(suite, images[suite.path], project, environ, options.case)
+        hashes = InputHashes(suite, images[suite.path], project, environ, options.request)
         sorting.sort(suite, jobs_of(suite, options), hashes)
     sorting.sort_others()
     plan = sorting.plan()

@@ -16,11 +16,12 @@ from agentv_sandbox.once import Once
 from agentv_sandbox.pipeline.capturing import KeptContents
 from agentv_sandbox.pipeline.inputhashes import InputHashes
 from agentv_sandbox.pipeline.projectvolumes import ProjectVolumes
-from agentv_sandbox.pipeline.records import CaseOptions, SuiteStart
+from agentv_sandbox.pipeline.records import SuiteStart
 from agentv_sandbox.pipeline.shared import SharedWorkspaces
 from agentv_sandbox.pipeline.workspace import TemplateCache
 from agentv_sandbox.preprocess import Preprocessors
 from agentv_sandbox.project import Project
+from agentv_sandbox.request import RunRequest
 from agentv_sandbox.sandbox import Sandbox
 
 OnEvent = Callable[..., None]
@@ -39,7 +40,7 @@ class SuiteRun:
     store: BlobStore
     llm: LlmClient
     preprocessors: Preprocessors
-    options: CaseOptions
+    options: RunRequest
     environ: Mapping[str, str]
     on_event: OnEvent
     starts: TemplateCache

@@ -13,7 +13,7 @@ from agentv_sandbox.models.suite import Trials
 from agentv_sandbox.pipeline.case import run_case
 from agentv_sandbox.pipeline.records import Job
 from agentv_sandbox.pipeline.suiterun import SuiteRun
-from agentv_sandbox.report.rows import spent
+from agentv_sandbox.runfolder.rows import spent
 
 
 def run_job(run: SuiteRun, job: Job) -> CaseResult:

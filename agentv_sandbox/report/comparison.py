@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from agentv_sandbox.report.evidence import (
+from agentv_sandbox.runfolder.evidence import (
     chance_if_below,
     chance_of_fall,
     difference_interval,
@@ -16,8 +16,8 @@ from agentv_sandbox.report.evidence import (
     mean_interval,
     share_interval,
 )
-from agentv_sandbox.report.rows import Row, cause, cost_of, seconds, tokens_of
-from agentv_sandbox.report.runreader import Run
+from agentv_sandbox.runfolder.reader import Run
+from agentv_sandbox.runfolder.rows import Row, cause, cost_of, seconds, tokens_of
 
 Outcome = Literal["better or equal", "worse", "not enough evidence", "incomplete"]
 Change = Literal["fell", "rose", "same", "error", "mended", "missing", "new"]

@@ -24,8 +24,8 @@ from agentv_sandbox.logs import get_logger
 from agentv_sandbox.masking import REACH
 from agentv_sandbox.models.suite import Json
 from agentv_sandbox.report.page import render
-from agentv_sandbox.report.redact import Redactor
-from agentv_sandbox.report.runreader import Run
+from agentv_sandbox.runfolder.reader import Run
+from agentv_sandbox.runfolder.redact import Redactor
 
 log = get_logger()
 _LEAST_S, _MOST_S = 3, 60

@@ -27,9 +27,9 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from agentv_sandbox.logs import safe_name, safe_text
-from agentv_sandbox.report.redact import Redactor
-from agentv_sandbox.report.rows import Row, cost_of, seconds, status_of
 from agentv_sandbox.report.summary import STYLE, WORD, case_label, headline, reasons
+from agentv_sandbox.runfolder.redact import Redactor
+from agentv_sandbox.runfolder.rows import Row, cost_of, seconds, status_of
 
 MAX_LINE = 400
 REFRESH_PER_S = 8

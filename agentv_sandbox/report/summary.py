@@ -12,11 +12,11 @@ from rich.table import Table
 from rich.text import Text
 
 from agentv_sandbox.logs import safe_name, safe_text
-from agentv_sandbox.report.redact import Redactor
-from agentv_sandbox.report.rows import Row, below_threshold, cause, status_of
-from agentv_sandbox.report.rows import seconds as row_seconds
 from agentv_sandbox.report.targets import COLUMNS, TargetFigures, run_figures, side_by_side
-from agentv_sandbox.report.trialfigures import STRATEGY_WORDS, short_words, totals_words
+from agentv_sandbox.runfolder.redact import Redactor
+from agentv_sandbox.runfolder.rows import Row, below_threshold, cause, status_of
+from agentv_sandbox.runfolder.rows import seconds as row_seconds
+from agentv_sandbox.runfolder.trialfigures import STRATEGY_WORDS, short_words, totals_words
 
 MAX_REASON = 400
 MAX_REASONS = 3

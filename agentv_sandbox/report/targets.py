@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agentv_sandbox.report.rows import Row, cost_of, numbers, status_of, tokens_of
+from agentv_sandbox.runfolder.rows import Row, cost_of, numbers, status_of, tokens_of
 
 _JUDGED = ("ok", "quality_failure")
 COLUMNS = ("target", "passed", "mean score", "agent's seconds", "tokens", "US dollars")

@@ -9,7 +9,7 @@ import pytest
 
 from agentv_sandbox.errors import InputError, SandboxError
 from agentv_sandbox.project import Project
-from agentv_sandbox.report.runfolder import RunFolder
+from agentv_sandbox.runfolder.folder import RunFolder
 from agentv_sandbox.volumes import tar_stream
 
 

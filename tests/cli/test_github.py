@@ -17,8 +17,8 @@ from pathlib import Path
 import cmarkgfm
 import pytest
 
-from agentv_sandbox.report.markdown import MAX_BYTES, MAX_ROWS, markdown
-from agentv_sandbox.report.redact import Redactor
+from agentv_sandbox.report.views.markdown import MAX_BYTES, MAX_ROWS, markdown
+from agentv_sandbox.runfolder.redact import Redactor
 
 pytestmark = pytest.mark.engine
 

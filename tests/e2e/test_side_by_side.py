@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agentv_sandbox.report.rows import is_as_written
+from agentv_sandbox.runfolder.rows import is_as_written
 from tests.agentv import agentv_command
 from tests.e2e.conftest import Project
 

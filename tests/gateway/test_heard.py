@@ -13,7 +13,7 @@ import pytest
 from agentv_sandbox.egress import hears_all, parse_secrets
 from agentv_sandbox.gateway import HeardAnswers, Player, Recorder, Scope, asked_by
 from agentv_sandbox.gateway.reading import MAX_CALLS, AnswerReading
-from agentv_sandbox.report.redact import Redactor
+from agentv_sandbox.runfolder.redact import Redactor
 from tests.agents.model_server import ModelServer
 
 from .conftest import KEY, Client, opened

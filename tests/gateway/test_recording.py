@@ -17,7 +17,7 @@ from agentv_sandbox.errors import InputError
 from agentv_sandbox.gateway import Player, Recorder, Scope, asked_by
 from agentv_sandbox.gateway.canonical import canonical
 from agentv_sandbox.gateway.recording import MAX_REPLY
-from agentv_sandbox.report.redact import Redactor
+from agentv_sandbox.runfolder.redact import Redactor
 from tests.agents.model_server import ModelServer
 
 from .conftest import KEY, Client, Reply, opened

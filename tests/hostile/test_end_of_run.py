@@ -14,9 +14,9 @@ import pytest
 
 from agentv_sandbox.budget import Budget, cancelled_by
 from agentv_sandbox.errors import SandboxError
-from agentv_sandbox.report import page
-from agentv_sandbox.report.redact import Redactor
-from agentv_sandbox.report.runfolder import RunFolder
+from agentv_sandbox.report import kept_views, page
+from agentv_sandbox.runfolder.folder import RunFolder
+from agentv_sandbox.runfolder.redact import Redactor
 from tests.fake_engine import finished
 from tests.hostile.harness import (
     COMPLETE,
@@ -29,6 +29,7 @@ from tests.hostile.harness import (
     write_project,
 )
 from tests.pagedata import details_of, index_of, page_text
+from tests.report.pages import write_page
 
 ANSWERS = {"a": b'{"text": "done"}', "b": b'{"text": "also done"}'}
 GRADERS = "\n  - {type: contains, value: done}"
@@ -73,7 +74,7 @@ def test_a_failing_summary_is_one_message(tmp_path: Path) -> None:
 
 
 def test_a_result_that_cannot_be_written_costs_no_other(tmp_path: Path) -> None:
-    from agentv_sandbox.report import casefiles
+    from agentv_sandbox.runfolder import casefiles
 
     write = casefiles.write
 
@@ -82,7 +83,7 @@ def test_a_result_that_cannot_be_written_costs_no_other(tmp_path: Path) -> None:
             raise RecursionError(SECRET)
         return write(directory, result, *args, **keys)  # type: ignore[arg-type]
 
-    with patch("agentv_sandbox.report.casefiles.write", fail_once):
+    with patch("agentv_sandbox.runfolder.casefiles.write", fail_once):
         outcome = run(tmp_path)
     assert outcome.code == 3
     outcome.check(2)
@@ -159,7 +160,7 @@ def test_the_end_of_an_interrupted_run_takes_seconds_and_leaves_no_secret(tmp_pa
                 (folder.artifacts / "sha256" / str(number)).write_bytes((b"secret- x" * 1000 + text) * 7000)
             started = time.monotonic()
             with pytest.raises(SandboxError, match=r"[78] of them were removed: the run was interrupted"):
-                folder.finish()
+                folder.finish(views=kept_views())
             assert time.monotonic() - started < 20
     finally:
         cancelled_by(before)
@@ -174,7 +175,7 @@ def test_tests_without_time_stand_in_the_page_without_their_files(
 ) -> None:
     outcome = run(tmp_path)
     monkeypatch.setattr(page, "PAGE_S", -1.0)
-    shown = page.write_page(outcome.folder)
+    shown = write_page(outcome.folder)
     assert [test["note"].startswith("Not read, since time ran out") for test in details_of(shown)] == [
         True
     ] * len(ANSWERS)

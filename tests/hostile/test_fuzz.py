@@ -14,10 +14,10 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agentv_sandbox.report.junit import junit
 from agentv_sandbox.report.page import render
-from agentv_sandbox.report.rowfile import read_rows
-from agentv_sandbox.report.runreader import Run
+from agentv_sandbox.report.views.junit import junit
+from agentv_sandbox.runfolder.reader import Run
+from agentv_sandbox.runfolder.rowfile import read_rows
 from tests.hostile.harness import SECRET, run_answers
 from tests.memory import peak_growth
 from tests.pagedata import details_of, index_of

@@ -16,8 +16,8 @@ from agentv_sandbox.errors import Cancelled
 from agentv_sandbox.graders import trace
 from agentv_sandbox.models.content import AnswerMessage, read_calls
 from agentv_sandbox.models.json_pieces import PIECE, json_pieces
-from agentv_sandbox.report import files, redact
-from agentv_sandbox.report.redact import Redactor
+from agentv_sandbox.runfolder import files, redact
+from agentv_sandbox.runfolder.redact import Redactor
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
 DOCUMENTS = st.recursive(

@@ -22,11 +22,11 @@ from agentv_sandbox.masking.spellings import views
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.content import OutputFile
 from agentv_sandbox.models.suite import Suite
-from agentv_sandbox.report.interchange import write_atif, write_spans
 from agentv_sandbox.report.live import LivePage
-from agentv_sandbox.report.redact import Redactor
-from agentv_sandbox.report.runfolder import RunFolder
-from agentv_sandbox.report.runreader import Run
+from agentv_sandbox.report.views.interchange import write_atif, write_spans
+from agentv_sandbox.runfolder.folder import RunFolder
+from agentv_sandbox.runfolder.reader import Run
+from agentv_sandbox.runfolder.redact import Redactor
 from tests.answers import message, with_files
 from tests.fake_engine import FakeRun, finished
 from tests.hostile.harness import Outcome, run_command, write_project

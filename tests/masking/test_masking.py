@@ -18,7 +18,7 @@ from agentv_sandbox.masking import MASK, LineMasker, Masker
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.pipeline.following import Followed
 from agentv_sandbox.providers.container import bad_end
-from agentv_sandbox.report.redact import Redactor
+from agentv_sandbox.runfolder.redact import Redactor
 
 SECRET = "K7MDENG-bPxRfiCYEXAMPLEKEY-93"
 CODED = base64.b64encode(SECRET.encode() * 4).decode()

@@ -30,11 +30,12 @@ from agentv_sandbox.pipeline.records import Job, SuiteStart
 from agentv_sandbox.pipeline.schedule import Schedule
 from agentv_sandbox.pipeline.targets import select_targets
 from agentv_sandbox.pipeline.trials import run_job
-from agentv_sandbox.report.junit import junit
-from agentv_sandbox.report.redact import Redactor
-from agentv_sandbox.report.rowfile import read_rows
-from agentv_sandbox.report.runfolder import RunFolder
 from agentv_sandbox.report.summary import exit_code, reasons
+from agentv_sandbox.report.views.junit import junit
+from agentv_sandbox.request import RunRequest
+from agentv_sandbox.runfolder.folder import RunFolder
+from agentv_sandbox.runfolder.redact import Redactor
+from agentv_sandbox.runfolder.rowfile import read_rows
 from tests.fake_engine import FakeRun, finished
 from tests.pipeline.helpers import CLI, SAYS_DONE, Bench, answers, case
 from tests.report.made_results import write_case
@@ -300,7 +301,7 @@ def test_selection_of_tests_and_targets(bench: Bench) -> None:
     )
     pairs = [
         (j.case.id, j.target.name)
-        for j in jobs_of(suite, RunOptions(targets=("agent", "other"), test_ids=("a*",)))
+        for j in jobs_of(suite, RunOptions(request=RunRequest(targets=("agent", "other"), test_ids=("a*",))))
     ]
     assert pairs == [("a1", "agent"), ("a1", "other"), ("a2", "other")]
     with pytest.raises(InputError, match="known targets: agent, other"):

@@ -19,8 +19,8 @@ from agentv_sandbox.models.case import (
 )
 from agentv_sandbox.models.content import Blob, OutputFile
 from agentv_sandbox.models.suite import EvalCase, Suite
-from agentv_sandbox.report.rows import Row, row
-from agentv_sandbox.report.runfolder import RunFolder
+from agentv_sandbox.runfolder.folder import RunFolder
+from agentv_sandbox.runfolder.rows import Row, row
 from tests.answers import collected, message
 
 STAMP = "2026-05-04T10:00:00.000Z"

@@ -23,9 +23,10 @@ from agentv_sandbox.models.case import (
     Skipped,
 )
 from agentv_sandbox.models.suite import Suite
+from agentv_sandbox.report import kept_views
 from agentv_sandbox.report.page import write_report
-from agentv_sandbox.report.runfolder import RunFolder
-from agentv_sandbox.report.runreader import Run
+from agentv_sandbox.runfolder.folder import RunFolder
+from agentv_sandbox.runfolder.reader import Run
 from tests.answers import collected, message
 from tests.report.made_results import make_case, make_grader, make_output, make_result, write_case
 
@@ -213,7 +214,7 @@ def many_kinds(folder: RunFolder, suite: Suite) -> None:
 def page_of_many_kinds(tmp_path: Path, suite: Suite) -> Path:
     with RunFolder.create(tmp_path / "run", tmp_path) as folder:
         many_kinds(folder, suite)
-        folder.finish()
+        folder.finish(views=kept_views())
     return folder.path / "report.html"
 
 
@@ -221,3 +222,8 @@ def page_of(path: Path, *folders: Path) -> Path:
     """The page of these run folders alone."""
     write_report(path, [Run.open(folder) for folder in folders])
     return path
+
+
+def write_page(folder: Path) -> Path:
+    """``report.html`` of a run, into its folder."""
+    return page_of(folder / "report.html", folder)

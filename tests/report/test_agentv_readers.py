@@ -11,11 +11,12 @@ from typer.testing import CliRunner
 
 from agentv_sandbox.cli import app
 from agentv_sandbox.models.suite import Suite
+from agentv_sandbox.report import kept_views
 from agentv_sandbox.report.comparison import compare_runs
-from agentv_sandbox.report.rowfile import read_rows
-from agentv_sandbox.report.rows import is_as_written
-from agentv_sandbox.report.runfolder import RunFolder
-from agentv_sandbox.report.runreader import Run
+from agentv_sandbox.runfolder.folder import RunFolder
+from agentv_sandbox.runfolder.reader import Run
+from agentv_sandbox.runfolder.rowfile import read_rows
+from agentv_sandbox.runfolder.rows import is_as_written
 from tests.agentv import agentv_command
 from tests.report.made_results import make_case, make_error, make_result, write_case
 
@@ -33,7 +34,7 @@ def make_run_folder(project: Path) -> Path:
     with RunFolder.create(None, project, matrix=True) as folder:
         for result in results:
             write_case(folder, result, make_case(result.case_id), suite)
-        folder.finish()
+        folder.finish(views=kept_views())
     return folder.path
 
 
@@ -103,7 +104,7 @@ def test_agentv_sees_the_trend_of_our_runs_and_runs_what_failed_again(tmp_path: 
         with RunFolder.create(tmp_path / f"run-{score}", tmp_path) as folder:
             for result in (make_result("q1"), make_result("q2", score), make_error("q9")):
                 write_case(folder, result, make_case(result.case_id), suite)
-            folder.finish()
+            folder.finish(views=kept_views())
         folders.append(folder.path)
     agentv = AgentV(tmp_path)
     trend = json.loads(agentv("trend", *folders, "--json"))
@@ -138,7 +139,7 @@ def test_a_run_of_agentvs_is_compared_with_ours(tmp_path: Path) -> None:
     with RunFolder.create(tmp_path / "results", tmp_path) as folder:
         for result in (make_result("q1"), make_result("q2", 0.25)):
             write_case(folder, result, make_case(result.case_id), suite)
-        folder.finish()
+        folder.finish(views=kept_views())
     done = CliRunner().invoke(app, ["compare", str(tmp_path / "before"), str(folder.path), "--json"])
     assert done.exit_code == 0, done.output
     (read,) = json.loads(done.stdout)

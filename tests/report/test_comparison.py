@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agentv_sandbox.report.comparison import Comparison, compare_runs
-from agentv_sandbox.report.evidence import (
+from agentv_sandbox.runfolder.evidence import (
     chance_if_below,
     chance_of_fall,
     difference_interval,
@@ -19,11 +19,11 @@ from agentv_sandbox.report.evidence import (
     share_interval,
     student_quantile,
 )
-from agentv_sandbox.report.evidence import (
+from agentv_sandbox.runfolder.evidence import (
     equal_tests_needed as equal_needed,
 )
-from agentv_sandbox.report.rows import Row
-from agentv_sandbox.report.runreader import Run
+from agentv_sandbox.runfolder.reader import Run
+from agentv_sandbox.runfolder.rows import Row
 
 
 def run_of(rows: Sequence[Row], name: str = "run") -> Run:

@@ -8,7 +8,8 @@ from typing import Any
 
 from agentv_sandbox.models.case import CaseResult, TokenUsage
 from agentv_sandbox.models.suite import Suite
-from agentv_sandbox.report.runfolder import RunFolder
+from agentv_sandbox.report import kept_views
+from agentv_sandbox.runfolder.folder import RunFolder
 from tests.report.made_results import make_case, make_error, make_grader, make_output, make_result, write_case
 
 
@@ -16,7 +17,7 @@ def figures(tmp_path: Path, suite: Suite, *results: CaseResult) -> tuple[dict[st
     with RunFolder.create(tmp_path / "out", tmp_path, experiment="e") as folder:
         for result in results:
             write_case(folder, result, make_case(), suite)
-        folder.finish()
+        folder.finish(views=kept_views())
     made = (json.loads((folder.path / name).read_text()) for name in ("benchmark.json", "timing.json"))
     return next(made), next(made)
 

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from agentv_sandbox.report import runfolder
-from agentv_sandbox.report.files import append_line, replace_file, write_file
-from agentv_sandbox.report.runfolder import RunFolder
+from agentv_sandbox.runfolder import folder as runfolder
+from agentv_sandbox.runfolder.files import append_line, replace_file, write_file
+from agentv_sandbox.runfolder.folder import RunFolder
 
 
 def names(folder: Path) -> list[str]:

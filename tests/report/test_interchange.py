@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from agentv_sandbox.errors import InputError
-from agentv_sandbox.report.interchange import MAX_TEXT, write_atif, write_spans
-from agentv_sandbox.report.runreader import Run
+from agentv_sandbox.report.views.interchange import MAX_TEXT, write_atif, write_spans
+from agentv_sandbox.runfolder.reader import Run
 
 ROW = {
     "test_id": "a",

@@ -4,9 +4,9 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from agentv_sandbox.models.suite import Suite
-from agentv_sandbox.report.junit import junit, write_junit
-from agentv_sandbox.report.rowfile import read_rows
-from agentv_sandbox.report.runfolder import RunFolder
+from agentv_sandbox.report.views.junit import junit, write_junit
+from agentv_sandbox.runfolder.folder import RunFolder
+from agentv_sandbox.runfolder.reader import Run
 from tests.report.made_results import make_case, make_error, make_result, write_case
 
 
@@ -20,8 +20,8 @@ def test_junit_counts_and_reasons(tmp_path: Path, suite: Suite) -> None:
         ):
             write_case(folder, result, make_case(), suite)
     path = tmp_path / "deep/junit.xml"
-    write_junit(path, read_rows(folder.path).rows)
-    write_junit(path, read_rows(folder.path).rows)
+    write_junit([Run.open(folder.path)], path)
+    write_junit([Run.open(folder.path)], path)
     root = ElementTree.parse(path).getroot()
     assert {k: root.get(k) for k in ("tests", "failures", "errors", "time")} == {
         "tests": "4",
@@ -81,7 +81,7 @@ def test_a_trial_without_a_score_is_read_back(tmp_path: Path, suite: Suite) -> N
         write_case(
             folder, make_result("a", 0.6, trial_scores=scores, trial_strategy="mean"), make_case(), suite
         )
-    read = read_rows(folder.path)
+    read = Run.open(folder.path)
     assert not read.problems
     assert read.rows[0]["trial_scores"] == [1.0, None, 0.2]
     (failure,) = ElementTree.fromstring(junit(read.rows)).iter("failure")

@@ -17,9 +17,10 @@ import zstandard
 
 from agentv_sandbox.errors import InputError
 from agentv_sandbox.models.suite import Suite
-from agentv_sandbox.report.layout import MARK
-from agentv_sandbox.report.packing import SUMS, pack, unpack, verify
-from agentv_sandbox.report.runfolder import RunFolder
+from agentv_sandbox.report import kept_views
+from agentv_sandbox.runfolder.folder import RunFolder
+from agentv_sandbox.runfolder.layout import MARK
+from agentv_sandbox.runfolder.pack import SUMS, pack, unpack, verify
 from tests.report.made_results import make_case, make_error, make_grader, make_result, write_case
 
 
@@ -87,7 +88,7 @@ def test_whatever_tests_and_graders_are_called_a_run_can_be_packed(tmp_path: Pat
                 write_case(folder, result, make_case(name), suite)
         folder.write_run({})
         folder.write_changes({}, [])
-        folder.finish()
+        folder.finish(views=kept_views())
     (tmp_path / "run/.run.json.tmp").write_text("as a kill leaves it")
     pack(tmp_path / "run", tmp_path / "packed")
     unpack(tmp_path / "packed", tmp_path / "out")

@@ -18,14 +18,16 @@ from agentv_sandbox.errors import InputError
 from agentv_sandbox.files import BlobStore
 from agentv_sandbox.models.case import Changes, FileChange, FileEntry, OutputFile
 from agentv_sandbox.models.suite import Suite
+from agentv_sandbox.report import kept_views
 from agentv_sandbox.report import page as page_module
-from agentv_sandbox.report.naming import MAX_NAME, slug
-from agentv_sandbox.report.page import contents, render, shell, write_page
-from agentv_sandbox.report.runfolder import RunFolder
-from agentv_sandbox.report.runreader import Run
+from agentv_sandbox.report.page import contents, render, shell
+from agentv_sandbox.runfolder.folder import RunFolder
+from agentv_sandbox.runfolder.naming import MAX_NAME, slug
+from agentv_sandbox.runfolder.reader import Run
 from tests.answers import message, with_files
 from tests.pagedata import blocks, details_of, index_of, page_text
 from tests.report.made_results import make_case, make_output, make_result, write_case
+from tests.report.pages import write_page
 
 PNG_HEAD = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
 
@@ -236,7 +238,7 @@ def test_two_long_names_stay_apart(name: str) -> None:
 def test_containers_of_a_stranger_do_not_break_the_timeline(tmp_path: Path, suite: Suite) -> None:
     with RunFolder.create(tmp_path / "run", tmp_path) as folder:
         write_case(folder, make_result(), make_case(), suite)
-        folder.finish(planned=1)
+        folder.finish(planned=1, views=kept_views())
     [timing] = folder.path.glob("*/*/timing.json")
     whole = 0.1
     strange = [

@@ -11,9 +11,8 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from agentv_sandbox.models.suite import Suite
-from agentv_sandbox.report.page import write_page
 from tests.report.browser import opened
-from tests.report.pages import page_of_many_kinds, picture
+from tests.report.pages import page_of_many_kinds, picture, write_page
 
 ORDER = ["broken-0", "broken-1", "everything", "low", "tried", "good-0", "good-1", "good-2"]
 

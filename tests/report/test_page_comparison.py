@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agentv_sandbox.report.comparison import compare_runs
-from agentv_sandbox.report.comparisonwords import evidence
 from agentv_sandbox.report.page import write_report
-from agentv_sandbox.report.rows import Row
-from agentv_sandbox.report.runreader import Run
+from agentv_sandbox.runfolder.reader import Run
+from agentv_sandbox.runfolder.rows import Row
 from tests.pagedata import index_of
 from tests.report.browser import opened
 from tests.report.test_comparison import row
@@ -58,9 +56,8 @@ def page_of(tmp_path: Path, *rows: Sequence[Row]) -> Path:
         run_folder(tmp_path / name, list(each))
         for name, each in zip(("monday", "tuesday", "friday"), rows, strict=False)
     ]
-    comparisons = [compare_runs(runs[0], run) for run in runs[1:]]
     path = tmp_path / "page.html"
-    write_report(path, runs, comparisons, [evidence(comparison) for comparison in comparisons])
+    write_report(path, runs)
     return path
 
 

@@ -20,7 +20,8 @@ from agentv_sandbox.models.case import (
     Skipped,
 )
 from agentv_sandbox.models.suite import Suite
-from agentv_sandbox.report.runfolder import RunFolder
+from agentv_sandbox.report import kept_views
+from agentv_sandbox.runfolder.folder import RunFolder
 from tests.answers import collected, message
 from tests.pagedata import index_of
 from tests.report.browser import opened
@@ -122,7 +123,7 @@ def page(tmp_path: Path, suite: Suite) -> Path:
         write_case(folder, make_error("e", TEXTS[0]), make_case("e"), suite)
         long = make_result("long", output=make_output(messages=(message("x" * 3_000_000),)))
         write_case(folder, long, make_case("long"), suite)
-        folder.finish()
+        folder.finish(views=kept_views())
     return folder.path / "report.html"
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agentv_sandbox.models.suite import Suite
-from agentv_sandbox.report.runfolder import RunFolder
+from agentv_sandbox.runfolder.folder import RunFolder
 from tests.answers import message
 from tests.report.browser import opened
 from tests.report.made_results import make_case, make_grader, make_output, make_result, write_case

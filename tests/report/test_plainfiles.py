@@ -21,7 +21,15 @@ from agentv_sandbox.plainfiles import (
 )
 
 PACKAGE = Path(agentv_sandbox.__file__).parent
-READERS = ("report", "cli", "regrading.py", "api.py", "pipeline/believed.py", "pipeline/resume.py")
+READERS = (
+    "runfolder",
+    "report",
+    "cli",
+    "regrading.py",
+    "api.py",
+    "pipeline/believed.py",
+    "pipeline/resume.py",
+)
 """All that is given the path of a run folder."""
 OPENERS = frozenset({"open", "read_text", "read_bytes", "fdopen", "copyfile", "copytree", "copy", "copy2"})
 OTHERS = {
@@ -30,20 +38,20 @@ OTHERS = {
     ("cli/upkeep.py", "Run.open"): "reads through plainfiles",
     ("cli/interchange.py", "Run.open"): "reads through plainfiles",
     ("cli/report.py", "Run.open"): "reads through plainfiles",
-    ("report/earlier.py", "shutil.copyfile"): "after a look at everything in the folder, and at its size",
-    ("report/earlier.py", "shutil.copytree"): "the same",
-    ("report/files.py", "os.open"): "new files, and folders to be synced",
+    ("runfolder/earlier.py", "shutil.copyfile"): "after a look at everything in the folder, and at its size",
+    ("runfolder/earlier.py", "shutil.copytree"): "the same",
+    ("runfolder/files.py", "os.open"): "new files, and folders to be synced",
     ("report/live.py", "Run.open"): "reads through plainfiles",
-    ("report/packing.py", "packed.open"): "the file that a person names, which may be a pipe",
-    ("report/packing.py", "part.open"): "a new file",
-    ("report/packing.py", "tarfile.open"): "what is written",
-    ("report/page/__init__.py", "Run.open"): "reads through plainfiles",
+    ("runfolder/pack.py", "packed.open"): "the file that a person names, which may be a pipe",
+    ("runfolder/pack.py", "part.open"): "a new file",
+    ("runfolder/pack.py", "tarfile.open"): "what is written",
+    ("report/__init__.py", "Run.open"): "reads through plainfiles",
     ("report/page/shell.py", "folder.joinpath('page.css').read_bytes"): "a file of this package",
     ("report/page/shell.py", "folder.joinpath('page.html').read_bytes"): "a file of this package",
     ("report/page/shell.py", "folder.joinpath(name).read_bytes"): "a file of this package",
-    ("report/redact.py", "os.open"): "a file of the run that goes on, to be written",
-    ("report/runfolder.py", "casefiles.copy"): "reads through plainfiles",
-    ("report/runfolder.py", "os.open"): "a new file, and the lock",
+    ("runfolder/redact.py", "os.open"): "a file of the run that goes on, to be written",
+    ("runfolder/folder.py", "casefiles.copy"): "reads through plainfiles",
+    ("runfolder/folder.py", "os.open"): "a new file, and the lock",
 }
 
 

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from agentv_sandbox.cli import app
-from agentv_sandbox.report.packing import pack, unpack, verify
+from agentv_sandbox.runfolder.pack import pack, unpack, verify
 from tests.pagedata import index_of
 
 
@@ -65,4 +65,4 @@ def test_all_folders_that_cannot_be_read_are_named_at_once(runs: list[Path], tmp
     assert refused.exit_code == 2
     assert "empty" in refused.output and "nowhere" in refused.output
     refused = report(runs[0], "-o", tmp_path / "no/such/page.html")
-    assert refused.exit_code == 2 and "cannot write the page" in refused.output
+    assert refused.exit_code == 2 and "cannot write the report" in refused.output

@@ -16,10 +16,11 @@ from agentv_sandbox.masking import MASK
 from agentv_sandbox.masking.forms import forms_of
 from agentv_sandbox.models.case import AgentResponse, Changes
 from agentv_sandbox.models.suite import Suite
-from agentv_sandbox.report import files
-from agentv_sandbox.report.redact import Redactor
-from agentv_sandbox.report.rowfile import read_rows
-from agentv_sandbox.report.runfolder import RunFolder
+from agentv_sandbox.report import kept_views
+from agentv_sandbox.runfolder import files
+from agentv_sandbox.runfolder.folder import RunFolder
+from agentv_sandbox.runfolder.redact import Redactor
+from agentv_sandbox.runfolder.rowfile import read_rows
 from tests.answers import message
 from tests.report.made_results import (
     DIFF,
@@ -75,7 +76,7 @@ def test_default_folder_has_agentvs_layout(tmp_path: Path, suite: Suite) -> None
     with RunFolder.create(None, tmp_path, engine="docker 26 runc") as folder:
         parent, name = folder.path.parent, folder.path.name
         directory = write_case(folder, make_result(), make_case(), suite)
-        folder.finish()
+        folder.finish(views=kept_views())
     assert parent == tmp_path / ".agentv/results/runs/default"
     assert len(name) == len("2026-05-04T10-00-00-000Z")
     written = {str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file()}
@@ -197,7 +198,7 @@ def test_nothing_in_the_folder_can_bite(tmp_path: Path, suite: Suite) -> None:
     response = AgentResponse(stdout=b"\x1b[2J\xff\x00", stderr=hostile.encode())
     with RunFolder.create(tmp_path / "out", tmp_path) as folder:
         write_case(folder, make_result(output=output, response=response), make_case(hostile), suite)
-        folder.finish()
+        folder.finish(views=kept_views())
     for path in folder.path.rglob("*"):
         mode = path.lstat().st_mode
         assert not stat.S_ISLNK(mode) and path.name != ".git"
@@ -317,7 +318,7 @@ def test_refuses_what_is_not_a_folder(tmp_path: Path) -> None:
 def test_four_workers_write_whole_rows(tmp_path: Path, suite: Suite) -> None:
     with RunFolder.create(tmp_path / "out", tmp_path) as folder, ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda n: write_case(folder, make_result(f"q{n}"), make_case(), suite), range(40)))
-        folder.finish(planned=41)
+        folder.finish(planned=41, views=kept_views())
     read = read_rows(folder.path)
     assert len({row["artifact_dir"] for row in read.rows}) == 40 and not read.problems
     benchmark = json.loads((folder.path / "benchmark.json").read_text())
@@ -345,8 +346,8 @@ def test_secrets_are_in_no_file(tmp_path: Path, suite: Suite) -> None:
         store = BlobStore(folder.artifacts)
         clean, leaked = store.put(b"\0clean"), store.put(b"\0\xff" + everything.encode())
         store.put(b"")
-        folder.finish()
-        folder.finish()
+        folder.finish(views=kept_views())
+        folder.finish(views=kept_views())
     assert store.read(clean) == b"\0clean"
     assert json.loads((folder.artifacts / "masked.json").read_text()) == [leaked.sha256]
     text = b"".join(p.read_bytes() for p in folder.path.rglob("*") if p.is_file()).decode("utf-8", "replace")

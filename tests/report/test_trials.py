@@ -10,14 +10,15 @@ import pytest
 
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.suite import Suite
-from agentv_sandbox.report.junit import junit
+from agentv_sandbox.report import kept_views
 from agentv_sandbox.report.page import render
-from agentv_sandbox.report.restoring import result_of
-from agentv_sandbox.report.rowfile import read_rows
-from agentv_sandbox.report.runfolder import RunFolder
-from agentv_sandbox.report.runreader import Run
 from agentv_sandbox.report.summary import verdict_line
-from agentv_sandbox.report.trialfigures import pass_at, pass_hat, row_statistics, totals, trial_statistics
+from agentv_sandbox.report.views.junit import junit
+from agentv_sandbox.runfolder.folder import RunFolder
+from agentv_sandbox.runfolder.reader import Run
+from agentv_sandbox.runfolder.restoring import result_of
+from agentv_sandbox.runfolder.rowfile import read_rows
+from agentv_sandbox.runfolder.trialfigures import pass_at, pass_hat, row_statistics, totals, trial_statistics
 from tests.pagedata import details_of
 from tests.report.made_results import make_case, make_grader, make_result, row_of, write_case
 from tests.report.test_summary import printed
@@ -100,7 +101,7 @@ def test_the_verdict_names_what_the_strategy_compares() -> None:
 def test_every_trial_has_its_entry_folder_verdict_and_cost(tmp_path: Path, suite: Suite) -> None:
     with RunFolder.create(tmp_path / "run", tmp_path) as folder:
         write_case(folder, MIXED, make_case("mixed"), suite)
-        folder.finish()
+        folder.finish(views=kept_views())
     [row] = read_rows(folder.path).rows
     assert row["trial_statistics"] == row_statistics(row)
     assert [entry["execution_status"] for entry in row["trials"]] == [

@@ -23,15 +23,15 @@ from agentv_sandbox.models.modelanswer import ModelAnswer
 from agentv_sandbox.models.suite import EvalCase, MeasuredBy
 from agentv_sandbox.pipeline.conversation import _joined_response
 from agentv_sandbox.pipeline.targets import on_its_word
-from agentv_sandbox.report.capture import document, read_capture
-from agentv_sandbox.report.interchange import atif
 from agentv_sandbox.report.page.contents import Originals
 from agentv_sandbox.report.page.details import Details
-from agentv_sandbox.report.redact import Redactor
-from agentv_sandbox.report.restoring import result_of
-from agentv_sandbox.report.rows import row
-from agentv_sandbox.report.runreader import Run
-from agentv_sandbox.report.trace import Trace
+from agentv_sandbox.report.views.interchange import atif
+from agentv_sandbox.runfolder.capture import document, read_capture
+from agentv_sandbox.runfolder.reader import Run
+from agentv_sandbox.runfolder.redact import Redactor
+from agentv_sandbox.runfolder.restoring import result_of
+from agentv_sandbox.runfolder.rows import row
+from agentv_sandbox.runfolder.trace import Trace
 from tests.graders.fakes import FakeTools, grade_one, spec_of
 
 from .transcripts import (

@@ -15,9 +15,9 @@ from agentv_sandbox.building.labels import LABEL_ENV_KEY
 from agentv_sandbox.building.lock import LOCK_NAME, all_entries, repair
 from agentv_sandbox.errors import InputError
 from agentv_sandbox.models.container import ImageInfo
-from agentv_sandbox.report import rowfile
-from agentv_sandbox.report.layout import FACTS, INDEX, MARK, SUMS, UNGRADED
-from agentv_sandbox.report.packing import pack, unpack
+from agentv_sandbox.runfolder import rowfile
+from agentv_sandbox.runfolder.layout import FACTS, INDEX, MARK, SUMS, UNGRADED
+from agentv_sandbox.runfolder.pack import pack, unpack
 from tests.fake_engine import FakeEngine
 from tests.llm.servers import Server, chat
 from tests.strangers.packs import (

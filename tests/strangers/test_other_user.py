@@ -34,7 +34,7 @@ from agentv_sandbox.ownership import private_folder, temporary_folder
 from agentv_sandbox.pipeline.git import Git, Login
 from agentv_sandbox.pipeline.scratch import scratch_folder, sweep_scratch
 from agentv_sandbox.report.live import LivePage
-from agentv_sandbox.report.redact import Redactor
+from agentv_sandbox.runfolder.redact import Redactor
 from tests.building.mirrors import serving
 from tests.strangers import stranger
 from tests.strangers.stranger import as_stranger

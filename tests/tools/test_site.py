@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from agentv_sandbox.report import rows
-from agentv_sandbox.report.rowtypes import ROW, SCORE
+from agentv_sandbox.runfolder import rows
+from agentv_sandbox.runfolder.rowtypes import ROW, SCORE
 
 ROOT = Path(__file__).parents[2]
 

@@ -11,14 +11,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from agentv_sandbox.budget import Budget
-from agentv_sandbox.report.comparison import Comparison
-from agentv_sandbox.report.files import replace_file
-from agentv_sandbox.report.layout import PAGE
+from agentv_sandbox.report.comparison import Comparison, compare_runs
+from agentv_sandbox.report.comparisonwords import evidence
 from agentv_sandbox.report.page import entries, shell
 from agentv_sandbox.report.page.contents import Originals
 from agentv_sandbox.report.page.details import NO_TIME, Details
-from agentv_sandbox.report.rows import Row
-from agentv_sandbox.report.runreader import Run
+from agentv_sandbox.runfolder.files import replace_file
+from agentv_sandbox.runfolder.reader import Run
+from agentv_sandbox.runfolder.rows import Row
 
 TEXT_BYTES = 32 << 20
 """Aim for all tests' texts as they are in the page; texts get shorter as this fills up."""
@@ -32,23 +32,12 @@ PAGE_GRACE_S = 0.5
 """What an interrupted run may still take for reading what its tests left; the page itself comes on top."""
 
 
-def write_page(run_folder: Path) -> Path:
-    """Write ``report.html`` into the run folder. Tests for which there is no time stand in it without what they
-    left. Raises InputError and OSError."""
-    path = run_folder / PAGE
-    write_report(path, [Run.open(run_folder)])
-    return path
-
-
-def write_report(
-    path: Path,
-    runs: Sequence[Run],
-    comparisons: Sequence[Comparison] = (),
-    sentences: Sequence[str] = (),
-) -> None:
-    """Write one page of all ``runs``; replaces a file. ``comparisons``: of the first with each other run, with a
-    sentence on the evidence of each. Raises OSError."""
-    replace_file(path, render(runs, comparisons, sentences))
+def write_report(path: Path, runs: Sequence[Run], comparisons: Sequence[Comparison] | None = None) -> None:
+    """Write one page of all ``runs``; replaces a file. ``comparisons``: of the first with each other run; made here
+    where there are none. Tests for which there is no time stand in it without what they left. Raises OSError."""
+    if comparisons is None:
+        comparisons = [compare_runs(runs[0], run) for run in runs[1:]]
+    replace_file(path, render(runs, comparisons, list(map(evidence, comparisons))))
 
 
 def render(

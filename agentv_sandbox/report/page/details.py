@@ -12,10 +12,10 @@ from agentv_sandbox.models.foreign_json import ForeignJsonError, read_json
 from agentv_sandbox.models.suite import Json
 from agentv_sandbox.report.page.contents import Originals, file_views
 from agentv_sandbox.report.page.entries import MAX_NAME, grader_state, verdict
-from agentv_sandbox.report.rows import Row, cause, seconds
-from agentv_sandbox.report.runreader import Run
-from agentv_sandbox.report.trace import content_text
-from agentv_sandbox.report.trialfigures import whole_words
+from agentv_sandbox.runfolder.reader import Run
+from agentv_sandbox.runfolder.rows import Row, cause, seconds
+from agentv_sandbox.runfolder.trace import content_text
+from agentv_sandbox.runfolder.trialfigures import whole_words
 
 NO_TIME = "Not read, since time ran out. The folder of the test has it whole."
 DETAILS_CHARS = 8 << 10

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 
 from agentv_sandbox.models.suite import Json
 from agentv_sandbox.report.comparison import Comparison, Figures, TestChange, Totals
-from agentv_sandbox.report.evidence import mean_interval, share_interval
-from agentv_sandbox.report.rows import Row, cause, cost_of, numbers, seconds, status_of, tokens_of
-from agentv_sandbox.report.runreader import Run
 from agentv_sandbox.report.targets import COLUMNS, side_by_side
-from agentv_sandbox.report.trialfigures import short_words, totals_words
+from agentv_sandbox.runfolder.evidence import mean_interval, share_interval
+from agentv_sandbox.runfolder.reader import Run
+from agentv_sandbox.runfolder.rows import Row, cause, cost_of, numbers, seconds, status_of, tokens_of
+from agentv_sandbox.runfolder.trialfigures import short_words, totals_words
 
 WORDS = {"ok": "pass", "quality_failure": "fail", "execution_error": "error", "not_graded": "open"}
 _RANK = {"error": 0, "fail": 1, "open": 2, "pass": 3}

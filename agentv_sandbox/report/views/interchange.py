@@ -1,0 +1,378 @@
+"""A run's transcripts in forms that other tools read: ATIF trajectories and OpenTelemetry spans.
+
+A run folder may be another program's, so every value is taken for what it is or left out. Both forms are plain JSON
+of a published shape: ATIF v1.4 (one document a test), and OTLP's JSON encoding of traces with the names of the semantic
+conventions for generative AI.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from agentv_sandbox.errors import InputError, Problem
+from agentv_sandbox.models.content import ASKED
+from agentv_sandbox.models.foreign_json import ForeignJsonError, amount, count, read_json
+from agentv_sandbox.models.suite import Json
+from agentv_sandbox.report.view import View
+from agentv_sandbox.runfolder.files import sync_all, write_file
+from agentv_sandbox.runfolder.naming import UniqueNames, slug
+from agentv_sandbox.runfolder.reader import Run
+from agentv_sandbox.runfolder.rows import Row, cause, defined
+from agentv_sandbox.runfolder.trace import content_text
+
+ATIF = "ATIF-v1.4"
+SPANS = "spans.otlp.json"
+MAX_LOG = 64 << 20
+"""Bytes of a transcript or of a log of calls that are read."""
+MAX_TEXT = 1 << 20
+"""Characters of one text in a span."""
+_MOST_LINES = 100_000
+_INTERNAL, _CLIENT = 1, 3
+_OK, _ERROR = 1, 2
+_LATEST = (1 << 63) - 1
+"""Nanoseconds since 1970 that every reader can hold."""
+_SYSTEMS = (
+    ("/messages", "anthropic"),
+    ("/responses", "openai"),
+    ("/chat/completions", "openai"),
+    ("enerateContent", "gcp.gemini"),
+)
+
+
+def write_atif(run: Run, folder: Path) -> tuple[int, int]:
+    """One ATIF document a test below ``folder``, which must be new or empty. Returns how many were written, and how
+    many tests have no transcript. Raises InputError, OSError."""
+    _make_empty(folder)
+    names = UniqueNames()
+    written = []
+    for row in run.rows:
+        messages = list(_lines(run, row.get("transcript_path")))
+        if not messages:
+            continue
+        name = names.take(slug(f"{row['test_id']}--{row.get('target', '')}", fallback="test"))
+        path = folder / f"{name}.atif.json"
+        write_file(path, json.dumps(atif(row, messages), indent=1).encode(), sync=False)
+        written.append(path)
+    sync_all(written)
+    return len(written), len(run.rows) - len(written)
+
+
+def write_spans(run: Run, folder: Path) -> tuple[int, int]:
+    """All tests as one OTLP document in ``folder``; as ``write_atif`` else."""
+    _make_empty(folder)
+    written = 0
+
+    def pieces() -> Iterator[bytes]:
+        nonlocal written
+        resource = {"attributes": _attributes({"service.name": "agentv-sandbox"})}
+        yield b'{"resourceSpans": [{"resource": ' + json.dumps(resource).encode()
+        yield b', "scopeSpans": [{"scope": {"name": "agentv-sandbox"}, "spans": ['
+        first = True
+        for row in run.rows:
+            messages = list(_lines(run, row.get("transcript_path")))
+            if not messages:
+                continue
+            written += 1
+            for span in spans(run.path.name, row, messages, _lines(run, row.get("model_log_path"))):
+                yield (b"\n" if first else b",\n") + json.dumps(span).encode()
+                first = False
+        yield b"\n]}]}]}\n"
+
+    write_file(folder / SPANS, pieces())
+    return written, len(run.rows) - written
+
+
+def atif(row: Row, messages: Iterable[Row]) -> Row:
+    """The ATIF document of one test. ``messages``: lines of its transcript."""
+    steps: list[Row] = []
+    for message in messages:
+        steps.append(_step(len(steps) + 1, message))
+    agent, usage = _object(row.get("agent")), _object(row.get("token_usage"))
+    return defined(
+        schema_version=ATIF,
+        session_id=_identity("session", row, length=32),
+        agent=defined(
+            name=_word(agent.get("program")) or _word(row.get("target")) or "agent",
+            version=_word(agent.get("version")) or "unknown",
+            model_name=_word(agent.get("model")),
+        ),
+        steps=steps,
+        final_metrics=defined(
+            total_prompt_tokens=count(usage.get("input")),
+            total_completion_tokens=count(usage.get("output")),
+            total_cached_tokens=count(usage.get("cached")),
+            total_cost_usd=amount(row.get("cost_usd"), 1e9),
+            total_steps=len(steps),
+        ),
+        extra=_facts(row),
+    )
+
+
+def _step(number: int, message: Row) -> Row:
+    role = message.get("role")
+    source = "agent" if role == "assistant" else "user" if role == "user" else "system"
+    calls, results, names = [], [], UniqueNames()
+    for index, call in enumerate(_calls(message) if source == "agent" else ()):
+        name = names.take(_word(call.get("id")) or f"call-{number}-{index + 1}")
+        given = call.get("input")
+        arguments = given if isinstance(given, dict) else {} if given is None else {"input": given}
+        calls.append({"tool_call_id": name, "function_name": str(call["tool"]), "arguments": arguments})
+        if "output" in call:
+            results.append({"source_call_id": name, "content": _text(call["output"])})
+    return defined(
+        step_id=number,
+        timestamp=_time_text(message.get("start_time")),
+        source=source,
+        message=content_text(message.get("content")),
+        tool_calls=calls or None,
+        observation={"results": results} if results else None,
+    )
+
+
+def spans(run: str, row: Row, messages: Iterable[Row], model_calls: Iterable[Row]) -> Iterator[Row]:
+    """OTLP spans of one test: the agent, its calls of models, its calls of tools."""
+    lines = list(messages)
+    trace, root = _identity(run, row, "trace", length=32), _identity(run, row, "root", length=16)
+    begun = _moment(row.get("start_time")) or _moment(row.get("timestamp")) or datetime.fromtimestamp(0, UTC)
+    ms = amount(row.get("duration_ms"), 1e12) or 0.0
+    ended = _moment(row.get("end_time")) or _later(begun, ms / 1000)
+
+    def span(
+        name: str, *what: str, start: datetime, end: datetime, kind: int, error: bool, **more: Json
+    ) -> Row:
+        parent = {} if not what else {"parentSpanId": root}
+        return {
+            "traceId": trace,
+            "spanId": _identity(run, row, *what, length=16) if what else root,
+            **parent,
+            "name": name,
+            "kind": kind,
+            "startTimeUnixNano": _nanoseconds(start),
+            "endTimeUnixNano": _nanoseconds(max(start, end)),
+            "attributes": _attributes(more["attributes"]),
+            "status": {"code": _ERROR if error else _OK},
+        }
+
+    name = f"invoke_agent {_word(row.get('target')) or 'agent'}"
+    attributes = _agent_attributes(row, lines)
+    yield span(name, start=begun, end=ended, kind=_INTERNAL, error=_failed(row), attributes=attributes)
+    for number, call in enumerate(model_calls):
+        if (start := _moment(call.get("time"))) is not None:
+            yield span(
+                f"chat {_word(call.get('model')) or ''}".rstrip(),
+                "chat",
+                str(number),
+                start=start,
+                end=_later(start, amount(call.get("duration_s"), 1e9) or 0.0),
+                kind=_CLIENT,
+                error=(count(call.get("status")) or 0) not in range(200, 400),
+                attributes=_chat_attributes(call),
+            )
+    for number, call in enumerate(call for line in lines for call in _calls(line)):
+        start = _moment(call.get("start_time")) or begun
+        yield span(
+            f"execute_tool {call['tool'][:200]}",
+            "tool",
+            str(number),
+            start=start,
+            end=_moment(call.get("end_time")) or start,
+            kind=_INTERNAL,
+            error=call.get("status") in ("error", "timeout"),
+            attributes=_tool_attributes(call),
+        )
+
+
+def _failed(row: Row) -> bool:
+    return row.get("execution_status") == "execution_error"
+
+
+def _agent_attributes(row: Row, lines: Sequence[Row]) -> Row:
+    agent, usage = _object(row.get("agent")), _object(row.get("token_usage"))
+    split = next((at for at, line in enumerate(lines) if line.get("role") == "assistant"), len(lines))
+    return {
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.agent.name": _word(row.get("target")),
+        "gen_ai.agent.version": _word(agent.get("version")),
+        "gen_ai.response.model": _word(agent.get("model")),
+        "gen_ai.usage.input_tokens": count(usage.get("input")),
+        "gen_ai.usage.output_tokens": count(usage.get("output")),
+        "gen_ai.input.messages": json.dumps([_said(line) for line in lines[:split]]),
+        "gen_ai.output.messages": json.dumps([_said(line) for line in lines[split:]]),
+        "error.type": (_word(cause(row)) or "error") if _failed(row) else None,
+        **{f"agentv.{key}": value for key, value in _facts(row).items()},
+    }
+
+
+def _chat_attributes(call: Row) -> Row:
+    usage = _object(call.get("usage"))
+    path = str(call.get("path")).partition("?")[0]
+    return {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": next((name for end, name in _SYSTEMS if path.endswith(end)), None),
+        "gen_ai.request.model": _word(call.get("model")),
+        "gen_ai.response.model": _word(call.get("model_answered")),
+        "gen_ai.usage.input_tokens": count(usage.get("input")),
+        "gen_ai.usage.output_tokens": count(usage.get("output")),
+        "gen_ai.usage.cache_read.input_tokens": count(usage.get("cached")),
+        "http.response.status_code": count(call.get("status")),
+        "url.path": path[:1000],
+        "agentv.cost_usd": amount(call.get("cost_usd"), 1e9),
+    }
+
+
+def _tool_attributes(call: Row) -> Row:
+    return {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": str(call["tool"])[:200],
+        "gen_ai.tool.call.id": _word(call.get("id")),
+        "gen_ai.tool.call.arguments": None if call.get("input") is None else json.dumps(call["input"]),
+        "gen_ai.tool.call.result": _text(call["output"]) if "output" in call else None,
+        "error.type": "tool_error" if call.get("status") in ("error", "timeout") else None,
+    }
+
+
+def _said(line: Row) -> Row:
+    """A message in the form of the conventions: a role, and parts."""
+    parts: list[Row] = []
+    if text := content_text(line.get("content")):
+        parts.append({"type": "text", "content": text})
+    for call in _calls(line):
+        parts.append(
+            defined(type="tool_call", id=call.get("id"), name=call["tool"], arguments=call.get("input"))
+        )
+    return {"role": str(line.get("role")), "parts": parts}
+
+
+def _facts(row: Row) -> Row:
+    """What a test is and how it ended."""
+    names = ("suite", "test_id", "target", "experiment", "execution_status", "image_id")
+    words = {name: _word(row.get(name)) for name in names}
+    return defined(**words, score=amount(row.get("score"), 1.0))
+
+
+def _lines(run: Run, relative: Json) -> Iterator[Row]:
+    """The objects of a file of lines, as far as they can be read."""
+    data = run.data(relative, MAX_LOG) or b""
+    for line in data.split(b"\n")[:_MOST_LINES]:
+        if not line.strip():
+            continue
+        try:
+            row = read_json(line)
+        except ForeignJsonError:
+            continue
+        if isinstance(row, dict):
+            yield row
+
+
+def _calls(message: Row) -> list[Row]:
+    calls = message.get("tool_calls")
+    rows = calls if isinstance(calls, list) else []
+    return [
+        call
+        for call in rows
+        if isinstance(call, dict) and isinstance(call.get("tool"), str) and call.get(ASKED) is not False
+    ]
+
+
+def _attributes(values: Mapping[str, Json]) -> list[Row]:
+    return [{"key": key, "value": _value(value)} for key, value in values.items() if value is not None]
+
+
+def _value(value: Json) -> Row:
+    if isinstance(value, bool):
+        return {"boolValue": value}
+    if isinstance(value, int):
+        return {"intValue": str(value)}
+    if isinstance(value, float):
+        return {"doubleValue": value}
+    text = str(value)
+    return {"stringValue": text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}… cut here"}
+
+
+def _identity(*parts: object, length: int) -> str:
+    """Hexadecimal digits that are the same for the same test of the same run."""
+    rows = [
+        [part.get(key) for key in ("suite", "test_id", "target", "timestamp")]
+        if isinstance(part, dict)
+        else part
+        for part in parts
+    ]
+    return hashlib.sha256(json.dumps(rows).encode()).hexdigest()[:length]
+
+
+def _moment(value: Json) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+    return moment if moment is None or moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
+def _later(moment: datetime, seconds: float) -> datetime:
+    try:
+        return moment + timedelta(seconds=seconds)
+    except OverflowError:
+        return moment
+
+
+def _nanoseconds(moment: datetime) -> str:
+    elapsed = moment - datetime.fromtimestamp(0, UTC)
+    return str(min(max((elapsed // timedelta(microseconds=1)) * 1000, 0), _LATEST))
+
+
+def _time_text(value: Json) -> str | None:
+    moment = _moment(value)
+    return None if moment is None else moment.isoformat()
+
+
+def _text(value: Json) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _word(value: Json) -> str | None:
+    return value[:1000] if isinstance(value, str) and value else None
+
+
+def _object(value: Json) -> Row:
+    return value if isinstance(value, dict) else {}
+
+
+def _make_empty(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        taken = next(folder.iterdir(), None)
+    except OSError as error:
+        raise InputError([Problem(path=folder, message=f"cannot be written to: {error.strerror}")]) from None
+    if taken is not None:
+        message = f"is not empty: it holds {taken.name!r}"
+        raise InputError([Problem(path=folder, message=message, hint="name a new folder with --output")])
+
+
+def _view(write: Callable[[Run, Path], tuple[int, int]]) -> Callable[[Sequence[Run], Path], str]:
+    """``write`` as that of a ``View``."""
+
+    def write_view(runs: Sequence[Run], folder: Path) -> str:
+        written, without = write(runs[0], folder)
+        return f"{written} with a transcript, {without} without one"
+
+    return write_view
+
+
+VIEWS = (
+    View(
+        name="atif",
+        summary="A folder with one Agent Trajectory Interchange Format document a test.",
+        write=_view(write_atif),
+        suffix=".atif",
+    ),
+    View(
+        name="otel",
+        summary="A folder with OpenTelemetry spans of all tests, as an OTLP JSON file.",
+        write=_view(write_spans),
+        suffix=".otel",
+    ),
+)

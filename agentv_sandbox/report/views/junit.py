@@ -1,0 +1,117 @@
+"""JUnit XML of a run, for CI systems that show test results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from xml.etree import ElementTree
+
+from agentv_sandbox.logs import safe_name, safe_text
+from agentv_sandbox.report.view import View
+from agentv_sandbox.runfolder.files import replace_file
+from agentv_sandbox.runfolder.layout import JUNIT
+from agentv_sandbox.runfolder.reader import Run
+from agentv_sandbox.runfolder.rows import Row, below_threshold, cause, seconds, status_of
+from agentv_sandbox.runfolder.trialfigures import whole_words
+
+MAX_TEXT = 8000
+MAX_HEADLINE = 200
+STATUS_TAG = {"quality_failure": "failure", "execution_error": "error", "not_graded": "skipped"}
+
+
+def write_junit(runs: Sequence[Run], path: Path) -> str:
+    """Write the rows of a run to ``path``. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(path, junit(runs[0].rows))
+    return ""
+
+
+def junit(rows: Sequence[Row]) -> bytes:
+    """A ``testsuites`` document: one ``testsuite`` a suite, one ``testcase`` a row."""
+    root = ElementTree.Element("testsuites", {"name": "agentv-sandbox", **_counts(rows)})
+    suites: dict[str, list[Row]] = {}
+    for row in rows:
+        suites.setdefault(str(row.get("suite", "")), []).append(row)
+    for name, members in suites.items():
+        stamp = str(members[0].get("timestamp", ""))
+        suite = ElementTree.SubElement(
+            root, "testsuite", {"name": safe_name(name), "timestamp": safe_name(stamp), **_counts(members)}
+        )
+        for row in members:
+            suite.append(_case(row))
+    ElementTree.indent(root)
+    document: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
+    return document + b"\n"
+
+
+def _counts(rows: Sequence[Row]) -> dict[str, str]:
+    statuses = [status_of(row) for row in rows]
+    return {
+        "tests": str(len(rows)),
+        "failures": str(statuses.count("quality_failure")),
+        "errors": str(statuses.count("execution_error")),
+        "skipped": str(statuses.count("not_graded")),
+        "time": f"{sum(map(seconds, rows)):.3f}",
+    }
+
+
+def _case(row: Row) -> ElementTree.Element:
+    name = safe_name(str(row.get("test_id", "")))
+    if row.get("trial"):
+        name += f" (trial {row['trial']})"
+    target = safe_name(str(row.get("target", "")))
+    case = ElementTree.Element(
+        "testcase",
+        classname=f"{safe_name(str(row.get('suite', '')))}.{target}",
+        name=name,
+        time=f"{seconds(row):.3f}",
+    )
+    properties = ElementTree.SubElement(case, "properties")
+    for key in ("score", "threshold", "target", "artifact_dir"):
+        if key in row:
+            ElementTree.SubElement(properties, "property", name=key, value=safe_name(str(row[key])))
+    if words := whole_words(row):
+        for key, value in (("trial_strategy", row["trial_strategy"]), ("trials", words)):
+            ElementTree.SubElement(properties, "property", name=key, value=safe_name(str(value)))
+    tag = STATUS_TAG.get(status_of(row))
+    if tag is not None:
+        lines = list(_reasons(row))
+        problem = ElementTree.SubElement(case, tag)
+        problem.set("message", _headline(lines[0]) if lines else f"score {row.get('score')}")
+        problem.set("type", cause(row) or str(row["execution_status"]))
+        problem.text = safe_text("\n".join(lines), limit=MAX_TEXT)
+    return case
+
+
+def _headline(text: str) -> str:
+    """``text`` as one short line; the whole of it is the element's content."""
+    line = " ".join(text.split())
+    return safe_name(line if len(line) <= MAX_HEADLINE else f"{line[: MAX_HEADLINE - 2]} …")
+
+
+def _reasons(row: Row) -> Iterable[str]:
+    if row.get("error"):
+        yield f"{row.get('failure_stage', 'error')}: {row['error']}"
+    scores = row.get("trial_scores") or ()
+    known = "score" in row and "threshold" in row
+    if len(scores) > 1 and row.get("execution_status") == "quality_failure" and known:
+        yield below_threshold(row["score"], row["threshold"], str(row.get("trial_strategy")), len(scores))
+    for grader in row.get("scores") or ():
+        name = grader.get("name", "grader")
+        if grader.get("error"):
+            yield f"{name}: {grader['error']}"
+        for assertion in grader.get("assertions") or ():
+            if not assertion.get("passed"):
+                evidence = f" — {assertion['evidence']}" if assertion.get("evidence") else ""
+                yield f"{name}: {assertion.get('text', 'not passed')}{evidence}"
+
+
+VIEWS = (
+    View(
+        name="junit",
+        summary="JUnit XML, for CI systems that show test results.",
+        write=write_junit,
+        suffix=".junit.xml",
+        kept=JUNIT,
+    ),
+)

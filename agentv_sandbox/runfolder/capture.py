@@ -1,0 +1,495 @@
+"""``capture.json``: what it takes to grade a trial again, written by a run and read back as anybody's file."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+from agentv_sandbox import __version__, masking
+from agentv_sandbox.errors import NotKeptError
+from agentv_sandbox.models.capture import Capture, CapturedState, KeptWorkspace
+from agentv_sandbox.models.case import (
+    AgentResponse,
+    CaseFailure,
+    CaseOutput,
+    Changes,
+    Claim,
+    Fault,
+    Figure,
+    FileChange,
+    FileEntry,
+    Measure,
+    ModelCalls,
+    Skipped,
+    Stage,
+    TokenUsage,
+)
+from agentv_sandbox.models.content import (
+    AnswerMessage,
+    Blob,
+    Block,
+    Content,
+    FileBlock,
+    ImageBlock,
+    InputBlock,
+    OutputFile,
+    TextBlock,
+    read_calls,
+)
+from agentv_sandbox.models.foreign_json import ForeignJsonError, read_json
+from agentv_sandbox.models.json_pieces import json_pieces
+from agentv_sandbox.models.suite import EvalCase, Json
+from agentv_sandbox.runfolder.reader import Run
+from agentv_sandbox.runfolder.redact import Redactor
+from agentv_sandbox.runfolder.rows import Row, defined
+
+NAME = "capture.json"
+SCHEMA = "agentv-sandbox.capture.v1"
+MAX_BYTES = 64 << 20
+_MAX_VALUES = 4_000_000
+_MAX_DEPTH = 100
+_HASH = re.compile(r"[0-9a-f]{64}")
+_MAX_PATH = 4096
+
+_T = TypeVar("_T")
+
+
+class CaptureTooLargeError(Exception):
+    """More than is kept of one trial."""
+
+
+# -- writing ------------------------------------------------------------------------------------------------
+def document(capture: Capture, case: EvalCase, redactor: Redactor) -> Iterator[bytes]:
+    """The file in pieces. Raises CaptureTooLargeError."""
+    masked: list[Json] = []
+
+    def scalar(value: Json) -> Json:
+        shown = redactor.scalar(value)
+        if shown != value and not masked:
+            masked.append(True)
+        return shown
+
+    value: Row = {
+        "schema": SCHEMA,
+        "version": __version__,
+        "answered_by": capture.answered_by,
+        "asked": capture.asked,
+        "image": capture.image,
+        "graders": dict(capture.graders),
+        "states": (_state(state, case) for state in capture.states),
+        # Last, and made when all before it is written: whether any of it is not as it was.
+        "masked": (each for each in masked),
+    }
+    size = 0
+    for piece in json_pieces(value, scalar):
+        size += len(piece)
+        if size > MAX_BYTES:
+            raise CaptureTooLargeError
+        yield piece.encode("ascii")
+    yield b"\n"
+
+
+def stub() -> Json:
+    """In the place of one that is too large."""
+    return {"schema": SCHEMA, "version": __version__, "refused": f"it is larger than {MAX_BYTES >> 20} MiB"}
+
+
+def _state(state: CapturedState, case: EvalCase) -> Row:
+    return {
+        "name": state.name,
+        "response": _response(state.response),
+        "output": _output(state.output, case) if state.output is not None else None,
+        "workspace": _workspace(state.workspace, state.output),
+    }
+
+
+def _response(response: AgentResponse) -> Row:
+    failure = response.failure
+    return defined(
+        token_usage=response.token_usage.wire() if response.token_usage else None,
+        cost_usd=response.cost_usd,
+        claim=response.claim.wire() if response.claim else None,
+        measure=response.measure.wire() or None,
+        model_calls=response.model_calls.wire() if response.model_calls else None,
+        duration_ms=response.duration_ms,
+        start_time=response.start_time,
+        end_time=response.end_time,
+        agent=dict(response.agent) or None,
+        attempts=response.attempts,
+        target_used=response.target_used,
+        failure=_plain(failure) if failure else None,
+        notes=list(response.notes) or None,
+    )
+
+
+def _output(output: CaseOutput, case: EvalCase) -> Row:
+    changes = output.changes
+    return {
+        "messages": (_message(message, case) for message in output.messages),
+        "changes": {
+            "diff": changes.diff,
+            "files": (_plain(change) for change in changes.files),
+            "truncated": changes.truncated,
+        }
+        if changes is not None
+        else None,
+        "skipped": ([row.path, row.reason] for row in output.skipped),
+    }
+
+
+def _message(message: AnswerMessage, case: EvalCase) -> Row:
+    row: Row = {"role": message.role}
+    content = message.content
+    if isinstance(content, str):
+        row["text"] = content
+    elif isinstance(content, tuple):
+        turn = _turn_of(content, case)
+        row |= {"turn": turn} if turn is not None else {"blocks": (_block(block) for block in content)}
+    elif content is not None:
+        row["object"] = content
+    if message.tool_calls is not None:
+        row["tool_calls"] = [call.raw for call in message.tool_calls]
+    return {**row, "more": dict(message.more)} if message.more else row
+
+
+def _turn_of(content: tuple[Block, ...], case: EvalCase) -> int | None:
+    """Index of the turn that the suite's author wrote; it is not repeated, as it holds paths of this machine."""
+    if case.conversation is None or not all(isinstance(block, InputBlock) for block in content):
+        return None
+    raw = [block.raw for block in content]
+    return next((n for n, turn in enumerate(case.conversation.turns) if list(turn.input or ()) == raw), None)
+
+
+def _block(block: Block) -> Row:
+    row: Row = {"raw": block.raw}
+    if isinstance(block, FileBlock) and block.file is not None:
+        file = block.file
+        row["file"] = defined(
+            number=file.number,
+            sha256=file.blob.sha256 if file.blob else None,
+            size=file.blob.size if file.blob else None,
+            workspace_path=None if file.workspace_path is None else os.fsdecode(file.workspace_path),
+            refused=file.refused or None,
+            declared=file.declared or None,
+            rule=file.rule or None,
+        )
+    return row
+
+
+def _workspace(workspace: KeptWorkspace, output: CaseOutput | None) -> Row:
+    collected = output.manifest if output is not None else {}
+    return {
+        "entries": (
+            [
+                os.fsdecode(entry.path),
+                entry.kind,
+                entry.mode,
+                entry.sha256,
+                entry.size,
+                os.fsdecode(entry.link),
+                path in collected,
+            ]
+            for path, entry in sorted(workspace.entries.items())
+        ),
+        "missing": list(workspace.missing),
+    }
+
+
+def _plain(record: Any) -> Row:
+    """The fields of a record that holds plain values."""
+    return {field.name: getattr(record, field.name) for field in fields(record)}
+
+
+# -- reading ------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class _Turns:
+    """The suite's turns, which captured messages refer to."""
+
+    inputs: Sequence[Json]
+
+
+def read_capture(run: Path, folder: str, case: EvalCase) -> Capture:
+    """The capture in ``folder`` of the run folder ``run``, whoever wrote it. Raises NotKeptError."""
+    data = Run(path=run, rows=(), problems=()).data(f"{folder}/{NAME}", MAX_BYTES + 1)
+    if data is None:
+        raise NotKeptError(f"the run kept nothing of this test: {NAME} is missing")
+    if len(data) > MAX_BYTES:
+        raise NotKeptError(f"{NAME} is larger than a run writes it")
+    try:
+        value = read_json(data, max_values=_MAX_VALUES, max_depth=_MAX_DEPTH)
+        return _read(_typed(value, dict), case)
+    except (ForeignJsonError, ValueError, TypeError, KeyError, AttributeError) as error:
+        reason = masking.first(f"{type(error).__name__}: {error}", 200)
+        raise NotKeptError(f"{NAME} is not what a run writes ({reason})") from error
+
+
+def _read(value: Mapping[str, Any], case: EvalCase) -> Capture:
+    if value.get("schema") != SCHEMA:
+        version = str(value.get("version", "another"))[:40]
+        raise NotKeptError(f"{NAME} was written by version {version}, which this one cannot read")
+    if "refused" in value:
+        raise NotKeptError(f"what graders were given was not kept: {_typed(value['refused'], str)[:200]}")
+    if value["masked"]:
+        message = (
+            "a secret was masked in what graders were given, so another grading would judge something else"
+        )
+        raise NotKeptError(message)
+    turns = case.conversation.turns if case.conversation else ()
+    known = _Turns([turn.input for turn in turns])
+    return Capture(
+        answered_by=_typed(value["answered_by"], str),
+        asked=_typed(value["asked"], str),
+        image=_typed(value["image"], str),
+        graders={_typed(k, str): _typed(v, str) for k, v in _typed(value["graders"], dict).items()},
+        states=tuple(_read_state(_typed(each, dict), known) for each in _typed(value["states"], list)),
+    )
+
+
+def _read_state(value: Mapping[str, Any], turns: _Turns) -> CapturedState:
+    response = _read_response(_typed(value["response"], dict))
+    entries, manifest = _read_entries(_typed(value["workspace"]["entries"], list))
+    output = None
+    if value["output"] is not None:
+        output = _read_output(_typed(value["output"], dict), response, manifest, turns)
+        response = _with_messages(response, output)
+    missing = tuple(_typed(each, str) for each in _typed(value["workspace"]["missing"], list))
+    workspace = KeptWorkspace(entries=entries, missing=missing)
+    return CapturedState(
+        name=_typed(value["name"], str), response=response, output=output, workspace=workspace
+    )
+
+
+def _with_messages(response: AgentResponse, output: CaseOutput) -> AgentResponse:
+    values = {field.name: getattr(response, field.name) for field in fields(response)}
+    return AgentResponse(**{**values, "messages": output.messages})
+
+
+def _read_response(value: Mapping[str, Any]) -> AgentResponse:
+    claim, calls, failure = value.get("claim"), value.get("model_calls"), value.get("failure")
+    return AgentResponse(
+        token_usage=_usage(value.get("token_usage")),
+        cost_usd=_number(value.get("cost_usd")),
+        claim=_read_claim(_typed(claim, dict)) if claim is not None else None,
+        measure=_read_measure(_typed(value.get("measure") or {}, dict)),
+        model_calls=_calls(calls) if calls is not None else None,
+        duration_ms=_number(value.get("duration_ms")),
+        start_time=_text(value.get("start_time")),
+        end_time=_text(value.get("end_time")),
+        agent=_typed(value.get("agent") or {}, dict),
+        attempts=_count(value.get("attempts", 1)),
+        target_used=_text(value.get("target_used")),
+        failure=_read_failure(_typed(failure, dict)) if failure is not None else None,
+        notes=tuple(_typed(each, str) for each in value.get("notes") or ()),
+    )
+
+
+def _read_failure(value: Mapping[str, Any]) -> CaseFailure:
+    if value["stage"] not in get_args(Stage) or value["fault"] not in get_args(Fault):
+        raise ValueError("an unknown failure")
+    return CaseFailure(
+        stage=value["stage"],
+        code=_typed(value["code"], str),
+        message=_typed(value["message"], str),
+        fault=value["fault"],
+    )
+
+
+def _read_claim(value: Mapping[str, Any]) -> Claim:
+    turns = value.get("turns")
+    return Claim(
+        token_usage=_usage(value.get("token_usage")),
+        cost_usd=_number(value.get("cost_usd")),
+        duration_ms=_number(value.get("duration_ms")),
+        turns=None if turns is None else _count(turns),
+    )
+
+
+def _read_measure(value: Mapping[str, Any]) -> Measure:
+    by_agent, answers = _typed(value.get("by_agent", []), list), value.get("answers")
+    if not all(name in get_args(Figure) for name in by_agent):
+        raise ValueError("an unknown figure")
+    return Measure(
+        by_agent=tuple(by_agent),
+        answers=None if answers is None else _count(answers),
+        calls_known=_typed(value.get("calls_known", True), bool),
+    )
+
+
+def _calls(value: Mapping[str, Any]) -> ModelCalls:
+    names = ("calls", "failed", "without_usage", "without_price")
+    return ModelCalls(
+        **{name: _count(value.get(name, 0)) for name in names},
+        token_usage=_usage(value.get("token_usage")),
+        cost_usd=_number(value.get("cost_usd")),
+    )
+
+
+def _usage(value: Any) -> TokenUsage | None:
+    if value is None:
+        return None
+    return TokenUsage(**{_typed(name, str): _count(count) for name, count in _typed(value, dict).items()})
+
+
+def _read_output(
+    value: Mapping[str, Any], response: AgentResponse, manifest: Mapping[bytes, FileEntry], turns: _Turns
+) -> CaseOutput:
+    changes = value["changes"]
+    return CaseOutput(
+        messages=tuple(_read_message(_typed(each, dict), turns) for each in _typed(value["messages"], list)),
+        changes=Changes(
+            diff=_typed(changes["diff"], str),
+            files=tuple(_read_change(_typed(each, dict)) for each in _typed(changes["files"], list)),
+            truncated=_typed(changes["truncated"], bool),
+        )
+        if changes is not None
+        else None,
+        manifest=manifest,
+        skipped=tuple(
+            Skipped(path=_typed(path, str), reason=_typed(reason, str)) for path, reason in value["skipped"]
+        ),
+        token_usage=response.token_usage,
+        cost_usd=response.cost_usd,
+        duration_ms=response.duration_ms,
+        start_time=response.start_time,
+        end_time=response.end_time,
+        measure=response.measure,
+    )
+
+
+def _read_change(value: Mapping[str, Any]) -> FileChange:
+    kind = value["kind"]
+    if kind not in ("added", "modified", "deleted", "renamed", "mode"):
+        raise ValueError("a change of an unknown kind")
+    return FileChange(
+        path=_typed(value["path"], str),
+        kind=kind,
+        binary=_typed(value["binary"], bool),
+        old_path=_text(value["old_path"]),
+        old_size=_count(value["old_size"]),
+        new_size=_count(value["new_size"]),
+    )
+
+
+def _read_message(value: Mapping[str, Any], turns: _Turns) -> AnswerMessage:
+    content: Content = None
+    if "text" in value:
+        content = _typed(value["text"], str)
+    elif "turn" in value:
+        content = tuple(InputBlock(raw=block) for block in turns.inputs[_count(value["turn"])])
+    elif "blocks" in value:
+        content = tuple(_read_block(_typed(each, dict)) for each in _typed(value["blocks"], list))
+    elif "object" in value:
+        content = _typed(value["object"], dict)
+    calls = value.get("tool_calls")
+    return AnswerMessage(
+        role=_typed(value["role"], str),
+        content=content,
+        tool_calls=read_calls(calls, marked=True) if calls is not None else None,
+        more=_typed(value.get("more", {}), dict),
+    )
+
+
+def _read_block(value: Mapping[str, Any]) -> Block:
+    raw = value["raw"]
+    match raw:
+        case {"type": "text", "text": str(text)}:
+            return TextBlock(text=text, raw=raw)
+        case {"type": "image", "media_type": str(kind), "source": str(source)}:
+            return ImageBlock(media_type=kind, source=source, raw=raw)
+        case {"type": "file", "media_type": str(kind), "path": str(path)}:
+            file = value.get("file")
+            read = _read_file(path, kind, _typed(file, dict)) if file is not None else None
+            return FileBlock(path=path, media_type=kind, raw=raw, file=read)
+    return InputBlock(raw=raw)
+
+
+def _read_file(path: str, media_type: str, value: Mapping[str, Any]) -> OutputFile:
+    place = value.get("workspace_path")
+    return OutputFile(
+        path=path,
+        media_type=media_type,
+        number=_count(value["number"]),
+        blob=Blob(sha256=_hash(value["sha256"]), size=_count(value["size"])) if "sha256" in value else None,
+        workspace_path=None if place is None else os.fsencode(place),
+        refused=_typed(value.get("refused", ""), str),
+        declared=_typed(value.get("declared", False), bool),
+        rule=_typed(value.get("rule", ""), str),
+    )
+
+
+def _read_entries(
+    rows: Sequence[Any],
+) -> tuple[Mapping[bytes, FileEntry], Mapping[bytes, FileEntry]]:
+    """All of a workspace, and what of it was collected."""
+    entries: dict[bytes, FileEntry] = {}
+    manifest: dict[bytes, FileEntry] = {}
+    for row in rows:
+        name, kind, mode, sha256, size, link, collected = row
+        path = _path(name, entries)
+        if kind not in ("file", "symlink", "dir"):
+            raise ValueError("a file of an unknown kind")
+        target = os.fsencode(_typed(link, str))
+        if b"\0" in target or len(target) > _MAX_PATH:
+            raise ValueError("a link to an impossible place")
+        entry = FileEntry(
+            path=path,
+            kind=kind,
+            mode=_count(mode) & 0o777,
+            sha256=_hash(sha256) if kind == "file" else "",
+            size=_count(size),
+            link=target,
+        )
+        entries[path] = entry
+        if _typed(collected, bool):
+            mode = {"symlink": 0o777, "dir": entry.mode}.get(kind, 0o755 if entry.mode & 0o100 else 0o644)
+            manifest[path] = FileEntry(
+                path=path, kind=kind, mode=mode, sha256=entry.sha256, size=entry.size, link=entry.link
+            )
+    return entries, manifest
+
+
+def _path(name: Any, before: Mapping[bytes, FileEntry]) -> bytes:
+    """A path of a workspace that cannot lead out of it: below folders alone, as sorted paths show."""
+    path = os.fsencode(_typed(name, str))
+    parts = path.split(b"/")
+    if b"\0" in path or len(path) > _MAX_PATH or any(part in (b"", b".", b"..") for part in parts):
+        raise ValueError("a path that no workspace has")
+    above = (b"/".join(parts[:n]) for n in range(1, len(parts)))
+    if path in before or any(before[each].kind != "dir" for each in above if each in before):
+        raise ValueError("a file in the place of a folder")
+    return path
+
+
+def _typed(value: Any, kind: type[_T]) -> _T:
+    if not isinstance(value, kind):
+        raise TypeError(f"{type(value).__name__} instead of {kind.__name__}")
+    return value
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else _typed(value, str)
+
+
+def _number(value: Any) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError("no number")
+    return value
+
+
+def _count(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 53:
+        raise ValueError("no count")
+    return value
+
+
+def _hash(value: Any) -> str:
+    text = _typed(value, str)
+    if not _HASH.fullmatch(text):
+        raise ValueError("no hash")
+    return text

@@ -1,0 +1,38 @@
+"""Names of single files and folders of a run folder."""
+
+from __future__ import annotations
+
+import re
+
+INDEX = "index.jsonl"
+UNGRADED = "ungraded.jsonl"
+"""Rows that wait for their verdict. Not in ``index.jsonl``: to other readers a row without verdict is a failed test."""
+SUPERSEDED = "superseded.jsonl"
+"""Rows that were run again, with what they cost."""
+FACTS = "run.json"
+PAGE = "report.html"
+JUNIT = "junit.xml"
+BENCHMARK = "benchmark.json"
+TIMING = "timing.json"
+REGRADED = "regraded.json"
+"""What another grading changed."""
+LOCK = ".lock"
+SUMS = "SHA256SUMS"
+MARK = ".unpacked"
+"""Says that a folder was unpacked. No packed run may hold it."""
+STORES = ("artifacts", "captured")
+"""Folders of contents by hash: what was collected, and what is only there to make workspaces again."""
+MASKED = "masked.json"
+"""In a store: hashes of contents in which secrets were masked."""
+TRIALS = "trials"
+TRIAL = "trial.json"
+"""The row of one trial, beside its files, until all trials of its test are one row."""
+PROMPTS = "prompts"
+"""In a test's folder: what its LLM graders asked and got."""
+_VIEW = re.compile(r"report\.[a-z0-9]{1,20}")
+
+
+def is_view(name: str) -> bool:
+    """Whether a run folder has a view of that name: one that is made of the rest of it, and anew where that is copied
+    or unpacked. Any new one is called ``report.EXTENSION``."""
+    return name == JUNIT or _VIEW.fullmatch(name) is not None

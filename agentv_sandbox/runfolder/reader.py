@@ -1,0 +1,98 @@
+"""Reads a run folder back: rows and the files that they name, bounded, and nothing outside of the folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentv_sandbox.errors import InputError, Problem
+from agentv_sandbox.logs import safe_name
+from agentv_sandbox.models.foreign_json import ForeignJsonError, read_json
+from agentv_sandbox.models.suite import Json
+from agentv_sandbox.plainfiles import head_of_plain, names_below
+from agentv_sandbox.runfolder.layout import INDEX
+from agentv_sandbox.runfolder.rowfile import MAX_VALUES, read_all_rows
+from agentv_sandbox.runfolder.rows import Row, status_of
+
+MAX_JSON = 32 << 20
+_MOST_NAMES = 10_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """A run folder that was written earlier, perhaps by another program."""
+
+    path: Path
+    rows: Sequence[Row]
+    waiting: Sequence[Row] = ()
+    """Of tests that are yet to be graded."""
+    problems: Sequence[str]
+    """What could not be read, one sentence each."""
+
+    @classmethod
+    def open(cls, path: Path) -> Run:
+        """Raises InputError when ``path`` is not a run folder."""
+        try:
+            read = read_all_rows(path)
+        except OSError as error:
+            hint = f"name a folder that holds an {INDEX}"
+            name = (
+                f"{safe_name(Path(str(error.filename)).name, limit=200)}: "
+                if error.filename is not None
+                else ""
+            )
+            message = f"cannot read results: {name}{error.strerror or error}"
+            raise InputError([Problem(message=message, path=path, hint=hint)]) from error
+        rows = [row for row in read.rows if _is_result(row)]
+        problems = list(read.problems)
+        if len(rows) < len(read.rows):
+            problems.append(f"{len(read.rows) - len(rows)} rows have no test_id, score or status; left out")
+        waiting = [row for row in rows if status_of(row) == "not_graded"]
+        judged = [row for row in rows if status_of(row) != "not_graded"] if waiting else rows
+        return cls(path=path.resolve(), rows=judged, waiting=waiting, problems=problems)
+
+    def data(self, relative: Json, limit: int) -> bytes | None:
+        """At most ``limit`` bytes of a file below the folder; None when there is none."""
+        if not isinstance(relative, str):
+            return None
+        try:
+            return head_of_plain(self.path, relative, limit)
+        except OSError:
+            return None
+
+    def text(self, relative: Json, limit: int) -> str:
+        """The same as text, with a note when it was cut; empty when there is no file."""
+        data = self.data(relative, limit + 1)
+        if data is None:
+            return ""
+        text = data[:limit].decode("utf-8", "replace")
+        return f"{text}\n… cut here; the file has it whole" if len(data) > limit else text
+
+    def json(self, relative: Json) -> Json:
+        """A JSON file's value; None when there is none or it cannot be read."""
+        try:
+            return read_json(self.data(relative, MAX_JSON) or b"null", max_values=MAX_VALUES)
+        except ForeignJsonError:
+            return None
+
+    def names(self, relative: Json) -> list[str]:
+        """Sorted paths of the files directly in a folder below the run folder."""
+        if not isinstance(relative, str):
+            return []
+        try:
+            return [f"{relative}/{name}" for name in names_below(self.path, relative, _MOST_NAMES)]
+        except OSError:
+            return []
+
+
+def _is_result(row: Row) -> bool:
+    """Whether a row has the shape that its readers rely on."""
+    scores = row.get("scores") or []
+    return (
+        isinstance(row.get("test_id"), str)
+        and isinstance(row.get("execution_status"), str)
+        and isinstance(row.get("score"), int | float)
+        and isinstance(scores, list)
+        and all(isinstance(entry, dict) and isinstance(entry.get("score"), int | float) for entry in scores)
+    )

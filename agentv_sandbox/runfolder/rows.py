@@ -1,0 +1,347 @@
+"""Rows and gradings in AgentV's wire form.
+
+Keys are AgentV's, absent when undefined. Additions of ours: ``tags``, ``threshold``, ``trial``, ``trials``,
+``trial_*``, ``fault``, ``attempts``, ``total_duration_ms``, ``spent_usd``, ``input_hashes``, ``image_id``, ``agent``,
+``model_calls``, ``claimed``, ``engine``, ``notes``, ``row_sha256`` and the ``*_path`` keys of files that AgentV does
+not write.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+
+from agentv_sandbox import masking
+from agentv_sandbox.models import spending
+from agentv_sandbox.models.case import CaseResult, GraderResult, TokenUsage, total_cost, total_usage
+from agentv_sandbox.models.suite import EvalCase, Json
+from agentv_sandbox.runfolder.layout import TRIALS
+from agentv_sandbox.runfolder.trialfigures import STRATEGY_WORDS, trial_statistics
+
+MAX_INPUT = 64 << 10
+"""Characters of a grader's request that a row repeats; ``prompts/`` always has it whole."""
+
+ROW_HASH = "row_sha256"
+FILES_HASH = "files_sha256"
+Row = dict[str, Json]
+
+
+def defined(**values: Json) -> Row:
+    """The keyword arguments that are not ``None``."""
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def token_usage(usage: TokenUsage | None) -> Row | None:
+    return None if usage is None else dict(usage.wire())
+
+
+def assertions(grader: GraderResult) -> list[Row]:
+    return [defined(text=a.text, passed=a.passed, evidence=a.evidence) for a in grader.assertions]
+
+
+def _verdict(grader: GraderResult, **more: Json) -> Row:
+    return defined(
+        name=grader.name,
+        type=grader.type,
+        score=grader.score,
+        weight=grader.weight,
+        verdict=grader.verdict,
+        **more,
+    )
+
+
+def score_entry(grader: GraderResult) -> Row:
+    """One entry of ``scores``."""
+    request = grader.input
+    if request is not None and len(json.dumps(request, default=str)) > MAX_INPUT:
+        request = None
+    return _verdict(
+        grader,
+        assertions=assertions(grader),
+        error=grader.error,
+        reasoning=grader.reasoning,
+        input=request,
+        target=grader.target,
+        scores=[score_entry(child) for child in grader.scores] or None,
+        details=dict(grader.details) if grader.details is not None else None,
+        agents_word=list(grader.agents_word) or None,
+        token_usage=token_usage(grader.token_usage),
+        cost_usd=grader.cost_usd,
+        duration_ms=round(grader.duration_ms, 3),
+        started_at=grader.started_at or None,
+        ended_at=grader.ended_at or None,
+    )
+
+
+def row(
+    result: CaseResult,
+    case: EvalCase,
+    paths: Mapping[str, str],
+    *,
+    experiment: str,
+    engine: str = "",
+    tags: Sequence[str] = (),
+) -> Row:
+    """The line of ``index.jsonl``. ``paths`` are run-folder-relative, by row key. ``tags``: of the suite."""
+    response, failure = result.response, result.failure
+    source = result.output or response
+    usage, cost_usd = spent(result)
+    return defined(
+        timestamp=result.timestamp,
+        test_id=result.case_id,
+        suite=result.suite,
+        category=result.category,
+        conversation_id=case.conversation_id,
+        experiment=experiment,
+        score=result.score,
+        target=result.target,
+        target_used=response.target_used if response else None,
+        token_usage=token_usage(usage),
+        cost_usd=cost_usd,
+        model_calls=response.model_calls.wire() if response and response.model_calls else None,
+        claimed=response.claim.wire() or None if response and response.claim else None,
+        duration_ms=round(agent_ms(result), 3),
+        start_time=source.start_time if source else None,
+        end_time=source.end_time if source else None,
+        scores=[score_entry(grader) for grader in result.scores] or None,
+        execution_status=result.status,
+        error=failure.message if failure else None,
+        failure_stage=failure.stage if failure else None,
+        failure_reason_code=failure.code if failure else None,
+        fault=failure.fault if failure else None,
+        workspace_kept=result.workspace_kept,
+        **paths,
+        metadata=dict(case.metadata) or None,
+        tags=list(tags) or None,
+        threshold=result.threshold,
+        trial=result.trial or None,
+        trial_scores=list(result.trial_scores) or None,
+        trial_strategy=result.trial_strategy or None,
+        trial_statistics=trial_statistics(result.trial_scores, result.threshold, result.trial_strategy),
+        trials=[_trial(trial, paths["artifact_dir"]) for trial in result.trials] or None,
+        attempts=response.attempts if response and response.attempts > 1 else None,
+        total_duration_ms=round(result.duration_ms, 3),
+        spent_usd=spending.cost_of(result, all_agents=not result.regraded_from) or None,
+        input_hashes=dict(result.input_hashes) or None,
+        regraded_from=dict(result.regraded_from) or None,
+        image_id=result.image_id or None,
+        agent=dict(response.agent) or None if response else None,
+        engine=result.engine or engine or None,
+        worker=result.worker or None,
+        notes=list(result.notes) or None,
+    )
+
+
+def trial_folder(trial: CaseResult) -> str:
+    """Where a trial's files stand in its test's folder."""
+    return f"{TRIALS}/{trial.trial}"
+
+
+def _trial(trial: CaseResult, folder: str) -> Row:
+    usage, cost_usd = spent(trial)
+    return defined(
+        trial=trial.trial,
+        score=trial.score,
+        execution_status=trial.status,
+        error=trial.failure.message if trial.failure else None,
+        fault=trial.failure.fault if trial.failure else None,
+        token_usage=token_usage(usage),
+        cost_usd=cost_usd,
+        spent_usd=spending.cost_of(trial) or None,
+        duration_ms=round(agent_ms(trial), 3),
+        scores=[_trial_score(grader) for grader in trial.scores] or None,
+        artifact_dir=f"{folder}/{trial_folder(trial)}",
+    )
+
+
+def _trial_score(grader: GraderResult) -> Row:
+    """What one grader said of one trial; the whole is in the trial's folder."""
+    word = list(grader.agents_word) or None
+    return _verdict(grader, error=grader.error, agents_word=word, cost_usd=grader.cost_usd)
+
+
+def spent(result: CaseResult) -> tuple[TokenUsage | None, float | None]:
+    """Tokens and US dollars of the agent, all trials together; None where it is unknown."""
+    if not result.trials:
+        source = result.output or result.response
+        return (source.token_usage, source.cost_usd) if source else (None, None)
+    pairs = [spent(trial) for trial in result.trials]
+    return total_usage(usage for usage, _ in pairs), total_cost(cost for _, cost in pairs)
+
+
+def with_hash(row: Row) -> Row:
+    """``row`` with ``row_sha256``, the hash of all else that it says. It shows an edit by hand, not one that is meant
+    to be hidden: for that there are packed runs."""
+    content = {key: value for key, value in row.items() if key != ROW_HASH}
+    return {**content, ROW_HASH: _content_hash(content)}
+
+
+def is_as_written(row: Row) -> bool:
+    """Whether a row that was read says what it said when it was written."""
+    return ROW_HASH in row and with_hash(row)[ROW_HASH] == row[ROW_HASH]
+
+
+def _content_hash(content: Row) -> str:
+    text = json.dumps(_plain_numbers(content), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def _plain_numbers(value: Json) -> Json:
+    """1.0 as 1: AgentV writes rows that it keeps in that way."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, Mapping):
+        return {key: _plain_numbers(inner) for key, inner in value.items()}
+    return [_plain_numbers(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+def cause(row: Row) -> str:
+    """What went wrong in one word: the fault, or AgentV's code in a row of its own; empty where nothing did."""
+    return str(row.get("fault") or row.get("failure_reason_code") or "")
+
+
+def below_threshold(score: float, threshold: float, strategy: str, trials: int) -> str:
+    """Why a score is not a pass; names the strategy where there were several trials."""
+    if trials < 2:
+        return f"score {score:.2f} is below the threshold {threshold:.2f}"
+    word = STRATEGY_WORDS.get(strategy, strategy)
+    return f"the {word} of {trials} trials, {score:.2f}, is below the threshold {threshold:.2f}"
+
+
+def seconds(row: Row) -> float:
+    """How long the test of a row took, all in all."""
+    value = row.get("total_duration_ms", row.get("duration_ms"))
+    return value / 1000 if isinstance(value, int | float) else 0.0
+
+
+def numbers(values: Iterable[object]) -> list[float]:
+    """Those of ``values`` that are numbers of a size that can be added up; rows may be another program's."""
+    return [float(v) for v in values if isinstance(v, int | float) and abs(v) < 1e15]
+
+
+def cost_of(rows: Sequence[Row]) -> float | None:
+    """US dollars of all rows that say; None where none does."""
+    costs = numbers(row.get("cost_usd") for row in rows)
+    return sum(costs) if costs else None
+
+
+def tokens_of(rows: Sequence[Row]) -> int | None:
+    """Tokens of input and output of all rows that say; None where none does."""
+    usages = [usage for row in rows if isinstance(usage := row.get("token_usage"), dict)]
+    counts = numbers(usage.get(key) for usage in usages for key in ("input", "output"))
+    return int(sum(counts)) if counts else None
+
+
+def grading(result: CaseResult) -> Row:
+    """``grading.json``."""
+    flat: list[Row] = [
+        {"text": a.text, "passed": a.passed, "evidence": a.evidence or ""}
+        for grader in result.scores
+        for a in grader.assertions
+    ]
+    if result.failure and not flat:
+        flat = [{"text": f"Error: {result.failure.message}", "passed": False, "evidence": ""}]
+    passed = sum(1 for a in flat if a["passed"])
+    calls = tool_calls(result)
+    return defined(
+        assertions=flat,
+        summary={
+            "passed": passed,
+            "failed": len(flat) - passed,
+            "total": len(flat),
+            "pass_rate": round(passed / len(flat), 3) if flat else 0,
+        },
+        execution_metrics={
+            "tool_calls": calls,
+            "total_tool_calls": sum(calls.values()),
+            "errors_encountered": 1 if result.failure else 0,
+        },
+        graders=[_graded(grader) for grader in result.scores] or None,
+        workspace_changes=_workspace_changes(result),
+    )
+
+
+def timing(results: Iterable[tuple[TokenUsage | None, float]]) -> Row:
+    """``timing.json`` of one case or of the whole run, from (token use, milliseconds) pairs."""
+    pairs = list(results)
+    used = [usage for usage, _ in pairs if usage is not None]
+    total = total_usage(used) or TokenUsage()
+    tokens = {"input": total.input, "output": total.output, "reasoning": total.reasoning or 0}
+    total_ms = round(sum(ms for _, ms in pairs), 3)
+    return {
+        "total_tokens": tokens["input"] + tokens["output"],
+        "duration_ms": total_ms,
+        "total_duration_seconds": round(total_ms / 1000, 3),
+        "token_usage": tokens,
+    }
+
+
+def case_timing(result: CaseResult) -> Row:
+    containers = [
+        {
+            "role": span.role,
+            "start_ms": span.start_ms,
+            "duration_ms": span.duration_ms,
+            "outcome": span.outcome,
+        }
+        for span in result.containers
+    ]
+    return timing([(spent(result)[0], agent_ms(result))]) | defined(containers=containers or None)
+
+
+def agent_ms(result: CaseResult) -> float:
+    """Milliseconds that the agent took in all trials, as it says or as measured; of the whole case if unknown."""
+    if result.trials:
+        return sum(map(agent_ms, result.trials))
+    for source in (result.output, result.response):
+        if source is not None and source.duration_ms is not None:
+            return source.duration_ms
+    return result.duration_ms
+
+
+def _graded(grader: GraderResult) -> Row:
+    return defined(
+        name=grader.name,
+        type=grader.type,
+        score=grader.score,
+        reasoning=grader.reasoning or "",
+        weight=grader.weight,
+        verdict=grader.verdict,
+        assertions=assertions(grader),
+        error=grader.error,
+        details=dict(grader.details) if grader.details is not None else None,
+        graders=[_graded(child) for child in grader.scores] or None,
+    )
+
+
+def tool_calls(result: CaseResult) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for message in result.output.messages if result.output else ():
+        for call in filter(lambda call: call.counts, message.tool_calls or ()):
+            counts[call.tool] = counts.get(call.tool, 0) + 1
+    return counts
+
+
+DIFF_SUMMARY_LINES = 20
+
+
+def _workspace_changes(result: CaseResult) -> Row | None:
+    changes = result.output.changes if result.output else None
+    if changes is None or not (changes.files or changes.diff):
+        return None
+    lines = masking.hide(changes.diff).split("\n")  # before it is cut: a secret may have several lines
+    rest = len(lines) - DIFF_SUMMARY_LINES
+    if rest > 0:
+        lines = [*lines[:DIFF_SUMMARY_LINES], f"... ({rest} more lines)"]
+    created = sum(1 for change in changes.files if change.kind == "added")
+    return {
+        "files_modified": len(changes.files) - created,
+        "files_created": created,
+        "diff_summary": "\n".join(lines),
+    }
+
+
+def status_of(row: Row) -> str:
+    """``execution_status``, or ``not_graded`` where the verdict is yet to come."""
+    return "not_graded" if row.get("fault") == "not_graded" else str(row.get("execution_status"))
