@@ -16,6 +16,7 @@ from agentv_sandbox.models.container import ExecResult, Limits, Mount, OnOutput
 from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.paths import INPUT, SUITE, WORKSPACE
 from agentv_sandbox.models.suite import EvalCase, Hook
+from agentv_sandbox.models_api import MOST_ADDED_S
 from agentv_sandbox.project import Project
 from agentv_sandbox.providers import Prepared, Request
 from agentv_sandbox.sandbox import POLICIES, Role, Sandbox

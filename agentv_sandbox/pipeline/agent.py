@@ -29,6 +29,7 @@ from agentv_sandbox.models.content import Blob
 from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.paths import HOME, INPUT, OUTPUT, WORKSPACE
 from agentv_sandbox.models.suite import Hook
+from agentv_sandbox.models_api import Meter
 from agentv_sandbox.pipeline.following import Followed
 from agentv_sandbox.pipeline.limits import JobLimits, job_limits
 from agentv_sandbox.pipeline.limits_met import disk_full, limits_met

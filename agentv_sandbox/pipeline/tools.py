@@ -24,6 +24,7 @@ from agentv_sandbox.models.content import counted
 from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.paths import FILES, GRADING, SUITE, WORKSPACE
 from agentv_sandbox.models.suite import EvalCase, GraderSpec, NetworkPolicy, Target
+from agentv_sandbox.models_api import LlmReply, LlmRequest, asked_by, current_scope
 from agentv_sandbox.pipeline.limits import suite_limits
 from agentv_sandbox.pipeline.programs import ask_alone
 from agentv_sandbox.pipeline.records import CaseFailed, Job
