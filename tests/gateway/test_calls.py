@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from agentv_sandbox.gateway.calls import MAX_ALL, MAX_REPLY
 
+from agentv_sandbox.models_api.gateway.calls import MAX_ALL, MAX_REPLY
 from tests.agents.model_server import INPUT, ModelServer
 
 from .conftest import KEY, opened
