@@ -15,7 +15,7 @@ import pytest
 from agentv_sandbox.engines.docker import DockerEngine
 from agentv_sandbox.models.container import Command, ContainerSpec, Mount
 from agentv_sandbox.runfolder.rowfile import read_rows
-from agentv_sandbox.runfolder.rows import Row
+from agentv_sandbox.runfolder.rows import Wire as Row
 from tests.pagedata import blocks, details_of, index_of, page_text
 
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("demo")]
