@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -143,7 +144,8 @@ class HookPayload:
         }
         return json.dumps(payload, separators=(",", ":"), ensure_ascii=False).encode()
 
-    def fill(self, argv: Sequence[str]) -> tuple[str, ...]:
+    def fill(self, argv: Sequence[str], *, quoted: bool = False) -> tuple[str, ...]:
+        """``argv`` with its placeholders; ``quoted``: as words of a shell."""
         values = {
             "workspace_path": self.workspace_path,
             "test_id": self.test_id,
@@ -154,7 +156,8 @@ class HookPayload:
         filled = []
         for element in argv:
             for name, value in values.items():
-                element = element.replace(f"{{{{{name}}}}}", value)  # noqa: PLW2901
+                word = shlex.quote(value) if quoted else value
+                element = element.replace(f"{{{{{name}}}}}", word)  # noqa: PLW2901
             filled.append(element)
         return tuple(filled)
 
@@ -165,7 +168,7 @@ def run_hook(
     """Run one hook command; None when it went well, else what went wrong. Raises ContainerEnded."""
     if hook.command is None:
         return None
-    argv = project.translate(payload.fill(hook.command), position=hook.position)
+    argv = project.translate(payload.fill(hook.command, quoted=hook.shell_text), position=hook.position)
     workdir = project.container_path(hook.cwd) if project.holds(hook.cwd) else SUITE
     result = sandbox.run(
         Role.HOOK,

@@ -202,7 +202,7 @@ class Project:
         holds is the workspace's."""
         paths: dict[str, Path] = {}
         for word in words_of(command):
-            if template is not None and _holds(template, word):
+            if template is not None and holds_word(template, word):
                 continue
             path = next((p for base in bases if (p := self.path_of(word, base)) and p.is_file()), None)
             if path is not None:
@@ -275,7 +275,7 @@ def words_of(command: str) -> list[str]:
     ]
 
 
-def _holds(folder: Path, word: str) -> bool:
+def holds_word(folder: Path, word: str) -> bool:
     """Whether ``word`` names something in ``folder``; what lies beside it (``../x``) does not count."""
     path = Path(os.path.normpath(folder / word))
     return not word.startswith("/") and path.is_relative_to(os.path.normpath(folder)) and path.exists()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 from agentv_sandbox.authoring.references import Reference, ReferenceScope
@@ -12,7 +14,31 @@ from agentv_sandbox.models.paths import MOUNTED, TMP
 
 _SCRIPT = re.compile(r"[^\s'\"|;&<>(){}$`*?]+\.(?:[cm]?[jt]s|[jt]sx|py|sh|bash|rb|pl|php|lua|R|jl|awk|jq)\Z")
 _INLINE = frozenset({"-c", "-lc", "-e", "--eval", "-p", "--print", "-m", "eval"})
-_IN_IMAGE = ("/usr", "/opt", "/bin", "/sbin", TMP, *MOUNTED)
+_INTERPRETERS = frozenset(
+    {
+        "python",
+        "sh",
+        "bash",
+        "dash",
+        "node",
+        "bun",
+        "deno",
+        "ruby",
+        "perl",
+        "php",
+        "lua",
+        "Rscript",
+        "uv",
+        "npx",
+        "tsx",
+    }
+)
+_SUBCOMMANDS = frozenset({"run", "tsx", "python", "python3"})
+_VERSION = re.compile(r"[0-9.]+\Z")
+_CHANGES_NO_FILE = frozenset({"set", "export", "echo", "printf", "true", ":", "test"})
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+_EXPANDED = frozenset("$`*?[{~(")
+IN_IMAGE = ("/usr", "/opt", "/bin", "/sbin", TMP, *MOUNTED)
 
 
 def looks_like_script(argv: list[str] | tuple[str, ...], index: int) -> bool:
@@ -43,7 +69,7 @@ def resolve_command(
         reference = project.find(element)
         if reference.path is not None and reference.path.is_file():
             resolved[i] = str(reference.path)
-        elif script and not element.startswith(_IN_IMAGE):
+        elif script and not element.startswith(IN_IMAGE):
             _missing(at, i, element, reference, problems)
     return tuple(resolved)
 
@@ -56,7 +82,7 @@ def check_scripts(
     at = _items(node, key)
     resolved = list(argv)
     for i, element in enumerate(argv):
-        if not looks_like_script(argv, i) or element.startswith(_IN_IMAGE):
+        if not looks_like_script(argv, i) or element.startswith(IN_IMAGE):
             continue
         here = project.find(element, base=cwd)
         if here.path is None:
@@ -67,6 +93,52 @@ def check_scripts(
                 resolved[i] = str(reference.path)
         break  # what follows the script are its own arguments
     return tuple(resolved)
+
+
+def check_text(
+    node: Node, key: str, command: str, cwd: Path, project: ReferenceScope, problems: Problems
+) -> None:
+    """Report the script that a command written as text starts with, where ``cwd`` does not hold it."""
+    script = first_script(command)
+    if script is None or script.startswith(IN_IMAGE) or project.find(script, base=cwd).path is not None:
+        return
+    elsewhere = project.find(script)
+    hint = f"looked in {cwd}"
+    if elsewhere.path is not None:
+        hint += f"; {elsewhere.path} exists: write the path from there, or its folder as cwd"
+    problems.broken(node, key, f"the script '{script}' does not exist", hint=hint)
+
+
+def first_script(command: str) -> str | None:
+    """The script that the first program of a shell command is: only where the shell changes nothing of the words before
+    it, and nothing ran before that could have made it."""
+    for line in re.split(r"[;&|\n]+", command):
+        try:
+            words = shlex.split(re.split(r"[<>#]", line)[0])
+        except ValueError:
+            return None
+        while words and _ASSIGNMENT.match(words[0]):
+            del words[0]
+        if not words or words[0] in _CHANGES_NO_FILE:
+            continue
+        index = script_index(words)
+        script = words[index] if index is not None else None
+        return script if script is not None and not _EXPANDED.intersection(script) else None
+    return None
+
+
+def script_index(argv: Sequence[str]) -> int | None:
+    """Where the script stands that ``argv`` runs: its program itself, or what an interpreter is given."""
+    if looks_like_script(list(argv), 0):
+        return 0
+    if not argv or _VERSION.sub("", argv[0].rpartition("/")[2]) not in _INTERPRETERS:
+        return None
+    for i, element in enumerate(argv[1:], 1):
+        if element in _INLINE:
+            return None
+        if not element.startswith("-") and element not in _SUBCOMMANDS:
+            return i if looks_like_script(list(argv), i) else None
+    return None
 
 
 def _items(node: Node, key: str) -> Node:

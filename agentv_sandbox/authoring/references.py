@@ -37,7 +37,15 @@ class ReferenceScope:
     @property
     def search_roots(self) -> tuple[Path, ...]:
         """The eval file's folder, each parent up to the project's root, the working directory."""
-        return tuple(dict.fromkeys([*_upwards(self.eval_dir, self.root), self.root, self.cwd]))
+        return tuple(dict.fromkeys([*self.upwards(self.eval_dir), self.root, self.cwd]))
+
+    def upwards(self, folder: Path) -> Iterable[Path]:
+        """``folder`` and its parents up to the project's root; only ``folder`` where the root is not an ancestor."""
+        yield folder
+        if folder.is_relative_to(self.root):
+            while folder != self.root:
+                folder = folder.parent
+                yield folder
 
     def find(self, value: str, *, base: Path | None = None) -> Reference:
         """The file or folder that ``value`` names.
@@ -77,15 +85,6 @@ class ReferenceScope:
         if self._resolved_root is None:
             self._resolved_root = self.root.resolve()
         return path.resolve().is_relative_to(self._resolved_root)
-
-
-def _upwards(folder: Path, top: Path) -> Iterable[Path]:
-    """``folder`` and its parents up to ``top``; only ``folder`` where ``top`` is not an ancestor."""
-    yield folder
-    if folder.is_relative_to(top):
-        while folder != top:
-            folder = folder.parent
-            yield folder
 
 
 def project_root(eval_dir: Path, cwd: Path) -> Path:

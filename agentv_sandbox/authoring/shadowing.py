@@ -76,7 +76,7 @@ def warn_of_agents_code(
 
 
 def _joined(argv: Sequence[str]) -> str:
-    return argv[-1] if len(argv) > 1 and argv[-2] in ("-c", "-lc") else " ".join(argv)
+    return argv[-1] if len(argv) > 1 and argv[-2] in ("-c", "-lc", "-ec") else " ".join(argv)
 
 
 def _text(script: Path) -> str:

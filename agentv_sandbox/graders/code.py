@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 
 from agentv_sandbox import masking
-from agentv_sandbox.authoring.commands import check_scripts
+from agentv_sandbox.authoring.commands import check_scripts, check_text
 from agentv_sandbox.authoring.docs import Doc
 from agentv_sandbox.authoring.fields import Names, Positive, Text
 from agentv_sandbox.authoring.shadowing import warn_of_shadowing
@@ -83,6 +83,7 @@ def load(doc: CodeGraderDoc, tools: LoadTools) -> CodeGraderOptions:
     key = "command" if "command" in doc.src else "script"
     if isinstance(doc.command, str):
         command = shell_line(doc.command)
+        check_text(doc.src, key, doc.command, cwd, tools.project, tools.problems)
     else:
         command = check_scripts(doc.src, key, doc.command, cwd, tools.project, tools.problems)
     warn_of_shadowing(doc.src, key, command, cwd, tools.project, tools.problems)

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, InstanceOf
 
+from agentv_sandbox.authoring.commands import check_text
 from agentv_sandbox.authoring.docs import Doc
 from agentv_sandbox.authoring.fields import Text, Unit, Weight
 from agentv_sandbox.authoring.shadowing import warn_of_shadowing
@@ -139,6 +140,7 @@ def _load_program(doc: AggregatorDoc, _members: set[str], tools: LoadTools) -> A
         return None
     cwd = tools.project.eval_dir
     warn_of_shadowing(doc.src, "path", [doc.path], cwd, tools.project, tools.problems)
+    check_text(doc.src, "path", doc.path, cwd, tools.project, tools.problems)
     return CodeAggregator(command=shell_line(doc.path), cwd=cwd)
 
 

@@ -2,5 +2,6 @@
 
 from agentv_sandbox.llm.client import LlmClient
 from agentv_sandbox.llm.records import LlmReply, LlmRequest
+from agentv_sandbox.llm.retry import RequestBudget
 
-__all__ = ["LlmClient", "LlmReply", "LlmRequest"]
+__all__ = ["LlmClient", "LlmReply", "LlmRequest", "RequestBudget"]

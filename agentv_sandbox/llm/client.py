@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -25,7 +26,7 @@ from agentv_sandbox.llm.records import (
     stated_prices,
     text_setting,
 )
-from agentv_sandbox.llm.retry import PassingError, RetryPolicy
+from agentv_sandbox.llm.retry import PassingError, RequestBudget, RetryPolicy
 from agentv_sandbox.llm.server import Server
 from agentv_sandbox.logs import get_logger
 from agentv_sandbox.models.suite import Target
@@ -42,6 +43,7 @@ TIMEOUT_S = 120.0
 ANSWER_TIMEOUT_S = 600.0
 """The same of an answer to a test, which models may think about for long."""
 _STRUCTURED_REFUSED = frozenset({400, 404, 422, 501})
+_LEAST_S = 0.1
 _PORTS = {"http": 80, "https": 443}
 _TIME_LIMITS = "limits.timeout_seconds of the target or the suite, --agent-timeout"
 
@@ -53,6 +55,7 @@ class _Asking:
     target: Target
     limit: KeyLimit
     policy: RetryPolicy
+    budget: RequestBudget
     clock: WaitClock = field(default_factory=WaitClock)
     attempts: int = 0
 
@@ -98,8 +101,9 @@ class LlmClient:
         stream = target.settings.get("stream") is True
         call = wire.call(target, request, key=server.key, structured=structured, stream=stream)
         limit = self._limit(server, call)
+        budget = request.budget or RequestBudget.of_grading(target)
         return self._with_retries(
-            server, call, limit, lambda _waited_s: self._judgement(server, request, call)
+            server, call, limit, budget, lambda: self._judgement(server, request, call, budget)
         )
 
     def answer(self, target: Target, request: ChatRequest, wire: WireFormat) -> LlmReply:
@@ -110,37 +114,35 @@ class LlmClient:
         stream = target.settings.get("stream") is not False
         call = wire.chat(target, request, key=server.key, stream=stream)
         timeout_s = number_setting(target, "timeout_seconds") or ANSWER_TIMEOUT_S
-        deadline = time.monotonic() + request.time_limit_s
+        budget = RequestBudget(requests=math.inf, seconds=request.time_limit_s)
 
-        def attempt(waited_s: float) -> LlmReply:
-            nonlocal deadline
-            deadline += waited_s
-            left = deadline - time.monotonic()
+        def attempt() -> LlmReply:
             try:
-                if left > 0:
-                    return server.exchange(call, min(timeout_s, left))
+                if budget.left_s > 0:
+                    budget.used += 1
+                    return server.exchange(call, min(timeout_s, budget.left_s))
             except PassingError:
-                if time.monotonic() < deadline:
+                if budget.left_s > 0:
                     raise
             message = f"target '{target.name}': no answer within {request.time_limit_s:g} s ({_TIME_LIMITS})"
             raise LlmError(message, fault="timeout")
 
         limit = self._limit(server, call)
-        return self._with_retries(server, call, limit, attempt, request.time_limit_s)
+        return self._with_retries(server, call, limit, budget, attempt)
 
     def _with_retries(
         self,
         server: Server,
         call: WireCall,
         limit: KeyLimit,
-        attempt: Callable[[float], LlmReply],
-        time_limit_s: float = float("inf"),
+        budget: RequestBudget,
+        attempt: Callable[[], LlmReply],
     ) -> LlmReply:
-        """``attempt`` gets the seconds that it waited for ``limit``, which do not count in ``time_limit_s``."""
+        """Waits for ``limit`` do not count in ``budget``, which ``attempt`` draws on."""
         started = time.monotonic()
         target = server.target
         policy = RetryPolicy.of(target)
-        asking = _Asking(target=target, limit=limit, policy=policy)
+        asking = _Asking(target=target, limit=limit, policy=policy, budget=budget)
 
         def before_sleep(state: tenacity.RetryCallState) -> None:
             error = state.outcome.exception() if state.outcome else None
@@ -154,8 +156,7 @@ class LlmClient:
             return isinstance(error, PassingError) and error.retry_after_s <= policy.max_delay_s
 
         def is_enough(state: tenacity.RetryCallState) -> bool:
-            passed_s = time.monotonic() - started - asking.clock.seconds
-            return state.attempt_number > policy.retries or passed_s + state.upcoming_sleep >= time_limit_s
+            return state.attempt_number > policy.retries or budget.spent(state.upcoming_sleep)
 
         retrying = tenacity.Retrying(
             retry=tenacity.retry_if_exception(may_pass),
@@ -169,16 +170,15 @@ class LlmClient:
         try:
             reply = retrying(lambda: self._in_turn(asking, attempt))
         except PassingError as error:
-            tries = retrying.statistics["attempt_number"]
-            if tries == 1:
+            if budget.used == 1:
                 raise
-            text = f"{error.message} (tried {tries} times)"
+            text = f"{error.message} ({budget})"
             raise LlmError(text, status=error.status, hint=error.hint, fault=error.fault) from None
         elapsed_ms = (time.monotonic() - started) * 1000
         tries = retrying.statistics["attempt_number"]
         return replace(reply, attempts=tries, duration_ms=elapsed_ms, cost_usd=server.cost(call, reply))
 
-    def _in_turn(self, asking: _Asking, attempt: Callable[[float], LlmReply]) -> LlmReply:
+    def _in_turn(self, asking: _Asking, attempt: Callable[[], LlmReply]) -> LlmReply:
         """One attempt when its turn has come. What it says of the server's rate limit is heard for everybody."""
         clock, policy = asking.clock, asking.policy
         before_s = clock.seconds
@@ -188,8 +188,9 @@ class LlmClient:
                 self._gate(asking.target).slot(self._cancelled),
                 asking.limit.turn(hold_s=policy.max_delay_s, gone=self._cancelled, clock=clock) as turn,
             ):
+                asking.budget.waited(clock.seconds - before_s)
                 try:
-                    reply = attempt(clock.seconds - before_s)
+                    reply = attempt()
                 except PassingError as error:
                     if error.limited:
                         turn.limited(error.retry_after_s, pause_s=policy.delay_s(asking.attempts))
@@ -201,23 +202,29 @@ class LlmClient:
         except LimitWait as error:
             raise LlmError(f"target '{asking.target.name}': {error}", status=429) from None
 
-    def _judgement(self, server: Server, request: LlmRequest, call: WireCall) -> LlmReply:
+    def _judgement(
+        self, server: Server, request: LlmRequest, call: WireCall, budget: RequestBudget
+    ) -> LlmReply:
         target, wire, key = server.target, server.wire, server.key
         stream = target.settings.get("stream") is True
         timeout_s = number_setting(target, "timeout_seconds") or TIMEOUT_S
+
+        def exchange(call: WireCall) -> LlmReply:
+            budget.used += 1
+            return server.exchange(call, max(min(timeout_s, budget.left_s), _LEAST_S))
+
         try:
-            return server.exchange(call, timeout_s)
+            return exchange(call)
         except LlmError as error:
             refused = (
                 self._may_structure(target)
                 and request.schema is not None
                 and error.status in _STRUCTURED_REFUSED
+                and not budget.spent()
             )
             if not refused:
                 raise
-        reply = server.exchange(
-            wire.call(target, request, key=key, structured=False, stream=stream), timeout_s
-        )
+        reply = exchange(wire.call(target, request, key=key, structured=False, stream=stream))
         self._unstructured.add(target.name)  # only when the same request without a schema worked
         return reply
 

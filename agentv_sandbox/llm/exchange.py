@@ -12,6 +12,7 @@ from agentv_sandbox.errors import Cancelled
 from agentv_sandbox.lazy import lazily
 from agentv_sandbox.llm.gate import SLICE_S
 from agentv_sandbox.llm.records import WireCall
+from agentv_sandbox.webclient import tls_context
 
 if TYPE_CHECKING:
     import asyncio
@@ -72,7 +73,6 @@ class _Running:
         self._cancelled = cancelled
         self.loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self.loop.run_forever, name="llm", daemon=True)
-        self._certificates = httpx.create_ssl_context()
         self._all: list[httpx.AsyncClient] = []
         self._idle: list[httpx.AsyncClient] = []
         self._thread.start()
@@ -93,7 +93,7 @@ class _Running:
             return self._idle.pop()
         except IndexError:
             limits = httpx.Limits(max_connections=None, max_keepalive_connections=2)
-            http = httpx.AsyncClient(verify=self._certificates, limits=limits, follow_redirects=False)
+            http = httpx.AsyncClient(verify=tls_context(), limits=limits, follow_redirects=False)
             self._all.append(http)
             return http
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from agentv_sandbox import masking
 from agentv_sandbox.gateway import Price, Usage
 from agentv_sandbox.models.case import AnswerImage, TokenUsage
 from agentv_sandbox.models.suite import Json, Target
+
+if TYPE_CHECKING:
+    from agentv_sandbox.llm.retry import RequestBudget
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +26,8 @@ class LlmRequest:
     """Sent as structured output where the server has it."""
     temperature: float | None = None
     max_tokens: int | None = None
+    budget: RequestBudget | None = field(default=None, compare=False, repr=False)
+    """What this question may take together with others of the same grading; None: what a grading may, alone."""
 
 
 @dataclass(frozen=True, kw_only=True)

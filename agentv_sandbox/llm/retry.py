@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,11 @@ if TYPE_CHECKING:
     import tenacity
 else:
     tenacity = lazily("tenacity")
+
+_GRADING_REQUESTS = 4
+_GRADING_S = 300.0
+_GRADING_TIMEOUTS = 2.5
+"""Of the target's ``timeout_seconds``, where that is more."""
 
 
 class PassingError(LlmError):
@@ -33,6 +39,47 @@ class PassingError(LlmError):
         super().__init__(message, status=status, hint=hint, fault=fault)
         self.retry_after_s = retry_after_s
         self.limited = limited
+
+
+class RequestBudget:
+    """Requests and seconds that all questions of one grading, or all attempts of one answer, have together. Of one
+    thread."""
+
+    def __init__(self, *, requests: float, seconds: float) -> None:
+        self.used = 0
+        """Requests that were sent."""
+        self._requests, self._seconds = requests, seconds
+        self._started = time.monotonic()
+        self._waited_s = 0.0
+
+    @staticmethod
+    def of_grading(target: Target) -> RequestBudget:
+        """What a verdict of ``target`` may take: a question, and its repetitions or repairs."""
+        requests = max(_GRADING_REQUESTS, 1 + RetryPolicy.of(target).retries)
+        timeout_s = number_setting(target, "timeout_seconds") or 0.0
+        return RequestBudget(requests=requests, seconds=max(_GRADING_S, _GRADING_TIMEOUTS * timeout_s))
+
+    @property
+    def left_s(self) -> float:
+        return self._seconds - self.spent_s
+
+    @property
+    def spent_s(self) -> float:
+        """Seconds since its first question, without waits for rate limits."""
+        return time.monotonic() - self._started - self._waited_s
+
+    def waited(self, seconds: float) -> None:
+        """So long a rate limit of the server was waited for."""
+        self._waited_s += seconds
+
+    def spent(self, after_s: float = 0.0) -> bool:
+        """Whether no request may be sent, ``after_s`` from now."""
+        return self.used >= self._requests or self.left_s <= after_s
+
+    def __str__(self) -> str:
+        """What was used, for messages."""
+        times = "once" if self.used == 1 else f"{self.used} times"
+        return f"tried {times} in {self.spent_s:.1f} s"
 
 
 @dataclass(frozen=True, kw_only=True)

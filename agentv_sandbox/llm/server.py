@@ -23,6 +23,7 @@ from agentv_sandbox.llm.retry import PassingError, RetryPolicy
 from agentv_sandbox.llm.tape import taped_post
 from agentv_sandbox.models.foreign_json import read_json
 from agentv_sandbox.models.suite import Json, Target
+from agentv_sandbox.webclient import PROXY_HINT
 
 if TYPE_CHECKING:
     import httpx
@@ -81,10 +82,12 @@ class Server:
             status, headers, data = taped_post(self.exchanges, self.tape, call, timeout_s)
         except httpx.TimeoutException:
             raise PassingError(
-                f"target '{name}': no answer within {timeout_s:g} s", fault="timeout"
+                f"target '{name}': no answer within {round(timeout_s, 2):g} s", fault="timeout"
             ) from None
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
             raise LlmError(self._message(error), hint="is the address right?") from None
+        except ImportError as error:  # of a proxy of the environment that needs another package
+            raise LlmError(self._message(error), hint=PROXY_HINT) from None
         except httpx.TransportError as error:
             hint = _NOBODY_THERE if isinstance(error, httpx.ConnectError) else ""
             message = self._message(error, prefix=f"{type(error).__name__}: ")

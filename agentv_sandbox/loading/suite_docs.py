@@ -120,7 +120,7 @@ class HookDoc(Doc):
     ALIASES: ClassVar = {"script": "command"}
 
     command: list[Text] | Text | None = None
-    """A list of arguments, or text, which a shell runs."""
+    """A list of arguments, or text, which a shell runs (`sh -ec`)."""
     timeout_ms: Annotated[float, Field(gt=0)] | None = None
     """Default: 60,000 before and 30,000 after."""
     cwd: Text | None = None

@@ -238,6 +238,7 @@ class TargetReader:
             limits=limits(doc.limits),
             hooks=hooks,
             base_dir=self.project.eval_dir,
+            beside=tuple(self.project.upwards(_home(node.path))),
             position=position(named.src),
         )
 
@@ -323,6 +324,11 @@ def discover(eval_dir: Path, root: Path, cwd: Path) -> Path | None:
             if (folder / name).is_file():
                 return folder / name
     return None
+
+
+def _home(path: Path) -> Path:
+    """The folder that a targets file speaks of: of ``.agentv/targets.yaml`` the one that holds ``.agentv``."""
+    return path.parent.parent if path.parent.name == ".agentv" else path.parent
 
 
 def _written(node: Map, *names: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from agentv_sandbox.authoring.commands import check_scripts, check_text, script_index
 from agentv_sandbox.authoring.docs import read
 from agentv_sandbox.authoring.names import EXPECTED, split_pin, well_formed
 from agentv_sandbox.authoring.references import OUTSIDE, ReferenceScope
@@ -38,6 +39,7 @@ _URL = re.compile(r"(?:https?|ssh|git|file)://[^\s]+\Z|[A-Za-z0-9._-]+@[A-Za-z0-
 _SHORTHAND = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*/(?!\.{1,2}\Z)[A-Za-z0-9_.-]+\Z", re.ASCII)
 _REVISION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,199}\Z", re.ASCII)
 _NOUNS = {"command": "a command name", "module": "an import name"}
+_SHELL = ("sh", "-ec")
 HOOK_NAMES = ("before_all", "before_each", "after_each", "after_all")
 
 
@@ -177,8 +179,7 @@ class WorkspaceReader:
         return hooks
 
     def _hook(self, name: str, doc: HookDoc, base: Path, above: Hook | None) -> Hook:
-        argv = doc.command.split() if isinstance(doc.command, str) else doc.command
-        if argv is None and doc.reset == "none" and above is None:
+        if doc.command is None and doc.reset == "none" and above is None:
             self.problems.error(doc.src, None, "needs a command or a reset")
         cwd = above.cwd if above is not None else base
         if doc.cwd is not None:
@@ -190,17 +191,31 @@ class WorkspaceReader:
                 self.problems.broken(
                     doc.src, "cwd", f"the folder {show(doc.cwd)} {reason}", hint=reference.hint
                 )
+        argv = self._hook_command(doc, cwd)
         default = 60.0 if name.startswith("before") else 30.0
         if above is not None:
             default = above.timeout_s
         return Hook(
-            command=tuple(argv) if argv else above.command if above else None,
+            command=argv or (above.command if above else None),
             timeout_s=doc.timeout_ms / 1000 if doc.timeout_ms is not None else default,
             cwd=cwd,
             reset=doc.reset if doc.reset != "none" or above is None else above.reset,
             files=tuple(doc.files) or (above.files if above else ()),
+            shell_text=isinstance(doc.command, str) if argv else above is not None and above.shell_text,
             position=position(doc.src),
         )
+
+    def _hook_command(self, doc: HookDoc, cwd: Path) -> tuple[str, ...]:
+        """argv of a hook that says what it runs, its script found; else empty."""
+        if not doc.command:
+            return ()
+        key = "command" if "command" in doc.src else "script"
+        if isinstance(doc.command, str):
+            check_text(doc.src, key, doc.command, cwd, self.project, self.problems)
+            return (*_SHELL, doc.command)
+        if script_index(doc.command) is None:
+            return tuple(doc.command)
+        return check_scripts(doc.src, key, doc.command, cwd, self.project, self.problems)
 
     def _docker(self, part: Part, doc: DockerDoc) -> DockerSpec:
         dockerfile = None

@@ -78,11 +78,15 @@ class WorkspaceEnv:
 @dataclass(frozen=True, kw_only=True)
 class Hook:
     command: tuple[str, ...] | None
+    """argv; a command that was written as text stands here as ``("sh", "-ec", text)``: it fails with the first of its
+    lines that does."""
     timeout_s: float
     cwd: Path
     reset: Literal["none", "fast", "strict"] = "none"
     files: tuple[str, ...] = ()
     """Globs of project files that it may read where it does not see all of the project."""
+    shell_text: bool = False
+    """Whether the command was written as text: what takes the place of its placeholders is quoted then."""
     position: Position | None = None
 
 
@@ -238,8 +242,19 @@ class Target:
     limits: LimitOverrides = LimitOverrides()
     hooks: Mapping[str, Hook] = field(default_factory=dict)
     base_dir: Path = Path()
-    """Directory against which ``cwd`` and script paths of this target are resolved."""
+    """The suite's folder: ``cwd`` and files that the command names are looked up there first."""
+    beside: tuple[Path, ...] = ()
+    """The folder of the file that defines the target, and those above it up to the project's root: where files that
+    the command names are looked up next."""
     position: Position | None = None
+
+    @property
+    def script_folders(self) -> tuple[Path, ...]:
+        """Folders in which words of the command may name files, in the order in which they are tried."""
+        folders = (self.base_dir, *self.beside)
+        cwd = self.settings.get("cwd")
+        below = (folder / cwd for folder in folders) if isinstance(cwd, str) else ()
+        return tuple(dict.fromkeys((*below, *folders)))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from agentv_sandbox.authoring.commands import IN_IMAGE, first_script
 from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.loading import LoadResult
-from agentv_sandbox.models.suite import Suite
+from agentv_sandbox.models.suite import Suite, Target
 from agentv_sandbox.pipeline.money import unpriced_problems
 from agentv_sandbox.pipeline.records import Job, RunOptions
 from agentv_sandbox.pipeline.targets import (
@@ -19,7 +20,9 @@ from agentv_sandbox.pipeline.targets import (
     unset_judges,
     unset_variables,
 )
+from agentv_sandbox.project import Project, holds_word
 from agentv_sandbox.providers import PROVIDERS
+from agentv_sandbox.providers.base import setting_problem
 
 
 def run_problems(loaded: LoadResult, options: RunOptions) -> list[Problem]:
@@ -30,10 +33,44 @@ def run_problems(loaded: LoadResult, options: RunOptions) -> list[Problem]:
         wrong = [p for p in target_problems(suite, options.targets) if not p.warning]
         problems |= dict.fromkeys(wrong)
         problems |= dict.fromkeys(unset_variables(suite, options.targets, loaded.environments[suite.path]))
-        if not wrong and options.case.grader_target is None:
-            pairs = ((job.case, job.target) for job in jobs_of(suite, options))
+        if wrong:
+            continue
+        jobs = jobs_of(suite, options)
+        problems |= dict.fromkeys(missing_scripts(suite, jobs))
+        if options.case.grader_target is None:
+            pairs = ((job.case, job.target) for job in jobs)
             problems |= dict.fromkeys(missing_judges(suite, pairs))
     return list(problems)
+
+
+def missing_scripts(suite: Suite, jobs: Iterable[Job]) -> Iterator[Problem]:
+    """Scripts that commands of targets start with and that are nowhere: not in the project, nor in a workspace that
+    nothing but its template fills. One problem a target."""
+    project = Project(suite.project_root, cwd=suite.project_root)
+    reported: set[str] = set()
+    for job in jobs:
+        target, template = job.target, job.workspace.template
+        filled = job.workspace.repos or job.hooks("before_all") or job.hooks("before_each")
+        if filled or target.name in reported:
+            continue
+        bases = dict.fromkeys([*target.script_folders, suite.path.parent, project.root])
+        for script in _scripts(target):
+            in_template = template is not None and holds_word(template, script)
+            if in_template or any(project.path_of(script, base) for base in bases):
+                continue
+            reported.add(target.name)
+            message = f"the script '{script}' is neither in the project nor in the workspace of test {job.case.id!r}"
+            hint = f"looked in {', '.join(map(str, bases))}"
+            yield setting_problem(target, "command", message, hint=hint)
+            break
+
+
+def _scripts(target: Target) -> Iterator[str]:
+    """The script that each command line of ``target`` starts with, where that is certain."""
+    for argv in PROVIDERS[target.provider].programs(target):
+        script = first_script(argv[2]) if argv[:2] == ("sh", "-c") and len(argv) > 2 else None
+        if script is not None and not script.startswith(IN_IMAGE):
+            yield script
 
 
 def run_warnings(suite: Suite, options: RunOptions) -> list[Problem]:

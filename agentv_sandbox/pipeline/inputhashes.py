@@ -42,7 +42,8 @@ _OF_THE_RUN = frozenset(
     {"targets", "depends_on", "on_dependency_failure", "threshold", "assertions", "workspace"}
 )
 """Fields of a test that only decide whether it runs, or that are counted elsewhere."""
-
+_OF_TARGETS = frozenset({"workers", "beside"})
+"""Fields of a target that do not change what it answers; files that its command names count by their content."""
 _KNOWN_OTHERWISE = (".eval.yaml", ".eval.yml", "agentv-sandbox.lock")
 """Ends of names of files whose content is in suites and images."""
 _MOST_OF_A_COMMAND = 4096
@@ -138,7 +139,7 @@ class InputHashes:
     def _target(self, target: Target) -> Json:
         plain = []
         for each in self._answering(target):
-            known = self._fields(each, without=frozenset({"workers"}))
+            known = self._fields(each, without=_OF_TARGETS)
             # Values of secrets do not count: a new key is not another agent.
             plain.append(self._plain([known, {name: self._environ.get(name) for name in each.env}]))
         return plain
@@ -180,13 +181,14 @@ class InputHashes:
                 hashes[f"template/{os.fsdecode(file.path)}"] = self._staged_hash(file)
         for target in self._answering(job.target):
             # An agent sees the files that its target names, and no others.
-            named = (self._named_file(word, target.base_dir) for word in _words(self._raw(target.settings)))
+            words = _words(self._raw(target.settings))
+            named = (self._named_file(word, *target.script_folders) for word in words)
             hashes |= {plain(path): self._file_hash(path) for path in named if path is not None}
         hooks = [*job.workspace.hooks.values(), *job.target.hooks.values()]
-        words = ((word, hook.cwd) for hook in hooks for word in _words(hook.command or ()))
+        of_hooks = ((word, hook.cwd) for hook in hooks for word in _words(hook.command or ()))
         listed = {path for hook in hooks for path in self._project.matching(hook.files)}
         hashes |= {plain(path): self._file_hash(path) for path in listed}
-        return {**hashes, **self._files_beside(words), **self._files_of(_graders(job.case))}
+        return {**hashes, **self._files_beside(of_hooks), **self._files_of(_graders(job.case))}
 
     def _input_files(self, case: EvalCase) -> set[Path]:
         """Of all turns."""
@@ -213,8 +215,8 @@ class InputHashes:
     def _answering(self, target: Target) -> list[Target]:
         return [target, *(self._suite.targets[name] for name in target.fallback_targets)]
 
-    def _file_of_word(self, word: str, folder: Path) -> Path | None:
-        for base in (folder, self._suite.path.parent, self._project.root):
+    def _file_of_word(self, word: str, *folders: Path) -> Path | None:
+        for base in (*folders, self._suite.path.parent, self._project.root):
             path = Path(os.path.normpath(base / word))
             with suppress(OSError, ValueError):  # a name that is too long, or holds a NUL
                 if self._project.holds(path) and path.is_file():

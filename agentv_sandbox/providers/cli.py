@@ -69,10 +69,12 @@ class CliSettings(Settings):
     }
     command: Annotated[Text, AfterValidator(_known_placeholders)]
     """The command line; `{PROMPT}`, `{PROMPT_FILE}`, `{EVAL_ID}`, `{ATTEMPT}`, `{FILES}` and `{OUTPUT_FILE}` are
-    filled in."""
+    filled in. Files of the project that it names are looked for in the eval file's folder, in that of `targets.yaml`
+    and in those above it."""
     files_format: Text | None = None
     """How `{FILES}` names each input file: `{path}`, `{basename}`."""
     cwd: str | None = None
+    """A folder, relative to those in which files are looked for, that is tried first."""
     timeout_seconds: Seconds | None = None
     """Time of one answer."""
     healthcheck: HealthCheckDoc | None = None
@@ -245,15 +247,10 @@ def _missing_import(request: Request, result: ExecResult) -> str:
 
 def _named_files(request: Request) -> dict[str, Path]:
     """The project files that the target's command names, by word."""
-    settings, workspace = request.target.settings, request.case.workspace
-    bases = [
-        request.target.base_dir / str(settings.get("cwd") or "."),
-        request.suite.path.parent,
-        request.target.base_dir,
-        request.project.root,
-    ]
+    target, workspace = request.target, request.case.workspace
+    bases = [*target.script_folders, request.suite.path.parent, request.project.root]
     template = workspace.template if workspace else None
-    return request.project.named_in(str(settings.get("command", "")), bases=bases, template=template)
+    return request.project.named_in(str(target.settings.get("command", "")), bases=bases, template=template)
 
 
 def _says_where(command: str) -> bool:

@@ -40,6 +40,11 @@ def ended(folder: Path, *args: str) -> CompletedProcess[str]:
         ("provider: azure, model: m", SUITE, "endpoint: is required"),
         ("provider: cli, command: 'agent {PROMPT}'", SUITE, "does not mention {OUTPUT_FILE}"),
         ("use_target: other}, {name: other, env: {A: b}, " + CLI, SUITE, "must be a list, found a mapping"),
+        (
+            "provider: cli, command: 'sh agents/no.sh {OUTPUT_FILE}'",
+            SUITE,
+            "'agents/no.sh' is neither in the project",
+        ),
         ("provider: replay", SUITE, "must name a JSONL file"),
         (
             f"grader_target: gone, {CLI}",

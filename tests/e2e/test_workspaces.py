@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import Project
+from tests.e2e.conftest import Done, Project
+from tests.examples import clone, run_as_shown
 
 pytestmark = pytest.mark.engine
 
@@ -140,9 +139,8 @@ def test_a_target_that_is_not_well_runs_nothing(project: Project) -> None:
 
 
 def test_the_conversation_example(project: Project) -> None:
-    example = Path(__file__).parents[2] / "examples" / "conversation"
-    shutil.copytree(example, project.folder, dirs_exist_ok=True)
-    done = project.run("shopping.eval.yaml")
+    ran = run_as_shown("conversation", clone(project.folder / "clone"), project.output)
+    done = Done(ran.returncode, ran.stdout, ran.stderr, project.output)
     whole, stopped = done.rows["keeps-a-list"], done.rows["stops-at-the-first-failure"]
     assert [score["score"] for score in whole["scores"]] == [1, 1, 1, 1, 1]
     assert whole["scores"][-1]["scores"][1]["target"] == "strict-judge"

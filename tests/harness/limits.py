@@ -12,11 +12,14 @@ import pytest_timeout
 
 from tests.harness.processes import descendants, stacks
 
-UNIT_S, ENGINE_S = 120, 600
-"""Seconds for a test with its fixtures, which may build an image; a busy machine needs many times what it takes."""
+UNIT_S, LONG_S = 120, 600
+"""Seconds for a test with its fixtures, which may build an image or ask a model; a busy machine needs many times what
+it takes."""
 _AGAIN_S = 3
 """Seconds after which a test that swallowed its end is ended again."""
 _OVER = pytest.StashKey[bool]()
+_RUNS = pytest.StashKey[bool]()
+"""Whether code of the test or its fixtures runs, not pytest's own, which an exception would end for all tests."""
 
 
 def _kill_after_s(limit_s: float) -> float:
@@ -27,7 +30,8 @@ def _kill_after_s(limit_s: float) -> float:
 def limit(item: pytest.Item) -> None:
     """State the test's limit where it states none by itself."""
     if item.get_closest_marker("timeout") is None:
-        item.add_marker(pytest.mark.timeout(ENGINE_S if item.get_closest_marker("engine") else UNIT_S))
+        is_long = any(item.get_closest_marker(mark) for mark in ("engine", "slow"))
+        item.add_marker(pytest.mark.timeout(LONG_S if is_long else UNIT_S))
 
 
 class Limits:
@@ -39,6 +43,8 @@ class Limits:
 
         def stop(_number: int, _frame: object) -> None:
             __tracebackhide__ = True
+            if not item.stash.get(_RUNS, False):
+                return
             item.stash[_OVER] = True
             below = descendants()
             print(
@@ -59,8 +65,24 @@ class Limits:
         return True
 
     @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None]:
+        yield from _running(item)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None]:
+        yield from _running(item)
+
+    @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None]:
         """A test that went on after its end has failed as well."""
-        yield
+        yield from _running(item)
         if item.stash.get(_OVER, False):
             pytest.fail(f"{item.nodeid} was over its time and went on")
+
+
+def _running(item: pytest.Item) -> Generator[None]:
+    item.stash[_RUNS] = True
+    try:
+        yield
+    finally:
+        item.stash[_RUNS] = False

@@ -69,6 +69,17 @@ def test_hang_in_an_event_loop() -> None:
     asyncio.run(asyncio.sleep(600))
 
 
+@pytest.mark.timeout(1)
+def test_time_that_is_over_while_its_failure_is_written() -> None:
+    class Slow(Exception):
+        @property
+        def __notes__(self) -> list[str]:
+            time.sleep(2)
+            return []
+
+    raise Slow
+
+
 @pytest.mark.timeout(2)
 def test_hang_that_swallows_everything() -> None:
     until = time.monotonic() + 4

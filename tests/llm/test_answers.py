@@ -226,11 +226,11 @@ FAULTS: dict[str, tuple[list[Any], str, int]] = {
     "a forbidden model": ([Answer(status=403)], "HTTP 403", 1),
     "too many requests": (
         [Answer(status=429, headers={"retry-after": "0.1"})],
-        "HTTP 429:  (tried 2 times)",
+        "HTTP 429:  (tried 2 times in ",
         2,
     ),
     "come back tomorrow": ([Answer(status=429, headers={"retry-after": "86400"})], "HTTP 429", 1),
-    "a server that fails": ([Answer(status=500, body=b"oops")], "HTTP 500: oops (tried 2 times)", 2),
+    "a server that fails": ([Answer(status=500, body=b"oops")], "HTTP 500: oops (tried 2 times in ", 2),
     "a redirect": (
         [Answer(status=307, headers={"location": "http://127.0.0.1:9/"})],
         "redirects are not followed",

@@ -338,6 +338,7 @@ AGGREGATORS = [
 @pytest.mark.parametrize(("text", "expected"), AGGREGATORS, ids=[row[0] for row in AGGREGATORS])
 @pytest.mark.parametrize("key", ["assertions", "assert", "evaluators"])
 def test_composites(project: Project, text: str, expected: Any, key: str) -> None:
+    project.write("sum.sh")
     found = spec(
         project,
         f"{{type: composite, name: both, {key}: [{{name: a, type: is_json}}, {{name: b, type: equals, value: x}}], "

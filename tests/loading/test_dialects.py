@@ -44,7 +44,7 @@ eval_cases:
   - {id: two, input: x, expected_outcome: y, execution: {targets: [default]}}
 evaluators: [{type: agent-judge, rubrics: [Polite]}]
 execution: {target: default, trials: {count: 2, strategy: pass_at_k}}
-workspace: {template: ./tpl, isolation: shared, hooks: {before_each: {script: run it}}, repos: []}
+workspace: {template: ./tpl, isolation: shared, hooks: {before_each: {script: [run, it]}}, repos: []}
 preprocessors: [{type: xlsx, command: [python3, scripts/convert.py]}]
 """
 NEWER = """

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-import sys
+import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from agentv_sandbox.loading import load_suites
+from agentv_sandbox.pipeline.targets import used_targets
+from agentv_sandbox.project import Project, words_of
+from tests.examples import EXAMPLES, NAMES, clone, commands, run_as_shown
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
 EXAMPLE = EXAMPLES / "input-files"
 
 
@@ -37,18 +37,34 @@ def test_the_three_ways_are_one_input() -> None:
         assert plain[0] == plain[1] == plain[2]
 
 
-def test_all_examples_load_without_a_problem() -> None:
-    environ = dict.fromkeys(("OPENAI_BASE_URL", "OPENAI_API_KEY", "OPENAI_MODEL", "ANTHROPIC_API_KEY"), "x")
-    for folder in sorted(path for path in EXAMPLES.iterdir() if path.is_dir() and path.name != "ci"):
-        result = load_suites([folder], cwd=folder, environ=environ)
+@pytest.mark.parametrize("name", NAMES)
+def test_every_example_is_valid_by_the_commands_that_its_readme_shows(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From a clone's root; scripts that a target's command names are found there, too."""
+    for key in ("OPENAI_BASE_URL", "OPENAI_API_KEY", "OPENAI_MODEL", "ANTHROPIC_API_KEY"):
+        monkeypatch.setenv(key, "x")
+    root = clone(tmp_path)
+    shown = commands(name)
+    assert shown
+    for command in shown:
+        assert Path(root, command[2]).exists()
+        result = load_suites([root / command[2]], cwd=root, environ=os.environ)
         assert [str(p) for p in result.problems] == []
         assert sum(len(suite.cases) for suite in result.suites) > 0
+        project = Project(root, cwd=root)
+        for suite in result.suites:
+            used = used_targets(suite, ())
+            assert used
+            for target in (target for target in used if target.provider == "cli"):
+                line = str(target.settings["command"])
+                scripts = [word for word in words_of(line) if word.endswith((".py", ".sh", ".ts"))]
+                bases = [*target.script_folders, root]
+                assert scripts[0] in project.named_in(line, bases=bases, template=None)
 
 
 @pytest.mark.engine
 def test_the_example_passes(tmp_path: Path) -> None:
-    project = Path(shutil.copytree(EXAMPLE, tmp_path / "project"))
-    argv = [sys.executable, "-m", "agentv_sandbox", "run", ".", "-o", str(tmp_path / "results")]
-    ran = subprocess.run(argv, cwd=project, capture_output=True, text=True, check=False, timeout=600)
+    ran = run_as_shown("input-files", clone(tmp_path / "clone"), tmp_path / "results")
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "(9/9 scored" in ran.stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -45,7 +46,8 @@ def test_a_file_holds_the_workspace_and_its_paths_are_relative_to_it(project: Pr
     found = workspace(project, "shared/ws.yaml")
     assert found.template == template
     hook = found.hooks["before_each"]
-    assert (hook.command, hook.cwd, hook.timeout_s) == (("run", "me"), template, 60)
+    assert (hook.command, hook.cwd, hook.timeout_s) == (("sh", "-ec", "run me"), template, 60)
+    assert hook.shell_text
 
 
 FULL = """
@@ -65,7 +67,7 @@ FULL = """
 
 
 def test_every_field(project: Project) -> None:
-    for name in ("evals/tpl/a", "lib/.git/HEAD", "evals/Dockerfile"):
+    for name in ("evals/tpl/a", "lib/.git/HEAD", "evals/Dockerfile", "evals/setup.py"):
         project.write(name)
     found = workspace_of(project, FULL)
     evals = project.root / "evals"
@@ -242,3 +244,42 @@ def test_files_that_tests_are_read_from_are_known(project: Project) -> None:
         "more.yaml",
         "suite.eval.yaml",
     ]
+
+
+@pytest.mark.parametrize(
+    ("command", "missing"),
+    [
+        ("setup.sh now", "setup.sh"),
+        ("python3 -u tools/setup.py | cat", "tools/setup.py"),
+        ("set -e; A=1 ./setup.sh", "./setup.sh"),
+        ("uv run setup.py > log", "setup.py"),
+        ("cd /workspace && python3 made.py", None),
+        ("curl -o made.py x; python3 made.py", None),
+        ("python3 -c 'import x.py'", None),
+        ("python3 /workspace/made.py", None),
+        ("python3 $HERE/made.py", None),
+        ("git checkout file.py", None),
+        ("python3 there.py", None),
+        ("[setup.sh, now]", "setup.sh"),
+        ("[python3, -u, tools/setup.py]", "tools/setup.py"),
+        ("[python3, there.py]", None),
+    ],
+)
+@pytest.mark.parametrize("where", ["hook", "grader"])
+def test_scripts_that_commands_name_exist(
+    project: Project, command: str, missing: str | None, where: str
+) -> None:
+    """Of hooks and graders, whether written as text or as a list; what a command may make itself is not looked for."""
+    project.write("evals/there.py")
+    hook = f"workspace: {{hooks: {{before_each: {{command: COMMAND}}}}}}\n{TESTS}"
+    grader = "tests: [{id: a, input: b, assert: [{type: code-grader, command: COMMAND}]}]"
+    written = command if command.startswith("[") else json.dumps(command)
+    project.write("evals/x.eval.yaml", (hook if where == "hook" else grader).replace("COMMAND", written))
+    errors = [p.message for p in project.load("evals/x.eval.yaml").errors]
+    assert errors == ([f"the script '{missing}' does not exist"] if missing else [])
+
+
+def test_a_hooks_script_is_found_in_the_folders_above(project: Project) -> None:
+    script = project.write("tools/setup.py")
+    found = workspace_of(project, "\n  hooks: {before_all: {command: [python3, tools/setup.py]}}\n")
+    assert found.hooks["before_all"].command == ("python3", str(script))

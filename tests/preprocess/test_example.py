@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.examples import clone, run_as_shown
+
 pytestmark = pytest.mark.xdist_group("preprocessors")
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "preprocessors"
 LEAD = "The report for Q3 is done.\n[[ file: out/report.xlsx ]]\n"
 AS_CSV = "## Sheet: Q3\n\nregion,revenue\nNorth,1200.5\nSouth,830\n"
 AS_JSON = json.dumps(
@@ -27,11 +25,9 @@ WARNING = f"[file preprocessing warning] out/photo.raw (application/octet-stream
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    project = tmp_path_factory.mktemp("example") / "project"
-    shutil.copytree(EXAMPLE, project)
-    out = project / "results"
-    command = [sys.executable, "-m", "agentv_sandbox", "run", "evals/dataset.eval.yaml", "-o", str(out)]
-    done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False, timeout=600)
+    folder = tmp_path_factory.mktemp("example")
+    out = folder / "results"
+    done = run_as_shown("preprocessors", clone(folder / "clone"), out)
     assert done.returncode == 0, done.stderr
     return out / "preprocessors"
 

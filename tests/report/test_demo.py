@@ -14,8 +14,9 @@ import pytest
 
 from agentv_sandbox.engines.docker import DockerEngine
 from agentv_sandbox.models.container import Command, ContainerSpec, Mount
+from agentv_sandbox.runfolder.record import Row
 from agentv_sandbox.runfolder.rowfile import read_rows
-from agentv_sandbox.runfolder.rows import Wire as Row
+from tests.examples import clone, run_as_shown
 from tests.pagedata import blocks, details_of, index_of, page_text
 
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("demo")]
@@ -36,15 +37,15 @@ def command(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[st
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy, so that it is a project of its own as a user's is."""
-    return Path(shutil.copytree(EXAMPLE, tmp_path_factory.mktemp("demo") / "quarterly-report"))
+    """In a clone of the repository, as who tries it out first has it."""
+    return clone(tmp_path_factory.mktemp("demo") / "clone") / "examples" / EXAMPLE.name
 
 
 @pytest.fixture(scope="module")
 def demo(project: Path, engine: DockerEngine) -> Path:
     """The run folder of a whole run."""
-    folder = project.with_name("results")
-    ran = run(".", "--output", folder, cwd=project)
+    folder = project.parents[2] / "results"
+    ran = run_as_shown(project.name, project.parents[1], folder)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert ran.stdout.rstrip().split("\n")[-1].startswith("RESULT: PASS  (6/6 scored")
     return folder
@@ -153,7 +154,7 @@ def test_the_packed_demo_is_checked_and_graded_again_in_another_place(
     done = command("pack", demo, "-o", packed, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     digest = done.stdout.split()[-1]
-    there = Path(shutil.copytree(project, tmp_path / "there"))
+    there = Path(shutil.copytree(project.parents[1], tmp_path / "there")) / "examples" / EXAMPLE.name
     assert command("unpack", packed, "-o", "got", cwd=there).returncode == 0
     assert command("verify", "got", "--digest", digest, cwd=there).returncode == 0
     for name, (tamper, said) in TAMPERINGS.items():
@@ -176,7 +177,7 @@ def test_the_packed_demo_is_checked_and_graded_again_in_another_place(
 
 
 def test_an_intruder_that_is_shown_the_graders_is_found_out(demo: Path, project: Path) -> None:
-    broken = Path(shutil.copytree(project, project.with_name("broken")))
+    broken = Path(shutil.copytree(project, project.parents[2] / "broken"))
     targets = broken / ".agentv/targets.yaml"
     command = "command: python3 agents/intruder.py {PROMPT_FILE} {OUTPUT_FILE} {FILES}\n"
     assert command in targets.read_text()
@@ -193,7 +194,7 @@ def test_an_intruder_that_is_shown_the_graders_is_found_out(demo: Path, project:
 
 
 def test_wrong_figures_fail(demo: Path, project: Path) -> None:
-    careless = Path(shutil.copytree(project, project.with_name("careless")))
+    careless = Path(shutil.copytree(project, project.parents[2] / "careless"))
     agent = careless / "agents/report_agent.py"
     right = 'elif row["order_id"] in seen:'
     assert right in agent.read_text()

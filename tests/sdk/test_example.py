@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "graders-python"
+from tests.examples import clone, run_as_shown
 
 
 @pytest.mark.engine
 def test_every_test_of_the_example_passes(tmp_path: Path, tool_image: str) -> None:
-    project = tmp_path / "graders-python"
-    shutil.copytree(EXAMPLE, project)
-    done = subprocess.run(
-        [sys.executable, "-m", "agentv_sandbox", "run", "graders.eval.yaml", "-o", str(tmp_path / "out")],
-        cwd=project,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
+    done = run_as_shown("graders-python", clone(tmp_path / "clone"), tmp_path / "out")
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in (tmp_path / "out" / "index.jsonl").read_text().splitlines()]
     graders = {score["name"]: score for row in rows for score in row["scores"]}

@@ -1,0 +1,65 @@
+"""Hooks that are written as text, in real containers."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.e2e.conftest import Done, Project
+
+pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("text-hooks")]
+
+TARGETS = """
+targets:
+  - name: agent
+    provider: cli
+    command: cat hook.txt > {OUTPUT_FILE}
+"""
+IN = 'cd "$AGENTV_WORKSPACE_PATH"'
+HOOKS = {
+    "pipes": f"{IN} && echo one two | tr a-z A-Z > hook.txt",
+    "quoted": f"{IN}; printf '%s' {{{{case_input}}}} > hook.txt",
+    "fails": "echo broken >&2; exit 3",
+    "middle": f"{IN}\ncp nothing there\necho ONE > hook.txt",
+}
+TESTS = [
+    {
+        "id": name,
+        "input": "it's $(id) `id`; ONE TWO",
+        "workspace": {"hooks": {"before_each": {"command": text}}},
+        "assertions": [{"type": "contains", "value": "ONE"}],
+    }
+    for name, text in HOOKS.items()
+]
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Done:
+    project = Project(tmp_path_factory.mktemp("hooks"))
+    suite = json.dumps({"name": "s", "target": "agent", "tests": TESTS})
+    project.write({"targets.yaml": TARGETS, "s.eval.yaml": suite})
+    return project.run("s.eval.yaml")
+
+
+def test_a_shell_runs_it_and_what_takes_the_place_of_placeholders_is_only_text(done: Done) -> None:
+    answers = {
+        name: (done.folder / done.rows[name]["answer_path"]).read_text() for name in ("pipes", "quoted")
+    }
+    assert answers["pipes"].strip() == "ONE TWO"
+    assert answers["quoted"].strip() == "it's $(id) `id`; ONE TWO"
+    assert {done.rows[name]["execution_status"] for name in answers} == {"ok"}
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("fails", "before_each: Script failed: exit code 3: broken"),
+        ("middle", "before_each: Script failed: exit code 1: cp: cannot stat 'nothing'"),
+    ],
+)
+def test_a_hook_that_fails_is_never_a_pass(done: Done, name: str, said: str) -> None:
+    row = done.rows[name]
+    assert (row["execution_status"], row["fault"]) == ("execution_error", "setup_failed")
+    assert row["error"].startswith(said), row["error"]
+    assert done.code == 3
