@@ -57,11 +57,11 @@ _Read = Callable[[Any, Found, str], Any]
 
 def read(kind: type[_T], value: Mapping[str, Json], found: Found, at: str = "") -> _T:
     """The record in ``value``. A value of the wrong type counts as if it was not there; where a field must be there, it
-    is empty, or the last that it may be. ``at``: of the keys in ``found``."""
+    is empty, or the last that it may be; null is not there. ``at``: of the keys in ``found``."""
     values: dict[str, Any] = {}
     for name, one_of, empty in _plan(kind):
         given = value.get(name)
-        if given is not None or (name in value and empty is _NOT_ONE):
+        if given is not None:
             result = one_of(given, found, f"{at}{name}")
             if result is not _NOT_ONE:
                 values[name] = result
