@@ -1,4 +1,4 @@
-"""Quick tests first, a file in one worker; then groups of slow and engine tests, the large ones first; then single ones.
+"""Quick tests first, a file in one worker; then groups of slow ones and of engines, the large first; then single ones.
 
 The first failure of a unit test is on the screen within a minute, and what takes long is not left to the end, where one
 worker would wait for the other.
