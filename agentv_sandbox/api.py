@@ -20,10 +20,10 @@ from typing import TypedDict
 
 from agentv_sandbox.errors import SandboxError, unforeseen
 from agentv_sandbox.files import BlobStore
-from agentv_sandbox.gateway import Tape
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.image import ProvedImage
 from agentv_sandbox.models.suite import EvalCase, Suite
+from agentv_sandbox.models_api import Tape
 from agentv_sandbox.pipeline import RunOptions, jobs_of, work_through
 from agentv_sandbox.pipeline.checks import planned_tests
 from agentv_sandbox.pipeline.resume import Resumption, take_over
