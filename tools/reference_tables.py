@@ -9,7 +9,7 @@ import itertools
 import re
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -17,6 +17,7 @@ import agentv_sandbox
 from agentv_sandbox import hostprograms
 from agentv_sandbox.authoring.docs import Doc, known_keys
 from agentv_sandbox.authoring.keydocs import key_docs
+from agentv_sandbox.cli import COMMANDS, imported_command
 from agentv_sandbox.graders import GRADERS
 from agentv_sandbox.graders.kind import ItemDoc
 from agentv_sandbox.loading import schema as schemas
@@ -40,6 +41,8 @@ from agentv_sandbox.providers.model import ModelSettings
 from agentv_sandbox.providers.response import answer_schema
 from agentv_sandbox.providers.settings import REFERENCE, Settings
 from agentv_sandbox.report import VIEWS
+from agentv_sandbox.request import RunRequest, options_of
+from agentv_sandbox.request.option import RUN
 from agentv_sandbox.runfolder.record import Row
 from agentv_sandbox.settings import NATURES, settings_schema
 from agentv_sandbox.settings.model import Nature
@@ -347,6 +350,7 @@ def _python() -> str:
                 f"```python\n{_signature(called, function)}\n```",
                 _prose(inspect.getdoc(function) or ""),
             ]
+        parts += [_request()] if item is RunRequest else []
     return "\n\n".join(parts)
 
 
@@ -361,7 +365,42 @@ def _methods(item: Any) -> list[tuple[str, Any]]:
     ]
 
 
+def _request() -> str:
+    """Every field of a request: its type, its sentence and what takes it."""
+    rows = []
+    for each in fields(RunRequest):
+        known = each.metadata.get("option")
+        said = known.sentence if known else each.metadata.get("caller", _OTHERWISE.get(each.name, ""))
+        commands = known.commands if known else RUN if "parts" in each.metadata else frozenset()
+        takes = sorted(commands & _FUNCTIONS, key=list(COMMANDS).index)
+        rows.append((f"`{each.name}`", f"`{each.type}`".replace("|", "\\|"), said, ", ".join(takes) or "all"))
+    return table(("field", "type", "meaning", "of"), rows)
+
+
+_FUNCTIONS = {"run", "build", "lock", "regrade", "grade"}
+_OTHERWISE = {
+    "suites": "Eval files, folders or globs, or what `load` returned; of `regrade` and `grade` those to use instead of "
+    "the ones that were run.",
+    "limits": "Of agents, over what suites and targets say; the command line has an option for each.",
+}
+
+
+def cluster() -> str:
+    """What a cluster makes of every option of ``run``."""
+    known = {option.name: option.cluster.line for _, option in options_of("run")}
+    names = (max(param.opts, key=len) for param in imported_command("run").params if param.opts != ["--help"])
+    options = [name for name in names if name.startswith("--")]
+    return table(
+        ("option", "with `--cluster`"),
+        ((f"`{name}`", known.get(name, "of this command")) for name in options),
+    )
+
+
 def _signature(name: str, item: Any) -> str:
+    if not inspect.isclass(item) and "request" in inspect.signature(inspect.unwrap(item)).parameters:
+        returned = inspect.signature(item).return_annotation
+        by_keywords = f"{name}(suites, *, ...) -> {returned}  # the fields of RunRequest"
+        return f"{by_keywords}\n{name}(request: RunRequest) -> {returned}"
     signature = inspect.signature(item)
     parameters, star = [], False
     for parameter in signature.parameters.values():
@@ -436,6 +475,7 @@ SECTIONS: Mapping[str, Callable[[], str]] = {
     "score": lambda: _rows(GraderResult),
     "views": views,
     "python": _python,
+    "cluster": cluster,
     "host_programs": _host_programs,
 }
 """What stands between the marks of its name in a page."""

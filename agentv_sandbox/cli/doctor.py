@@ -16,9 +16,9 @@ from rich.text import Text
 from agentv_sandbox.building import ensure_image, sentence
 from agentv_sandbox.building.mirror import sources
 from agentv_sandbox.building.pipconf import read_pip_settings
+from agentv_sandbox.cli.asking import asks
 from agentv_sandbox.cli.common import err, out, with_exit_codes
 from agentv_sandbox.cli.inputs import cache_dir
-from agentv_sandbox.cli.options import Engine
 from agentv_sandbox.doctor import (
     Check,
     disk_checks,
@@ -38,25 +38,27 @@ from agentv_sandbox.logs import safe_text
 from agentv_sandbox.models.suite import Suite
 from agentv_sandbox.pipeline.destinations import destinations
 from agentv_sandbox.pipeline.images import tool_plan
+from agentv_sandbox.prepare import settings_of
 from agentv_sandbox.report.progress import Progress
+from agentv_sandbox.request import RunRequest
 from agentv_sandbox.sandbox import Sandbox, sweep
 from agentv_sandbox.settings import Operator
-from agentv_sandbox.sites import settings_of
 
 _STYLE = {"ok": "green", "warning": "yellow", "failed": "red"}
 
 
 @with_exit_codes
+@asks("doctor")
 def doctor(
+    request: RunRequest,
     paths: Annotated[
         list[Path] | None, typer.Argument(metavar="PATH", help="Suites whose LLM keys are checked too.")
     ] = None,
-    engine: Engine = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> int:
     """Check whether a run would work here, and say what to do where not. Exit status 0 only when it would."""
     checks = []
-    for check in _checks(paths or [], engine, err if as_json else out):
+    for check in _checks(paths or [], request.engine, err if as_json else out):
         checks.append(check)
         if not as_json:
             _show(check)

@@ -10,10 +10,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from agentv_sandbox import api
 from agentv_sandbox.authoring.docs import known_keys
+from agentv_sandbox.cli.asking import asks
 from agentv_sandbox.cli.common import counted, out, show_problems, with_exit_codes
-from agentv_sandbox.cli.options import AllowOutside, Paths, TargetsFile
+from agentv_sandbox.cli.options import Paths
 from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.graders import GRADERS
 from agentv_sandbox.graders.kind import ItemDoc
@@ -23,19 +23,21 @@ from agentv_sandbox.loading.schema import targets_schema
 from agentv_sandbox.pipeline import RunOptions
 from agentv_sandbox.pipeline.checks import run_problems, run_warnings
 from agentv_sandbox.pipeline.targets import on_its_word, target_names, target_problems
+from agentv_sandbox.prepare import project_problems
 from agentv_sandbox.providers import PROVIDERS, check_target
 from agentv_sandbox.providers.response import answer_schema
 from agentv_sandbox.providers.settings import Settings
+from agentv_sandbox.request import RunRequest
 from agentv_sandbox.settings import settings_schema
 from agentv_sandbox.transpile import transpile as transpile_suite
 
 
 @with_exit_codes
+@asks("validate")
 def validate(
+    request: RunRequest,
     paths: Paths,
-    targets: TargetsFile = None,
     as_json: Annotated[bool, typer.Option("--json", help="Problems as JSON on stdout.")] = False,
-    allow_outside: AllowOutside = False,
 ) -> int:
     """Check eval files and all they refer to; every problem of every file at once.
 
@@ -43,13 +45,13 @@ def validate(
     """
     result = load_suites(
         paths,
-        targets_file=targets,
+        targets_file=request.targets_file,
         cwd=Path.cwd(),
         environ=os.environ,
-        allow_outside=allow_outside,
+        allow_outside=request.allow_outside,
         running=False,
     )
-    problems = [*result.problems, *api.project_problems(result), *_target_problems(result)]
+    problems = [*result.problems, *project_problems(result), *_target_problems(result)]
     errors = sum(not p.warning for p in problems)
     warnings = len(problems) - errors
     if as_json:

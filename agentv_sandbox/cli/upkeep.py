@@ -12,10 +12,9 @@ from typing import Annotated
 import typer
 
 from agentv_sandbox.building import clean_images, list_images, size_text
+from agentv_sandbox.cli.asking import asks, parser
 from agentv_sandbox.cli.common import out, with_exit_codes
 from agentv_sandbox.cli.inputs import cache_dir
-from agentv_sandbox.cli.numbers import number_between
-from agentv_sandbox.cli.options import Engine
 from agentv_sandbox.engines import LABEL_OWNER, LABEL_RUN, ContainerEngine
 from agentv_sandbox.engines.native import was_used
 from agentv_sandbox.engines.owner import Owner
@@ -24,13 +23,17 @@ from agentv_sandbox.errors import EngineError, InputError, NeedsNamespace, Probl
 from agentv_sandbox.keptvolumes import remove_copies, sweep_copies
 from agentv_sandbox.logs import safe_name, safe_text
 from agentv_sandbox.pipeline.scratch import sweep_scratch
+from agentv_sandbox.request import RunRequest
+from agentv_sandbox.request.values import number_between
 from agentv_sandbox.runfolder.pack import is_unpacked
 from agentv_sandbox.runfolder.reader import Run
 from agentv_sandbox.sandbox import remove_kept
 
 
 @with_exit_codes
+@asks("clean")
 def clean(
+    request: RunRequest,
     workspaces: Annotated[
         list[str] | None,
         typer.Argument(
@@ -49,11 +52,10 @@ def clean(
             help="Also images, fetched packages and copies of large projects that were not used lately.",
         ),
     ] = False,
-    engine: Engine = None,
     days: Annotated[
         float,
         typer.Option(
-            parser=number_between(0),
+            parser=parser(number_between(0)),
             metavar="N",
             help="With --images: not used (copies: not made) for so many days; 0 removes all.",
         ),
@@ -64,10 +66,10 @@ def clean(
     In every engine that answers, unless --engine names one.
     """
     if workspaces:
-        _remove_workspaces(workspaces, _engines(engine))
+        _remove_workspaces(workspaces, _engines(request.engine))
         return
     removed = 0
-    for answering in _engines(engine):
+    for answering in _engines(request.engine):
         removed += _clean(answering, everything=everything, images=images, days=days)
     folders = sweep_scratch()
     if folders:

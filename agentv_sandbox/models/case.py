@@ -85,6 +85,7 @@ Fault = Literal[
     "setup_failed",
     "not_run",
     "grader_failed",
+    "grader_not_begun",
     "not_graded",
     "not_captured",
     "report_failed",
@@ -95,7 +96,7 @@ NOT_THE_AGENTS = frozenset(
     {"engine_restarted", "worker_lost", "target_unreachable", "target_error", "budget_exceeded"}
 )
 """Faults that say nothing of an agent's quality, at whatever moment of its work they come."""
-LOST = NOT_THE_AGENTS | {"setup_failed", "report_failed"}
+LOST = NOT_THE_AGENTS | {"setup_failed", "grader_not_begun", "report_failed"}
 """Faults for which a trial is run again when its run goes on."""
 
 
@@ -357,6 +358,8 @@ class GraderResult:
     """Its reasons: `text`, `passed`, `evidence`."""
     error: str | None = None
     """Here only: why it failed. Such a result is never a pass, whatever `negate` says."""
+    not_begun: bool = field(default=False, metadata=NEVER)
+    """Whether it could not begin, through no doing of the agent's."""
     reasoning: str | None = None
     """Here only: what it said."""
     input: Json = None

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 from agentv_sandbox.models.image import PackageKind, Runtime
+from agentv_sandbox.models.limits import LimitOverrides
 
 Json = Any
 """A JSON value: dict, list, str, int, float, bool or None."""
@@ -197,20 +198,6 @@ class GatewaySpec:
     max_tokens: int | None = None
     """The same; input and output together."""
     max_cost_usd: float | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class LimitOverrides:
-    """What a suite, a target or the command line asks for; ``None`` keeps the role's default."""
-
-    memory_bytes: int | None = None
-    cpus: float | None = None
-    pids: int | None = None
-    timeout_s: float | None = None
-    workspace_bytes: int | None = None
-    workspace_inodes: int | None = None
-    tmp_bytes: int | None = None
-    output_bytes: int | None = None
 
 
 MeasuredBy = Literal["agent", "host"]

@@ -23,9 +23,10 @@ from agentv_sandbox.models.paths import SUITE
 from agentv_sandbox.models.suite import EvalCase, GraderSpec, Json, Suite, Target
 from agentv_sandbox.once import Once
 from agentv_sandbox.pipeline.images import flat
-from agentv_sandbox.pipeline.records import CaseOptions, Job
+from agentv_sandbox.pipeline.records import Job
 from agentv_sandbox.pipeline.workspace import template_files
 from agentv_sandbox.project import Project
+from agentv_sandbox.request import RunRequest
 from agentv_sandbox.runfolder.naming import numbered
 from agentv_sandbox.volumes import StagedFile
 
@@ -58,7 +59,7 @@ class InputHashes:
         image: ProvedImage,
         project: Project,
         environ: Mapping[str, str],
-        options: CaseOptions,
+        options: RunRequest,
     ) -> None:
         self._suite = suite
         self._image = image

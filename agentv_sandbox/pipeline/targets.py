@@ -111,10 +111,10 @@ def on_its_word(suite: Suite, target: Target) -> list[str]:
 
 def jobs_of(suite: Suite, options: RunOptions) -> list[Job]:
     """Every (case, target) pair that was asked for, in the suite's order."""
-    cases = [c for c in suite.cases if is_selected(c.id, options.test_ids)]
+    cases = [c for c in suite.cases if is_selected(c.id, options.request.test_ids)]
     return [
         Job(case=case, target=target)
-        for target in select_targets(suite, options.targets)
+        for target in select_targets(suite, options.request.targets)
         for case in cases
         if not case.targets or target.name in case.targets
     ]

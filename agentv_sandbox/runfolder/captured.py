@@ -8,11 +8,13 @@ import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 from agentv_sandbox.errors import InputError, NotKeptError, Problem
 from agentv_sandbox.files import BlobStore
+from agentv_sandbox.logs import safe_name
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.content import Blob
 from agentv_sandbox.plainfiles import NotPlainError, is_plain, open_plain
@@ -29,6 +31,12 @@ Key = tuple[str, str, str]
 _MOST_TRIALS = 1000
 _PART = 1 << 20
 _HASH = re.compile(r"[0-9a-f]{64}")
+
+
+def _common_end(one: Path, other: Path) -> int:
+    """How many of their last parts two paths have in common."""
+    pairs = zip(reversed(one.parts), reversed(other.parts), strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,15 +85,28 @@ class CapturedRun:
         options = self.earlier.facts.get("options")
         return options if isinstance(options, dict) else {}
 
-    def image_keys(self) -> dict[str, str]:
-        """Content keys of the images by the name of the eval file."""
+    def image_keys(self, paths: Sequence[Path]) -> dict[Path, str]:
+        """Content keys of the images in which agents of the eval files ``paths`` ran. One that lies elsewhere now is
+        that whose path ends most like its own. Raises InputError where several do."""
         images = self.earlier.facts.get("images")
         known = [image for image in images if isinstance(image, dict)] if isinstance(images, list) else []
-        return {
-            Path(str(image.get("suite"))).name: key
+        recorded = {
+            Path(str(image.get("suite"))): key
             for image in known
             if isinstance(key := image.get("key"), str) and _HASH.fullmatch(key)
         }
+        keys = {path: recorded.pop(path) for path in paths if path in recorded}
+        for path in paths:
+            likeness = {each: _common_end(each, path) for each in recorded if path not in keys}
+            most = max(likeness.values(), default=0)
+            alike = {recorded[each]: each for each, common in likeness.items() if common == most > 0}
+            if len(alike) > 1:
+                files = " and ".join(sorted(map(safe_name, map(str, alike.values()))))
+                message = f"may stand for {files} of this run, whose agents ran in different images"
+                hint = "Grade it at a path whose folders are named as they were."
+                raise InputError([Problem(message=message, path=path, hint=hint)])
+            keys |= dict.fromkeys([path], *alike) if alike else {}
+        return keys
 
 
 def captured_run(path: Path, *, graded: bool | None) -> CapturedRun:

@@ -21,6 +21,7 @@ from agentv_sandbox.logs import safe_name
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.suite import Json, Suite
 from agentv_sandbox.plainfiles import is_plain, open_plain, walk_plain
+from agentv_sandbox.request import RunRequest
 from agentv_sandbox.runfolder.layout import (
     BENCHMARK,
     FACTS,
@@ -71,27 +72,15 @@ class EarlierRun:
         return _suites_of(self.facts)
 
 
-def find_earlier(
-    suites: Sequence[Suite],
-    output: Path | None,
-    cwd: Path,
-    experiment: str,
-    *,
-    going_on: bool,
-    retry_errors: Path | None,
-) -> EarlierRun | None:
+def find_earlier(suites: Sequence[Suite], request: RunRequest, cwd: Path) -> EarlierRun | None:
     """The run that a new one takes over from, read and checked; None when there is none. Raises InputError."""
-    if going_on and retry_errors is not None:
-        message = (
-            "--retry-errors writes a new run folder, and --resume goes on in an old one: use one of them"
-        )
-        raise InputError([Problem(message=message)])
+    output, retry_errors, experiment = request.output, request.retry_errors, request.experiment
     if output is not None:
         _refuse_live(cwd / output)  # before images are built, which may take minutes
     if retry_errors is not None:
         path = cwd / retry_errors
         earlier = earlier_run(path.parent if path.name == INDEX else path, alter=False)
-    elif not going_on:
+    elif not request.goes_on:
         return None
     elif output is None:
         runs = sorted(

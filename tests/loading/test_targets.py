@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from agentv_sandbox.models.suite import LimitOverrides, NetworkPolicy, Suite
+from agentv_sandbox.models.limits import LimitOverrides
+from agentv_sandbox.models.suite import NetworkPolicy, Suite
 
 from .conftest import Project
 

@@ -15,10 +15,11 @@ from agentv_sandbox.loading import LoadResult
 from agentv_sandbox.models.case import AgentResponse, CaseFailure, CaseResult, FileEntry
 from agentv_sandbox.models.image import Image, ProvedImage
 from agentv_sandbox.pipeline.inputhashes import BEFORE, InputHashes
-from agentv_sandbox.pipeline.records import CaseOptions, RunOptions
+from agentv_sandbox.pipeline.records import RunOptions
 from agentv_sandbox.pipeline.resume import Resumption, take_over
 from agentv_sandbox.pipeline.targets import jobs_of
 from agentv_sandbox.project import Project
+from agentv_sandbox.request import RunRequest
 from agentv_sandbox.runfolder.earlier import earlier_run
 from agentv_sandbox.runfolder.folder import RunFolder
 from agentv_sandbox.runfolder.redact import Redactor
@@ -67,7 +68,7 @@ class Resumed:
     def hashes(self, loaded: LoadResult) -> InputHashes:
         suite = loaded.suites[0]
         project = Project(suite.project_root, cwd=self.folder)
-        return InputHashes(suite, self.image(), project, loaded.environments[suite.path], CaseOptions())
+        return InputHashes(suite, self.image(), project, loaded.environments[suite.path], RunRequest())
 
     def written(
         self, change: Callable[[CaseResult], CaseResult] = lambda result: result, *, seen: str = ""

@@ -141,6 +141,7 @@ def simulated(chances: Sequence[float], numbers: random.Random) -> list[float]:
     return [sum(numbers.random() < chance for _ in range(3)) / 3 for chance in chances]
 
 
+@pytest.mark.slow
 def test_unchanged_runs_are_rarely_called_worse_and_a_fall_of_20_points_is_found() -> None:
     """500 pairs of runs each, over 60 tests of three trials that agents pass with any probability."""
     numbers = random.Random(20)

@@ -101,6 +101,7 @@ def reference(root: Path, *argv: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_the_reference_is_as_the_code_has_it() -> None:
     done = reference(ROOT, "--check")
     assert done.returncode == 0, f"run `python tools/reference.py`: {done.stderr}"
