@@ -37,9 +37,9 @@ from agentv_sandbox.runfolder.earlier import earlier_facts, find_earlier
 from agentv_sandbox.runfolder.facts import run_facts
 from agentv_sandbox.runfolder.folder import RunFolder
 from agentv_sandbox.runfolder.pack import require_unaltered
+from agentv_sandbox.runfolder.record import Row
 from agentv_sandbox.runfolder.redact import Redactor
 from agentv_sandbox.runfolder.rowfile import read_all_rows
-from agentv_sandbox.runfolder.rows import Row
 from agentv_sandbox.sites import Site, cluster_module, site_of
 
 __all__ = ["RunReport", "RunRequest", "build", "execute", "load", "run"]

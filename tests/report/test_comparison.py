@@ -23,11 +23,12 @@ from agentv_sandbox.runfolder.evidence import (
     equal_tests_needed as equal_needed,
 )
 from agentv_sandbox.runfolder.reader import Run
-from agentv_sandbox.runfolder.rows import Row
+from agentv_sandbox.runfolder.record import Row as Record
+from agentv_sandbox.runfolder.rows import Wire as Row
 
 
 def run_of(rows: Sequence[Row], name: str = "run") -> Run:
-    return Run(path=Path(f"/{name}"), rows=rows, problems=())
+    return Run(path=Path(f"/{name}"), rows=[Record.of(each)[0] for each in rows], problems=())
 
 
 def row(test: str, score: float | None, **more: object) -> Row:
