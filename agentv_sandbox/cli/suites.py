@@ -13,7 +13,7 @@ import typer
 from agentv_sandbox.authoring.docs import known_keys
 from agentv_sandbox.cli.asking import asks
 from agentv_sandbox.cli.common import counted, out, show_problems, with_exit_codes
-from agentv_sandbox.cli.options import Paths
+from agentv_sandbox.cli.options import Paths, parsed_option
 from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.graders import GRADERS
 from agentv_sandbox.graders.kind import ItemDoc
@@ -28,6 +28,7 @@ from agentv_sandbox.providers import PROVIDERS, check_target
 from agentv_sandbox.providers.response import answer_schema
 from agentv_sandbox.providers.settings import Settings
 from agentv_sandbox.request import RunRequest
+from agentv_sandbox.request.values import count
 from agentv_sandbox.settings import settings_schema
 from agentv_sandbox.transpile import transpile as transpile_suite
 
@@ -38,10 +39,16 @@ def validate(
     request: RunRequest,
     paths: Paths,
     as_json: Annotated[bool, typer.Option("--json", help="Problems as JSON on stdout.")] = False,
+    max_warnings: Annotated[
+        int | None,
+        parsed_option(
+            count(0), "N", "End with 1 where there are more than N warnings.", default="any number"
+        ),
+    ] = None,
 ) -> int:
     """Check eval files and all they refer to; every problem of every file at once.
 
-    Exit status: 0 clean, 1 warnings only, 2 errors.
+    Exit status: 0 no errors, 1 more than --max-warnings, 2 errors.
     """
     result = load_suites(
         paths,
@@ -68,7 +75,7 @@ def validate(
             out.print(line, markup=False, soft_wrap=True)
     if errors:
         return 2
-    return 1 if warnings else 0
+    return 1 if max_warnings is not None and warnings > max_warnings else 0
 
 
 def _target_lines(result: LoadResult) -> list[str]:
