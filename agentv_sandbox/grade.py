@@ -36,6 +36,11 @@ def effective_threshold(case: EvalCase, suite: Suite, from_user: float | None) -
     return PASS_SCORE
 
 
+def effective_trials(case: EvalCase, suite: Suite) -> Trials:
+    """The test's own, else the suite's."""
+    return suite.execution.trials if case.trials is None else case.trials
+
+
 def grade_case(context: GradeContext) -> Graded:
     """Run the case's graders one after the other. Raises only ``Cancelled``, ``EngineError`` and ``NotKeptError``."""
     scores = tuple(run_grader(spec, context) for spec in context.case.assertions)

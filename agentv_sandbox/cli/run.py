@@ -15,27 +15,38 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from agentv_sandbox import api
-from agentv_sandbox.building import sentence
 from agentv_sandbox.cli import options as opt
 from agentv_sandbox.cli.asking import asks
 from agentv_sandbox.cli.common import counted, err, out, relative, start_logs, with_exit_codes
 from agentv_sandbox.cli.inputs import show_warning
 from agentv_sandbox.cli.outcome import places_of, print_json, show_on_github
 from agentv_sandbox.cli.watching import watch_and_run
+from agentv_sandbox.lazy import calling, lazily
 from agentv_sandbox.logs import safe_name
-from agentv_sandbox.pipeline import jobs_of
-from agentv_sandbox.prepare import Prepared, prepare
-from agentv_sandbox.report.live import LivePage
-from agentv_sandbox.report.progress import Progress
-from agentv_sandbox.report.summary import summary
 from agentv_sandbox.request import RunRequest
 from agentv_sandbox.runfolder.layout import PAGE
-from agentv_sandbox.runfolder.redact import Redactor
+
+if TYPE_CHECKING:
+    from agentv_sandbox import api
+    from agentv_sandbox.building import sentence
+    from agentv_sandbox.pipeline import jobs_of
+    from agentv_sandbox.prepare import Prepared, prepare
+    from agentv_sandbox.report.live import LivePage
+    from agentv_sandbox.report.progress import Progress
+    from agentv_sandbox.report.summary import summary
+    from agentv_sandbox.runfolder.redact import Redactor
+else:
+    api = lazily("agentv_sandbox.api")
+    sentence = calling("agentv_sandbox.building", "sentence")
+    jobs_of = calling("agentv_sandbox.pipeline", "jobs_of")
+    prepare = calling("agentv_sandbox.prepare", "prepare")
+    LivePage = calling("agentv_sandbox.report.live", "LivePage")
+    Progress = calling("agentv_sandbox.report.progress", "Progress")
+    summary = calling("agentv_sandbox.report.summary", "summary")
 
 # Of <malloc.h>.
 _M_MMAP_THRESHOLD = -3

@@ -220,6 +220,8 @@ class Target:
     """None: the suite's word."""
     env: tuple[str, ...] = ()
     """Names of host variables that its containers receive as they are."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Other variables of its containers, with their values."""
     secrets: Mapping[str, Json] = field(default_factory=dict)
     """Credentials that the egress proxy adds; never inside a container."""
     files: tuple[str, ...] = ()
@@ -265,6 +267,8 @@ class EvalCase:
     assertions: tuple[GraderSpec, ...] = ()
     workspace: Workspace | None = None
     threshold: float | None = None
+    trials: Trials | None = None
+    """None: as the suite's."""
     targets: tuple[str, ...] = ()
     """Targets that this test restricts itself to; empty means all of the run."""
     metadata: Mapping[str, Json] = field(default_factory=dict)

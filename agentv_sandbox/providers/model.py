@@ -195,7 +195,7 @@ def _answer(blank: AgentResponse, reply: LlmReply, messages: Sequence[Message]) 
 def _without_effect(target: Target) -> Iterator[Problem]:
     """Keys of agents that run in a container."""
     written = {
-        "env": target.env,
+        "env": target.env or target.variables,
         "secrets": target.secrets,
         "files": target.files,
         "network": target.network != NetworkPolicy(),

@@ -39,7 +39,7 @@ def ended(folder: Path, *args: str) -> CompletedProcess[str]:
         ("provider: anthropic, base_url: 'http://127.0.0.1:1'", SUITE, "model: is required"),
         ("provider: azure, model: m", SUITE, "endpoint: is required"),
         ("provider: cli, command: 'agent {PROMPT}'", SUITE, "does not mention {OUTPUT_FILE}"),
-        ("use_target: other}, {name: other, env: {A: b}, " + CLI, SUITE, "must be a list, found a mapping"),
+        ("use_target: other}, {name: other, env: {A: [b]}, " + CLI, SUITE, "env.A: must be text"),
         (
             "provider: cli, command: 'sh agents/no.sh {OUTPUT_FILE}'",
             SUITE,
