@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from agentv_sandbox.budget import BudgetSpent
 from agentv_sandbox.errors import Cancelled, EngineError, NotKeptError, SandboxError
 from agentv_sandbox.graders import GRADERS, figures_read
-from agentv_sandbox.graders.base import PASS_SCORE, GradeContext, failed
+from agentv_sandbox.graders.base import PASS_SCORE, GradeContext, NotBegunError, failed, not_begun
 from agentv_sandbox.logs import get_logger
-from agentv_sandbox.models.case import Assertion, CaseFailure, GraderResult, Status
+from agentv_sandbox.models.case import Assertion, CaseFailure, Fault, GraderResult, Status
 from agentv_sandbox.models.suite import EvalCase, GraderSpec, Suite, Trials
 
 log = get_logger()
@@ -55,6 +55,8 @@ def run_grader(spec: GraderSpec, context: GradeContext) -> GraderResult:
         graded = GRADERS[spec.type].grade(spec, replace(context, run_grader=run_grader))
     except (Cancelled, EngineError, NotKeptError):
         raise
+    except NotBegunError as error:
+        graded = not_begun(spec, error.message)
     except SandboxError as error:
         graded = failed(spec, f"Grader '{spec.name}' failed: {error.message}")
     except BudgetSpent as error:
@@ -100,9 +102,8 @@ def aggregate(specs: Sequence[GraderSpec], scores: Sequence[GraderResult], thres
     skipped = [score for score in scores if score.verdict == "skip"]
     if skipped:
         message = "; ".join(f"Grader '{s.name}': {s.error or 'no verdict'}" for s in skipped)
-        failure = CaseFailure(
-            stage="evaluator", code="evaluator_error", message=message, fault="grader_failed"
-        )
+        fault: Fault = "grader_not_begun" if any(s.not_begun for s in skipped) else "grader_failed"
+        failure = CaseFailure(stage="evaluator", code="evaluator_error", message=message, fault=fault)
         return Graded(scores=tuple(scores), score=0.0, status="execution_error", failure=failure)
     judged = [score for score in scores if score.verdict != "skip"]
     total = sum(score.weight for score in judged)

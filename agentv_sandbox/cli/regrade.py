@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from agentv_sandbox.report.summary import WORD
     from agentv_sandbox.runfolder.redact import Redactor
     from agentv_sandbox.runfolder.regraded import Change
-    from agentv_sandbox.runfolder.rows import Row
+    from agentv_sandbox.runfolder.rows import Wire
 else:
     WORD = calling("agentv_sandbox.report.summary", "WORD")
     regrading = lazily("agentv_sandbox.regrading")
@@ -107,7 +107,7 @@ def _show_changes(report: regrading.RegradeReport) -> None:
     out.print(f"Graded again: {total}, {len(changed)} with changes.")
 
 
-def _verdict(verdict: Row) -> str:
+def _verdict(verdict: Wire) -> str:
     status = str(verdict["status"])
     word = WORD.get(status, status)
     return word if status == "execution_error" else f"{verdict['score']:.3f} {word}"
