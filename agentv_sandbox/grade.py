@@ -12,10 +12,10 @@ from datetime import UTC, datetime
 from agentv_sandbox.budget import BudgetSpent
 from agentv_sandbox.errors import Cancelled, EngineError, NotKeptError, SandboxError
 from agentv_sandbox.graders import GRADERS, figures_read
-from agentv_sandbox.graders.base import PASS_SCORE, GradeContext, NotBegunError, failed, not_begun
+from agentv_sandbox.graders.base import GradeContext, NotBegunError, failed, not_begun
 from agentv_sandbox.logs import get_logger
 from agentv_sandbox.models.case import Assertion, CaseFailure, Fault, GraderResult, Status
-from agentv_sandbox.models.suite import EvalCase, GraderSpec, Suite, Trials
+from agentv_sandbox.models.suite import PASS_SCORE, EvalCase, GraderSpec, Suite, Trials
 
 log = get_logger()
 

@@ -12,6 +12,10 @@ from pydantic import BaseModel
 from agentv_sandbox.models.image import PackageKind, Runtime
 from agentv_sandbox.models.limits import LimitOverrides
 
+PASS_SCORE = 0.8
+"""Score from which a test passes where nobody says another; also that of a grader's own verdict, in which the test's
+threshold plays no part."""
+
 Json = Any
 """A JSON value: dict, list, str, int, float, bool or None."""
 
