@@ -35,10 +35,10 @@ from agentv_sandbox.graders.llm_target import choose_target
 from agentv_sandbox.graders.payload import prompt_payload
 from agentv_sandbox.graders.replies import BadReply
 from agentv_sandbox.graders.rubric_items import Rubric, RubricList, read_rubrics
-from agentv_sandbox.llm import LlmReply, LlmRequest, RequestBudget
 from agentv_sandbox.models.case import Assertion, Candidate, GraderResult, total_cost, total_usage
 from agentv_sandbox.models.messages import trim
 from agentv_sandbox.models.suite import GraderSpec, Json, Target
+from agentv_sandbox.models_api import LlmReply, LlmRequest, RequestBudget
 from agentv_sandbox.providers import is_model
 
 ATTEMPTS = 3

@@ -12,7 +12,6 @@ import pytest
 from agentv_sandbox.errors import LlmError
 from agentv_sandbox.graders.rubric_items import Rubric, ScoreRange
 from agentv_sandbox.graders.template import VARIABLES
-from agentv_sandbox.llm import LlmReply
 from agentv_sandbox.models.case import (
     AnswerImage,
     CaseOutput,
@@ -22,6 +21,7 @@ from agentv_sandbox.models.case import (
     TokenUsage,
 )
 from agentv_sandbox.models.suite import Target
+from agentv_sandbox.models_api import LlmReply
 from tests.answers import message
 from tests.graders.fakes import AGENT, PROJECT, FakeTools, context_of, grade_all, grade_one, ran, spec_of
 
