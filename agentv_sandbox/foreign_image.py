@@ -1,5 +1,5 @@
-"""Image archives (of ``docker save`` or in the OCI's layout) whoever wrote them, read within bounds, and their files: the
-layers laid over each other, whiteouts included, in time linear in their entries."""
+"""Image archives (of ``docker save`` or in the OCI's layout) whoever wrote them, read within bounds, and their files:
+the layers laid over each other, whiteouts included, in time linear in their entries."""
 
 from __future__ import annotations
 
