@@ -20,10 +20,10 @@ from typing import TypedDict
 
 from agentv_sandbox.errors import SandboxError, unforeseen
 from agentv_sandbox.files import BlobStore
-from agentv_sandbox.gateway import Tape
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.image import ProvedImage
 from agentv_sandbox.models.suite import EvalCase, Suite
+from agentv_sandbox.models_api import Tape
 from agentv_sandbox.pipeline import RunOptions, jobs_of, work_through
 from agentv_sandbox.pipeline.checks import planned_tests
 from agentv_sandbox.pipeline.resume import Resumption, take_over
@@ -37,9 +37,9 @@ from agentv_sandbox.runfolder.earlier import earlier_facts, find_earlier
 from agentv_sandbox.runfolder.facts import run_facts
 from agentv_sandbox.runfolder.folder import RunFolder
 from agentv_sandbox.runfolder.pack import require_unaltered
+from agentv_sandbox.runfolder.record import Row
 from agentv_sandbox.runfolder.redact import Redactor
 from agentv_sandbox.runfolder.rowfile import read_all_rows
-from agentv_sandbox.runfolder.rows import Row
 from agentv_sandbox.sites import Site, cluster_module, site_of
 
 __all__ = ["RunReport", "RunRequest", "build", "execute", "load", "run"]

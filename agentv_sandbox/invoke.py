@@ -12,11 +12,11 @@ from pathlib import Path
 from agentv_sandbox import masking
 from agentv_sandbox.egress import Grant
 from agentv_sandbox.errors import ContainerEnded, InputError, Problem
-from agentv_sandbox.gateway import MOST_ADDED_S
 from agentv_sandbox.models.container import ExecResult, Limits, Mount, OnOutput
 from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.paths import INPUT, SUITE, WORKSPACE
 from agentv_sandbox.models.suite import EvalCase, Hook
+from agentv_sandbox.models_api import MOST_ADDED_S
 from agentv_sandbox.project import Project
 from agentv_sandbox.providers import Prepared, Request
 from agentv_sandbox.sandbox import POLICIES, Role, Sandbox

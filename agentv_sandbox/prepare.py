@@ -22,11 +22,11 @@ from agentv_sandbox.engines.tier import require_tier, tier
 from agentv_sandbox.engines.watchdog import Watchdog
 from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.files import BlobStore
-from agentv_sandbox.gateway import Player, Recorder, Tape
 from agentv_sandbox.keptvolumes import sweep_copies
 from agentv_sandbox.loading import LoadResult, load_suites
 from agentv_sandbox.models.image import ProvedImage
 from agentv_sandbox.models.limits import LimitOverrides
+from agentv_sandbox.models_api import Player, Recorder, Tape
 from agentv_sandbox.pipeline import MadeImage, RunOptions, RunTools, build_images
 from agentv_sandbox.pipeline.checks import planned_tests, run_problems, secret_values
 from agentv_sandbox.pipeline.destinations import surprises

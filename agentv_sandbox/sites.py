@@ -13,9 +13,9 @@ from typing import Any, Protocol
 from agentv_sandbox.engines.tier import tier
 from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.files import BlobStore
-from agentv_sandbox.gateway import Tape
 from agentv_sandbox.models.image import ProvedImage
 from agentv_sandbox.models.suite import Json
+from agentv_sandbox.models_api import Tape
 from agentv_sandbox.pipeline import Crew, OnTrial, Threads
 from agentv_sandbox.prepare import Prepared
 from agentv_sandbox.request import OnEvent

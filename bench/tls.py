@@ -25,8 +25,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from gateway import MODEL, Connection
 
 from agentv_sandbox.egress import Budget, EgressProxy, Grant
-from agentv_sandbox.gateway import GatewayPolicy
 from agentv_sandbox.models.suite import NetworkPolicy
+from agentv_sandbox.models_api import GatewayPolicy
 from tests.llm.test_environment import certificate
 
 SERVER = """

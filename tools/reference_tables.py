@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import inspect
+import itertools
 import re
+import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
-from typing import Any
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import agentv_sandbox
 from agentv_sandbox import hostprograms
@@ -28,6 +32,8 @@ from agentv_sandbox.loading.suite_docs import (
     WorkspaceDoc,
 )
 from agentv_sandbox.loading.target_docs import TargetDoc
+from agentv_sandbox.models.case import GraderResult
+from agentv_sandbox.models.wire import keys as wire_keys
 from agentv_sandbox.providers import PROVIDERS
 from agentv_sandbox.providers.agentcli import AgentCliSettings
 from agentv_sandbox.providers.base import Provider
@@ -37,7 +43,7 @@ from agentv_sandbox.providers.settings import REFERENCE, Settings
 from agentv_sandbox.report import VIEWS
 from agentv_sandbox.request import RunRequest, options_of
 from agentv_sandbox.request.option import RUN
-from agentv_sandbox.runfolder.rowtypes import ROW, SCORE
+from agentv_sandbox.runfolder.record import Row
 from agentv_sandbox.settings import NATURES, settings_schema
 from agentv_sandbox.settings.model import Nature
 
@@ -289,11 +295,38 @@ def _natures() -> str:
     return table(("counts", "keys"), ([_WHEN[when], ", ".join(names)] for when, names in keys.items()))
 
 
-def _rows(keys: Mapping[str, tuple[str, str]]) -> str:
+def _rows(record: type) -> str:
+    """The keys of a record that is written as JSON: its fields, their types and docstrings."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(record))).body[0]
+    assert isinstance(tree, ast.ClassDef)
+    says = {
+        field.target.id: inspect.cleandoc(str(doc.value.value))
+        for field, doc in itertools.pairwise(tree.body)
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(field.target, ast.Name)
+        and isinstance(doc, ast.Expr)
+        and isinstance(doc.value, ast.Constant)
+    }
+    hints = get_type_hints(record)
     return table(
         ("key", "type", "meaning"),
-        ([f"`{name}`", kind, one_line(says)] for name, (kind, says) in keys.items()),
+        ([f"`{name}`", _type_words(hints[name]), one_line(says[name])] for name in wire_keys(record)),
     )
+
+
+def _type_words(hint: Any) -> str:
+    args = [arg for arg in get_args(hint) if arg is not type(None)]
+    if get_origin(hint) in (Union, UnionType):
+        return _type_words(args[0])
+    if get_origin(hint) is tuple:
+        return {"text": "texts", "number": "scores"}.get(_type_words(args[0]), "records")
+    if get_origin(hint) is Literal:
+        return "text"
+    if get_origin(hint) is not None:
+        return "texts by name" if args[-1] is str else "record"
+    if is_dataclass(hint):
+        return "record"
+    return "number" if hint in (int, float) else "any" if hint is Any else "text"
 
 
 def views() -> str:
@@ -438,8 +471,8 @@ SECTIONS: Mapping[str, Callable[[], str]] = {
     "natures": _natures,
     "ceiling": lambda: _settings("Ceiling"),
     "image": lambda: _settings("ImageConfig"),
-    "row": lambda: _rows(ROW),
-    "score": lambda: _rows(SCORE),
+    "row": lambda: _rows(Row),
+    "score": lambda: _rows(GraderResult),
     "views": views,
     "python": _python,
     "cluster": cluster,

@@ -24,7 +24,7 @@ from agentv_sandbox.report.summary import WORD
 from agentv_sandbox.request import RunRequest
 from agentv_sandbox.runfolder.redact import Redactor
 from agentv_sandbox.runfolder.regraded import Change
-from agentv_sandbox.runfolder.rows import Row
+from agentv_sandbox.runfolder.rows import Wire
 
 SHOWN = 200
 _WHY = 300
@@ -97,7 +97,7 @@ def _show_changes(report: regrading.RegradeReport) -> None:
     out.print(f"Graded again: {total}, {len(changed)} with changes.")
 
 
-def _verdict(verdict: Row) -> str:
+def _verdict(verdict: Wire) -> str:
     status = str(verdict["status"])
     word = WORD.get(status, status)
     return word if status == "execution_error" else f"{verdict['score']:.3f} {word}"

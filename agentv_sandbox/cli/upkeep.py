@@ -113,8 +113,8 @@ def _kept_volumes(place: str, problems: list[Problem]) -> list[str]:
         problems.append(Problem(message=message, path=folder))
         return []
     run = Run.open(folder)
-    rows = [row for row in (*run.rows, *run.waiting) if row.get("test_id") == test]
-    kept = [str(row["workspace_kept"]) for row in rows if row.get("workspace_kept")]
+    rows = [row for row in (*run.rows, *run.waiting) if row.test_id == test]
+    kept = [row.workspace_kept for row in rows if row.workspace_kept]
     far = [text.partition(":")[0] for text in kept if text.startswith("on worker ")]
     volumes = [found[0] for text in kept for found in _VOLUME.finditer(text)]
     if far:

@@ -34,7 +34,10 @@ from agentv_sandbox.egress.trouble import network_troubles, server_faults
 from agentv_sandbox.egress.wire import Answer, Exchange, Handler, Rules
 from agentv_sandbox.engines.binds import SHARED, SHARED_PREFIX, short_name
 from agentv_sandbox.errors import InputError, Problem
-from agentv_sandbox.gateway import (
+from agentv_sandbox.models.container import Mount
+from agentv_sandbox.models.modelanswer import ModelAnswer
+from agentv_sandbox.models.suite import NetworkPolicy
+from agentv_sandbox.models_api import (
     Bounds,
     CallLog,
     GatewayPolicy,
@@ -49,9 +52,6 @@ from agentv_sandbox.gateway import (
     WaitClock,
     current_scope,
 )
-from agentv_sandbox.models.container import Mount
-from agentv_sandbox.models.modelanswer import ModelAnswer
-from agentv_sandbox.models.suite import NetworkPolicy
 from agentv_sandbox.ownership import is_private, temporary_folder
 from agentv_sandbox.volumes import StagedFile
 

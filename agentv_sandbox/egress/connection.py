@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from agentv_sandbox.egress.headers import HOP_BY_HOP, is_encoded
 from agentv_sandbox.egress.ledger import Ledger, Visit
 from agentv_sandbox.egress.mask import Mask
-from agentv_sandbox.gateway import Denial
 from agentv_sandbox.lazy import lazily
+from agentv_sandbox.models_api import Denial
 
 if TYPE_CHECKING:
     import h11

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from agentv_sandbox import masking
 from agentv_sandbox.egress.endpoint import Endpoint, Refused
 from agentv_sandbox.egress.mask import Mask
-from agentv_sandbox.gateway import ModelRequest
 from agentv_sandbox.lazy import lazily
+from agentv_sandbox.models_api import ModelRequest
 
 if TYPE_CHECKING:
     import h11

@@ -12,7 +12,8 @@ from agentv_sandbox.egress.connection import CHUNK, IDLE_TIMEOUT_S, ClientConnec
 from agentv_sandbox.egress.credentials import Secret
 from agentv_sandbox.egress.headers import HOP_BY_HOP, named_headers
 from agentv_sandbox.egress.mask import Mask
-from agentv_sandbox.gateway import (
+from agentv_sandbox.lazy import lazily
+from agentv_sandbox.models_api import (
     GoneAway,
     LimitAnswer,
     LimitWait,
@@ -20,7 +21,6 @@ from agentv_sandbox.gateway import (
     RecordedReply,
     may_ask_to_wait,
 )
-from agentv_sandbox.lazy import lazily
 from agentv_sandbox.webclient import KEPT, Destination, WebRequest
 
 if TYPE_CHECKING:

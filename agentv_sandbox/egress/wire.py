@@ -32,13 +32,13 @@ from agentv_sandbox.egress.hello import HelloGuard
 from agentv_sandbox.egress.mask import Mask
 from agentv_sandbox.egress.modelcalls import CallCarrier
 from agentv_sandbox.egress.tunnel import Tunnel
-from agentv_sandbox.gateway import (
+from agentv_sandbox.lazy import lazily
+from agentv_sandbox.models_api import (
     BODY_BYTES,
     Denial,
     ModelGateway,
     refusal,
 )
-from agentv_sandbox.lazy import lazily
 from agentv_sandbox.webclient import CONNECT_S, tls_context
 
 if TYPE_CHECKING:

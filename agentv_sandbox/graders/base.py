@@ -12,10 +12,10 @@ from pydantic import BaseModel
 
 from agentv_sandbox.errors import SandboxError
 from agentv_sandbox.graders.llm_proxy import LlmProxy
-from agentv_sandbox.llm import LlmReply, LlmRequest
 from agentv_sandbox.models.case import Assertion, Candidate, CaseOutput, GraderResult, Verdict
 from agentv_sandbox.models.container import ExecResult, Stdin
 from agentv_sandbox.models.suite import EvalCase, GraderSpec, Json, Suite, Target
+from agentv_sandbox.models_api import LlmReply, LlmRequest
 from agentv_sandbox.volumes import StagedFile
 
 PASS_SCORE = 0.8

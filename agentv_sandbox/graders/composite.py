@@ -31,10 +31,10 @@ from agentv_sandbox.graders.javascript import number
 from agentv_sandbox.graders.kind import Assertions, GraderKind, ItemDoc, LoadTools, Options, Translation
 from agentv_sandbox.graders.llm_target import choose_target
 from agentv_sandbox.graders.replies import BadReply
-from agentv_sandbox.llm import LlmRequest
 from agentv_sandbox.models.case import Assertion, GraderResult, Verdict
 from agentv_sandbox.models.messages import trim
 from agentv_sandbox.models.suite import GraderSpec, Json
+from agentv_sandbox.models_api import LlmRequest
 
 _RESULTS = "{{EVALUATOR_RESULTS_JSON}}"
 

@@ -35,10 +35,10 @@ from agentv_sandbox.graders.llm_target import choose_target
 from agentv_sandbox.graders.payload import prompt_payload
 from agentv_sandbox.graders.replies import BadReply
 from agentv_sandbox.graders.rubric_items import Rubric, RubricList, read_rubrics
-from agentv_sandbox.llm import LlmReply, LlmRequest, RequestBudget
 from agentv_sandbox.models.case import Assertion, Candidate, GraderResult, total_cost, total_usage
 from agentv_sandbox.models.messages import trim
 from agentv_sandbox.models.suite import GraderSpec, Json, Target
+from agentv_sandbox.models_api import LlmReply, LlmRequest, RequestBudget
 from agentv_sandbox.providers import is_model
 
 ATTEMPTS = 3
@@ -222,12 +222,19 @@ def grade(spec: GraderSpec, context: GradeContext) -> GraderResult:
 
 def ask(context: GradeContext, conversation: Conversation, mode: Mode) -> Any:
     """The parsed reply, or None when three attempts and one repair gave none, or the budget of the grading is spent;
-    ``conversation`` keeps what happened. A target that cannot be asked is not asked again: that is the client's
-    business, within the same budget."""
+    ``conversation`` keeps what happened. A server that cannot be asked is not asked again: that is the client's
+    business, within the same budget. A program has nobody else who tries it again."""
     budget = conversation.budget
     try:
-        for _ in range(ATTEMPTS):
-            answer = _attempt(context, conversation, mode, conversation.request)
+        for left in reversed(range(ATTEMPTS)):
+            used = budget.used
+            try:
+                answer = _attempt(context, conversation, mode, conversation.request)
+            except LlmError:
+                if budget.used > used or not left:
+                    raise
+                budget.used += 1
+                continue
             if answer is not None or budget.spent():
                 return answer
         if not conversation.replies[-1].text.strip():

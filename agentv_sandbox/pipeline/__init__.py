@@ -15,12 +15,11 @@ from typing import Protocol
 
 from agentv_sandbox.egress import WayOut
 from agentv_sandbox.files import BlobStore
-from agentv_sandbox.gateway import Bounds, Meter, RateLimits, Tape
 from agentv_sandbox.invoke import with_overrides
-from agentv_sandbox.llm import LlmClient
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.image import ProvedImage
 from agentv_sandbox.models.suite import EvalCase, Suite
+from agentv_sandbox.models_api import Bounds, LlmClient, Meter, RateLimits, Tape
 from agentv_sandbox.pipeline.agent import after_all
 from agentv_sandbox.pipeline.capturing import KeptContents
 from agentv_sandbox.pipeline.checks import run_warnings

@@ -13,7 +13,6 @@ from agentv_sandbox.collect import Baseline, Collected, gather, not_read
 from agentv_sandbox.egress import EgressProxy
 from agentv_sandbox.errors import ContainerEnded
 from agentv_sandbox.files import BlobStore
-from agentv_sandbox.gateway import Meter
 from agentv_sandbox.grade import effective_threshold
 from agentv_sandbox.invoke import (
     ContainerSettings,
@@ -30,6 +29,7 @@ from agentv_sandbox.models.content import Blob
 from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.paths import HOME, INPUT, OUTPUT, WORKSPACE
 from agentv_sandbox.models.suite import Hook
+from agentv_sandbox.models_api import Meter
 from agentv_sandbox.pipeline.following import Followed
 from agentv_sandbox.pipeline.limits import JobLimits, job_limits
 from agentv_sandbox.pipeline.limits_met import disk_full, limits_met

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 
 from agentv_sandbox.egress import WayOut
 from agentv_sandbox.files import BlobStore
-from agentv_sandbox.gateway import Bounds, Meter, RateLimits, Tape
-from agentv_sandbox.llm import LlmClient
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.image import ProvedImage
 from agentv_sandbox.models.suite import EvalCase, Suite
+from agentv_sandbox.models_api import Bounds, LlmClient, Meter, RateLimits, Tape
 from agentv_sandbox.once import Once
 from agentv_sandbox.pipeline.capturing import KeptContents
 from agentv_sandbox.pipeline.inputhashes import InputHashes

@@ -12,13 +12,11 @@ from pathlib import Path
 
 from agentv_sandbox.egress import Answer, EgressProxy, Handler
 from agentv_sandbox.errors import LlmError
-from agentv_sandbox.gateway import asked_by, current_scope
 from agentv_sandbox.grade import Graded, grade_case
 from agentv_sandbox.graders.base import GradeContext, NotBegunError
 from agentv_sandbox.graders.beginning import Beginning
 from agentv_sandbox.graders.llm_proxy import LlmProxy
 from agentv_sandbox.invoke import merged, with_overrides
-from agentv_sandbox.llm import LlmReply, LlmRequest
 from agentv_sandbox.logs import safe_name
 from agentv_sandbox.models.case import Candidate, CaseOutput
 from agentv_sandbox.models.container import MB, ExecResult, Stdin
@@ -26,6 +24,7 @@ from agentv_sandbox.models.content import counted
 from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.paths import FILES, GRADING, SUITE, WORKSPACE
 from agentv_sandbox.models.suite import EvalCase, GraderSpec, NetworkPolicy, Target
+from agentv_sandbox.models_api import LlmReply, LlmRequest, asked_by, current_scope
 from agentv_sandbox.pipeline.limits import suite_limits
 from agentv_sandbox.pipeline.programs import ask_alone
 from agentv_sandbox.pipeline.records import CaseFailed, Job

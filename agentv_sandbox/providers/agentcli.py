@@ -16,11 +16,11 @@ from agentv_sandbox import masking
 from agentv_sandbox.authoring.fields import Text
 from agentv_sandbox.egress import PORT, Credential, parse_secrets
 from agentv_sandbox.errors import InputError, Problem
-from agentv_sandbox.gateway import GatewayPolicy
 from agentv_sandbox.models.case import AgentResponse, Claim, Figure, Measure, TokenUsage
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.paths import HOME, INPUT, OUTPUT
 from agentv_sandbox.models.suite import MeasuredBy, Target
+from agentv_sandbox.models_api import GatewayPolicy
 from agentv_sandbox.providers.address import address_of
 from agentv_sandbox.providers.asked import CallCheck, Reporting, answers_of_work, figures_of_agents
 from agentv_sandbox.providers.base import (

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from agentv_sandbox.llm.anthropic import AnthropicFormat
-from agentv_sandbox.llm.records import WireFormat
 from agentv_sandbox.models.suite import Target
+from agentv_sandbox.models_api.dialects.llm_anthropic import AnthropicFormat
+from agentv_sandbox.models_api.records import WireFormat
 from agentv_sandbox.providers.model import ModelProvider, OneNameSettings
 from agentv_sandbox.providers.settings import Positive
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Literal
 
 from agentv_sandbox.authoring.fields import Text
-from agentv_sandbox.llm.openai import ChatFormat, OpenAiServer, ResponsesFormat, model_of
-from agentv_sandbox.llm.records import WireFormat, text_setting
 from agentv_sandbox.models.suite import Target
+from agentv_sandbox.models_api.dialects.llm_openai import ChatFormat, OpenAiServer, ResponsesFormat, model_of
+from agentv_sandbox.models_api.records import WireFormat, text_setting
 from agentv_sandbox.providers.model import ModelProvider, ModelSettings
 
 _CHAT_VERSION = "2024-10-21"

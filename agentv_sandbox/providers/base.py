@@ -10,13 +10,20 @@ from typing import Any
 
 from agentv_sandbox.egress import Credential, parse_secrets
 from agentv_sandbox.errors import InputError, LlmError, Problem
-from agentv_sandbox.gateway import GatewayPolicy, ModelUse, Price, PriceList
-from agentv_sandbox.llm import LlmClient, LlmReply, LlmRequest
 from agentv_sandbox.models.case import AgentResponse, Figure, TokenUsage
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.modelanswer import ModelAnswer
 from agentv_sandbox.models.paths import OUTPUT
 from agentv_sandbox.models.suite import EvalCase, MeasuredBy, Suite, Target
+from agentv_sandbox.models_api import (
+    GatewayPolicy,
+    LlmClient,
+    LlmReply,
+    LlmRequest,
+    ModelUse,
+    Price,
+    PriceList,
+)
 from agentv_sandbox.project import Project
 from agentv_sandbox.providers.response import MAX_BYTES
 from agentv_sandbox.providers.settings import Settings, is_secret

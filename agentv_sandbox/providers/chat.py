@@ -7,9 +7,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from agentv_sandbox.llm.records import Attachment, ChatMessage
 from agentv_sandbox.models.messages import attached, needs_roles, texts, trim
 from agentv_sandbox.models.suite import Json, Message
+from agentv_sandbox.models_api.records import Attachment, ChatMessage
 
 DEFAULT_SYSTEM = "You are a careful assistant. Follow all provided instructions and do not fabricate results."
 Chat = tuple[str, tuple[ChatMessage, ...]]

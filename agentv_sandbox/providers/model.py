@@ -10,14 +10,13 @@ from typing import Any, ClassVar
 
 from agentv_sandbox.authoring.fields import Text
 from agentv_sandbox.errors import LlmError, Problem
-from agentv_sandbox.gateway import PriceList
-from agentv_sandbox.llm import LlmClient, LlmReply, LlmRequest
-from agentv_sandbox.llm.address import server_of
-from agentv_sandbox.llm.records import ChatRequest, WireCall, WireFormat, stated_prices, text_setting
 from agentv_sandbox.models.case import AgentResponse, CaseFailure
 from agentv_sandbox.models.content import AnswerMessage
 from agentv_sandbox.models.suite import GatewaySpec, Message, NetworkPolicy, Target
 from agentv_sandbox.models.times import utc_text
+from agentv_sandbox.models_api import LlmClient, LlmReply, LlmRequest, PriceList
+from agentv_sandbox.models_api.client.address import server_of
+from agentv_sandbox.models_api.records import ChatRequest, WireCall, WireFormat, stated_prices, text_setting
 from agentv_sandbox.providers.base import AgentRun, KeyUse, Provider, Request, setting_problem
 from agentv_sandbox.providers.chat import chat_of_conversation, chat_of_test, unsent_files
 from agentv_sandbox.providers.response import MAX_BYTES

@@ -6,9 +6,9 @@ import re
 from typing import Literal
 
 from agentv_sandbox.authoring.fields import Text
-from agentv_sandbox.llm.openai import ChatFormat, OpenAiServer, ResponsesFormat
-from agentv_sandbox.llm.records import WireFormat, text_setting
 from agentv_sandbox.models.suite import Target
+from agentv_sandbox.models_api.dialects.llm_openai import ChatFormat, OpenAiServer, ResponsesFormat
+from agentv_sandbox.models_api.records import WireFormat, text_setting
 from agentv_sandbox.providers.model import ModelProvider, ModelSettings
 
 _URL = "https://api.openai.com/v1"

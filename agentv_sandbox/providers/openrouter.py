@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from agentv_sandbox.llm.openai import ChatFormat, OpenAiServer, model_of
-from agentv_sandbox.llm.records import WireFormat, text_setting
 from agentv_sandbox.models.suite import Target
+from agentv_sandbox.models_api.dialects.llm_openai import ChatFormat, OpenAiServer, model_of
+from agentv_sandbox.models_api.records import WireFormat, text_setting
 from agentv_sandbox.providers.model import ModelProvider
 
 _URL = "https://openrouter.ai/api/v1"

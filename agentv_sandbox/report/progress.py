@@ -28,8 +28,9 @@ from rich.text import Text
 
 from agentv_sandbox.logs import safe_name, safe_text
 from agentv_sandbox.report.summary import STYLE, WORD, case_label, headline, reasons
+from agentv_sandbox.runfolder.record import Row
 from agentv_sandbox.runfolder.redact import Redactor
-from agentv_sandbox.runfolder.rows import Row, cost_of, seconds, status_of
+from agentv_sandbox.runfolder.rows import cost_of
 
 MAX_LINE = 400
 REFRESH_PER_S = 8
@@ -105,7 +106,7 @@ class Progress:
                 tests = "1 test" if self._total == 1 else f"{self._total} tests"
                 done = keys.get("done") or ()
                 for row in done:
-                    self._counts[status_of(row)] += 1
+                    self._counts[row.status] += 1
                 self._done_before = len(done)
                 self._first_case = time.monotonic()
                 going_on = f", {len(done)} of them done before" if done else ""
@@ -132,17 +133,17 @@ class Progress:
             self._line(f"start {_case_name(key)}")
 
     def _case_finished(self, row: Row) -> None:
-        status = status_of(row)
-        self._running.pop((row["suite"], row["test_id"], row["target"], row.get("trial", 0)), None)
+        status = row.status
+        self._running.pop((row.suite, row.test_id, row.target, row.trial), None)
         self._counts[status] += 1
         if (cost := cost_of([row])) is not None:
             self._cost_usd = (self._cost_usd or 0.0) + cost
         finished = sum(self._counts.values())
         text = Text()
         text.append(f"{WORD[status]:<5}", style=STYLE[status])
-        score = "" if status in ("execution_error", "not_graded") else f"  {row['score']:.2f}"
+        score = "" if status in ("execution_error", "not_graded") else f"  {row.score:.2f}"
         label = self._hide(case_label(row, long=self._several))
-        text.append(f" [{finished}/{self._total or '?'}] {label}{score}  {seconds(row):.1f} s")
+        text.append(f" [{finished}/{self._total or '?'}] {label}{score}  {row.seconds:.1f} s")
         for reason in reasons(row, self._redactor)[:1]:
             text.append(f"  {headline(reason)}")
         self._console.print(text, soft_wrap=True)

@@ -23,8 +23,8 @@ from agentv_sandbox.runfolder.capture import NAME
 from agentv_sandbox.runfolder.earlier import EarlierRun, earlier_run, folder_of
 from agentv_sandbox.runfolder.layout import INDEX, MASKED, STORES, SUMS, TRIAL, TRIALS
 from agentv_sandbox.runfolder.reader import Run
+from agentv_sandbox.runfolder.record import Row
 from agentv_sandbox.runfolder.restoring import result_of
-from agentv_sandbox.runfolder.rows import Row
 
 Key = tuple[str, str, str]
 """Suite, test, target."""
@@ -120,7 +120,7 @@ def captured_run(path: Path, *, graded: bool | None) -> CapturedRun:
     tests: dict[Key, CapturedTest] = {}
     for row in earlier.rows:
         result, folder = result_of(row), folder_of(path, row)
-        name = str(row.get("test_id"))[:100]
+        name = row.test_id[:100]
         if result is None or folder is None:
             notes.append(f"{name!a}: its row or its files are not as a run writes them; left out")
             continue
@@ -147,9 +147,9 @@ def _trials(path: Path, folder: str, row: Row, result: CaseResult) -> Iterator[C
     run = Run(path=path, rows=(), problems=())
     for number in range(1, min(count, _MOST_TRIALS) + 1):
         below = f"{folder}/{TRIALS}/{number}"
-        own = run.json(f"{below}/{TRIAL}")
-        read = result_of(own) if isinstance(own, dict) else None
-        if not isinstance(own, dict) or read is None or read.trial != number:
+        own = run.row(f"{below}/{TRIAL}")
+        read = result_of(own) if own is not None else None
+        if own is None or read is None or read.trial != number:
             return
         yield _trial(path, below, own, read)
 

@@ -124,6 +124,7 @@ def test_a_parcel_has_templates_and_links_whole_and_no_secrets(tmp_path: Path) -
     assert files_by_path["template/hollow"].blob is None
 
 
+@pytest.mark.slow
 def test_what_is_missing_is_said_where_dask_is_not_installed(tmp_path: Path) -> None:
     asked(tmp_path)
     blocked = "import sys; sys.modules['distributed'] = None; from agentv_sandbox.cli import main; main()"

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from agentv_sandbox.egress import hears_all, parse_secrets
-from agentv_sandbox.gateway import HeardAnswers, Player, Recorder, Scope, asked_by
-from agentv_sandbox.gateway.reading import MAX_CALLS, AnswerReading
+from agentv_sandbox.models_api import HeardAnswers, Player, Recorder, Scope, asked_by
+from agentv_sandbox.models_api.reading import MAX_CALLS, AnswerReading
 from agentv_sandbox.runfolder.redact import Redactor
 from tests.agents.model_server import ModelServer
 

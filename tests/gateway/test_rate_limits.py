@@ -17,13 +17,12 @@ import pytest
 
 from agentv_sandbox.egress import EgressProxy
 from agentv_sandbox.errors import LlmError
-from agentv_sandbox.gateway import Bounds, GatewayPolicy, KeyLimit, Meter, RateLimits, limiter
-from agentv_sandbox.gateway.modelcall import ModelCall
-from agentv_sandbox.gateway.waits import MOST_WAIT_S, asked_wait
-from agentv_sandbox.llm import LlmClient
-from agentv_sandbox.llm.openai import ChatFormat, OpenAiServer
-from agentv_sandbox.llm.records import LlmRequest
 from agentv_sandbox.models.suite import NetworkPolicy, Target
+from agentv_sandbox.models_api import Bounds, GatewayPolicy, KeyLimit, LlmClient, Meter, RateLimits, limiter
+from agentv_sandbox.models_api.dialects.llm_openai import ChatFormat, OpenAiServer
+from agentv_sandbox.models_api.gateway.modelcall import ModelCall
+from agentv_sandbox.models_api.records import LlmRequest
+from agentv_sandbox.models_api.waits import MOST_WAIT_S, asked_wait
 
 from .conftest import Client, Reply
 from .probes import CLAUDE, MODELS, PATHS

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from agentv_sandbox.egress import EgressProxy
-from agentv_sandbox.gateway import GatewayPolicy
 from agentv_sandbox.models.suite import NetworkPolicy
+from agentv_sandbox.models_api import GatewayPolicy
 from agentv_sandbox.webclient import tls_context
 from tests.llm.servers import Answer, Server
 from tests.llm.test_environment import certificate

@@ -25,7 +25,7 @@ from tests.agentv import agentv_command, agentv_modules
 from tests.llm.servers import Answer, Asked, Server, stream_of
 from tests.pipeline.helpers import Bench
 
-pytestmark = pytest.mark.xdist_group("requests")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("requests")]
 
 HERE = Path(__file__).parent
 OPENROUTER, ANTHROPIC, GEMINI = (

@@ -388,6 +388,7 @@ class Never:
         return False
 
 
+@pytest.mark.slow
 def test_jobs_run_on_any_executor(bench: Bench) -> None:
     """In other processes, jobs and results pickled on the way, dependencies kept."""
     suite = bench.suite([case("a", depends_on=("b",)), case("b"), case("c")])

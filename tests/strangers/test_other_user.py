@@ -181,6 +181,7 @@ def _leave(folder: Path, files: dict[str, str]) -> None:
     as_stranger(leave)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("project", ["{}", '{"workspaces": ["*"]}'])
 def test_an_npmrc_beside_our_folder_names_their_registry(project: str, shared: Path, operator: Path) -> None:
     with serving() as theirs, serving() as ours:
@@ -307,6 +308,7 @@ print(structlog.__file__)
 """
 
 
+@pytest.mark.slow
 def test_dasks_folder_is_theirs(shared: Path, victim: Path) -> None:
     """It was first on the path of modules, and what is named as a lock there was opened for writing."""
 

@@ -48,8 +48,9 @@ def _refuse_what_cannot_be_half_closed(address: str) -> None:
         kind = "TLS"
     if kind:
         raise EngineUnavailable(
-            f"engines over {kind} are not supported; tunnel the socket instead: "
-            "ssh -L /tmp/engine.sock:/var/run/docker.sock HOST, and DOCKER_HOST=unix:///tmp/engine.sock"
+            f"engines over {kind} are not supported, since a container's input cannot be ended over it",
+            hint="Tunnel the socket instead: `ssh -fnNT -L /tmp/engine.sock:/var/run/docker.sock HOST`, and "
+            "DOCKER_HOST=unix:///tmp/engine.sock (docs/how-to/remote-engines.md).",
         )
 
 

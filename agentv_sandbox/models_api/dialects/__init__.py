@@ -1,0 +1,1 @@
+"""APIs of models, one file each."""
