@@ -266,7 +266,7 @@ class RunRequest:
     engine: str | None = option(
         "--engine",
         metavar="KIND",
-        sentence="Kind of engine: docker, podman, native.",
+        sentence="Kind of engine: docker, native, podman.",
         default_text="the first that answers",
         group=WHERE,
         commands=RUN | GRADE | ENGINE | {"build", "lock", "export"},
