@@ -14,6 +14,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from agentv_sandbox import masking
 from agentv_sandbox.authoring.commands import first_program
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.paths import SUITE, WORKSPACE
@@ -65,7 +66,7 @@ class Beginning:
     def _why(self, ran: ExecResult) -> str | None:
         if ran.outcome != "exited" or ran.exit_code == 0:
             return None
-        said = ran.stderr[-_MAX_STDERR:].decode("utf-8", "replace").rstrip()
+        said = masking.last(ran.stderr.decode("utf-8", "replace"), _MAX_STDERR).rstrip()
         if _CHANGES_PLACES.search(" ".join(self._argv)):
             return None
         for look in (self._program, self._script, self._python, self._node):

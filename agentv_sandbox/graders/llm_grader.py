@@ -222,12 +222,19 @@ def grade(spec: GraderSpec, context: GradeContext) -> GraderResult:
 
 def ask(context: GradeContext, conversation: Conversation, mode: Mode) -> Any:
     """The parsed reply, or None when three attempts and one repair gave none, or the budget of the grading is spent;
-    ``conversation`` keeps what happened. A target that cannot be asked is not asked again: that is the client's
-    business, within the same budget."""
+    ``conversation`` keeps what happened. A server that cannot be asked is not asked again: that is the client's
+    business, within the same budget. A program has nobody else who tries it again."""
     budget = conversation.budget
     try:
-        for _ in range(ATTEMPTS):
-            answer = _attempt(context, conversation, mode, conversation.request)
+        for left in reversed(range(ATTEMPTS)):
+            used = budget.used
+            try:
+                answer = _attempt(context, conversation, mode, conversation.request)
+            except LlmError:
+                if budget.used > used or not left:
+                    raise
+                budget.used += 1
+                continue
             if answer is not None or budget.spent():
                 return answer
         if not conversation.replies[-1].text.strip():

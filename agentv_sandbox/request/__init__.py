@@ -195,6 +195,7 @@ class RunRequest:
         default=False,
         sentence="Go on in --output, or in the last run of these suites: tests without a verdict.",
         group=RESULTS,
+        commands=RUN | {"regrade"},
     )
     rerun_failed: bool = option(
         "--rerun-failed",
@@ -265,7 +266,7 @@ class RunRequest:
     engine: str | None = option(
         "--engine",
         metavar="KIND",
-        sentence="Kind of engine: docker, podman, native.",
+        sentence="Kind of engine: docker, native, podman.",
         default_text="the first that answers",
         group=WHERE,
         commands=RUN | GRADE | ENGINE | {"build", "lock", "export"},

@@ -309,11 +309,19 @@ def test_repair_call_shows_the_reply_and_its_problem() -> None:
     assert '"score"' in system
 
 
-def test_a_target_that_cannot_be_asked_ends_the_grading() -> None:
-    """Whoever asked it has done what may help."""
-    graded, tools = grade(reply=[LlmError("HTTP 500"), GOOD])
+def test_a_server_that_cannot_be_asked_ends_the_grading() -> None:
+    """The client has done what may help."""
+    tools = FakeTools(llm_replies=[LlmError("HTTP 500"), GOOD], uses_budget=True)
+    graded = grade_one(spec_of("llm-grader", None), tools, **{**ASKED, "answer": "four"})
     assert (graded.verdict, len(tools.asked)) == ("skip", 1)
     assert graded.error == "target 'judge' could not be asked: HTTP 500"
+
+
+def test_a_program_that_fails_is_tried_again() -> None:
+    graded, tools = grade(reply=[LlmError("exit 1"), LlmError("exit 1"), GOOD])
+    assert (graded.verdict, len(tools.asked)) == ("pass", 3)
+    graded, tools = grade(reply=LlmError("exit 1"))
+    assert (graded.verdict, len(tools.asked)) == ("skip", 3)
 
 
 def test_the_judgement_is_kept_whole() -> None:
