@@ -217,6 +217,7 @@ class RunRequest:
         default=False,
         sentence="Go on in --output, or in the last run of these suites: tests without a verdict.",
         group=RESULTS,
+        commands=RUN | {"regrade"},
     )
     rerun_failed: bool = option(
         "--rerun-failed",

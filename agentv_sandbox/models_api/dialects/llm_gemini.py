@@ -8,6 +8,7 @@ from agentv_sandbox.models.messages import trim
 from agentv_sandbox.models.suite import Json, Target
 from agentv_sandbox.models_api.dialects.gemini import Gemini
 from agentv_sandbox.models_api.records import (
+    Attachment,
     ChatRequest,
     LlmRequest,
     MalformedReply,
@@ -53,7 +54,7 @@ class GeminiFormat:
         names = {"user": "user", "assistant": "model"}
         body: dict[str, Json] = {
             "contents": [
-                {"parts": [{"text": m.text}], "role": names[m.role]}
+                {"parts": [{"text": m.text}, *map(_attached_part, m.attachments)], "role": names[m.role]}
                 for m in request.messages
                 if m.role == "user" or trim(m.text)
             ],
@@ -115,6 +116,10 @@ def _text(body: dict[str, Json]) -> str:
         return "".join(part.get("text", "") for part in parts if not part.get("thought"))
     except (TypeError, KeyError, IndexError, AttributeError):
         raise MalformedReply("candidates[0].content.parts[] is not what the protocol says") from None
+
+
+def _attached_part(attachment: Attachment) -> Json:
+    return {"inlineData": {"mimeType": attachment.media_type, "data": attachment.data}}
 
 
 def _image_part(image: AnswerImage) -> Json:

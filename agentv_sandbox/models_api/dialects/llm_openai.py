@@ -15,6 +15,8 @@ from agentv_sandbox.models_api.dialects.chat import Chat
 from agentv_sandbox.models_api.dialects.responses import Responses
 from agentv_sandbox.models_api.records import (
     REFUSAL,
+    Attachment,
+    ChatMessage,
     ChatRequest,
     LlmRequest,
     MalformedReply,
@@ -96,7 +98,9 @@ class ChatFormat:
         stores = not _NO_STORE.search(url)
         role = "developer" if stores and self.server.thinks(target) else "system"
         said = [
-            {"role": m.role, "content": m.text} for m in request.messages if m.role == "user" or trim(m.text)
+            {"role": m.role, "content": _chat_content(m)}
+            for m in request.messages
+            if m.role == "user" or trim(m.text)
         ]
         body: dict[str, Json] = {
             "model": model_of(target),
@@ -192,7 +196,7 @@ class ResponsesFormat:
         messages: list[Json] = [{"role": "developer" if thinks else "system", "content": request.system}]
         for number, message in enumerate(request.messages):
             if message.role == "user":
-                messages.append({"role": "user", "content": [{"type": "input_text", "text": message.text}]})
+                messages.append({"role": "user", "content": _response_parts(message)})
                 continue
             part = {"type": "output_text", "text": message.text, "annotations": []}
             said = {"type": "message", "role": "assistant", "content": [part], "status": "completed"}
@@ -248,7 +252,34 @@ def _mark_cached(messages: list[dict[str, Json]]) -> None:
     last = next((m for m in reversed(messages[1:]) if m["content"]), None)
     for message in (messages[0], *([last] if last else [])):
         mark = {"type": "ephemeral"}
-        message["content"] = [{"type": "text", "text": message["content"], "cache_control": mark}]
+        if isinstance(message["content"], list):
+            message["content"][0] |= {"cache_control": mark}
+        else:
+            message["content"] = [{"type": "text", "text": message["content"], "cache_control": mark}]
+
+
+def _chat_content(message: ChatMessage) -> Json:
+    """Of a message of a chat completion: its text alone, as AgentV sends it, or with what is attached."""
+    if not message.attachments:
+        return message.text
+    return [{"type": "text", "text": message.text}, *map(_chat_part, message.attachments)]
+
+
+def _chat_part(attachment: Attachment) -> Json:
+    if attachment.is_image:
+        return {"type": "image_url", "image_url": {"url": attachment.uri}}
+    return {"type": "file", "file": {"filename": attachment.name, "file_data": attachment.uri}}
+
+
+def _response_parts(message: ChatMessage) -> list[Json]:
+    """Of a user's message of a response."""
+    attached: list[Json] = [
+        {"type": "input_image", "image_url": each.uri}
+        if each.is_image
+        else {"type": "input_file", "filename": each.name, "file_data": each.uri}
+        for each in message.attachments
+    ]
+    return [{"type": "input_text", "text": message.text}, *attached]
 
 
 def _chat_messages(request: LlmRequest) -> list[Json]:
