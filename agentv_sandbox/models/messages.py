@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from agentv_sandbox.models.suite import Json, Message
 
@@ -38,9 +38,16 @@ def visible(content: Json) -> bool:
     if not isinstance(content, list):
         return any(text.strip() for text in texts(content))
     return any(
-        isinstance(b, dict) and str(b.get(_VISIBLE.get(str(b.get("type")), "")) or "").strip()
+        isinstance(b, dict)
+        and (attached(b) or str(b.get(_VISIBLE.get(str(b.get("type")), "")) or "").strip())
         for b in content
     )
+
+
+def attached(block: Mapping[str, Json]) -> bool:
+    """Whether a block is an image of the suite, or a file that is not text."""
+    kinds = {"file": "media_type", "image": "resolvedPath"}
+    return bool(block.get(kinds.get(str(block.get("type")), "")))
 
 
 def needs_roles(messages: Sequence[Message]) -> bool:

@@ -31,9 +31,29 @@ class LlmRequest:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Attachment:
+    """A file of a test that a server is sent as it is: an image or a PDF."""
+
+    name: str
+    media_type: str
+    data: str
+    """In base64."""
+
+    @property
+    def uri(self) -> str:
+        return f"data:{self.media_type};base64,{self.data}"
+
+    @property
+    def is_image(self) -> bool:
+        return self.media_type.startswith("image/")
+
+
+@dataclass(frozen=True, kw_only=True)
 class ChatMessage:
     role: Literal["user", "assistant"]
     text: str
+    attachments: tuple[Attachment, ...] = ()
+    """Of a user's message."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,6 +8,7 @@ from agentv_sandbox.authoring.commands import IN_IMAGE, first_script
 from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.loading import LoadResult
 from agentv_sandbox.models.suite import Suite, Target
+from agentv_sandbox.pipeline.inputs import unsendable
 from agentv_sandbox.pipeline.money import unpriced_problems
 from agentv_sandbox.pipeline.records import Job, RunOptions
 from agentv_sandbox.pipeline.targets import (
@@ -39,6 +40,7 @@ def run_problems(loaded: LoadResult, options: RunOptions) -> list[Problem]:
             continue
         jobs = jobs_of(suite, options)
         problems |= dict.fromkeys(missing_scripts(suite, jobs))
+        problems |= dict.fromkeys(unsendable(suite, jobs))
         if options.request.grader_target is None:
             pairs = ((job.case, job.target) for job in jobs)
             problems |= dict.fromkeys(missing_judges(suite, pairs))

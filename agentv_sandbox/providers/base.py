@@ -157,6 +157,8 @@ class Provider:
     """Whether a conversation is one session of its program, so that it is asked each turn alone."""
     is_model: bool = False
     """Whether its targets grade by answering a prompt from the host (``ask``)."""
+    attaches: frozenset[str] | None = None
+    """Media types of input files that its server is sent as they are; None: its programs get the files themselves."""
     ours: bool = False
     """Whether AgentV has no such kind: a project's own script of the same name goes before it."""
     side_models: tuple[str, ...] = ()

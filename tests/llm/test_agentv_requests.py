@@ -83,7 +83,6 @@ tests:
           - {type: text, value: " before "}
           - plain string
           - {type: file, value: data/a.txt}
-          - {type: image, value: data/p.png}
           - {type: file, value: /data/empty.txt}
           - {type: text, value: after}
     assertions: [A]
@@ -184,7 +183,6 @@ def both_of(folder: Path, targets: Mapping[str, str], models: Mapping[str, str],
     (folder / "data/a.txt").write_bytes(b"\xef\xbb\xbf  one\r\ntwo \n\n")
     (folder / "data/spaces.txt").write_text(" \n")
     (folder / "data/empty.txt").write_text("")
-    (folder / "data/p.png").write_bytes(b"\x89PNG")
     names = {name: f"MODEL_{number}" for number, name in enumerate(targets)}
     (folder / "s.eval.yaml").write_text(suite_text(targets, tests))
     sent = []

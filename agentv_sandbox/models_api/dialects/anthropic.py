@@ -28,6 +28,7 @@ from agentv_sandbox.models_api.dialects.base import (
 from agentv_sandbox.models_api.policy import GatewayPolicy, ModelRequest
 from agentv_sandbox.models_api.reading import AnswerReading, Row, ToolResult, object_of, objects_in, result_of
 from agentv_sandbox.models_api.records import (
+    Attachment,
     ChatRequest,
     LlmRequest,
     WireCall,
@@ -378,15 +379,24 @@ def _messages(request: ChatRequest) -> list[Json]:
     """What was said, without what is empty; the last question is marked as worth caching."""
     messages: list[dict[str, Json]] = []
     for message in request.messages:
-        if trim(message.text):
-            part = {"type": "text", "text": message.text}
+        part = {"type": "text", "text": message.text}
+        attached = [_attached_part(each) for each in message.attachments]
+        if attached:
+            parts = [*attached, *([part] if trim(message.text) else [])]
+            messages.append({"role": message.role, "content": parts})
+        elif trim(message.text):
             content: Json = message.text if message.role == "user" else [part]
             messages.append({"role": message.role, "content": content})
     if messages and messages[-1]["role"] == "user":
-        messages[-1]["content"] = [
-            {"type": "text", "text": messages[-1]["content"], "cache_control": _CACHED}
-        ]
+        last = messages[-1]["content"]
+        parts = last if isinstance(last, list) else [{"type": "text", "text": last}]
+        messages[-1]["content"] = [*parts[:-1], {**parts[-1], "cache_control": _CACHED}]
     return messages
+
+
+def _attached_part(attachment: Attachment) -> Json:
+    source = {"type": "base64", "media_type": attachment.media_type, "data": attachment.data}
+    return {"type": "image" if attachment.is_image else "document", "source": source}
 
 
 def _image_part(image: AnswerImage) -> Json:

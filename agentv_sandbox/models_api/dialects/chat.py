@@ -45,6 +45,8 @@ from agentv_sandbox.models_api.reading import (
     result_of,
 )
 from agentv_sandbox.models_api.records import (
+    Attachment,
+    ChatMessage,
     ChatRequest,
     LlmRequest,
     WireCall,
@@ -210,7 +212,9 @@ class Chat(Dialect):
         stores = not NO_STORE.search(url)
         role = "developer" if stores and self.server.thinks(target) else "system"
         said = [
-            {"role": m.role, "content": m.text} for m in request.messages if m.role == "user" or trim(m.text)
+            {"role": m.role, "content": _content(m)}
+            for m in request.messages
+            if m.role == "user" or trim(m.text)
         ]
         body: dict[str, Json] = {
             "model": model_of(target),
@@ -321,7 +325,23 @@ def _mark_cached(messages: list[dict[str, Json]]) -> None:
     last = next((m for m in reversed(messages[1:]) if m["content"]), None)
     for message in (messages[0], *([last] if last else [])):
         mark = {"type": "ephemeral"}
-        message["content"] = [{"type": "text", "text": message["content"], "cache_control": mark}]
+        if isinstance(message["content"], list):
+            message["content"][0] |= {"cache_control": mark}
+        else:
+            message["content"] = [{"type": "text", "text": message["content"], "cache_control": mark}]
+
+
+def _content(message: ChatMessage) -> Json:
+    """The text alone, as AgentV sends it, or with what is attached."""
+    if not message.attachments:
+        return message.text
+    return [{"type": "text", "text": message.text}, *map(_attached_part, message.attachments)]
+
+
+def _attached_part(attachment: Attachment) -> Json:
+    if attachment.is_image:
+        return {"type": "image_url", "image_url": {"url": attachment.uri}}
+    return {"type": "file", "file": {"filename": attachment.name, "file_data": attachment.uri}}
 
 
 def _chat_messages(request: LlmRequest) -> list[Json]:

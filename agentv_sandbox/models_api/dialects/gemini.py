@@ -26,6 +26,7 @@ from agentv_sandbox.models_api.dialects.strict import refuse_lookalikes
 from agentv_sandbox.models_api.policy import ModelRequest
 from agentv_sandbox.models_api.reading import AnswerReading, Row, ToolResult, object_of, objects_in, result_of
 from agentv_sandbox.models_api.records import (
+    Attachment,
     ChatRequest,
     LlmRequest,
     WireCall,
@@ -183,7 +184,7 @@ class Gemini(Dialect):
         names = {"user": "user", "assistant": "model"}
         body: dict[str, Json] = {
             "contents": [
-                {"parts": [{"text": m.text}], "role": names[m.role]}
+                {"parts": [{"text": m.text}, *map(_attached_part, m.attachments)], "role": names[m.role]}
                 for m in request.messages
                 if m.role == "user" or trim(m.text)
             ],
@@ -315,6 +316,10 @@ def _wire_call(target: Target, body: dict[str, Json], key: str | None, *, stream
     model = text_setting(target, "model", DEFAULT_MODEL)
     headers = {} if key is None else {"x-goog-api-key": key}
     return WireCall(url=f"{base}/models/{model}:{verb}", model=model, body=body, headers=headers)
+
+
+def _attached_part(attachment: Attachment) -> Json:
+    return {"inlineData": {"mimeType": attachment.media_type, "data": attachment.data}}
 
 
 def _image_part(image: AnswerImage) -> Json:

@@ -43,6 +43,7 @@ from agentv_sandbox.models_api.reading import (
     word,
 )
 from agentv_sandbox.models_api.records import (
+    ChatMessage,
     ChatRequest,
     LlmRequest,
     WireCall,
@@ -203,7 +204,7 @@ class Responses(Dialect):
         messages: list[Json] = [{"role": "developer" if thinks else "system", "content": request.system}]
         for place, message in enumerate(request.messages):
             if message.role == "user":
-                messages.append({"role": "user", "content": [{"type": "input_text", "text": message.text}]})
+                messages.append({"role": "user", "content": _said(message)})
                 continue
             part = {"type": "output_text", "text": message.text, "annotations": []}
             said = {"type": "message", "role": "assistant", "content": [part], "status": "completed"}
@@ -248,6 +249,17 @@ def _read_item(item: Row, answer: AnswerReading) -> None:
     elif kind.endswith("_call") and len(answer.hosted) < MAX_CALLS:
         name = word(kind.removesuffix("_call")) or ""
         answer.hosted.append(ToolUse(name, given=item.get("action"), at=time.time()))
+
+
+def _said(message: ChatMessage) -> list[Json]:
+    """The parts of a user's message."""
+    attached: list[Json] = [
+        {"type": "input_image", "image_url": each.uri}
+        if each.is_image
+        else {"type": "input_file", "filename": each.name, "file_data": each.uri}
+        for each in message.attachments
+    ]
+    return [{"type": "input_text", "text": message.text}, *attached]
 
 
 def _may_keep(check: Check) -> bool:
