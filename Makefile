@@ -7,10 +7,11 @@ RUN := $(BIN)/agentv-sandbox
 TEST_WORKERS ?= 3
 TESTS := $(BIN)/python -P tests/harness/run.py
 PYTEST := -n $(TEST_WORKERS) --dist loadgroup --no-loadscope-reorder --durations=25 --durations-min=5
+PODMAN_TESTS := tests/engines/test_contract.py tests/engines/test_inside.py tests/session tests/report/test_demo.py tests/attacks/test_contained.py
 # Tests start the command hundreds of times: without compiled files, each start takes twice as long.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: docs help setup setup-dev relock engine any-engine doctor demo test test-docker unit recordings lint format vendor bench image clean
+.PHONY: docs help setup setup-dev relock engine any-engine doctor demo test test-docker unit test-podman recordings lint format vendor bench image clean
 
 help: ## Show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -49,6 +50,10 @@ test: setup-dev engine ## Everything: lint, types, import contracts, all tests, 
 
 test-docker: setup-dev engine ## All tests that need an engine, on Docker: also those that are about no engine
 	@$(TESTS) $(PYTEST) -m engine --engine docker
+
+test-podman: setup-dev ## Contract, sessions, demo and attacks on Podman, in a root of its own (root on Debian and Ubuntu; RECORD=1: record its answers)
+	@tools/podman.sh /tmp/agentv-podman $(TESTS) -m "engine and not docker and not native" --engine podman $(PODMAN_TESTS)
+	@[ -z "$(RECORD)" ] || tools/podman.sh /tmp/agentv-podman $(BIN)/python -P -m tests.engines.podman.record
 
 unit: setup-dev ## Only the tests that need no container engine and take no seconds each
 	@$(TESTS) $(PYTEST) -m "not engine and not slow"

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from agentv_sandbox.api import RunReport, build, load, run
+    from agentv_sandbox.api import RunReport, RunRequest, build, load, run
     from agentv_sandbox.session import ExecResult, LimitOverrides, Needs, Session, open_session
 
 __version__ = "0.1.0"
@@ -17,6 +17,7 @@ __all__ = [
     "LimitOverrides",
     "Needs",
     "RunReport",
+    "RunRequest",
     "Session",
     "__version__",
     "build",

@@ -12,10 +12,10 @@ from datetime import UTC, datetime
 from agentv_sandbox.budget import BudgetSpent
 from agentv_sandbox.errors import Cancelled, EngineError, NotKeptError, SandboxError
 from agentv_sandbox.graders import GRADERS, figures_read
-from agentv_sandbox.graders.base import PASS_SCORE, GradeContext, failed
+from agentv_sandbox.graders.base import GradeContext, NotBegunError, failed, not_begun
 from agentv_sandbox.logs import get_logger
-from agentv_sandbox.models.case import Assertion, CaseFailure, GraderResult, Status
-from agentv_sandbox.models.suite import EvalCase, GraderSpec, Suite, Trials
+from agentv_sandbox.models.case import Assertion, CaseFailure, Fault, GraderResult, Status
+from agentv_sandbox.models.suite import PASS_SCORE, EvalCase, GraderSpec, Suite, Trials
 
 log = get_logger()
 
@@ -36,6 +36,11 @@ def effective_threshold(case: EvalCase, suite: Suite, from_user: float | None) -
     return PASS_SCORE
 
 
+def effective_trials(case: EvalCase, suite: Suite) -> Trials:
+    """The test's own, else the suite's."""
+    return suite.execution.trials if case.trials is None else case.trials
+
+
 def grade_case(context: GradeContext) -> Graded:
     """Run the case's graders one after the other. Raises only ``Cancelled``, ``EngineError`` and ``NotKeptError``."""
     scores = tuple(run_grader(spec, context) for spec in context.case.assertions)
@@ -50,6 +55,8 @@ def run_grader(spec: GraderSpec, context: GradeContext) -> GraderResult:
         graded = GRADERS[spec.type].grade(spec, replace(context, run_grader=run_grader))
     except (Cancelled, EngineError, NotKeptError):
         raise
+    except NotBegunError as error:
+        graded = not_begun(spec, error.message)
     except SandboxError as error:
         graded = failed(spec, f"Grader '{spec.name}' failed: {error.message}")
     except BudgetSpent as error:
@@ -96,9 +103,8 @@ def aggregate(specs: Sequence[GraderSpec], scores: Sequence[GraderResult], thres
     skipped = [score for score in scores if score.verdict == "skip"]
     if skipped:
         message = "; ".join(f"Grader '{s.name}': {s.error or 'no verdict'}" for s in skipped)
-        failure = CaseFailure(
-            stage="evaluator", code="evaluator_error", message=message, fault="grader_failed"
-        )
+        fault: Fault = "grader_not_begun" if any(s.not_begun for s in skipped) else "grader_failed"
+        failure = CaseFailure(stage="evaluator", code="evaluator_error", message=message, fault=fault)
         return Graded(scores=tuple(scores), score=0.0, status="execution_error", failure=failure)
     judged = [score for score in scores if score.verdict != "skip"]
     total = sum(score.weight for score in judged)

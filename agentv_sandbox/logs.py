@@ -169,9 +169,7 @@ def error_line(error: BaseException) -> str:
     return f"{shown} ({places})" if places else shown
 
 
-def _one_line_exceptions(
-    _logger: Any, _method: str, event: MutableMapping[str, Any]
-) -> MutableMapping[str, Any]:
+def _one_line_exceptions(event: MutableMapping[str, Any]) -> None:
     """``exc_info`` of an event as one line under ``error``; a renderer would show local variables."""
     exc_info = event.pop("exc_info", None)
     error = (
@@ -179,13 +177,12 @@ def _one_line_exceptions(
     )
     if isinstance(error, BaseException):
         event["error"] = error_line(error)
-    return event
 
 
 _MAX_NUMBER = 1 << 63
 
 
-def _sanitise(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+def _sanitise(event: MutableMapping[str, Any]) -> None:
     for key, value in event.items():
         if value is None or isinstance(value, bool | float):
             continue
@@ -196,14 +193,13 @@ def _sanitise(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> Mu
         except Exception:  # a number with too many digits, alone or in a list
             text = f"(a {type(value).__name__} that cannot be shown)"
         event[key] = safe_text(text, limit=4000)
-    return event
 
 
 class _ErrorPrinter:
     """Prints to what is standard error at that moment, which may be redacted only later."""
 
     def msg(self, message: str) -> None:
-        print(message, file=sys.stderr, flush=True)  # noqa: T201
+        print(f"{message}\n", end="", file=sys.stderr, flush=True)  # noqa: T201 - one write: threads do not mix
 
     log = debug = info = warn = warning = msg
     fatal = failure = err = error = critical = exception = msg
@@ -233,17 +229,21 @@ class _Wanted:
 
 
 _wanted: _Wanted | None = None
+_lock = threading.RLock()
+"""Of ``_wanted``, and of the library's configuration: no thread reports before it is done."""
 
 
 def configure_unless_done() -> None:
     """For programs that configured no log of their own: warnings to stderr. Standard output is theirs."""
-    if _wanted is None:
-        _want(_Wanted(verbose=False, json=False, unless_done=True))
+    with _lock:
+        if _wanted is None:
+            _want(_Wanted(verbose=False, json=False, unless_done=True))
 
 
 def configure(*, verbose: bool = False, json: bool = False) -> None:
     """Send log events to stderr: readable lines, or one JSON object a line. Warnings of libraries too."""
-    _want(_Wanted(verbose, json))
+    with _lock:
+        _want(_Wanted(verbose, json))
     logging.basicConfig(handlers=[_LibraryHandler(logging.WARNING)], level=logging.WARNING, force=True)
 
 
@@ -251,15 +251,23 @@ def _want(wanted: _Wanted) -> None:
     global _wanted  # noqa: PLW0603 - log configuration is the process's
     _wanted = wanted
     if "structlog" in sys.modules:
-        _configure_events(wanted)
+        _configured()
 
 
-def _configure_events(wanted: _Wanted) -> None:
+def _configured() -> Any:
+    """The library, configured as was asked for; where nobody asked and the program has not, as for programs that
+    configured nothing: its own default prints to standard output."""
     global _wanted  # noqa: PLW0603 - log configuration is the process's
-    _wanted = None
-    structlog = import_module("structlog")
-    if wanted.unless_done and structlog.is_configured():
-        return
+    with _lock:
+        structlog = import_module("structlog")
+        wanted = _wanted or _Wanted(verbose=False, json=False, unless_done=True)
+        if not (wanted.unless_done and structlog.is_configured()):
+            _configure_events(structlog, wanted)
+        _wanted = None
+        return structlog
+
+
+def _configure_events(structlog: Any, wanted: _Wanted) -> None:
     verbose, json = wanted.verbose, wanted.json
     renderer: Any = (
         structlog.processors.JSONRenderer()
@@ -271,8 +279,6 @@ def _configure_events(wanted: _Wanted) -> None:
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="%H:%M:%S" if not json else "iso", utc=json),
-            _one_line_exceptions,
-            _sanitise,
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG if verbose else logging.WARNING),
@@ -281,15 +287,20 @@ def _configure_events(wanted: _Wanted) -> None:
 
 
 class _Logger:
-    """Loads the library with the first event that is shown."""
+    """Loads the library with the first event that is shown. What an event holds is made safe here, before a renderer
+    has it: which one that is, the program decides that has us as its library."""
 
     def __getattr__(self, level: str) -> Callable[..., None]:
         def report(event: str, **keys: object) -> None:
-            if (wanted := _wanted) is not None:
-                if level in ("debug", "info") and not wanted.verbose:
-                    return
-                _configure_events(wanted)
-            getattr(import_module("structlog").get_logger(), level)(event, **keys)
+            wanted = _wanted
+            if wanted is not None and level in ("debug", "info") and not wanted.verbose:
+                return
+            if level == "exception":
+                keys.setdefault("exc_info", True)
+            _one_line_exceptions(keys)
+            _sanitise(keys)
+            shown = "error" if level == "exception" else level
+            getattr(_configured().get_logger(), shown)(safe_text(event, limit=4000), **keys)
 
         return report
 

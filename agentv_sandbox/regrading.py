@@ -1,8 +1,8 @@
 """``regrade`` and ``grade``: a run's captured outputs, judged again or for the first time. No agent runs.
 
-    from agentv_sandbox.regrading import GradeOptions, regrade
+    from agentv_sandbox.regrading import regrade
 
-    report = regrade("results/monday", GradeOptions(threshold=0.9))
+    report = regrade("results/monday", threshold=0.9)
     for change in report.changes:
         print(change["test_id"], change["before"], change["after"], change["why"])
 
@@ -13,41 +13,45 @@ from __future__ import annotations
 
 import difflib
 import os
-import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from agentv_sandbox import api, logs, masking, sites
+from agentv_sandbox import api, logs
 from agentv_sandbox.building import recorded_image
 from agentv_sandbox.engines.stream import Conversation
 from agentv_sandbox.engines.tier import tier
-from agentv_sandbox.errors import InputError, Problem, SandboxError
+from agentv_sandbox.errors import InputError, NotKeptError, Problem, SandboxError
 from agentv_sandbox.files import BlobStore
-from agentv_sandbox.loading import LoadResult
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.image import ProvedImage
 from agentv_sandbox.models.paths import WORKSPACE
 from agentv_sandbox.models.suite import EvalCase, Suite
-from agentv_sandbox.pipeline import CaseOptions, Regrading, RunOptions, RunTools, run_suites, suite_run
+from agentv_sandbox.pipeline import Regrading, run_suites, suite_run
 from agentv_sandbox.pipeline.believed import decisions, eval_files, trusted_reach
-from agentv_sandbox.pipeline.checks import judge_problems, secret_values
-from agentv_sandbox.pipeline.destinations import surprises
+from agentv_sandbox.pipeline.checks import judge_problems
+from agentv_sandbox.pipeline.inputhashes import InputHashes
 from agentv_sandbox.pipeline.records import Job
-from agentv_sandbox.pipeline.regrade import CapturedAnswers
+from agentv_sandbox.pipeline.regrade import OF_GRADING, CapturedAnswers
 from agentv_sandbox.pipeline.scratch import scratch_folder
+from agentv_sandbox.prepare import prepare
+from agentv_sandbox.project import Project
 from agentv_sandbox.report import kept_views
+from agentv_sandbox.request import RunRequest, as_json
+from agentv_sandbox.request.keywords import after_one
 from agentv_sandbox.runfolder.capture import read_capture
 from agentv_sandbox.runfolder.captured import CapturedContents, CapturedRun, Key, captured_run
+from agentv_sandbox.runfolder.earlier import earlier_run
 from agentv_sandbox.runfolder.facts import engine_facts, run_facts
-from agentv_sandbox.runfolder.folder import RunFolder
-from agentv_sandbox.runfolder.layout import STORES
+from agentv_sandbox.runfolder.folder import RunFolder, Takeover
+from agentv_sandbox.runfolder.intact import Intact
+from agentv_sandbox.runfolder.layout import INDEX, STORES
 from agentv_sandbox.runfolder.pack import unseal
-from agentv_sandbox.runfolder.redact import Redactor
+from agentv_sandbox.runfolder.record import Row
 from agentv_sandbox.runfolder.regraded import Change, changes_of
+from agentv_sandbox.runfolder.restoring import result_of
 from agentv_sandbox.sandbox import POLICIES, Role, Sandbox
-from agentv_sandbox.settings import Operator
 
 _OPEN_S = 12 * 3600.0
 """How long somebody may look into a workspace."""
@@ -62,84 +66,42 @@ class RegradeReport(api.RunReport):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GradeOptions:
-    """What decides how captured outputs are graded. None: as in the run."""
+class Workspace:
+    """Which workspace of a run is looked into."""
 
-    suites: Sequence[str | Path] = ()
-    """Eval files, where they are not those of the run, at the places of then, or where the run was unpacked."""
-    targets_file: Path | None = None
-    test_ids: Sequence[str] = ()
-    workers: int | None = None
-    threshold: float | None = None
-    """Over that of the run; of an unpacked one it is each test's own."""
-    grader_target: str | None = None
-    engine: str | None = None
-    runtime: str | None = None
-    required_tier: str | None = None
-    allow_other_image: bool = False
-    """Grade in the image that the suite has now, where that is not the recorded one."""
-    allow_outside: bool = False
-    trust_pack: bool = False
-    """Eval files, threshold, judge and image may be those that an unpacked run recorded. ``note`` events list first
-    what the eval files run, read and ask."""
+    test: str
+    target: str | None = None
+    """Where several answered the test."""
+    trial: int = 1
+    as_grader: bool = False
+    """As graders see it, else as a copy that may be changed."""
 
 
-def regrade(
-    run: str | Path,
-    options: GradeOptions = GradeOptions(),
-    *,
-    output: Path | None = None,
-    cwd: Path | None = None,
-    environ: Mapping[str, str] | None = None,
-    stop: threading.Event | None = None,
-    on_event: api.OnEvent = api.ignore,
-) -> RegradeReport:
+@after_one(RunRequest, "regrade")
+def regrade(run: str | Path, request: RunRequest) -> RegradeReport:
     """Grade the outputs that the run folder ``run`` holds again, into a new run folder; ``run`` stays as it is.
 
-    ``output``: a new or empty folder. Raises InputError, EngineError or BuildError as long as nothing was graded; after
-    that, what ends the grading early stands in the report."""
-    source = captured_run(Path(run), graded=True)
-    return _Grading(source, options, cwd, environ, stop, on_event).into_new_folder(output)
+    What is not asked is as in the run; the threshold of an unpacked one is each test's own. With ``trust_pack``,
+    ``note`` events list first what the eval files run, read and ask. Raises InputError, EngineError or BuildError as
+    long as nothing was graded; after that, what ends the grading early stands in the report."""
+    return _Grading(captured_run(Path(run), graded=True), request).into_new_folder()
 
 
-def grade(
-    run: str | Path,
-    options: GradeOptions = GradeOptions(),
-    *,
-    cwd: Path | None = None,
-    environ: Mapping[str, str] | None = None,
-    stop: threading.Event | None = None,
-    on_event: api.OnEvent = api.ignore,
-) -> RegradeReport:
+@after_one(RunRequest, "grade")
+def grade(run: str | Path, request: RunRequest) -> RegradeReport:
     """Complete a run that was made without grading, in its folder. Raises as ``regrade``."""
-    source = captured_run(Path(run), graded=False)
-    return _Grading(source, options, cwd, environ, stop, on_event).in_place()
+    return _Grading(captured_run(Path(run), graded=False), request).in_place()
 
 
 @contextmanager
 def open_workspace(
-    run: str | Path,
-    test: str,
-    argv: Sequence[str],
-    options: GradeOptions = GradeOptions(),
-    *,
-    target: str | None = None,
-    trial: int = 1,
-    as_grader: bool = False,
-    cwd: Path | None = None,
-    environ: Mapping[str, str] | None = None,
-    stop: threading.Event | None = None,
-    on_event: api.OnEvent = api.ignore,
+    run: str | Path, which: Workspace, argv: Sequence[str], request: RunRequest
 ) -> Iterator[Conversation]:
-    """``argv`` in a fresh container of the suite's image, in the workspace that ``test`` left in the folder ``run``:
-    a copy that may be changed, or, ``as_grader``, what graders see. What is done there is not kept.
-
-    ``target``: where several answered the test; ``trial``: from 1. Raises InputError, NotKeptError, EngineError,
-    BuildError."""
+    """``argv`` in a fresh container of the suite's image, in the workspace that a test left in the folder ``run``.
+    What is done there is not kept. Raises InputError, NotKeptError, EngineError, BuildError."""
     source = captured_run(Path(run), graded=None)
-    key = _key_of(source, test, target)
-    grading = _Grading(source, options, cwd, environ, stop, on_event)
-    with grading.opened(key, trial, argv, as_grader=as_grader) as talk:
+    key = _key_of(source, which.test, which.target)
+    with _Grading(source, request).opened(key, which, argv) as talk:
         yield talk
 
 
@@ -164,85 +126,90 @@ def _key_of(source: CapturedRun, test: str, target: str | None) -> Key:
 class _Grading:
     """One call of ``regrade`` or ``grade``."""
 
-    def __init__(
-        self,
-        source: CapturedRun,
-        options: GradeOptions,
-        cwd: Path | None,
-        environ: Mapping[str, str] | None,
-        stop: threading.Event | None,
-        on_event: api.OnEvent,
-    ) -> None:
-        logs.configure_unless_done()
+    def __init__(self, source: CapturedRun, request: RunRequest) -> None:
         self._source = source
-        self._asked = options
-        self._cwd = cwd or Path.cwd()
-        self._variables = os.environ if environ is None else environ
-        self._stop = stop
-        self._event = on_event
+        self._event = request.on_event
+        self._definitions: dict[Key, tuple[Mapping[str, str], Mapping[str, str]]] = {}
+        cwd, trusted = request.cwd or Path.cwd(), request.trust_pack
         targets = source.options.get("targets")
         known = targets if isinstance(targets, list) else []
-        self._targets = tuple(name for name in known if isinstance(name, str))
-        self._loaded = self._suites()
-        self._decisions = decisions(
-            source, options.threshold, options.grader_target, trusted=options.trust_pack
+        self._decisions = decisions(source, request.threshold, request.grader_target, trusted=trusted)
+        self._prepared = prepare(
+            replace(
+                request,
+                suites=eval_files(source, request.suites, cwd, trusted=trusted),
+                targets=tuple(name for name in known if isinstance(name, str) and name),
+                threshold=self._decisions.threshold,
+                grader_target=self._decisions.judge or None,
+            ),
+            "grade",
         )
-        self._is_trusted = options.trust_pack or not source.unpacked
-        if source.unpacked and options.trust_pack:
+        self._loaded, self._options = self._prepared.loaded, self._prepared.options
+        self._is_trusted = trusted or not source.unpacked
+        if source.unpacked and trusted:
             for line in trusted_reach(self._loaded, self._decisions.judge):
-                on_event("note", message=line)
-        self._settings = sites.settings_of(
-            self._loaded,
-            self._cwd,
-            Operator(self._variables),
-            engine=options.engine,
-            runtime=options.runtime,
-        )
-        self._options = self._run_options()
+                self._event("note", message=line)
         experiment = source.earlier.facts.get("experiment")
         self._experiment = experiment if isinstance(experiment, str) else "default"
-        secrets = secret_values(self._loaded)
-        self._redactor = Redactor(secrets)
-        masking.know(secrets)
-        for sentence in surprises(self._loaded, self._options, agents=False):
+        for sentence in self._prepared.notes:
             self._event("note", message=sentence)
 
-    def _suites(self) -> LoadResult:
-        named = [Path(path) for path in self._asked.suites]
-        return api.load(
-            eval_files(self._source, named, self._cwd, trusted=self._asked.trust_pack),
-            targets_file=self._asked.targets_file,
-            targets=self._targets,
-            allow_outside=self._asked.allow_outside,
-            cwd=self._cwd,
-            environ=self._variables,
-            without_keys=True,
-        )
-
-    def _run_options(self) -> RunOptions:
-        asked = self._asked
-        return RunOptions(
-            targets=self._targets,
-            test_ids=tuple(asked.test_ids),
-            workers=asked.workers,
-            image=self._settings.image,
-            images=self._settings.images,
-            ceilings=self._settings.ceilings,
-            cache_dir=api.cache_dir(self._variables),
-            cwd=self._cwd,
-            allow_outside=asked.allow_outside,
-            case=CaseOptions(threshold=self._decisions.threshold, grader_target=self._decisions.judge),
-        )
-
     # -- the two ways -----------------------------------------------------------------------------------
-    def into_new_folder(self, output: Path | None) -> RegradeReport:
+    def into_new_folder(self) -> RegradeReport:
         with self._sandbox() as sandbox:
             jobs = self._jobs(only_ungraded=False)
             images = self._images(sandbox)
-            with RunFolder.create(
-                output, self._cwd, self._experiment, **self._folder_options(sandbox)
-            ) as results:
-                return self._graded(sandbox, images, results, jobs, only_ungraded=False)
+            with self._new_folder(sandbox) as results:
+                standing = self._standing(results, jobs, images)
+                return self._graded(sandbox, images, results, jobs, only_ungraded=False, standing=standing)
+
+    def _new_folder(self, sandbox: Sandbox) -> RunFolder:
+        """Where the results go: a new folder, or with ``--resume`` that of a grading that was interrupted."""
+        output, options = self._options.request.output, self._folder_options(sandbox)
+        if self._options.request.resume:
+            if output is None:
+                hint = "Name the folder with --output."
+                raise InputError(
+                    [Problem(message="--resume does not say in which folder to go on", hint=hint)]
+                )
+            if os.path.lexists(self._prepared.cwd / output / INDEX):
+                return RunFolder.reopen(self._prepared.cwd / output, self._experiment, **options)
+        return RunFolder.create(output, self._prepared.cwd, self._experiment, **options)
+
+    def _standing(
+        self, results: RunFolder, jobs: Mapping[Path, Sequence[Job]], images: Mapping[Path, ProvedImage]
+    ) -> dict[Key, Row]:
+        """Rows of an earlier part of this grading that stand: of the same run, whole, with a verdict, by the same
+        graders. The others are taken out of the folder. Raises InputError."""
+        if not self._options.request.resume:
+            return {}
+        earlier = earlier_run(results.path, locked=True) if os.path.lexists(results.path / INDEX) else None
+        if earlier is None or not (earlier.rows or earlier.facts):
+            return {}
+        if earlier.facts.get("regraded_from") != self._source.origin:
+            message = "holds another run, and not this one graded again"
+            raise InputError([Problem(message=message, path=results.path, field="--output")])
+        intact, rows = Intact(results.path), {row.key: row for row in earlier.rows}
+        kept: list[tuple[Row, CaseResult, str]] = []
+        for suite in self._loaded.suites:
+            project = Project(suite.project_root, cwd=self._prepared.cwd)
+            environ = self._loaded.environments[suite.path]
+            hashes = InputHashes(suite, images[suite.path], project, environ, self._options.request)
+            for job in jobs[suite.path]:
+                row = rows.get((job.case.suite, job.case.id, job.target.name))
+                result = result_of(row) if row is not None else None
+                if row is None or result is None or result.status == "execution_error":
+                    continue
+                now = hashes.like(job, row.input_hashes)
+                same = all(now[part] == row.input_hashes.get(part) for part in OF_GRADING)
+                if same and intact.holds(row):
+                    self._note_definitions(job, hashes, row.key)
+                    kept.append((row, result, str(suite.path)))
+        standing = {row.key: row for row, _, _ in kept}
+        gone = [row for row in earlier.rows if row.key not in standing]
+        names = [suite.name for suite in self._loaded.suites]
+        results.take_over(Takeover(rows=kept, superseded=[*earlier.superseded, *gone], suites=names))
+        return standing
 
     def in_place(self) -> RegradeReport:
         with self._sandbox() as sandbox:
@@ -254,10 +221,16 @@ class _Grading:
                 unseal(self._source.path)
                 return self._graded(sandbox, images, results, jobs, only_ungraded=True)
 
+    def _note_definitions(self, job: Job, hashes: InputHashes, key: Key) -> None:
+        """Of the graders of a row that stands, as for one that is graded now."""
+        with suppress(NotKeptError):
+            captured = read_capture(self._source.path, self._source.tests[key].trials[0].folder, job.case)
+            self._definitions[key] = (captured.graders, hashes.definitions_like(job, captured.graders))
+
     @contextmanager
-    def opened(self, key: Key, trial: int, argv: Sequence[str], *, as_grader: bool) -> Iterator[Conversation]:
+    def opened(self, key: Key, which: Workspace, argv: Sequence[str]) -> Iterator[Conversation]:
         """``argv`` in the workspace of a trial, as ``open_workspace`` says."""
-        trials = self._source.tests[key].trials
+        trials, trial = self._source.tests[key].trials, which.trial
         if not 1 <= trial <= len(trials):
             message = (
                 f"has {len(trials)} trial(s) of {logs.safe_name(key[1], limit=100)}, and no number {trial}"
@@ -274,13 +247,11 @@ class _Grading:
             message = f"{logs.safe_name(key[1], limit=100)} is no longer in its suite"
             raise InputError([Problem(message=message, path=self._source.path)])
         suite, job = found[0]
-        role = Role.GRADER if as_grader else Role.HOOK
+        role = Role.GRADER if which.as_grader else Role.HOOK
         with self._sandbox() as sandbox, scratch_folder() as scratch, ExitStack() as stack:
             image = self._images(sandbox)[suite.path]
             stores = {name: BlobStore(scratch / name) for name in STORES}
-            tools = RunTools(
-                sandbox=sandbox, store=stores["artifacts"], environments=self._loaded.environments
-            )
+            tools = self._prepared.tools(sandbox, stores["artifacts"], None)
             run = suite_run(stack, suite, image, tools, self._options, self._event)
             capture = read_capture(self._source.path, trials[trial - 1].folder, job.case)
             answers = CapturedAnswers(run, job, capture, CapturedContents(self._source.path, stores))
@@ -289,30 +260,32 @@ class _Grading:
                 role,
                 argv,
                 image=image.id,
-                mounts=answers.opened(stack, uid, as_grader=as_grader),
+                mounts=answers.opened(stack, uid, as_grader=which.as_grader),
                 uid=uid,
                 workdir=WORKSPACE,
-                env={"AGENTV_WORKSPACE_PATH": WORKSPACE, "TERM": self._variables.get("TERM", "dumb")},
+                env={"AGENTV_WORKSPACE_PATH": WORKSPACE, "TERM": self._prepared.environ.get("TERM", "dumb")},
                 limits=replace(POLICIES[role].limits, timeout_s=_OPEN_S),
             )
             yield stack.enter_context(talk)
 
-    def _sandbox(self) -> sites.SandboxContext:
-        return sites.run_sandbox(self._settings, self._variables, may_keep=False, stop=self._stop)
+    def _sandbox(self) -> AbstractContextManager[Sandbox]:
+        return self._prepared.sandbox(self._options.request.stop)
 
     def _folder_options(self, sandbox: Sandbox) -> api.FolderOptions:
         targets = {(suite, target) for suite, _, target in self._source.tests}
         return {
-            "redactor": self._redactor,
+            "redactor": self._prepared.redactor,
             "matrix": len(targets) > len({suite for suite, _ in targets}),
             "engine": tier(sandbox.info, sandbox.runtime).summary,
-            "private": self._settings.private_results,
+            "private": self._prepared.settings.private_results,
         }
 
     def _jobs(self, *, only_ungraded: bool) -> dict[Path, list[Job]]:
         """What is to be graded, by suite, before anything is built. Raises InputError."""
         regrading = self._regrading({}, only_ungraded=only_ungraded)
-        jobs = {suite.path: regrading.jobs(suite, self._options.test_ids) for suite in self._loaded.suites}
+        jobs = {
+            suite.path: regrading.jobs(suite, self._options.request.test_ids) for suite in self._loaded.suites
+        }
         problems = [
             problem
             for suite in self._loaded.suites
@@ -329,29 +302,26 @@ class _Grading:
             raise InputError(problems)
         return jobs
 
-    def _regrading(self, stores: Mapping[str, BlobStore], *, only_ungraded: bool) -> Regrading:
+    def _regrading(
+        self, stores: Mapping[str, BlobStore], *, only_ungraded: bool, done: frozenset[Key] = frozenset()
+    ) -> Regrading:
         return Regrading(
             source=self._source,
             contents=CapturedContents(self._source.path, stores),
             only_ungraded=only_ungraded,
+            done=done,
         )
 
     # -- images -------------------------------------------------------------------------------------------
     def _images(self, sandbox: Sandbox) -> dict[Path, ProvedImage]:
         """The images of then, by content. Raises InputError when one is neither here nor what the lock gives."""
-        images = sites.ready_images(
-            sandbox,
-            self._loaded,
-            self._options,
-            self._asked.required_tier or self._settings.require_tier,
-            self._event,
-        )
-        recorded = self._source.image_keys()
+        images = self._prepared.images(sandbox, self._event)
+        recorded = self._source.image_keys([suite.path for suite in self._loaded.suites])
         may_choose = self._is_trusted  # else any image of this machine could be named
         problems = []
         for suite in self._loaded.suites:
-            present, key = images[suite.path], recorded.get(suite.path.name)
-            if key is None or key == present.key or self._asked.allow_other_image:
+            present, key = images[suite.path], recorded.get(suite.path)
+            if key is None or key == present.key or self._options.request.allow_other_image:
                 if key not in (None, present.key):
                     self._event(
                         "note", message=f"{suite.name}: graded in another image than its agents ran in"
@@ -375,12 +345,14 @@ class _Grading:
         jobs: Mapping[Path, Sequence[Job]],
         *,
         only_ungraded: bool,
+        standing: Mapping[Key, Row] | None = None,
     ) -> RegradeReport:
         stores = {name: BlobStore(results.path / name) for name in STORES}
-        regrading = self._regrading(stores, only_ungraded=only_ungraded)
+        regrading = self._regrading(stores, only_ungraded=only_ungraded, done=frozenset(standing or ()))
         tests = self._source.tests
         here = [(job.case.suite, job.case.id, job.target.name) for each in jobs.values() for job in each]
         done = [test.row for key, test in tests.items() if key not in here] if only_ungraded else []
+        done += (standing or {}).values()
         if only_ungraded:
             results.complete({key: (test.row, test.result) for key, test in tests.items()}, here)
             results.write_run({**self._source.earlier.facts, "graded_from": self._source.origin})
@@ -389,21 +361,16 @@ class _Grading:
                 engine_facts(sandbox.info, sandbox.runtime),
                 self._loaded.suites,
                 images,
-                self._options.of_grading(),
+                as_json(self._options.request),
             )
             results.write_run({**facts, "experiment": self._experiment, "regraded_from": self._source.origin})
             self._say_left_out(here)
         for note in (*self._source.notes, self._decisions.sentence):
             self._event("note", message=note)
-        planned = len(here) + len(done)
+        planned = len({*here, *(row.key for row in done)})
         several = results.matrix or len(self._loaded.suites) > 1
         self._event("run.started", total=planned, folder=results.path, several=several, done=done)
-        tools = RunTools(
-            sandbox=sandbox,
-            store=stores["artifacts"],
-            kept=stores["captured"],
-            environments=self._loaded.environments,
-        )
+        tools = self._prepared.tools(sandbox, stores["artifacts"], stores["captured"])
 
         def on_result(suite: Suite, result: CaseResult, case: EvalCase) -> CaseResult:
             if only_ungraded and result.files_from is None:
@@ -442,7 +409,8 @@ class _Grading:
         before = {key: test.row for key, test in self._source.tests.items()}
         changes: tuple[Change, ...] = ()
         if not regrading.only_ungraded:
-            changes = changes_of(before, report.rows, regrading.definitions)
+            definitions = {**self._definitions, **regrading.definitions}
+            changes = changes_of(before, report.rows, definitions)
             later = api.failure_of(lambda: results.write_changes(self._source.origin, changes))
         values = {name: getattr(report, name) for name in ("folder", "rows", "planned")}
         return RegradeReport(**values, failure=report.failure or later, changes=changes)
@@ -471,4 +439,4 @@ def _other_image(suite: Suite, key: str, present: ProvedImage) -> Problem:
     return Problem(message=message, path=suite.path, hint=hint)
 
 
-__all__ = ["GradeOptions", "RegradeReport", "grade", "open_workspace", "regrade"]
+__all__ = ["RegradeReport", "Workspace", "grade", "open_workspace", "regrade"]

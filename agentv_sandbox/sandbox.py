@@ -40,8 +40,8 @@ from agentv_sandbox.models.container import (
     VolumeSpec,
     not_put_off,
 )
+from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.paths import WORKSPACE
-from agentv_sandbox.models.suite import LimitOverrides
 from agentv_sandbox.policy import (
     ENV,
     POLICIES,

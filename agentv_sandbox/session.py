@@ -12,7 +12,6 @@ command's whole process tree ends with it, and many may run at a time.
 
 from __future__ import annotations
 
-import os
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,23 +22,21 @@ from importlib import resources
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from agentv_sandbox import logs
-from agentv_sandbox.api import cache_dir, ignore
-from agentv_sandbox.engines.tier import require_tier, tier
 from agentv_sandbox.errors import InputError, Problem, SandboxError
 from agentv_sandbox.invoke import merged, with_overrides
+from agentv_sandbox.loading import LoadResult
 from agentv_sandbox.logs import safe_text
 from agentv_sandbox.models.container import MB, ExecResult, Mount, OnOutput, Stdin
+from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.paths import WORKSPACE
-from agentv_sandbox.models.suite import DockerSpec, LimitOverrides, Workspace, WorkspaceEnv
+from agentv_sandbox.models.suite import DockerSpec, Workspace, WorkspaceEnv
 from agentv_sandbox.pipeline.imagebuild import WantedImage, proved_images
-from agentv_sandbox.pipeline.records import RunOptions
 from agentv_sandbox.pipeline.workspace import workspace_volume
 from agentv_sandbox.plan import plan_image
 from agentv_sandbox.policy import POLICIES, Role
+from agentv_sandbox.prepare import prepare
+from agentv_sandbox.request import RunRequest, ignore
 from agentv_sandbox.sandbox import Sandbox
-from agentv_sandbox.settings import Operator, settings_together
-from agentv_sandbox.sites import run_sandbox
 from agentv_sandbox.volumes import StagedFile, Tar, VolumeSet
 
 Needs = WorkspaceEnv
@@ -48,6 +45,7 @@ Files = Mapping[str, bytes | Path]
 """Content, or a file of this machine, by its path in the workspace."""
 
 _WORKSPACE = "workspace"
+_SESSION = Path("session")
 _GET_BYTES = 64 * MB
 _REASON_CHARS = 300
 _END_S = 30.0
@@ -75,27 +73,22 @@ def open_session(
     in any case when the process ends.
     Raises InputError, ImageRequestError with all that cannot be provided, BuildError, EngineError, Cancelled.
     """
-    logs.configure_unless_done()
     if image is not None and dockerfile is not None:
         raise InputError([Problem(message="an image is built on image or on dockerfile, not on both")])
-    variables = os.environ if environ is None else environ
-    folder = Path.cwd()
-    settings = settings_together([folder], Operator(variables), engine=engine)
+    prepared = prepare(RunRequest(LoadResult(), engine=engine, environ=environ), "images")
     own = DockerSpec(image=image, dockerfile=dockerfile and dockerfile.absolute())
-    plan = plan_image(needs, docker=own, config=settings.image)
+    plan = plan_image(needs, docker=own, config=prepared.settings.image)
     staged = list(_staged(files or {}))
-    options = RunOptions(image=settings.image, cache_dir=cache_dir(variables), cwd=folder)
     with ExitStack() as opening:
-        sandbox = opening.enter_context(run_sandbox(settings, variables, may_keep=False, stop=stop))
-        sandbox.check_enforced()
-        require_tier(tier(sandbox.info, sandbox.runtime), settings.require_tier)
+        sandbox = opening.enter_context(prepared.sandbox(stop))
+        prepared.check_engine(sandbox, prepared.required_tiers)
         wanted = WantedImage(plan, needs, None, "the image of a session")
-        _tools, proved = proved_images([wanted], sandbox, options, on_event)
+        made = proved_images({_SESSION: wanted}, sandbox, prepared.options, on_event)
         uid = sandbox.new_uid()
         size = workspace_volume(staged, limits, uid, workspace=Workspace())
         volumes = opening.enter_context(sandbox.volumes(**{_WORKSPACE: size}))
         volumes.put(_WORKSPACE, staged, uid=uid)
-        box = _Box(sandbox=sandbox, volumes=volumes, image=proved.id, uid=uid, limits=limits)
+        box = _Box(sandbox=sandbox, volumes=volumes, image=made[_SESSION].image.id, uid=uid, limits=limits)
         return Session(box, opening.pop_all())
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from agentv_sandbox.report.comparison import compare_runs
 from agentv_sandbox.runfolder.reader import Run
-from agentv_sandbox.runfolder.rows import Row
+from agentv_sandbox.runfolder.record import Row
 
 TESTS = (7, 20, 60, 100)
 Draw = Callable[[random.Random], tuple[Sequence[float], Sequence[float]]]
@@ -77,7 +77,7 @@ def _run(scores: Sequence[Sequence[float]]) -> Run:
     for number, trials in enumerate(scores):
         mean = sum(trials) / len(trials)
         row = {"test_id": f"t{number}", "suite": "s", "target": "t", "score": mean, "execution_status": "ok"}
-        rows.append({**row, "trial_scores": list(trials)} if len(trials) > 1 else row)
+        rows.append(Row.of({**row, "trial_scores": list(trials)} if len(trials) > 1 else row)[0])
     return Run(path=Path("run"), rows=rows, problems=())
 
 

@@ -19,13 +19,13 @@ from collections.abc import Callable
 import docker
 
 from agentv_sandbox import logs
-from agentv_sandbox.api import cache_dir
 from agentv_sandbox.building import ensure_image
 from agentv_sandbox.engines import ContainerEngine
 from agentv_sandbox.engines.table import find_engine
 from agentv_sandbox.models.image import ImageConfig
 from agentv_sandbox.models.suite import WorkspaceEnv
 from agentv_sandbox.plan import plan_image
+from agentv_sandbox.prepare import cache_dir
 from agentv_sandbox.sandbox import Role, Sandbox
 
 MAX_RATIO = 1.15

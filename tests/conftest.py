@@ -27,7 +27,7 @@ from tests.harness.scheduler import Scheduler
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--engine",
-        choices=("native", "docker"),
+        choices=("native", "docker", "podman"),
         default="native",
         help="where tests run that are about no engine; those about one run on that one",
     )
@@ -79,8 +79,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Tests marked ``every_engine`` run on each kind of engine, those marked ``docker`` or ``native`` on that one;
-    others on the one that the environment chooses."""
-    kinds = {"every_engine": ["docker", "native"], "docker": ["docker"], "native": ["native"]}
+    others on the one that was chosen. With Podman, as in `make test-podman`, the first kind runs on that alone."""
+    every = ["podman"] if metafunc.config.getoption("--engine") == "podman" else ["docker", "native"]
+    kinds = {"every_engine": every, "docker": ["docker"], "native": ["native"]}
     for mark, engines in kinds.items():
         if "engine" in metafunc.fixturenames and metafunc.definition.get_closest_marker(mark):
             metafunc.parametrize("engine", engines, indirect=True, scope="session")

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import inspect
+import itertools
 import re
+import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import is_dataclass
-from typing import Any
+from dataclasses import fields, is_dataclass
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import agentv_sandbox
 from agentv_sandbox import hostprograms
 from agentv_sandbox.authoring.docs import Doc, known_keys
 from agentv_sandbox.authoring.keydocs import key_docs
+from agentv_sandbox.cli import COMMANDS, imported_command
 from agentv_sandbox.graders import GRADERS
 from agentv_sandbox.graders.kind import ItemDoc
 from agentv_sandbox.loading import schema as schemas
@@ -27,6 +32,8 @@ from agentv_sandbox.loading.suite_docs import (
     WorkspaceDoc,
 )
 from agentv_sandbox.loading.target_docs import TargetDoc
+from agentv_sandbox.models.case import GraderResult
+from agentv_sandbox.models.wire import keys as wire_keys
 from agentv_sandbox.providers import PROVIDERS
 from agentv_sandbox.providers.agentcli import AgentCliSettings
 from agentv_sandbox.providers.base import Provider
@@ -34,7 +41,9 @@ from agentv_sandbox.providers.model import ModelSettings
 from agentv_sandbox.providers.response import answer_schema
 from agentv_sandbox.providers.settings import REFERENCE, Settings
 from agentv_sandbox.report import VIEWS
-from agentv_sandbox.runfolder.rowtypes import ROW, SCORE
+from agentv_sandbox.request import RunRequest, options_of
+from agentv_sandbox.request.option import RUN
+from agentv_sandbox.runfolder.record import Row
 from agentv_sandbox.settings import NATURES, settings_schema
 from agentv_sandbox.settings.model import Nature
 
@@ -286,11 +295,38 @@ def _natures() -> str:
     return table(("counts", "keys"), ([_WHEN[when], ", ".join(names)] for when, names in keys.items()))
 
 
-def _rows(keys: Mapping[str, tuple[str, str]]) -> str:
+def _rows(record: type) -> str:
+    """The keys of a record that is written as JSON: its fields, their types and docstrings."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(record))).body[0]
+    assert isinstance(tree, ast.ClassDef)
+    says = {
+        field.target.id: inspect.cleandoc(str(doc.value.value))
+        for field, doc in itertools.pairwise(tree.body)
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(field.target, ast.Name)
+        and isinstance(doc, ast.Expr)
+        and isinstance(doc.value, ast.Constant)
+    }
+    hints = get_type_hints(record)
     return table(
         ("key", "type", "meaning"),
-        ([f"`{name}`", kind, one_line(says)] for name, (kind, says) in keys.items()),
+        ([f"`{name}`", _type_words(hints[name]), one_line(says[name])] for name in wire_keys(record)),
     )
+
+
+def _type_words(hint: Any) -> str:
+    args = [arg for arg in get_args(hint) if arg is not type(None)]
+    if get_origin(hint) in (Union, UnionType):
+        return _type_words(args[0])
+    if get_origin(hint) is tuple:
+        return {"text": "texts", "number": "scores"}.get(_type_words(args[0]), "records")
+    if get_origin(hint) is Literal:
+        return "text"
+    if get_origin(hint) is not None:
+        return "texts by name" if args[-1] is str else "record"
+    if is_dataclass(hint):
+        return "record"
+    return "number" if hint in (int, float) else "any" if hint is Any else "text"
 
 
 def views() -> str:
@@ -314,6 +350,7 @@ def _python() -> str:
                 f"```python\n{_signature(called, function)}\n```",
                 _prose(inspect.getdoc(function) or ""),
             ]
+        parts += [_request()] if item is RunRequest else []
     return "\n\n".join(parts)
 
 
@@ -328,7 +365,42 @@ def _methods(item: Any) -> list[tuple[str, Any]]:
     ]
 
 
+def _request() -> str:
+    """Every field of a request: its type, its sentence and what takes it."""
+    rows = []
+    for each in fields(RunRequest):
+        known = each.metadata.get("option")
+        said = known.sentence if known else each.metadata.get("caller", _OTHERWISE.get(each.name, ""))
+        commands = known.commands if known else RUN if "parts" in each.metadata else frozenset()
+        takes = sorted(commands & _FUNCTIONS, key=list(COMMANDS).index)
+        rows.append((f"`{each.name}`", f"`{each.type}`".replace("|", "\\|"), said, ", ".join(takes) or "all"))
+    return table(("field", "type", "meaning", "of"), rows)
+
+
+_FUNCTIONS = {"run", "build", "lock", "regrade", "grade"}
+_OTHERWISE = {
+    "suites": "Eval files, folders or globs, or what `load` returned; of `regrade` and `grade` those to use instead of "
+    "the ones that were run.",
+    "limits": "Of agents, over what suites and targets say; the command line has an option for each.",
+}
+
+
+def cluster() -> str:
+    """What a cluster makes of every option of ``run``."""
+    known = {option.name: option.cluster.line for _, option in options_of("run")}
+    names = (max(param.opts, key=len) for param in imported_command("run").params if param.opts != ["--help"])
+    options = [name for name in names if name.startswith("--")]
+    return table(
+        ("option", "with `--cluster`"),
+        ((f"`{name}`", known.get(name, "of this command")) for name in options),
+    )
+
+
 def _signature(name: str, item: Any) -> str:
+    if not inspect.isclass(item) and "request" in inspect.signature(inspect.unwrap(item)).parameters:
+        returned = inspect.signature(item).return_annotation
+        by_keywords = f"{name}(suites, *, ...) -> {returned}  # the fields of RunRequest"
+        return f"{by_keywords}\n{name}(request: RunRequest) -> {returned}"
     signature = inspect.signature(item)
     parameters, star = [], False
     for parameter in signature.parameters.values():
@@ -399,10 +471,11 @@ SECTIONS: Mapping[str, Callable[[], str]] = {
     "natures": _natures,
     "ceiling": lambda: _settings("Ceiling"),
     "image": lambda: _settings("ImageConfig"),
-    "row": lambda: _rows(ROW),
-    "score": lambda: _rows(SCORE),
+    "row": lambda: _rows(Row),
+    "score": lambda: _rows(GraderResult),
     "views": views,
     "python": _python,
+    "cluster": cluster,
     "host_programs": _host_programs,
 }
 """What stands between the marks of its name in a page."""

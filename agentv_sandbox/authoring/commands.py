@@ -112,24 +112,35 @@ def check_text(
 def first_script(command: str) -> str | None:
     """The script that the first program of a shell command is: only where the shell changes nothing of the words before
     it, and nothing ran before that could have made it."""
+    words = _first_words(command)
+    index = script_index(words)
+    script = words[index] if index is not None else None
+    return script if script is not None and not _EXPANDED.intersection(script) else None
+
+
+def first_program(command: str) -> str | None:
+    """The first program that a shell command starts, as it is written."""
+    words = _first_words(command)
+    return words[0] if words and not _EXPANDED.intersection(words[0]) else None
+
+
+def _first_words(command: str) -> list[str]:
+    """The words of the first simple command that is more than a setting or a text."""
     for line in re.split(r"[;&|\n]+", command):
         try:
             words = shlex.split(re.split(r"[<>#]", line)[0])
         except ValueError:
-            return None
+            return []
         while words and _ASSIGNMENT.match(words[0]):
             del words[0]
-        if not words or words[0] in _CHANGES_NO_FILE:
-            continue
-        index = script_index(words)
-        script = words[index] if index is not None else None
-        return script if script is not None and not _EXPANDED.intersection(script) else None
-    return None
+        if words and words[0] not in _CHANGES_NO_FILE:
+            return words
+    return []
 
 
 def script_index(argv: Sequence[str]) -> int | None:
     """Where the script stands that ``argv`` runs: its program itself, or what an interpreter is given."""
-    if looks_like_script(list(argv), 0):
+    if argv and looks_like_script(list(argv), 0):
         return 0
     if not argv or _VERSION.sub("", argv[0].rpartition("/")[2]) not in _INTERPRETERS:
         return None

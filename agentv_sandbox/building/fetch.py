@@ -20,8 +20,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-import certifi
-
 from agentv_sandbox.building.credentials import Credentials, without_credentials
 from agentv_sandbox.building.events import CancelCheck, OnEvent, stop_if
 from agentv_sandbox.building.origins import HINT, Origins, open_regular
@@ -29,6 +27,7 @@ from agentv_sandbox.building.pipconf import LOCAL
 from agentv_sandbox.errors import BuildError, InputError, Problem
 from agentv_sandbox.lazy import lazily
 from agentv_sandbox.models.image import Artefact
+from agentv_sandbox.webclient import PROXY_HINT, tls_context
 
 if TYPE_CHECKING:
     import httpx
@@ -87,21 +86,25 @@ class Cache:
         self._origins = origins
         self._event = on_event
         self._cancelled = cancelled
-        trusted = _tls_context(certificates)
+        self._client = self._made(tls_context(certificates), proxies or {})
+
+    def _made(self, trusted: ssl.SSLContext, proxies: Mapping[str, str]) -> httpx.Client:
         limits = httpx.Limits(max_keepalive_connections=_WORKERS, max_connections=_WORKERS)
-        mounts = {
-            origin: httpx.HTTPTransport(verify=trusted, limits=limits, proxy=proxy)
-            for origin, proxy in (proxies or {}).items()
-        }
-        self._client = httpx.Client(
-            timeout=httpx.Timeout(_TIMEOUT_S, connect=_CONNECT_S),
-            follow_redirects=True,
-            limits=limits,
-            verify=trusted,
-            mounts=mounts,
-            # Of every request, those that a server redirects to included.
-            event_hooks={"request": [lambda request: origins.check(str(request.url))]},
-        )
+        try:
+            return httpx.Client(
+                timeout=httpx.Timeout(_TIMEOUT_S, connect=_CONNECT_S),
+                follow_redirects=True,
+                limits=limits,
+                verify=trusted,
+                mounts={
+                    origin: httpx.HTTPTransport(verify=trusted, limits=limits, proxy=proxy)
+                    for origin, proxy in proxies.items()
+                },
+                # Of every request, those that a server redirects to included.
+                event_hooks={"request": [lambda request: self._origins.check(str(request.url))]},
+            )
+        except ImportError as error:  # of a proxy that needs another package
+            raise BuildError(str(error), hint=PROXY_HINT) from None
 
     def __enter__(self) -> Cache:
         return self
@@ -361,15 +364,6 @@ class Cache:
         with os.fdopen(descriptor, "wb") as out:
             out.write(data)
         Path(name).replace(target)
-
-
-def _tls_context(certificates: str) -> ssl.SSLContext:
-    """The system's certificates (or ``SSL_CERT_FILE``), the common ones, and pip's own if it names any."""
-    context = ssl.create_default_context()
-    context.load_verify_locations(certifi.where())
-    if certificates and Path(certificates).is_file():
-        context.load_verify_locations(certificates)
-    return context
 
 
 def _digest(path: Path) -> str:

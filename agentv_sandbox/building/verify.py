@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from agentv_sandbox import masking
 from agentv_sandbox.building.events import OnEvent
@@ -24,6 +24,7 @@ from agentv_sandbox.sandbox import Role, Sandbox
 PROBE = files("agentv_sandbox") / "data" / "recipes" / "probe.py"
 _LIMITS = Limits(timeout_s=600, memory_bytes=2 << 30, cpus=4.0, pids=512, tmp_bytes=512 << 20)
 
+K = TypeVar("K")
 Result = Mapping[str, Any]
 """What the probe says of one check: empty when all is well."""
 
@@ -38,30 +39,30 @@ class Candidate:
 
 
 def prove(
-    sandbox: Sandbox, candidates: Sequence[Candidate], *, cache_dir: Path, on_event: OnEvent
-) -> list[ProvedImage]:
-    """The images of ``candidates`` in their order, each with every requirement proved inside it.
+    sandbox: Sandbox, candidates: Mapping[K, Candidate], *, cache_dir: Path, on_event: OnEvent
+) -> dict[K, ProvedImage]:
+    """The images of ``candidates`` by their keys, each with every requirement proved inside it.
 
     An image is asked in one sealed container for what ``cache_dir`` does not remember of it; nothing is asked
     twice. Raises PreflightError with the misses of all images together, BuildError where checks give no answer.
     """
     asked: dict[str, dict[str, Check]] = {}
-    for candidate in candidates:
+    for candidate in candidates.values():
         asked.setdefault(candidate.image.id, {}).update(_by_digest(candidate.plan.checks))
-    tags = {candidate.image.id: candidate.image.tag for candidate in candidates}
+    tags = {candidate.image.id: candidate.image.tag for candidate in candidates.values()}
     results = {
         image_id: _results(sandbox, image_id, checks, tags[image_id], cache_dir, on_event)
         for image_id, checks in asked.items()
         if checks
     }
     problems: dict[Problem, None] = {}
-    for candidate in candidates:
+    for candidate in candidates.values():
         for digest, check in _by_digest(candidate.plan.checks).items():
             if result := results[candidate.image.id][digest]:
                 problems[_problem(check, result, candidate)] = None
     if problems:
         raise PreflightError(list(problems))
-    return [ProvedImage(candidate.image) for candidate in candidates]
+    return {key: ProvedImage(candidate.image) for key, candidate in candidates.items()}
 
 
 # -- what is remembered -----------------------------------------------------------------------------------

@@ -12,14 +12,15 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from agentv_sandbox.cli.asking import parser
 from agentv_sandbox.cli.common import counted, out, with_exit_codes
-from agentv_sandbox.cli.numbers import number_between
 from agentv_sandbox.cli.report import open_runs, written_to
 from agentv_sandbox.logs import safe_name
 from agentv_sandbox.report.comparison import Comparison, Figures, TestChange, Totals, compare_runs
 from agentv_sandbox.report.comparisonwords import evidence
 from agentv_sandbox.report.page import write_report
 from agentv_sandbox.report.summary import EXIT_ERROR, EXIT_FAILED, EXIT_OK, WORD
+from agentv_sandbox.request.values import number_between
 
 SHOWN = 40
 """Changed tests in the table, unless all are asked for."""
@@ -53,7 +54,7 @@ def compare(
     margin: Annotated[
         float,
         typer.Option(
-            parser=number_between(0, 1),
+            parser=parser(number_between(0, 1)),
             metavar="N",
             help="Fall of the mean score that still counts as equal.",
         ),
@@ -61,7 +62,7 @@ def compare(
     confidence: Annotated[
         float,
         typer.Option(
-            parser=number_between(0.5, 0.9999),
+            parser=parser(number_between(0.5, 0.9999)),
             metavar="N",
             help="Of the statements worse and better or equal.",
         ),
@@ -69,7 +70,7 @@ def compare(
     min_scored: Annotated[
         float,
         typer.Option(
-            parser=number_between(0, 1),
+            parser=parser(number_between(0, 1)),
             metavar="N",
             help="Share of BASE's graded tests that must have a score in RUN; else the result is incomplete.",
         ),

@@ -5,64 +5,78 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
-from agentv_sandbox import api
-from agentv_sandbox.building import (
-    export_image,
-    import_image,
-    list_images,
-    load_saved,
-    prune_images,
-    sentence,
-    size_text,
-)
+from agentv_sandbox.cli.asking import asks
 from agentv_sandbox.cli.common import out, show_problems, with_exit_codes
-from agentv_sandbox.cli.inputs import cache_dir, load, settings_here
-from agentv_sandbox.cli.options import (
-    AllowOutside,
-    Engine,
-    Frozen,
-    OptionalPaths,
-    Paths,
-    TargetNames,
-    TargetsFile,
-    parsed_option,
-    size,
-)
-from agentv_sandbox.engines import ContainerEngine
-from agentv_sandbox.engines.table import find_engine
-from agentv_sandbox.engines.watchdog import Watchdog
+from agentv_sandbox.cli.inputs import cache_dir, settings_here, show_warning
+from agentv_sandbox.cli.options import OptionalPaths, Paths, parsed_option
 from agentv_sandbox.errors import InputError
-from agentv_sandbox.loading import LoadResult, load_suites
+from agentv_sandbox.lazy import calling
 from agentv_sandbox.logs import safe_text
-from agentv_sandbox.models.image import ImagePlan, LockMode
-from agentv_sandbox.models.suite import Suite
-from agentv_sandbox.pipeline import RunOptions, build_images, image_targets, planned_images
-from agentv_sandbox.pipeline.destinations import destinations
-from agentv_sandbox.pipeline.images import suite_env, suite_plan_with_refusals
-from agentv_sandbox.plan import dockerfile, refusals
-from agentv_sandbox.report.progress import Progress
-from agentv_sandbox.sandbox import Sandbox
-from agentv_sandbox.settings import Operator
-from agentv_sandbox.sites import settings_of
+from agentv_sandbox.request import RunRequest
+from agentv_sandbox.request.values import size
+
+if TYPE_CHECKING:
+    from agentv_sandbox.building import (
+        export_image,
+        import_image,
+        list_images,
+        load_saved,
+        prune_images,
+        sentence,
+        size_text,
+    )
+    from agentv_sandbox.engines import ContainerEngine
+    from agentv_sandbox.engines.table import find_engine
+    from agentv_sandbox.loading import LoadResult, load_suites
+    from agentv_sandbox.models.image import ImagePlan
+    from agentv_sandbox.models.suite import Suite
+    from agentv_sandbox.pipeline import image_targets
+    from agentv_sandbox.pipeline.destinations import destinations
+    from agentv_sandbox.pipeline.images import suite_env, suite_plan_with_refusals
+    from agentv_sandbox.plan import dockerfile, refusals
+    from agentv_sandbox.prepare import prepare, project_problems, settings_of
+    from agentv_sandbox.report.progress import Progress
+    from agentv_sandbox.settings import Operator
+else:
+    export_image = calling("agentv_sandbox.building", "export_image")
+    import_image = calling("agentv_sandbox.building", "import_image")
+    list_images = calling("agentv_sandbox.building", "list_images")
+    load_saved = calling("agentv_sandbox.building", "load_saved")
+    prune_images = calling("agentv_sandbox.building", "prune_images")
+    sentence = calling("agentv_sandbox.building", "sentence")
+    size_text = calling("agentv_sandbox.building", "size_text")
+    find_engine = calling("agentv_sandbox.engines.table", "find_engine")
+    LoadResult = calling("agentv_sandbox.loading", "LoadResult")
+    load_suites = calling("agentv_sandbox.loading", "load_suites")
+    image_targets = calling("agentv_sandbox.pipeline", "image_targets")
+    destinations = calling("agentv_sandbox.pipeline.destinations", "destinations")
+    suite_env = calling("agentv_sandbox.pipeline.images", "suite_env")
+    suite_plan_with_refusals = calling("agentv_sandbox.pipeline.images", "suite_plan_with_refusals")
+    dockerfile = calling("agentv_sandbox.plan", "dockerfile")
+    refusals = calling("agentv_sandbox.plan", "refusals")
+    prepare = calling("agentv_sandbox.prepare", "prepare")
+    project_problems = calling("agentv_sandbox.prepare", "project_problems")
+    settings_of = calling("agentv_sandbox.prepare", "settings_of")
+    Progress = calling("agentv_sandbox.report.progress", "Progress")
+    Operator = calling("agentv_sandbox.settings", "Operator")
 
 
 @with_exit_codes
+@asks("plan")
 def plan(
+    request: RunRequest,
     paths: Paths,
-    target: TargetNames = None,
-    targets: TargetsFile = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON, refusals included.")] = False,
     as_dockerfile: Annotated[
         bool, typer.Option("--dockerfile", help="As an equivalent Dockerfile, for people.")
     ] = False,
-    allow_outside: AllowOutside = False,
 ) -> int:
     """Show what the image of each suite would hold, and why. Builds and fetches nothing.
 
@@ -70,36 +84,36 @@ def plan(
     """
     result = load_suites(
         paths,
-        targets_file=targets,
-        targets=target or (),
+        targets_file=request.targets_file,
+        targets=request.targets,
         cwd=Path.cwd(),
         environ=os.environ,
-        allow_outside=allow_outside,
+        allow_outside=request.allow_outside,
         running=False,
     )
     # Invalid names are refused like others, so that what is provided beside them is shown too.
     others = [p for p in result.errors if ".env." not in f".{p.field}"]
     if others:
-        raise InputError([*result.errors, *api.project_problems(result, target or ())])
+        raise InputError([*result.errors, *project_problems(result, request.targets)])
     show_problems([p for p in result.problems if p.warning])
     settings = settings_of(result, Path.cwd(), Operator(os.environ))
     plans = [
         (
             suite,
             suite_plan_with_refusals(
-                suite, image_targets(suite, target or ()), settings.of(suite.project_root).image
+                suite, image_targets(suite, request.targets), settings.of(suite.project_root).image
             ),
         )
         for suite in result.suites
     ]
     if as_json:
-        rows = [_as_json(suite, image_plan, target or ()) for suite, image_plan in plans]
+        rows = [_as_json(suite, image_plan, request.targets) for suite, image_plan in plans]
         typer.echo(json.dumps(rows, indent=2))
     for suite, image_plan in plans:
         if as_dockerfile:
             typer.echo(dockerfile(image_plan))
         elif not as_json:
-            _show(suite, image_plan, target or ())
+            _show(suite, image_plan, request.targets)
         if not as_json:
             show_problems(refusals(suite_env(suite), image_plan))
     return 2 if any(image_plan.refused for _, image_plan in plans) else 0
@@ -138,64 +152,51 @@ def _show(suite: Suite, image_plan: ImagePlan, targets: Sequence[str]) -> None:
 
 
 @with_exit_codes
-def build(
-    paths: OptionalPaths = None,
-    target: TargetNames = None,
-    targets: TargetsFile = None,
-    frozen: Frozen = False,
-    engine: Engine = None,
-    allow_outside: AllowOutside = False,
-) -> int:
+@asks("build")
+def build(request: RunRequest, paths: OptionalPaths = None) -> int:
     """Build (or find) the image of each suite and prove it, without running anything. No PATH: the base alone."""
     if not paths:
-        return _build_base(engine)
-    loaded = load(paths, targets, target or (), allow_outside=allow_outside)
-    return _build(loaded, target or (), "frozen" if frozen else "default", engine)
+        return _build_base(request)
+    return _build(replace(request, suites=paths))
 
 
 @with_exit_codes
-def lock(
-    paths: Paths,
-    target: TargetNames = None,
-    targets: TargetsFile = None,
-    update: Annotated[bool, typer.Option("--update", help="Resolve anew, to what is current today.")] = False,
-    engine: Engine = None,
-    allow_outside: AllowOutside = False,
-) -> int:
+@asks("lock")
+def lock(request: RunRequest, paths: Paths) -> int:
     """Write agentv-sandbox.lock beside each suite: every file of its image, by hash."""
-    loaded = load(paths, targets, target or (), allow_outside=allow_outside)
-    return _build(loaded, target or (), "update" if update else "default", engine)
+    return _build(replace(request, suites=paths))
 
 
-def _build(loaded: LoadResult, target: Sequence[str], mode: LockMode, engine: str | None) -> int:
-    with Progress(out, sentence=sentence) as progress:
-        images = api.build(loaded, targets=target, lock_mode=mode, engine=engine, on_event=progress.on_event)
-    for suite in loaded.suites:
-        out.print(f"{suite.name}: {images[suite.path].tag}  {images[suite.path].id}", markup=False)
+def _build(request: RunRequest) -> int:
+    prepared = prepare(request, "images", on_warning=show_warning)
+    with prepared.sandbox(None) as sandbox, Progress(out, sentence=sentence) as progress:
+        made = prepared.made(sandbox, progress.on_event)
+    for suite in prepared.loaded.suites:
+        image = made[suite.path].image
+        out.print(f"{suite.name}: {image.tag}  {image.id}", markup=False)
     return 0
 
 
-def _build_base(engine: str | None) -> int:
-    settings = settings_here(engine)
-    options = RunOptions(image=settings.image, cache_dir=cache_dir(), cwd=Path.cwd())
-    answering = find_engine(os.environ, settings.engine)
-    with Watchdog(answering.address), Sandbox(answering, runtime=settings.runtime) as sandbox:
+def _build_base(request: RunRequest) -> int:
+    prepared = prepare(replace(request, suites=LoadResult()), "images")
+    with prepared.sandbox(None) as sandbox:
         with Progress(out, sentence=sentence) as progress:
-            build_images((), sandbox, options, progress.on_event)
+            prepared.made(sandbox, progress.on_event)
         out.print(sandbox.tool_image, markup=False)
     return 0
 
 
-def _engine(choice: str | None) -> ContainerEngine:
-    return find_engine(os.environ, settings_here(choice).engine)
+def _engine(request: RunRequest) -> ContainerEngine:
+    return find_engine(os.environ, settings_here(request).engine)
 
 
 _KINDS = {"env": "suite", "base": "base", "own": "your own"}
 
 
 @with_exit_codes
+@asks("images")
 def images(
-    engine: Engine = None,
+    request: RunRequest,
     prune: Annotated[
         int | None,
         parsed_option(
@@ -204,7 +205,7 @@ def images(
     ] = None,
 ) -> int:
     """List the images in this machine's engine that were made or imported by agentv-sandbox."""
-    answering = _engine(engine)
+    answering = _engine(request)
     if prune is not None:
         for image in prune_images(answering, cache_dir(), max_bytes=prune):
             out.print(f"removed {image.tag}  {size_text(image.size_bytes)}", markup=False)
@@ -228,7 +229,9 @@ def images(
 
 
 @with_exit_codes
+@asks("export")
 def export_images(
+    request: RunRequest,
     paths: Paths,
     directory: Annotated[
         Path,
@@ -236,47 +239,35 @@ def export_images(
             "--output", "-o", "--directory", "-d", metavar="FOLDER", help="Where to write the files."
         ),
     ] = Path(),
-    target: TargetNames = None,
-    targets: TargetsFile = None,
-    engine: Engine = None,
-    allow_outside: AllowOutside = False,
 ) -> int:
     """Write what suites need as files, for a machine without network: their images and the tool image."""
-    loaded = load(paths, targets, target or (), allow_outside=allow_outside)
-    suites, settings = loaded.suites, settings_of(loaded, Path.cwd(), Operator(os.environ), engine=engine)
-    options = RunOptions(
-        targets=tuple(target or ()),
-        image=settings.image,
-        images=settings.images,
-        cache_dir=cache_dir(),
-        cwd=Path.cwd(),
-    )
+    prepared = prepare(replace(request, suites=paths), "images", on_warning=show_warning)
     directory.mkdir(parents=True, exist_ok=True)
-    answering = find_engine(os.environ, settings.engine)
-    with Watchdog(answering.address), Sandbox(answering, runtime=settings.runtime) as sandbox:
+    with prepared.sandbox(None) as sandbox:
         with Progress(out, sentence=sentence) as progress:
-            planned = planned_images(suites, sandbox, options, progress.on_event)
-        for image_plan, image in {image.tag: (each, image) for each, image in planned}.values():
-            file = directory / f"{image.tag.replace(':', '-')}.tar.zst"
+            made = prepared.made(sandbox, progress.on_event)
+        for each in {each.image.tag: each for each in made.values()}.values():
+            file = directory / f"{each.image.tag.replace(':', '-')}.tar.zst"
             export_image(
-                sandbox.engine, image, image_plan, file, platform=f"linux/{sandbox.info.architecture}"
+                sandbox.engine, each.image, each.plan, file, platform=f"linux/{sandbox.info.architecture}"
             )
             out.print(f"wrote {file}  {size_text(file.stat().st_size)}", markup=False)
     return 0
 
 
 @with_exit_codes
+@asks("import")
 def import_images(
+    request: RunRequest,
     files: Annotated[
         list[Path], typer.Argument(metavar="FILE", help="What `export` wrote, or with --saved `docker save`.")
     ],
     saved: Annotated[
         bool, typer.Option("--saved", help="FILE is an archive of `docker save`; all its names are set.")
     ] = False,
-    engine: Engine = None,
 ) -> int:
     """Take exported images into this machine's engine. An image is code: import only what you would run."""
-    answering = _engine(engine)
+    answering = _engine(request)
     for file in files:
         if saved:
             load_saved(answering, file)

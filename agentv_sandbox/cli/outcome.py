@@ -5,21 +5,32 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from agentv_sandbox import api, logs
+from agentv_sandbox import logs
 from agentv_sandbox.cli import github
 from agentv_sandbox.cli.common import out, relative
-from agentv_sandbox.loading import LoadResult
-from agentv_sandbox.models.suite import Position
-from agentv_sandbox.report.summary import case_label, reasons, verdict_line
-from agentv_sandbox.report.targets import run_figures
-from agentv_sandbox.report.views.markdown import markdown
+from agentv_sandbox.lazy import calling, lazily
 from agentv_sandbox.runfolder.layout import PAGE
-from agentv_sandbox.runfolder.redact import Redactor
-from agentv_sandbox.runfolder.rows import Row, cause, seconds, status_of
 
-Places = Mapping[tuple[str, str], Position]
+if TYPE_CHECKING:
+    from agentv_sandbox import api
+    from agentv_sandbox.loading import LoadResult
+    from agentv_sandbox.models.suite import Position
+    from agentv_sandbox.report.summary import case_label, reasons, verdict_line
+    from agentv_sandbox.report.targets import run_figures
+    from agentv_sandbox.report.views.markdown import markdown
+    from agentv_sandbox.runfolder.record import Row
+    from agentv_sandbox.runfolder.redact import Redactor
+else:
+    api = lazily("agentv_sandbox.api")
+    case_label = calling("agentv_sandbox.report.summary", "case_label")
+    reasons = calling("agentv_sandbox.report.summary", "reasons")
+    verdict_line = calling("agentv_sandbox.report.summary", "verdict_line")
+    run_figures = calling("agentv_sandbox.report.targets", "run_figures")
+    markdown = calling("agentv_sandbox.report.views.markdown", "markdown")
+
+Places = Mapping[tuple[str, str], "Position"]
 """Where a test is written, by its suite and id."""
 
 
@@ -53,20 +64,20 @@ def print_json(report: api.RunReport, places: Places, redactor: Redactor) -> Non
 
 
 def _test(row: Row, places: Places, redactor: Redactor) -> dict[str, Any]:
-    place = places.get((str(row["suite"]), str(row["test_id"])))
+    place = places.get((row.suite, row.test_id))
     return {
-        "suite": row["suite"],
-        "test_id": row["test_id"],
-        "target": row["target"],
-        "status": status_of(row),
-        "score": row["score"],
-        "threshold": row["threshold"],
-        "fault": cause(row) or None,
+        "suite": row.suite,
+        "test_id": row.test_id,
+        "target": row.target,
+        "status": row.status,
+        "score": row.score,
+        "threshold": row.threshold,
+        "fault": row.cause or None,
         "reasons": reasons(row, redactor),
         "file": None if place is None else str(place.path),
         "line": None if place is None else place.line,
-        "seconds": seconds(row),
-        "artifact_dir": row.get("artifact_dir"),
+        "seconds": row.seconds,
+        "artifact_dir": row.artifact_dir,
     }
 
 
@@ -80,8 +91,8 @@ def show_on_github(report: api.RunReport, places: Places, redactor: Redactor) ->
 
 
 def _annotation(row: Row, places: Places, why: Sequence[str]) -> github.Annotation:
-    place = places.get((str(row["suite"]), str(row["test_id"])))
-    word = "could not be judged" if status_of(row) == "execution_error" else f"scored {row['score']:.2f}"
+    place = places.get((row.suite, row.test_id))
+    word = "could not be judged" if row.status == "execution_error" else f"scored {row.score:.2f}"
     return github.Annotation(
         title=f"{case_label(row, long=True)} {word}",
         message="\n".join(why),

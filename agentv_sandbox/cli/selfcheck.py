@@ -2,35 +2,39 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from agentv_sandbox.building import sentence
+from agentv_sandbox.cli.asking import asks
 from agentv_sandbox.cli.common import err, out, with_exit_codes
-from agentv_sandbox.cli.inputs import cache_dir, settings_here
-from agentv_sandbox.cli.options import Engine, Runtime
-from agentv_sandbox.engines.table import find_engine
-from agentv_sandbox.pipeline import RunOptions, build_images
-from agentv_sandbox.report.progress import Progress
-from agentv_sandbox.sandbox import Sandbox
-from agentv_sandbox.selfcheck import selfcheck as attack
+from agentv_sandbox.lazy import calling
+from agentv_sandbox.request import RunRequest
+
+if TYPE_CHECKING:
+    from agentv_sandbox.building import sentence
+    from agentv_sandbox.loading import LoadResult
+    from agentv_sandbox.prepare import prepare
+    from agentv_sandbox.report.progress import Progress
+    from agentv_sandbox.selfcheck import selfcheck as attack
+else:
+    sentence = calling("agentv_sandbox.building", "sentence")
+    LoadResult = calling("agentv_sandbox.loading", "LoadResult")
+    prepare = calling("agentv_sandbox.prepare", "prepare")
+    Progress = calling("agentv_sandbox.report.progress", "Progress")
+    attack = calling("agentv_sandbox.selfcheck", "selfcheck")
 
 
 @with_exit_codes
-def selfcheck(
-    engine: Engine = None,
-    runtime: Runtime = None,
-) -> int:
+@asks("selfcheck")
+def selfcheck(request: RunRequest) -> int:
     """Attack this machine's engine with what the project defends against, and print the outcome.
 
     Exit status 0 only when every attack was contained. Takes about half a minute.
     """
-    settings = settings_here(engine, runtime)
-    options = RunOptions(image=settings.image, cache_dir=cache_dir(), cwd=Path.cwd())
-    answering = find_engine(os.environ, settings.engine)
-    with Sandbox(answering, runtime=settings.runtime) as sandbox:
+    prepared = prepare(replace(request, suites=LoadResult()), "images")
+    with prepared.sandbox(None) as sandbox:
         with Progress(out, sentence=sentence) as progress:
-            build_images((), sandbox, options, progress.on_event)
+            prepared.made(sandbox, progress.on_event)
         report = attack(
             sandbox, image=sandbox.tool_image, progress=lambda part: err.print(f"  {part}", markup=False)
         )

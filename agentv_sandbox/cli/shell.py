@@ -10,15 +10,23 @@ import termios
 import tty
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from agentv_sandbox import regrading
 from agentv_sandbox.cli import options as opt
+from agentv_sandbox.cli.asking import asks
 from agentv_sandbox.cli.common import err, start_logs, with_exit_codes
 from agentv_sandbox.cli.run import interruptible
 from agentv_sandbox.engines.stream import Conversation
+from agentv_sandbox.lazy import lazily
+from agentv_sandbox.request import RunRequest
+
+if TYPE_CHECKING:
+    from agentv_sandbox import regrading
+else:
+    regrading = lazily("agentv_sandbox.regrading")
 
 _CHUNK = 1 << 16
 _POLL_S = 0.2
@@ -31,7 +39,9 @@ _START = 'if command -v script >/dev/null; then exec script -qefc "$1" /dev/null
 
 
 @with_exit_codes
+@asks("shell")
 def shell(
+    request: RunRequest,
     run: opt.RunFolderPath,
     test: Annotated[str, typer.Argument(metavar="TEST", help="Id of a test.", show_default=False)],
     role: Annotated[
@@ -46,10 +56,6 @@ def shell(
     ] = None,
     trial: Annotated[int, typer.Option("--trial", metavar="N", min=1, help="Which trial, from 1.")] = 1,
     suite: opt.SuitePaths = None,
-    allow_other_image: opt.OtherImage = False,
-    trust_pack: opt.TrustPack = False,
-    engine: opt.Engine = None,
-    runtime: opt.Runtime = None,
     verbose: opt.Verbose = False,
 ) -> int:
     """Open the workspace that a test left in a fresh container of its suite's image.
@@ -58,26 +64,15 @@ def shell(
     from standard input.
     """
     start_logs(verbose)
-    asked = regrading.GradeOptions(
-        suites=suite or (),
-        allow_other_image=allow_other_image,
-        trust_pack=trust_pack,
-        engine=engine,
-        runtime=runtime,
-    )
+    which = regrading.Workspace(test=test, target=target, trial=trial, as_grader=role == "grader")
     on_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     with (
         interruptible() as stop,
         regrading.open_workspace(
             run,
-            test,
+            which,
             _command(on_terminal),
-            asked,
-            target=target,
-            trial=trial,
-            as_grader=role == "grader",
-            stop=stop,
-            on_event=_show,
+            replace(request, suites=suite or (), stop=stop, on_event=_show),
         ) as talk,
     ):
         if on_terminal:

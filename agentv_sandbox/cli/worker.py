@@ -8,22 +8,37 @@ import re
 import socket
 import threading
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agentv_sandbox import api, sites
 from agentv_sandbox.cli import options as opt
+from agentv_sandbox.cli.asking import asks
 from agentv_sandbox.cli.common import err, out, start_logs, with_exit_codes
-from agentv_sandbox.cli.numbers import count
+from agentv_sandbox.cli.inputs import cache_dir
 from agentv_sandbox.cli.run import interruptible
-from agentv_sandbox.doctor import disk_checks, engine_checks
-from agentv_sandbox.engines.table import find_engine
-from agentv_sandbox.engines.tier import require_tier as demand_tier
-from agentv_sandbox.engines.tier import tier
 from agentv_sandbox.errors import InputError, Problem, SandboxError
-from agentv_sandbox.pipeline.scratch import sweep_scratch
-from agentv_sandbox.sandbox import sweep
+from agentv_sandbox.lazy import calling, lazily
+from agentv_sandbox.request import RunRequest
+from agentv_sandbox.request.values import count
+
+if TYPE_CHECKING:
+    from agentv_sandbox import sites
+    from agentv_sandbox.doctor import disk_checks, engine_checks
+    from agentv_sandbox.engines.table import find_engine
+    from agentv_sandbox.engines.tier import require_tier as demand_tier
+    from agentv_sandbox.engines.tier import tier
+    from agentv_sandbox.pipeline.scratch import sweep_scratch
+    from agentv_sandbox.sandbox import sweep
+else:
+    sites = lazily("agentv_sandbox.sites")
+    disk_checks = calling("agentv_sandbox.doctor", "disk_checks")
+    engine_checks = calling("agentv_sandbox.doctor", "engine_checks")
+    find_engine = calling("agentv_sandbox.engines.table", "find_engine")
+    demand_tier = calling("agentv_sandbox.engines.tier", "require_tier")
+    tier = calling("agentv_sandbox.engines.tier", "tier")
+    sweep_scratch = calling("agentv_sandbox.pipeline.scratch", "sweep_scratch")
+    sweep = calling("agentv_sandbox.sandbox", "sweep")
 
 Address = Annotated[
     str,
@@ -46,13 +61,12 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
 @with_exit_codes
+@asks("worker")
 def worker(
+    request: RunRequest,
     address: Address,
     slots: Slots = None,
     name: Name = None,
-    engine: opt.Engine = None,
-    runtime: opt.Runtime = None,
-    require_tier: opt.RequireTier = None,
     with_parent: WithParent = False,
     verbose: opt.Verbose = False,
 ) -> int:
@@ -70,15 +84,15 @@ def worker(
             [Problem(message=f"--name {name!r} is not made of letters, digits, '.', '_' and '-'")]
         )
     where.security("worker")
-    _prove(engine, runtime, require_tier)
+    _prove(request)
     for warning in where.warnings():
         err.print(warning, markup=False)
     settings = sites.cluster_module("session").WorkerSettings(
         name=name or f"{socket.gethostname()}-{os.getpid()}",
         slots=slots or os.cpu_count() or 1,
-        engine=engine,
-        runtime=runtime,
-        required_tier=require_tier,
+        engine=request.engine,
+        runtime=request.runtime,
+        required_tier=request.required_tier,
     )
     with interruptible() as stop:
         if with_parent:
@@ -89,18 +103,18 @@ def worker(
     return 0
 
 
-def _prove(choice: str | None, runtime: str | None, required: str | None) -> None:
+def _prove(request: RunRequest) -> None:
     """What ``doctor`` says of engine and disk; each run tries the limits, too. Raises SandboxError."""
-    engine = find_engine(os.environ, choice)
+    engine, runtime = find_engine(os.environ, request.engine), request.runtime
     sweep(engine)  # of a worker that was killed; each run does so, too
     sweep_scratch()
     info = engine.info()
-    checks = [*engine_checks(info, runtime), *disk_checks(api.cache_dir(os.environ))]
+    checks = [*engine_checks(info, runtime), *disk_checks(cache_dir())]
     failed = [check for check in checks if check.state == "failed"]
     if failed:
         text = "; ".join(f"{check.name}: {check.text}" for check in failed)
         raise SandboxError(f"this machine cannot run tests: {text}", hint=failed[0].hint)
-    demand_tier(tier(info, runtime), required)
+    demand_tier(tier(info, runtime), request.required_tier)
     out.print(f"{info.kind} {info.version}: {tier(info, runtime).summary}", markup=False)
 
 

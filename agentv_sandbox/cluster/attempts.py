@@ -18,7 +18,8 @@ class Attempt:
     """A job, and how far it is. Its id changes with each worker that gets it."""
 
     job: Job
-    suite: int
+    suite: str
+    """Its eval file, as in the parcel."""
     threshold: float
     hashes: Mapping[str, str]
     spent_usd: float

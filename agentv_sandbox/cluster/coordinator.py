@@ -11,7 +11,7 @@ import pickle
 import secrets
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
@@ -76,7 +76,9 @@ class Coordinator:
         self._chains: dict[object, Link] = {}
         self._alone_since: float | None = time.monotonic()
         self.intake: Intake | None = None
-        self.first_hashes: Callable[[ReadyReport], Sequence[Mapping[str, str]]] = lambda ready: ready.hashes
+        self.first_hashes: Callable[[ReadyReport], Mapping[str, Mapping[str, str]]] = lambda ready: (
+            ready.hashes
+        )
         self.ended = False
 
     # -- membership -------------------------------------------------------------------------------------
@@ -184,10 +186,10 @@ class Coordinator:
             self._leader = link
         elif self._leader.ready is not None:
             link.check_architecture(self._leader)
-            if [image.key for image in ready.images] != [image.key for image in self._leader.ready.images]:
+            if _keys(ready) != _keys(self._leader.ready):
                 raise WorkerUnfit("it made other images of the same suites; `agentv-sandbox lock` fixes them")
-        for wanted, seen in zip(self.first_hashes(ready), ready.hashes, strict=True):
-            check_hashes(wanted, seen)
+        for path, wanted in self.first_hashes(ready).items():
+            check_hashes(wanted, ready.hashes[path])
         link.ready = ready
         self._patience_s = _WITHOUT_WORKERS_S
         self._on_event("note", message=f"worker {link.name} is ready: {link.slots} slots, {ready.engine}")
@@ -347,12 +349,13 @@ class Coordinator:
         while self._pending:
             self._pending.popleft().interrupt()
 
-    async def after_all(self, number: int) -> list[str]:
+    async def after_all(self, suite: str) -> list[str]:
         """Have workers run what follows the last test of a suite; what is worth saying, each once."""
         links = [link for link in self.links.values() if link.usable]
-        calls = (link.call(hosting.end_suite, self._parcel.run, number, timeout=3600) for link in links)
+        calls = (link.call(hosting.end_suite, self._parcel.run, suite, timeout=3600) for link in links)
         notes: dict[str, None] = {}
-        for link, said in zip(links, await asyncio.gather(*calls, return_exceptions=True), strict=True):
+        answers = await asyncio.gather(*calls, return_exceptions=True)  # in the order of ``calls``
+        for link, said in zip(links, answers, strict=True):
             if isinstance(said, BaseException):
                 notes[f"worker {link.name} did not end the suite: {reason_of(said)}"] = None
             else:
@@ -372,3 +375,7 @@ class Coordinator:
     def record(self) -> Json:
         """Which workers there were, for ``run.json``."""
         return [link.record() for link in self.links.values()]
+
+
+def _keys(ready: ReadyReport) -> dict[str, str]:
+    return {path: image.key for path, image in ready.images.items()}

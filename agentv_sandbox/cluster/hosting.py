@@ -127,8 +127,8 @@ async def read_piece(run: str, store: Store, sha256: str, offset: int) -> bytes:
     return await asyncio.to_thread(_this().session(run).read, store, sha256, offset)
 
 
-async def end_suite(run: str, number: int) -> list[str]:
-    return await asyncio.to_thread(_this().session(run).after_all, number)
+async def end_suite(run: str, suite: str) -> list[str]:
+    return await asyncio.to_thread(_this().session(run).after_all, suite)
 
 
 async def end_run(run: str) -> None:

@@ -15,14 +15,14 @@ from distributed.security import Security
 from agentv_sandbox import hostprograms
 from agentv_sandbox.cluster.servers import server_folder, take_off_path
 from agentv_sandbox.pipeline.scratch import scratch_folder
-from agentv_sandbox.sites import Asked
+from agentv_sandbox.request import RunRequest
 
 _CONFIGURED = "DASK_DISTRIBUTED__COMM__TLS"
 _END_S = 20
 
 
 @asynccontextmanager
-async def local_cluster(number: int, asked: Asked) -> AsyncIterator[tuple[str, Security]]:
+async def local_cluster(number: int, asked: RunRequest) -> AsyncIterator[tuple[str, Security]]:
     """The address of a scheduler of its own with ``number`` workers of one slot, and what it takes to speak to it.
 
     Other users of this machine must not: certificates are made for this one run."""

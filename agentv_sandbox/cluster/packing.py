@@ -6,8 +6,9 @@ import hashlib
 import os
 import secrets
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 from agentv_sandbox.building.lock import LOCK_NAME
 from agentv_sandbox.cluster.address import ClusterAddress
@@ -16,54 +17,31 @@ from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.files import BlobStore
 from agentv_sandbox.loading import LoadResult
 from agentv_sandbox.models.content import Blob
-from agentv_sandbox.models.image import ImageConfig
 from agentv_sandbox.models.suite import Suite
 from agentv_sandbox.pipeline.capturing import copied
 from agentv_sandbox.pipeline.checks import secret_values
 from agentv_sandbox.pipeline.workspace import template_files
+from agentv_sandbox.prepare import Prepared
 from agentv_sandbox.project import Project
-from agentv_sandbox.sites import Asked
+from agentv_sandbox.request import RunRequest, given
 from agentv_sandbox.volumes import StagedFile
 
 MOST_BYTES = 2 << 30
 """Of all that travels to a worker."""
 
 
-def refusals(address: ClusterAddress, asked: Asked) -> list[Problem]:
+def refusals(address: ClusterAddress, prepared: Prepared) -> list[Problem]:
     """Why what is asked cannot be done by the workers at ``address``."""
-    return [*_refused_options(address, asked), *_refused_suites(asked)]
+    refused = [
+        Problem(field=option.name, message=option.cluster.says, hint=option.cluster.hint)
+        for _, option, _ in given(prepared.request)
+        if option.cluster.state == "refused" and (option.cluster.local_too or not address.local)
+    ]
+    return [*refused, *_refused_suites(prepared.loaded)]
 
 
-def _refused_options(address: ClusterAddress, asked: Asked) -> Iterator[Problem]:
-    if asked.record is not None:
-        yield Problem(
-            field="--record",
-            message="workers of a cluster do not record calls of models: each would hold a part of the recording",
-            hint="Record without --cluster; --replay works with it.",
-        )
-    if asked.options.case.follow:
-        yield Problem(
-            field="--follow",
-            message="what agents print on workers comes here when they have ended",
-            hint="Follow the test in a run without --cluster (--test-id).",
-        )
-    if asked.options.allow_outside:
-        yield Problem(
-            field="--allow-outside",
-            message="files outside of the project do not travel to workers",
-            hint="Move them into the project.",
-        )
-    for name, value in (("--engine", asked.engine), ("--runtime", asked.runtime)):
-        if value is not None and not address.local:
-            yield Problem(
-                field=name,
-                message="each worker has an engine of its own",
-                hint=f"Give {name} to `agentv-sandbox worker`.",
-            )
-
-
-def _refused_suites(asked: Asked) -> Iterator[Problem]:
-    for suite in asked.loaded.suites:
+def _refused_suites(loaded: LoadResult) -> Iterator[Problem]:
+    for suite in loaded.suites:
         targets = suite.targets_path
         if targets is not None and not targets.is_relative_to(suite.project_root):
             message = f"its targets stand in {targets}, outside of the project, and do not travel to workers"
@@ -94,31 +72,29 @@ class Packing:
         self._files: dict[str, ParcelFile] = {}
         self._total = 0
 
-    def parcel(self, asked: Asked) -> RunParcel:
+    def parcel(self, prepared: Prepared) -> RunParcel:
         """Raises InputError where it would be too large."""
-        loaded, options = asked.loaded, asked.options
+        loaded, request, cwd = prepared.loaded, prepared.request, prepared.cwd
         roots = list(dict.fromkeys(suite.project_root for suite in loaded.suites))
         for root in roots:
-            self._add(root, Project(root, cwd=options.cwd).files())
+            self._add(root, Project(root, cwd=cwd).files())
         for suite in loaded.suites:
             for folder, staged in _needed_besides(suite):
                 self._add(folder, staged)
         files = tuple(self._files.values())
-        recording = self._recording(asked.replay) if asked.replay is not None else None
+        recording = self._recording(request.replay) if request.replay is not None else None
         return RunParcel(
             run=secrets.token_hex(8),
             roots=tuple(map(travelling, roots)),
-            cwd=travelling(options.cwd),
-            suites=tuple(
-                (travelling(suite.path), travelling(suite.targets_path) if suite.targets_path else None)
+            cwd=travelling(cwd),
+            suites={
+                travelling(suite.path): travelling(suite.targets_path) if suite.targets_path else None
                 for suite in loaded.suites
-            ),
-            # Paths, and mirrors that may have credentials in them: a worker reads the settings again.
-            options=replace(
-                options, image=ImageConfig(), images={}, ceilings={}, cache_dir=Path(), cwd=Path()
-            ),
-            required_tier=asked.required_tier,
-            ceilings={travelling(root): ceiling for root, ceiling in options.ceilings.items()},
+            },
+            request=_without_paths(request),
+            run_env=prepared.options.run_env,
+            required_tiers=prepared.required_tiers,
+            ceilings={travelling(root): each for root, each in prepared.options.ceilings.items()},
             files=files,
             recording=recording,
             secrets=_known(loaded),
@@ -151,6 +127,16 @@ class Packing:
             raise InputError([Problem(message=message, path=file.data)])
         self._known.add(blob)
         self._files[name] = ParcelFile(path=name, mode=file.mode, blob=blob)
+
+
+def _without_paths(request: RunRequest) -> RunRequest:
+    """What is asked, as far as it is the same on another machine."""
+    here: dict[str, Any] = {
+        each.name: each.default
+        for each in fields(request)
+        if "caller" in each.metadata or ("option" in each.metadata and each.metadata["option"].is_path)
+    }
+    return replace(request, **here, suites=(), cluster=None, engine=None, runtime=None)
 
 
 def travelling(path: Path) -> str:

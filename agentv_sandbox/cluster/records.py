@@ -9,8 +9,9 @@ from typing import Literal
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.content import Blob
 from agentv_sandbox.models.image import ProvedImage
-from agentv_sandbox.models.suite import Json, LimitOverrides
-from agentv_sandbox.pipeline.records import RunOptions
+from agentv_sandbox.models.limits import LimitOverrides
+from agentv_sandbox.models.suite import Json
+from agentv_sandbox.request import RunRequest
 
 SLOT = "agentv-sandbox-slot"
 """Resource of Dask's scheduler: one for each job that a worker runs at a time."""
@@ -57,10 +58,12 @@ class RunParcel:
     roots: tuple[str, ...]
     """Of projects; like all paths here those of the coordinator, without the leading slash."""
     cwd: str
-    suites: tuple[tuple[str, str | None], ...]
-    """Eval file and targets file of each."""
-    options: RunOptions
-    required_tier: str | None
+    suites: Mapping[str, str | None]
+    """Eval file and targets file of each, in their order."""
+    request: RunRequest
+    """Without paths of the coordinator."""
+    run_env: Mapping[str, str]
+    required_tiers: tuple[str | None, ...]
     ceilings: Mapping[str, LimitOverrides]
     """By root: what the coordinator's operator and the project allow at most."""
     files: tuple[ParcelFile, ...]
@@ -93,12 +96,12 @@ class ReadyReport:
     """Engine and runtime in a few words."""
     facts: Mapping[str, Json]
     """The engine and its tier, for ``run.json``."""
-    images: tuple[ProvedImage, ...]
-    """One a suite."""
+    images: Mapping[str, ProvedImage]
+    """By eval file, as in the parcel."""
     locks: Mapping[str, str]
     """Text of each suite's lock, by its path: what another worker makes the same images of."""
-    hashes: tuple[Mapping[str, str], ...]
-    """What the first job of each suite is made of there."""
+    hashes: Mapping[str, Mapping[str, str]]
+    """What the first job of each suite is made of there, by eval file."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,8 +121,8 @@ class JobOrder:
 
     run: str
     attempt: str
-    suite: int
-    """Number of the suite in the parcel."""
+    suite: str
+    """Its eval file, as in the parcel."""
     job: JobName
     spent_usd: float = 0.0
     """By all rows of the suite so far."""

@@ -7,13 +7,13 @@ import shutil
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from agentv_sandbox import api, logs, masking, sites
+from agentv_sandbox import logs
 from agentv_sandbox.building.lock import LOCK_NAME, sbom_path, write_lock
 from agentv_sandbox.cluster.packing import digest
 from agentv_sandbox.cluster.records import (
@@ -31,30 +31,28 @@ from agentv_sandbox.cluster.records import (
 )
 from agentv_sandbox.cluster.sending import STORES, Sender
 from agentv_sandbox.doctor import limit_checks
-from agentv_sandbox.egress import WayOut
 from agentv_sandbox.engines.native.places import FOLDER_VARIABLE
-from agentv_sandbox.engines.tier import require_tier, tier
+from agentv_sandbox.engines.tier import tier
 from agentv_sandbox.errors import Cancelled, EngineError, InputError, Problem, SandboxError, unforeseen
 from agentv_sandbox.files import BlobStore
-from agentv_sandbox.gateway import Player
 from agentv_sandbox.loading import LoadResult, load_suites
 from agentv_sandbox.models.container import EngineInfo
 from agentv_sandbox.models.content import Blob
-from agentv_sandbox.models.image import Image, ImagePlan
 from agentv_sandbox.models.spending import cost_of
 from agentv_sandbox.models.suite import Suite
-from agentv_sandbox.pipeline import RunTools, jobs_of, planned_images, suite_run
+from agentv_sandbox.pipeline import MadeImage, jobs_of, suite_run
 from agentv_sandbox.pipeline.agent import after_all
-from agentv_sandbox.pipeline.checks import planned_tests, run_problems, secret_values
-from agentv_sandbox.pipeline.records import Job, RunOptions, SuiteStart
-from agentv_sandbox.pipeline.scopes import is_unset_key, with_stand_in_keys
+from agentv_sandbox.pipeline.checks import secret_values
+from agentv_sandbox.pipeline.records import Job, SuiteStart
+from agentv_sandbox.pipeline.scopes import is_unset_key
 from agentv_sandbox.pipeline.scratch import scratch_folder
 from agentv_sandbox.pipeline.suiterun import SuiteRun
 from agentv_sandbox.pipeline.trials import run_job
+from agentv_sandbox.prepare import Prepared, prepare
 from agentv_sandbox.runfolder.facts import engine_facts
 from agentv_sandbox.runfolder.redact import Redactor
 from agentv_sandbox.sandbox import Sandbox
-from agentv_sandbox.settings import Operator, RunSettings
+from agentv_sandbox.settings import Operator
 
 _MOST_EVENTS = 2000
 _PASSED_ON = frozenset({"note", "case.stage", "workspace.kept"})
@@ -112,7 +110,7 @@ class Session:
         self._status = Status(state="receiving")
         self._beat = time.monotonic()
         self._thread: threading.Thread | None = None
-        self._suites: dict[int, _SuiteWork] = {}
+        self._under_way: dict[str, _SuiteWork] = {}
         self._mutex = threading.Lock()
         self._going_on = 0
         self._stores = {store: BlobStore(self._folder / store) for store in STORES}
@@ -192,34 +190,42 @@ class Session:
         deadline = time.monotonic() + 15
         while self._going_on and time.monotonic() < deadline:
             time.sleep(0.05)
-        for number in list(self._suites):
+        for name in list(self._under_way):
             with suppress(Exception):
-                self._suites.pop(number).stack.close()
+                self._under_way.pop(name).stack.close()
 
     # -- preparation --------------------------------------------------------------------------------------
     def _prepare(self, stack: ExitStack, locks: Mapping[str, str]) -> None:
-        tree = self._place_project()
-        loaded = self._loaded = self._load(tree)
-        settings = self._settings_here(tree, loaded)
-        self._options = self._options_here(settings)
-        self._check(loaded)
-        redactor = self._hide_secrets(loaded)
-        sandbox = self._open_sandbox(stack, settings)
+        tree = self._tree = self._place_project()
+        prepared = self._prepared = self._from_parcel(tree)
+        self._hide_secrets(prepared.loaded)
+        sandbox = stack.enter_context(prepared.sandbox(self._stop))
+        prepared.check_engine(
+            sandbox,
+            (*self.parcel.required_tiers, self._settings.required_tier, prepared.settings.require_tier),
+        )
         for name, text in locks.items():
             _below(tree, name).write_text(text, "utf-8")
-        made = planned_images(loaded.suites, sandbox, self._options, self._on_event)[1:]
+        made = prepared.made(sandbox, self._on_event)
         _prove_limits(sandbox)
-        made_locks = self._locks(tree, loaded, made, sandbox.info)
-        self._tools = self._run_tools(sandbox, loaded, redactor)
-        self._images = {suite.path: image for suite, (_, image) in zip(loaded.suites, made, strict=True)}
+        made_locks = self._locks(made, sandbox.info)
+        self._tools = prepared.tools(
+            sandbox, self._stores["artifacts"], self._stores["captured"], prepared.tape()
+        )
+        self._suites = {self._name(suite): suite for suite in prepared.loaded.suites}
+        self._images = {name: made[suite.path].image for name, suite in self._suites.items()}
         ready = ReadyReport(
             engine=tier(sandbox.info, sandbox.runtime).summary,
             facts=engine_facts(sandbox.info, sandbox.runtime),
-            images=tuple(image for _, image in made),
+            images=self._images,
             locks=made_locks,
-            hashes=tuple(self._first_hashes()),
+            hashes={name: self._first_hashes(name) for name in self._suites},
         )
         self._status = Status(state="ready", ready=ready)
+
+    def _name(self, suite: Suite) -> str:
+        """How the coordinator names a suite."""
+        return suite.path.relative_to(self._tree).as_posix()
 
     def _place_project(self) -> Path:
         """The coordinator's paths below a folder of this session."""
@@ -232,80 +238,45 @@ class Session:
         _place(parcel.files, tree, self._contents)
         return tree
 
-    def _settings_here(self, tree: Path, loaded: LoadResult) -> RunSettings:
-        """Of the projects as they came, and of this machine's operator. The coordinator sends no project whose lines do
-        not count there."""
-        return sites.settings_of(
-            loaded,
-            self._cwd,
-            Operator(self._environ, vouches=True),
+    def _from_parcel(self, tree: Path) -> Prepared:
+        """With the settings of the projects as they came, and of this machine's operator. The coordinator sends no
+        project whose lines do not count there."""
+        recording = None
+        if self.parcel.recording is not None:
+            recording = self._folder / "recording"
+            _place(self.parcel.recording, recording, self._contents)
+        request = replace(
+            self.parcel.request,
+            suites=self._load(tree),
+            replay=recording,
             engine=self._settings.engine,
             runtime=self._settings.runtime,
-        ).under({tree / root: ceiling for root, ceiling in self.parcel.ceilings.items()})
-
-    def _options_here(self, settings: RunSettings) -> RunOptions:
-        return replace(
-            self.parcel.options,
-            image=settings.image,
-            images=settings.images,
-            ceilings=settings.ceilings,
-            egress=settings.egress,
-            cache_dir=api.cache_dir(self._environ),
             cwd=self._cwd,
+            environ=self._environ,
         )
+        prepared = prepare(
+            request,
+            operator=Operator(self._environ, vouches=True),
+            ceilings={tree / root: ceiling for root, ceiling in self.parcel.ceilings.items()},
+        )
+        return replace(prepared, options=replace(prepared.options, run_env=self.parcel.run_env))
 
-    def _check(self, loaded: LoadResult) -> None:
-        if problems := run_problems(loaded, self._options):
-            raise InputError(problems)
-        planned_tests(loaded, self._options)
-
-    def _hide_secrets(self, loaded: LoadResult) -> Redactor:
-        """Of all secrets of this worker; those that the coordinator cannot mask do not leave it."""
-        secrets, known = secret_values(loaded), self.parcel.secrets
-        own = (value for value in secrets if digest(known.salt, value) not in known.digests)
+    def _hide_secrets(self, loaded: LoadResult) -> None:
+        """What the coordinator cannot mask of this worker's secrets does not leave it."""
+        known = self.parcel.secrets
+        own = (value for value in secret_values(loaded) if digest(known.salt, value) not in known.digests)
         self._sender = Sender(self._settings.name, self._stores, Redactor(own))
-        redactor = Redactor(secrets)
-        masking.know(secrets)
-        return redactor
-
-    def _open_sandbox(self, stack: ExitStack, settings: RunSettings) -> Sandbox:
-        """One that keeps its word, of every tier that is required."""
-        sandbox = stack.enter_context(
-            sites.run_sandbox(
-                settings,
-                self._environ,
-                may_keep=self._options.case.keep_failed,
-                stop=self._stop,
-            )
-        )
-        sandbox.check_enforced()
-        for required in (self.parcel.required_tier, self._settings.required_tier, settings.require_tier):
-            require_tier(tier(sandbox.info, sandbox.runtime), required)
-        return sandbox
-
-    def _run_tools(self, sandbox: Sandbox, loaded: LoadResult, redactor: Redactor) -> RunTools:
-        recording = self._folder / "recording"
-        if self.parcel.recording is not None:
-            _place(self.parcel.recording, recording, self._contents)
-        return RunTools(
-            sandbox=sandbox,
-            store=self._stores["artifacts"],
-            kept=self._stores["captured"],
-            environments=loaded.environments,
-            tape=Player(recording, redactor) if self.parcel.recording is not None else None,
-            way=WayOut(sandbox, self._options.egress),
-        )
 
     def _load(self, tree: Path) -> LoadResult:
         parcel = self.parcel
         suites: list[Suite] = []
         environments: dict[Path, Mapping[str, str]] = {}
         errors: list[Problem] = []
-        for path, targets in parcel.suites:
+        for path, targets in parcel.suites.items():
             one = load_suites(
                 [tree / path],
                 targets_file=tree / targets if targets is not None else None,
-                targets=parcel.options.targets,
+                targets=parcel.request.targets,
                 cwd=self._cwd,
                 environ=self._environ,
             )
@@ -314,21 +285,16 @@ class Session:
             environments |= one.environments
         if errors:
             raise InputError([_shortened(problem, tree) for problem in errors])
-        loaded = LoadResult(suites=tuple(suites), environments=environments)
-        if parcel.recording is not None:
-            loaded = replace(loaded, environments=with_stand_in_keys(loaded))
-        return loaded
+        return LoadResult(suites=tuple(suites), environments=environments)
 
-    def _locks(
-        self, tree: Path, loaded: LoadResult, made: Sequence[tuple[ImagePlan, Image]], info: EngineInfo
-    ) -> dict[str, str]:
+    def _locks(self, made: Mapping[Path | None, MadeImage], info: EngineInfo) -> dict[str, str]:
         """Text of the lock of every suite. Files that making the images left beside the suites are removed: containers
         see the project as the coordinator has it."""
-        texts = {}
-        for suite, (plan, image) in zip(loaded.suites, made, strict=True):
-            path = suite.path.parent / LOCK_NAME
+        texts, tree = {}, self._tree
+        for suite in self._prepared.loaded.suites:
+            each, path = made[suite.path], suite.path.parent / LOCK_NAME
             if not path.exists():
-                write_lock(path, plan, f"{info.os}/{info.architecture}", image.resolution)
+                write_lock(path, each.plan, f"{info.os}/{info.architecture}", each.image.resolution)
             texts[path.relative_to(tree).as_posix()] = path.read_text("utf-8")
         sent = {file.path for file in self.parcel.files}
         for name in texts:
@@ -337,11 +303,10 @@ class Session:
                     path.unlink(missing_ok=True)
         return texts
 
-    def _first_hashes(self) -> Iterator[Mapping[str, str]]:
-        for number in range(len(self._loaded.suites)):
-            work = self._work(number)
-            first = next(iter(work.jobs.values()), None)
-            yield work.run.hashes.of(first) if first is not None else {}
+    def _first_hashes(self, suite: str) -> Mapping[str, str]:
+        work = self._work(suite)
+        first = next(iter(work.jobs.values()), None)
+        return work.run.hashes.of(first) if first is not None else {}
 
     # -- jobs -----------------------------------------------------------------------------------------------
     def run(self, order: JobOrder) -> JobOutcome:
@@ -367,29 +332,26 @@ class Session:
             raise WorkerUnfit(full)
         return self._sender.outcome(order.attempt, result)
 
-    def after_all(self, number: int) -> list[str]:
+    def after_all(self, suite: str) -> list[str]:
         """Run what follows the last test of a suite, and let go of it."""
         with self._mutex:
-            work = self._suites.pop(number, None)
+            work = self._under_way.pop(suite, None)
         if work is None:
             return []
         with work.stack:
             return after_all(work.run, list(work.jobs.values()))
 
-    def _work(self, number: int) -> _SuiteWork:
+    def _work(self, name: str) -> _SuiteWork:
         with self._mutex:
-            if number not in self._suites:
-                suite = self._loaded.suites[number]
-                stack = ExitStack()
-                run = suite_run(
-                    stack, suite, self._images[suite.path], self._tools, self._options, self._on_event
-                )
-                jobs = {(j.target.name, j.case.suite, j.case.id): j for j in jobs_of(suite, self._options)}
-                self._suites[number] = _SuiteWork(run=run, jobs=jobs, stack=stack)
-            return self._suites[number]
+            if name not in self._under_way:
+                suite, options, stack = self._suites[name], self._prepared.options, ExitStack()
+                run = suite_run(stack, suite, self._images[name], self._tools, options, self._on_event)
+                jobs = {(j.target.name, j.case.suite, j.case.id): j for j in jobs_of(suite, options)}
+                self._under_way[name] = _SuiteWork(run=run, jobs=jobs, stack=stack)
+            return self._under_way[name]
 
     def _full_disk(self) -> str:
-        places = [self._folder, self._options.cache_dir]
+        places = [self._folder, self._prepared.options.cache_dir]
         if state := self._environ.get(FOLDER_VARIABLE):
             places.append(Path(state))
         for place in places:

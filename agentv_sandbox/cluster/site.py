@@ -19,7 +19,7 @@ from agentv_sandbox.cluster.attempts import Attempt
 from agentv_sandbox.cluster.coordinator import Coordinator
 from agentv_sandbox.cluster.intake import Intake
 from agentv_sandbox.cluster.local import local_cluster
-from agentv_sandbox.cluster.packing import Packing, locks_of, refusals
+from agentv_sandbox.cluster.packing import Packing, locks_of, refusals, travelling
 from agentv_sandbox.cluster.records import ReadyReport, RunParcel
 from agentv_sandbox.engines.tier import LEVELS
 from agentv_sandbox.errors import Cancelled, InputError, SandboxError
@@ -35,8 +35,8 @@ from agentv_sandbox.pipeline.records import Job, SuiteStart
 from agentv_sandbox.pipeline.scratch import scratch_folder
 from agentv_sandbox.pipeline.suiterun import OnEvent
 from agentv_sandbox.pipeline.workspace import template_key
+from agentv_sandbox.prepare import Prepared
 from agentv_sandbox.project import Project
-from agentv_sandbox.sites import Asked
 
 _CONNECT_S = 30
 _START_S = 60.0
@@ -47,45 +47,48 @@ _POLL_S = 0.2
 T = TypeVar("T")
 
 
-def check(text: str, asked: Asked) -> None:
+def check(prepared: Prepared) -> None:
     """Raises InputError where workers cannot do what is asked."""
-    address = parse_address(text, asked.options.cwd)
+    address = _address(prepared)
     if not address.local:
         address.security("client")
-    if problems := refusals(address, asked):
+    if problems := refusals(address, prepared):
         raise InputError(problems)
 
 
+def _address(prepared: Prepared) -> ClusterAddress:
+    assert prepared.request.cluster is not None
+    return parse_address(prepared.request.cluster, prepared.cwd)
+
+
 @contextmanager
-def gathered(
-    text: str, asked: Asked, stop: threading.Event | None, on_event: OnEvent
-) -> Iterator[ClusterSite]:
-    """The workers at ``text``, of which at least one is ready. Raises InputError, SandboxError, Cancelled."""
-    address = parse_address(text, asked.options.cwd)
-    for warning in (*address.warnings(), *_bounds_of_each(asked.loaded.suites)):
+def gathered(prepared: Prepared, stop: threading.Event | None, on_event: OnEvent) -> Iterator[ClusterSite]:
+    """The workers that are asked for, of which at least one is ready. Raises InputError, SandboxError, Cancelled."""
+    address = _address(prepared)
+    for warning in (*address.warnings(), *_bounds_of_each(prepared.loaded.suites)):
         on_event("note", message=warning)
     with ExitStack() as stack:
         packing = Packing(stack.enter_context(scratch_folder()))
-        parcel = packing.parcel(asked)
-        yield from _site(address, asked, parcel, packing.contents, stop, on_event)
+        parcel = packing.parcel(prepared)
+        yield from _site(address, prepared, parcel, packing.contents, stop, on_event)
 
 
 def _site(
     address: ClusterAddress,
-    asked: Asked,
+    prepared: Prepared,
     parcel: RunParcel,
     contents: BlobStore,
     stop: threading.Event | None,
     on_event: OnEvent,
 ) -> Iterator[ClusterSite]:
-    site = ClusterSite(address, asked, stop or threading.Event(), on_event)
+    site = ClusterSite(address, prepared, stop or threading.Event(), on_event)
 
     def coordinator(client: Client) -> Coordinator:
         return Coordinator(
             client,
             parcel,
             contents,
-            locked=locks_of(asked.loaded.suites),
+            locked=locks_of(prepared.loaded.suites),
             on_event=on_event,
             stopped=site.cancelled,
             patience_s=_LOCAL_START_S if address.local else _START_S,
@@ -121,10 +124,10 @@ class ClusterSite:
     default_workers: int | None = None
 
     def __init__(
-        self, address: ClusterAddress, asked: Asked, stop: threading.Event, on_event: OnEvent
+        self, address: ClusterAddress, prepared: Prepared, stop: threading.Event, on_event: OnEvent
     ) -> None:
         self._address = address
-        self._asked = asked
+        self._prepared = prepared
         self._stop_of_caller = stop
         self._stop = threading.Event()
         self._leaving = threading.Event()
@@ -158,7 +161,7 @@ class ClusterSite:
     async def _live(self, make: Callable[[Client], Coordinator]) -> None:
         async with AsyncExitStack() as stack:
             if self._address.local:
-                started = local_cluster(self._address.local, self._asked)
+                started = local_cluster(self._address.local, self._prepared.request)
                 scheduler, security = await stack.enter_async_context(started)
             else:
                 scheduler, security = self._address.scheduler, self._address.security("client")
@@ -214,10 +217,9 @@ class ClusterSite:
         return self._images_of(self._ready)
 
     def _images_of(self, ready: ReadyReport) -> dict[Path, ProvedImage]:
-        suites = self._asked.loaded.suites
         return {
-            suite.path: ProvedImage(replace(image, lock_path=None))
-            for suite, image in zip(suites, ready.images, strict=True)
+            suite.path: ProvedImage(replace(ready.images[travelling(suite.path)], lock_path=None))
+            for suite in self._prepared.loaded.suites
         }
 
     @property
@@ -255,19 +257,18 @@ class ClusterSite:
         return self._hashes[suite.path]
 
     def _input_hashes(self, suite: Suite, image: ProvedImage) -> InputHashes:
-        loaded, options = self._asked.loaded, self._asked.options
+        loaded, options = self._prepared.loaded, self._prepared.options
         project = Project(suite.project_root, cwd=options.cwd)
-        return InputHashes(suite, image, project, loaded.environments[suite.path], options.case)
+        return InputHashes(suite, image, project, loaded.environments[suite.path], options.request)
 
-    def _first_hashes(self, ready: ReadyReport) -> Sequence[Mapping[str, str]]:
+    def _first_hashes(self, ready: ReadyReport) -> dict[str, Mapping[str, str]]:
         """Of the first job of each suite, with the images of ``ready``."""
         images = self._images_of(ready)
-        hashes = []
-        for suite in self._asked.loaded.suites:
-            first = next(iter(jobs_of(suite, self._asked.options)), None)
-            hashes.append(
-                self._input_hashes(suite, images[suite.path]).of(first) if first is not None else {}
-            )
+        hashes: dict[str, Mapping[str, str]] = {}
+        for suite in self._prepared.loaded.suites:
+            first = next(iter(jobs_of(suite, self._prepared.options)), None)
+            if first is not None:
+                hashes[travelling(suite.path)] = self._input_hashes(suite, images[suite.path]).of(first)
         return hashes
 
     def place(self, attempt: Attempt) -> Future[CaseResult]:
@@ -281,18 +282,15 @@ class ClusterSite:
             raise self._failure
         return self._at.usable_slots
 
-    def number_of(self, suite: Suite) -> int:
-        return self._asked.loaded.suites.index(suite)
-
     def threshold(self, suite: Suite, job: Job) -> float:
-        return effective_threshold(job.case, suite, self._asked.options.case.threshold)
+        return effective_threshold(job.case, suite, self._prepared.request.threshold)
 
     def ask(self, work: Coroutine[Any, Any, T]) -> T:
         """What ``work`` returns in the thread of the site."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def after_all(self, suite: Suite) -> Sequence[str]:
-        return self.ask(self._at.after_all(self.number_of(suite)))
+        return self.ask(self._at.after_all(travelling(suite.path)))
 
 
 class _Workers:
@@ -311,7 +309,7 @@ class _Workers:
         shared = space.isolation == "shared"
         attempt = Attempt(
             job=job,
-            suite=self._site.number_of(self._suite),
+            suite=travelling(self._suite.path),
             threshold=self._site.threshold(self._suite, job),
             hashes=self._hashes.of(job),
             spent_usd=self._spent_usd,

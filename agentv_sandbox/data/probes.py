@@ -431,13 +431,14 @@ def host_unix_sockets():
 
 
 def environment():
-    extra = {name for name in os.environ if name not in SETTINGS["env"]}
+    extra = {name for name, value in os.environ.items() if value and name not in SETTINGS["env"]}
     for pid in ("self", "1"):
         try:
             data = open(f"/proc/{pid}/environ", "rb").read().decode("utf-8", "replace")
         except OSError:
             continue
-        extra |= {part.split("=")[0] for part in data.split("\0") if part} - set(SETTINGS["env"])
+        pairs = (part.partition("=") for part in data.split("\0"))  # one that is emptied says nothing
+        extra |= {name for name, _, value in pairs if value} - set(SETTINGS["env"])
     if not extra:
         raise Contained(f"{len(os.environ)} variables, all ours")
     return ", ".join(sorted(extra))

@@ -26,15 +26,18 @@ from pathlib import Path
 from typing import Any
 
 from agentv_sandbox.egress.connection import PORT
-from agentv_sandbox.egress.credentials import Credential, hears_all, parse_secrets, plain_http_doubt
+from agentv_sandbox.egress.credentials import Credential, Secret, hears_all, parse_secrets, plain_http_doubt
 from agentv_sandbox.egress.endpoint import LOCAL, Endpoint, Refused, Resolver, parse_allow, system_resolver
 from agentv_sandbox.egress.ledger import Budget, Ledger, Visit
 from agentv_sandbox.egress.relay import MOUNT, SOCKET, Way, WayOut, relayed, wait_for
 from agentv_sandbox.egress.trouble import network_troubles, server_faults
-from agentv_sandbox.egress.wire import Answer, Exchange, Handler, Rules, Secret
+from agentv_sandbox.egress.wire import Answer, Exchange, Handler, Rules
 from agentv_sandbox.engines.binds import SHARED, SHARED_PREFIX, short_name
 from agentv_sandbox.errors import InputError, Problem
-from agentv_sandbox.gateway import (
+from agentv_sandbox.models.container import Mount
+from agentv_sandbox.models.modelanswer import ModelAnswer
+from agentv_sandbox.models.suite import NetworkPolicy
+from agentv_sandbox.models_api import (
     Bounds,
     CallLog,
     GatewayPolicy,
@@ -49,9 +52,6 @@ from agentv_sandbox.gateway import (
     WaitClock,
     current_scope,
 )
-from agentv_sandbox.models.container import Mount
-from agentv_sandbox.models.modelanswer import ModelAnswer
-from agentv_sandbox.models.suite import NetworkPolicy
 from agentv_sandbox.ownership import is_private, temporary_folder
 from agentv_sandbox.volumes import StagedFile
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import select
 import socket
 import time
+from collections.abc import Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from agentv_sandbox.egress.headers import HOP_BY_HOP, is_encoded
 from agentv_sandbox.egress.ledger import Ledger, Visit
-from agentv_sandbox.gateway import Denial, ModelCall
+from agentv_sandbox.egress.mask import Mask
 from agentv_sandbox.lazy import lazily
+from agentv_sandbox.models_api import Denial
 
 if TYPE_CHECKING:
     import h11
@@ -81,21 +84,6 @@ class ClientConnection:
         self.visit.bytes_down += len(data)
         self.ledger.spend(len(data))
 
-    def more(self, server: socket.socket, call: ModelCall | None) -> bytes:
-        """What comes next of an answer; a model's has bounds of size and time."""
-        if call is not None:
-            server.settimeout(min(call.seconds_left(), IDLE_TIMEOUT_S))
-        try:
-            data = server.recv(CHUNK)
-        except TimeoutError:
-            if call is not None:
-                call.seconds_left()
-            raise
-        if call is not None:
-            call.came(len(data))
-        self.down(data)
-        return data
-
     def send(self, event: h11.Event) -> None:
         # A client that has all it waits for may be gone, which is no fault.
         if data := self.h.send(event):
@@ -122,6 +110,19 @@ class ClientConnection:
         self.send(h11.Response(status_code=status, headers=headers))
         self.send_data(body)
         self.send(h11.EndOfMessage())
+
+    def begin_answer(
+        self, event: h11.Response, mask: Mask, *, without: Set[bytes] = frozenset(), go_on: bool = False
+    ) -> None:
+        """Pass on the head of a server's answer. ``without``: headers that do not hold for what is passed on. Raises
+        OSError where the credential could not be found in its body."""
+        self.visit.status = event.status_code
+        if mask.active and is_encoded(event):
+            # Nothing of ours asked for it, and the credential could not be found in it.
+            raise OSError("the server encoded its answer although it was asked not to")
+        headers = [(k, mask.whole(v)) for k, v in event.headers if k not in HOP_BY_HOP | without]
+        headers.append((b"connection", b"close"))
+        self.pass_on(h11.Response(status_code=event.status_code, headers=headers), go_on=go_on)
 
     def refuse(self, status: int, reason: str) -> None:
         self.visit.reason = reason

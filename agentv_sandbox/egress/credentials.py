@@ -19,14 +19,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from agentv_sandbox.egress.endpoint import Endpoint, Refused, is_public, parse_endpoint
 from agentv_sandbox.errors import InputError, Problem
-from agentv_sandbox.gateway import is_model_server
+from agentv_sandbox.models_api import ModelGateway, is_model_server
 
 _HTTP_PORT = 80
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -65,6 +65,16 @@ class Credential:
     def route(self) -> str:
         """First part of the path by which the container addresses this server."""
         return self.endpoint.authority(443 if self.scheme == "https" else 80)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Secret:
+    credential: Credential
+    value: bytes = field(repr=False)
+    token: bytes
+    """What the container sends in its place."""
+    gateway: ModelGateway | None = None
+    """Of a server of models: what may be asked of it."""
 
 
 def parse_secrets(raw: Mapping[str, Any]) -> tuple[Credential, ...]:

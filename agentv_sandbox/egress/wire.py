@@ -9,43 +9,37 @@ from __future__ import annotations
 import hmac
 import math
 import socket
-import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from agentv_sandbox.egress.connection import CHUNK, IDLE_TIMEOUT_S, PORT, ClientConnection
-from agentv_sandbox.egress.credentials import Credential
+from agentv_sandbox.egress.credentials import Secret
 from agentv_sandbox.egress.endpoint import Endpoint, Refused, Resolver, addresses, parse_endpoint
 from agentv_sandbox.egress.headers import (
     HOP_BY_HOP,
     IDENTITY,
     checked_target,
-    is_encoded,
     model_request,
-    named_headers,
     named_in_connection,
     reading_request,
     split_address,
 )
 from agentv_sandbox.egress.hello import HelloGuard
 from agentv_sandbox.egress.mask import Mask
+from agentv_sandbox.egress.modelcalls import CallCarrier
 from agentv_sandbox.egress.tunnel import Tunnel
-from agentv_sandbox.gateway import (
+from agentv_sandbox.lazy import lazily
+from agentv_sandbox.models_api import (
     BODY_BYTES,
     Denial,
-    GoneAway,
-    LimitAnswer,
-    LimitWait,
-    ModelCall,
     ModelGateway,
-    RecordedReply,
-    may_ask_to_wait,
     refusal,
 )
-from agentv_sandbox.lazy import lazily
+from agentv_sandbox.webclient import CONNECT_S, tls_context
 
 if TYPE_CHECKING:
     import h11
@@ -53,9 +47,7 @@ else:
     h11 = lazily("h11")
 
 _HTTP_PORT, _HTTPS_PORT = 80, 443
-_CONNECT_TIMEOUT_S = 15.0
 _HANDLER_BODY_BYTES = 8 << 20
-_LIMIT_BODY_BYTES = 1 << 20
 _MODEL_BODY_TIMEOUT_S = 60.0
 """For the whole body of a request to a model's server."""
 
@@ -69,16 +61,6 @@ class Answer(Protocol):
 
 Handler = Callable[[str, str, Mapping[str, str], bytes], Answer]
 """(method, path, headers with lower-case names, body) -> JSON answer. Must not raise for what a client sent."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Secret:
-    credential: Credential
-    value: bytes = field(repr=False)
-    token: bytes
-    """What the container sends in its place."""
-    gateway: ModelGateway | None = None
-    """Of a server of models: what may be asked of it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -239,10 +221,13 @@ class Exchange(ClientConnection):
                 raise
             with gateway.call(asked) as call:
                 self.visit.model = call.admitted.model
+                carrier = CallCarrier(
+                    self, call, secret, partial(self._addresses, secret.credential.endpoint)
+                )
                 if call.replayed is None:
-                    self._carry_call(call, secret)
+                    carrier.carry()
                 else:
-                    self._play_call(call, call.replayed)
+                    carrier.play(call.replayed)
         except Denial as denial:
             self.visit.reason, self.visit.status = denial.reason, denial.status
             # Programs would ask again what is refused for good.
@@ -251,139 +236,27 @@ class Exchange(ClientConnection):
                 again = ("retry-after", str(math.ceil(denial.retry_after_s)))
             self.reply(denial.status, refusal(denial, asked), "application/json", again)
 
-    def _carry_call(self, call: ModelCall, secret: Secret) -> None:
-        """Ask the server, again where it asks to wait and its limit passes in time. Raises LimitWait where it was not
-        asked at all."""
-        answer: LimitAnswer | None = None
-        while True:
-            try:
-                with call.turn(self.left):
-                    answer = self._ask_server(call, secret)
-                    if answer is None:
-                        return
-                    waits = call.heard_limit(answer)
-            except LimitWait:
-                if answer is None:
-                    raise
-                waits = False
-            except GoneAway:
-                raise OSError("the client went away while the server's rate limit lasted") from None
-            if not waits:
-                self._pass_answer(call, answer.status, answer.headers, answer.body)
-                return
-
-    def _ask_server(self, call: ModelCall, secret: Secret) -> LimitAnswer | None:
-        """Ask once and pass on the answer, or return it where it may ask to wait."""
-        admitted, credential = call.admitted, secret.credential
-        headers = {
-            "host": credential.route,
-            credential.header: credential.prefix + secret.value.decode("latin-1"),
-            "accept-encoding": "identity",
-            **admitted.headers,
-            "content-length": str(len(admitted.body)),
-            "connection": "close",
-        }
-        tls = credential.scheme == "https"
-        with self._cut_noted(call), self._connected(credential.endpoint, tls=tls, finishes=True) as server:
-            up = h11.Connection(h11.CLIENT)
-            head = h11.Request(method=admitted.method, target=admitted.path, headers=list(headers.items()))
-            with suppress(BrokenPipeError):  # a server may answer before it has read everything
-                server.sendall(up.send(head) or b"")
-                server.sendall(up.send(h11.Data(data=admitted.body)) or b"")
-                server.sendall(up.send(h11.EndOfMessage()) or b"")
-            return self._answer(server, up, Mask(secret.value), call)
-
-    def _play_call(self, call: ModelCall, reply: RecordedReply) -> None:
-        """Answer from a recording; no server is asked."""
-        self.visit.replayed, self.visit.decision = True, "allowed"
-        self._pass_answer(call, reply.status, reply.headers, reply.body, complete=reply.complete)
-
-    def _pass_answer(
-        self, call: ModelCall, status: int, headers: Mapping[str, str], body: bytes, *, complete: bool = True
-    ) -> None:
-        """Pass on an answer that is there as a whole."""
-        self.visit.status = status
-        call.start(status, headers)
-        named = [(key, value) for key, value in headers.items() if key.encode() not in HOP_BY_HOP]
-        named = [(key, value) for key, value in named if key != "content-length"]
-        head = h11.Response(status_code=status, headers=[*named, ("connection", "close")])
-        self.pass_on(head, go_on=True)
-        for at in range(0, len(body), CHUNK):
-            piece = body[at : at + CHUNK]
-            self.down(piece)
-            self.send_data(call.feed(piece), go_on=True)
-        if not complete:
-            raise OSError("the recorded answer ends here, as the server closed the connection")
-        self.send_data(call.end(), go_on=True)
-        self.pass_on(h11.EndOfMessage(), go_on=True)
-
-    def _answer(
-        self, server: socket.socket, up: h11.Connection, mask: Mask, call: ModelCall | None = None
-    ) -> LimitAnswer | None:
-        """Pass on what the server answers. Where tokens are counted, to its end, whether the client stays or not. An
-        answer that may ask to wait is not passed on but returned."""
+    def _answer(self, server: socket.socket, up: h11.Connection, mask: Mask) -> None:
+        """Pass on what the server answers."""
         while True:
             try:
                 event = up.next_event()
             except h11.RemoteProtocolError as error:
                 raise OSError(f"the server's answer is not understood: {error}") from error
             if event is h11.NEED_DATA:
-                up.receive_data(self.more(server, call))
+                data = server.recv(CHUNK)
+                self.down(data)
+                up.receive_data(data)
             elif isinstance(event, h11.Response):
-                if call is not None and may_ask_to_wait(
-                    event.status_code, named := named_headers(event, mask)
-                ):
-                    return self._limit_answer(server, up, mask, event.status_code, named, call)
-                self._begin_answer(event, mask, call)
+                self.begin_answer(event, mask)
             elif isinstance(event, h11.Data):
-                passed = mask.feed(bytes(event.data))
-                self.send_data(call.feed(passed) if call else passed, go_on=call is not None)
+                self.send_data(mask.feed(bytes(event.data)))
             elif isinstance(event, h11.EndOfMessage):
-                passed = mask.rest()
-                if call is not None:
-                    passed = call.feed(passed) + call.end()
-                self.send_data(passed, go_on=call is not None)
-                self.pass_on(h11.EndOfMessage(), go_on=call is not None)
-                return None
+                self.send_data(mask.rest())
+                self.pass_on(h11.EndOfMessage(), go_on=False)
+                return
             elif not isinstance(event, h11.InformationalResponse):
                 raise OSError("the server closed the connection")
-
-    def _limit_answer(
-        self,
-        server: socket.socket,
-        up: h11.Connection,
-        mask: Mask,
-        status: int,
-        headers: Mapping[str, str],
-        call: ModelCall,
-    ) -> LimitAnswer:
-        """The whole of it. Raises OSError where it is cut off or larger than any such answer."""
-        if headers.get("content-encoding", "identity") != "identity":
-            raise OSError("the server encoded its answer although it was asked not to")
-        body = b""
-        while not isinstance(event := up.next_event(), h11.EndOfMessage):
-            if event is h11.NEED_DATA:
-                up.receive_data(self.more(server, call))
-            elif isinstance(event, h11.Data):
-                body += mask.feed(bytes(event.data))
-            else:
-                raise OSError("the server closed the connection")
-            if len(body) > _LIMIT_BODY_BYTES:
-                raise OSError(f"the server's answer with status {status} is too large")
-        return LimitAnswer(status, headers, body + mask.rest())
-
-    def _begin_answer(self, event: h11.Response, mask: Mask, call: ModelCall | None) -> None:
-        self.visit.status = event.status_code
-        if mask.active and is_encoded(event):
-            # Nothing of ours asked for it, and the credential could not be found in it.
-            raise OSError("the server encoded its answer although it was asked not to")
-        dropped = HOP_BY_HOP
-        if call is not None:
-            call.start(event.status_code, named_headers(event, mask))
-            dropped |= {b"content-length"} if call.reply.drops else frozenset()
-        headers = [(k, mask.whole(v)) for k, v in event.headers if k not in dropped]
-        headers.append((b"connection", b"close"))
-        self.pass_on(h11.Response(status_code=event.status_code, headers=headers), go_on=call is not None)
 
     def _handle(self, request: h11.Request, handler: Handler, path: str) -> None:
         try:
@@ -397,36 +270,28 @@ class Exchange(ClientConnection):
         self.reply(answer.status, answer.body, "application/json")
 
     @contextmanager
-    def _cut_noted(self, call: ModelCall) -> Iterator[None]:
-        """A call that we end ourselves has cost what nobody knows."""
-        try:
-            yield
-        except OSError:
-            call.cut = call.cut or self.ledger.was_cut
-            raise
-
-    @contextmanager
-    def _connected(
-        self, endpoint: Endpoint, *, tls: bool = False, finishes: bool = False
-    ) -> Iterator[socket.socket]:
-        rules = self.rules
-        reads = endpoint in rules.read_only - rules.allow
-        listed = rules.allow | rules.read_only if reads else rules.allow
-        server = _connect(addresses(endpoint, listed, rules.resolve), endpoint.port)
+    def _connected(self, endpoint: Endpoint, *, tls: bool = False) -> Iterator[socket.socket]:
+        server = _connect(self._addresses(endpoint), endpoint.port)
         self.visit.decision = "allowed"
         try:
             if tls:
-                server = ssl.create_default_context().wrap_socket(server, server_hostname=endpoint.host)
-            self.ledger.hold(server, finishes=finishes)
+                server = tls_context().wrap_socket(server, server_hostname=endpoint.host)
+            self.ledger.hold(server)
             server.settimeout(IDLE_TIMEOUT_S)
             yield server
         finally:
             self.ledger.release(server)
             server.close()
 
+    def _addresses(self, endpoint: Endpoint) -> list[str]:
+        rules = self.rules
+        reads = endpoint in rules.read_only - rules.allow
+        listed = rules.allow | rules.read_only if reads else rules.allow
+        return addresses(endpoint, listed, rules.resolve)
+
 
 def _connect(found: list[str], port: int) -> socket.socket:
-    deadline = time.monotonic() + _CONNECT_TIMEOUT_S
+    deadline = time.monotonic() + CONNECT_S
     error: OSError = OSError("no address")
     for address in found:
         left = max(deadline - time.monotonic(), 0.1)

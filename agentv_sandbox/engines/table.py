@@ -30,10 +30,12 @@ def _docker(address: str) -> docker.DockerEngine:
 
 ENGINES: dict[str, EngineKind] = {
     "docker": EngineKind(addresses=docker_addresses, connect=_docker),
-    "podman": EngineKind(addresses=podman_addresses, connect=_docker),
     "native": EngineKind(addresses=native_addresses, connect=NativeEngine, serves=is_native),
+    "podman": EngineKind(addresses=podman_addresses, connect=_docker),
 }
-"""In the order in which they are tried. Podman speaks Docker's API."""
+"""In the order in which they are tried. Podman speaks Docker's API; many machines have it where nobody means it."""
+_NAMED = ("DOCKER_HOST", "CONTAINER_HOST")
+"""Variables that say where an engine listens: who sets one does not want the native engine instead."""
 
 
 def known_kind(name: str) -> str:
@@ -56,11 +58,10 @@ def find_engine(environ: Mapping[str, str], choice: str | None = None) -> Contai
         except ValueError as error:
             raise InputError([Problem(message=str(error))]) from error
     kinds = ENGINES if choice is None else {choice: ENGINES[choice]}
-    # Who says where Docker listens does not want another engine instead.
     kinds = {
         name: kind
         for name, kind in kinds.items()
-        if choice or name != "native" or "DOCKER_HOST" not in environ
+        if choice or name != "native" or not any(each in environ for each in _NAMED)
     }
     return _first((kind, address) for kind in kinds.values() for address in kind.addresses(environ))
 
@@ -83,16 +84,21 @@ def engine_at(address: str) -> ContainerEngine:
 
 def _first(candidates: Iterable[tuple[EngineKind, str]]) -> ContainerEngine:
     failures = []
+    hints = []
     for kind, address in candidates:
         try:
             engine = kind.connect(address)
             engine.ping()
-        except NeedsNamespace:  # the last one that is tried, and it works
+        except NeedsNamespace:  # there it works
             raise
         except SandboxError as error:
             failures.append(f"  {address}: {error.message}")
+            hints.append(error.hint)
         else:
             return engine
     tried = "\n".join(dict.fromkeys(failures))
     tried = tried or "  no socket of Docker or Podman exists and DOCKER_HOST is not set"
-    raise EngineUnavailable(f"no container engine answers; tried:\n{tried}", hint=HINT)
+    hint = next(
+        (each for each in hints if each not in ("", HINT)), HINT
+    )  # what is wrong with one that is named
+    raise EngineUnavailable(f"no container engine answers; tried:\n{tried}", hint=hint)

@@ -12,20 +12,21 @@ from pydantic import BaseModel
 
 from agentv_sandbox.errors import SandboxError
 from agentv_sandbox.graders.llm_proxy import LlmProxy
-from agentv_sandbox.llm import LlmReply, LlmRequest
 from agentv_sandbox.models.case import Assertion, Candidate, CaseOutput, GraderResult, Verdict
 from agentv_sandbox.models.container import ExecResult, Stdin
-from agentv_sandbox.models.suite import EvalCase, GraderSpec, Json, Suite, Target
+from agentv_sandbox.models.suite import PASS_SCORE, EvalCase, GraderSpec, Json, Suite, Target
+from agentv_sandbox.models_api import LlmReply, LlmRequest
 from agentv_sandbox.volumes import StagedFile
-
-PASS_SCORE = 0.8
-"""A grader's own verdict; the case's threshold plays no part in it."""
 
 OptionsT = TypeVar("OptionsT", bound=BaseModel)
 
 
 class GraderError(SandboxError):
     """This grader cannot judge: a score of 0 with this message, never a pass."""
+
+
+class NotBegunError(GraderError):
+    """This grader could not begin, through no doing of the agent's: no verdict, and an execution error of the test."""
 
 
 class GradeTools(Protocol):
@@ -50,7 +51,8 @@ class GradeTools(Protocol):
         workspace read-only, ContentFiles, and ``files`` read-only below ``staging_path``. ``shown``: globs of files
         with tests that it sees all the same. ``cwd`` and elements of ``argv`` that
         are absolute host paths inside the project are translated. ``timeout_s`` None: the role's default.
-        ``proxy``: make it reachable and set ``AGENTV_TARGET_PROXY_URL`` and ``_TOKEN``."""
+        ``proxy``: make it reachable and set ``AGENTV_TARGET_PROXY_URL`` and ``_TOKEN``.
+        Raises ``NotBegunError``."""
         ...
 
     @property
@@ -134,10 +136,18 @@ def result(
     )
 
 
-def failed(spec: GraderSpec, message: str, **more: Any) -> GraderResult:
-    """The grader itself failed: score 0, never a pass."""
+def failed(spec: GraderSpec, message: str, *, crashed: bool = False, **more: Any) -> GraderResult:
+    """The grader itself failed: score 0, never a pass. ``crashed``: its program ended badly after it began."""
     assertion = Assertion(text=message, passed=False)
-    return result(spec, 0.0, [assertion], verdict="fail", error=message, **more)
+    error = f"the grader crashed: {message}" if crashed else message
+    return result(spec, 0.0, [assertion], verdict="fail", error=error, **more)
+
+
+def not_begun(spec: GraderSpec, message: str) -> GraderResult:
+    """No verdict: the grader could not begin."""
+    text = f"the grader could not begin: {message}"
+    assertion = Assertion(text=text, passed=False)
+    return result(spec, 0.0, [assertion], verdict="skip", error=text, not_begun=True)
 
 
 def unmeasured(spec: GraderSpec) -> GraderResult:

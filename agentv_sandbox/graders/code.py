@@ -136,6 +136,14 @@ class ProgramVerdict:
 class ProgramError(GraderError):
     """The program did not give a verdict that can be relied on."""
 
+    crashed = False
+
+
+class ProgramCrashed(ProgramError):
+    """It ended badly after it began."""
+
+    crashed = True
+
 
 def grade(spec: GraderSpec, context: GradeContext) -> GraderResult:
     options = options_of(spec, CodeGraderOptions)
@@ -170,8 +178,22 @@ def graded(spec: GraderSpec, ran: ExecResult, candidate: Candidate) -> GraderRes
     try:
         verdict = read_verdict(ran)
     except ProgramError as error:
-        return failed(spec, f"Code evaluator failed: {error.message}", details=notes)
-    return result(spec, verdict.score, verdict.assertions, details=details_with(verdict.details, candidate))
+        return failed(spec, f"Code evaluator failed: {error.message}", crashed=error.crashed, details=notes)
+    return result(
+        spec,
+        verdict.score,
+        verdict.assertions,
+        error=_signalled(ran),
+        details=details_with(verdict.details, candidate),
+    )
+
+
+def _signalled(ran: ExecResult) -> str | None:
+    """What to say of a program that printed nothing and ended as by a signal: a crash, which has no opposite."""
+    code = ran.exit_code or 0
+    if not 128 < code <= 192 or ran.stdout.strip() or ran.stderr.strip():
+        return None
+    return f"the grader crashed: {ran.exit_text}"
 
 
 def read_verdict(result: ExecResult) -> ProgramVerdict:
@@ -180,7 +202,7 @@ def read_verdict(result: ExecResult) -> ProgramVerdict:
     text = trim(result.stdout.decode("utf-8", "replace"))
     stderr = result.stderr.decode("utf-8", "replace")
     if result.exit_code != 0 and (text.startswith(("{", "[")) or trim(stderr)):
-        raise ProgramError(exit_message(result))
+        raise ProgramCrashed(exit_message(result))
     try:
         document = strict_json.parse(text)
     except json.JSONDecodeError:
@@ -203,13 +225,13 @@ def check_ended(result: ExecResult) -> None:
     """Only a program that ended by itself, its output complete, has said anything."""
     match result.outcome:
         case "timeout":
-            raise ProgramError(f"Process timed out after {result.duration_s * 1000:.0f}ms")
+            raise ProgramCrashed(f"Process timed out after {result.duration_s * 1000:.0f}ms")
         case "oom":
-            raise ProgramError("Process was killed: out of memory")
+            raise ProgramCrashed("Process was killed: out of memory")
         case "flood":
-            raise ProgramError("Process was killed: it wrote more output than allowed")
+            raise ProgramCrashed("Process was killed: it wrote more output than allowed")
         case "cancelled" | "engine":
-            raise ProgramError(f"Process did not end by itself ({result.outcome})")
+            raise ProgramCrashed(f"Process did not end by itself ({result.outcome})")
     if result.stdout_total > len(result.stdout):
         raise ProgramError(
             f"output was cut: {result.stdout_total} bytes on stdout, {len(result.stdout)} kept"

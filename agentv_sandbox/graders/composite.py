@@ -17,16 +17,23 @@ from agentv_sandbox.authoring.shadowing import warn_of_shadowing
 from agentv_sandbox.authoring.tree import nearest, show
 from agentv_sandbox.errors import LlmError
 from agentv_sandbox.graders import code, llm_grader, prompts, replies, shield, strict_json
-from agentv_sandbox.graders.base import GradeContext, failed, options_of, result, verdict_of
-from agentv_sandbox.graders.code import ProgramError, check_ended, exit_message, read_assertions, shell_line
+from agentv_sandbox.graders.base import GradeContext, failed, not_begun, options_of, result, verdict_of
+from agentv_sandbox.graders.code import (
+    ProgramCrashed,
+    ProgramError,
+    check_ended,
+    exit_message,
+    read_assertions,
+    shell_line,
+)
 from agentv_sandbox.graders.kind import Assertions, GraderKind, ItemDoc, LoadTools, Options, Translation
 from agentv_sandbox.graders.llm_target import choose_target
 from agentv_sandbox.graders.replies import BadReply
-from agentv_sandbox.llm import LlmRequest
 from agentv_sandbox.models.case import Assertion, GraderResult, Verdict
 from agentv_sandbox.models.js_json import dumps, number
 from agentv_sandbox.models.messages import trim
 from agentv_sandbox.models.suite import GraderSpec, Json
+from agentv_sandbox.models_api import LlmRequest
 
 _RESULTS = "{{EVALUATOR_RESULTS_JSON}}"
 
@@ -172,6 +179,9 @@ _AGGREGATORS: Mapping[str, Callable[[AggregatorDoc, set[str], LoadTools], Aggreg
 def grade(spec: GraderSpec, context: GradeContext) -> GraderResult:
     options = options_of(spec, CompositeOptions)
     members = tuple(_run(member, options, context) for member in options.members)
+    missing = [f"[{member.name}] {member.error}" for member in members if member.not_begun]
+    if missing:
+        return replace(not_begun(spec, "; ".join(missing)), scores=members)
     match options.aggregator:
         case WeightedAverage():
             graded = _weighted_result(spec, members)
@@ -222,13 +232,14 @@ def _by_code(
     try:
         check_ended(ran)
         if ran.exit_code != 0:
-            raise ProgramError(exit_message(ran))
+            raise ProgramCrashed(exit_message(ran))
         document = strict_json.parse(trim(ran.stdout.decode("utf-8", "replace")))
         if not isinstance(document, dict):
             raise ProgramError("stdout is not a JSON object")
         score = strict_json.score_of(document.get("score", 0))
     except (ProgramError, ValueError) as error:
-        return failed(spec, f"Code aggregator failed: {error}")
+        crashed = isinstance(error, ProgramCrashed)
+        return failed(spec, f"Code aggregator failed: {error}", crashed=crashed)
     said = document.get("verdict")
     verdict: Verdict = said if said in ("pass", "fail") else verdict_of(score)
     return result(spec, score, read_assertions(document.get("assertions")), verdict=verdict)

@@ -35,10 +35,10 @@ from agentv_sandbox.graders.llm_target import choose_target
 from agentv_sandbox.graders.payload import prompt_payload
 from agentv_sandbox.graders.replies import BadReply
 from agentv_sandbox.graders.rubric_items import Rubric, RubricList, read_rubrics
-from agentv_sandbox.llm import LlmReply, LlmRequest
 from agentv_sandbox.models.case import Assertion, Candidate, GraderResult, total_cost, total_usage
 from agentv_sandbox.models.messages import trim
 from agentv_sandbox.models.suite import GraderSpec, Json, Target
+from agentv_sandbox.models_api import LlmReply, LlmRequest, RequestBudget
 from agentv_sandbox.providers import is_model
 
 ATTEMPTS = 3
@@ -169,6 +169,14 @@ class Conversation:
     request: LlmRequest
     replies: list[LlmReply] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    unanswered: bool = False
+    """Whether the target could not be asked in the end."""
+
+    @property
+    def budget(self) -> RequestBudget:
+        """Of all its questions."""
+        assert self.request.budget is not None
+        return self.request.budget
 
     def record(self) -> dict[str, Any]:
         """The fields of a result that make the judgement repeatable."""
@@ -204,6 +212,7 @@ def grade(spec: GraderSpec, context: GradeContext) -> GraderResult:
         images=candidate.images,
         schema=mode.schema,
         temperature=options.temperature if options.target else None,
+        budget=RequestBudget.of_grading(target),
     )
     conversation = Conversation(target=target, request=_for_target(target, request))
     answer = ask(context, conversation, mode)
@@ -212,29 +221,50 @@ def grade(spec: GraderSpec, context: GradeContext) -> GraderResult:
 
 
 def ask(context: GradeContext, conversation: Conversation, mode: Mode) -> Any:
-    """The parsed reply, or None when three attempts and one repair gave none; ``conversation`` keeps what happened."""
-    for _ in range(ATTEMPTS):
-        answer = _attempt(context, conversation, mode, conversation.request)
-        if answer is not None:
-            return answer
-    last = conversation.replies[-1].text if conversation.replies else ""
-    if not last.strip():
+    """The parsed reply, or None when three attempts and one repair gave none, or the budget of the grading is spent;
+    ``conversation`` keeps what happened. A server that cannot be asked is not asked again: that is the client's
+    business, within the same budget. A program has nobody else who tries it again."""
+    budget = conversation.budget
+    try:
+        for left in reversed(range(ATTEMPTS)):
+            used = budget.used
+            try:
+                answer = _attempt(context, conversation, mode, conversation.request)
+            except LlmError:
+                if budget.used > used or not left:
+                    raise
+                budget.used += 1
+                continue
+            if answer is not None or budget.spent():
+                return answer
+        if not conversation.replies[-1].text.strip():
+            return None
+        return _attempt(context, conversation, mode, _repair(conversation, mode))
+    except LlmError as error:
+        conversation.problems.append(error.message)
+        conversation.unanswered = True
         return None
+
+
+def _repair(conversation: Conversation, mode: Mode) -> LlmRequest:
+    """The request to write the last reply in the form that was asked for."""
+    last = conversation.replies[-1].text
     again = LlmRequest(
         system=prompts.system_text(mode.form),
         user=prompts.repair(masking.first(last, REPAIR_CHARS), conversation.problems[-1], mode.form),
         schema=mode.schema,
         temperature=conversation.request.temperature,
+        budget=conversation.request.budget,
     )
-    return _attempt(context, conversation, mode, _for_target(conversation.target, again))
+    return _for_target(conversation.target, again)
 
 
 def _attempt(context: GradeContext, conversation: Conversation, mode: Mode, request: LlmRequest) -> Any:
-    try:
-        reply = context.tools.llm(conversation.target, request)
-    except LlmError as error:
-        conversation.problems.append(error.message)
-        return None
+    """The parsed reply; None where it cannot be parsed. Raises LlmError."""
+    budget, before = conversation.budget, conversation.budget.used
+    reply = context.tools.llm(conversation.target, request)
+    if budget.used == before:
+        budget.used += 1  # of a target that is not a server of models
     conversation.replies.append(reply)
     try:
         return mode.parse(reply.text)
@@ -312,6 +342,7 @@ def _for_target(target: Target, request: LlmRequest) -> LlmRequest:
         images=request.images,
         schema=request.schema,
         temperature=request.temperature,
+        budget=request.budget,
     )
 
 
@@ -326,9 +357,12 @@ def _result(
 ) -> GraderResult:
     extra: dict[str, Json] = {"suspicious": list(suspicions)} if suspicions else {}
     if answer is None:
-        reason = f"Grader parse failure after {ATTEMPTS} attempts: {conversation.problems[-1]}"
-        if not conversation.replies:
+        attempts = min(len(conversation.replies), ATTEMPTS)
+        reason = f"Grader parse failure after {attempts} attempts: {conversation.problems[-1]}"
+        if conversation.unanswered:
             reason = f"target '{conversation.target.name}' could not be asked: {conversation.problems[-1]}"
+        else:
+            reason = f"{reason} ({conversation.budget})"
         details = details_with(extra or None, candidate)
         assertion = Assertion(text=reason, passed=False)
         return result(

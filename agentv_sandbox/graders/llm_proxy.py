@@ -15,10 +15,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agentv_sandbox.errors import LlmError
-from agentv_sandbox.llm import LlmReply, LlmRequest
 from agentv_sandbox.models.case import TokenUsage
 from agentv_sandbox.models.foreign_json import ForeignJsonError, read_json
 from agentv_sandbox.models.suite import Json, Target
+from agentv_sandbox.models_api import LlmReply, LlmRequest
 
 MAX_BODY_BYTES = 4 << 20
 MAX_BATCH = 200

@@ -21,7 +21,6 @@ from agentv_sandbox.budget import Budget
 from agentv_sandbox.files import container_meaning, container_path
 from agentv_sandbox.graders import trace
 from agentv_sandbox.graders.base import GradeContext
-from agentv_sandbox.llm.records import split_data_uri
 from agentv_sandbox.models.case import CaseOutput
 from agentv_sandbox.models.container import Stdin
 from agentv_sandbox.models.content import AnswerMessage, Block, FileBlock, ImageBlock, InputBlock
@@ -29,6 +28,7 @@ from agentv_sandbox.models.js_json import json_number
 from agentv_sandbox.models.json_pieces import json_pieces
 from agentv_sandbox.models.paths import WORKSPACE
 from agentv_sandbox.models.suite import EvalCase, Json, Message
+from agentv_sandbox.models_api.records import split_data_uri
 from agentv_sandbox.volumes import GeneratedFile, StagedFile
 
 SPILL_CHARS = 50_000

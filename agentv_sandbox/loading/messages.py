@@ -11,6 +11,7 @@ from typing import Any
 from agentv_sandbox.authoring.references import ReferenceScope
 from agentv_sandbox.authoring.tree import Map, Node, Problems, Seq, nearest, plain, show
 from agentv_sandbox.errors import Problem
+from agentv_sandbox.models import media
 from agentv_sandbox.models.content import ROLES
 from agentv_sandbox.models.js_json import dumps
 from agentv_sandbox.models.messages import texts
@@ -25,6 +26,9 @@ IMAGE_TYPES = {
     ".svg": "image/svg+xml",
     ".bmp": "image/bmp",
 }
+_LOOK = 8192
+_MAGIC = (b"%PDF-", b"PK\x03\x04", b"\x89PNG", b"\xff\xd8\xff", b"GIF87a", b"GIF89a", b"\x1f\x8b")
+"""How files begin that are not text, though a short one may hold no NUL. All else without NUL is read as by AgentV."""
 MAX_FILE_TEXT = 4 << 20
 """Bytes of one input file that a message embeds. Larger files are handed over by path only."""
 MAX_TOTAL_TEXT = 64 << 20
@@ -37,7 +41,8 @@ MAX_DOCUMENTS = 48 << 20
 class FileCache:
     """Each input file is read once, however many tests name it."""
 
-    texts: dict[Path, str] = field(default_factory=dict)
+    texts: dict[Path, str | None] = field(default_factory=dict)
+    """None: of a file that is not text."""
     images: dict[Path, str] = field(default_factory=dict)
     prompts: dict[Path, str] = field(default_factory=dict)
     total: int = 0
@@ -196,15 +201,19 @@ class MessageReader:
         if reference is None:
             return block if self.problems.converting else None
         path, display = reference
-        text = self.files.texts.get(path)
-        if text is None:
-            text = self._text(at, where, path)
-            self.files.texts[path] = text
-        return {**block, "path": display, "text": text, "resolvedPath": str(path)}
+        if path not in self.files.texts:
+            self.files.texts[path] = self._text(at, where, path)
+        text = self.files.texts[path]
+        found = {**block, "path": display, "text": text or "", "resolvedPath": str(path)}
+        return found if text is not None else {**found, "media_type": media.of_name(path.name)}
 
-    def _text(self, node: Any, key: str | int, path: Path) -> str:
+    def _text(self, node: Any, key: str | int, path: Path) -> str | None:
+        """The text of an input file, line ends as AgentV has them; None where it is not text: those bytes read as
+        text would be a question that nobody wrote."""
         try:
             data = self.files.read(path)
+            if data is None and _is_binary(path):
+                return None
         except OSError as error:
             self.problems.error(node, key, f"the input file cannot be read: {error.strerror}")
             return ""
@@ -216,7 +225,8 @@ class MessageReader:
                 "language models do not hold its text",
             )
             return ""
-        return data.decode("utf-8", "replace").replace("\r\n", "\n")
+        text = data.decode("utf-8", "replace").replace("\r\n", "\n")
+        return None if "\0" in text or data.startswith(_MAGIC) else text
 
     def _image(self, item: Map) -> dict[str, Json] | None:
         reference = self._find(item, "value", item["value"])
@@ -239,7 +249,14 @@ class MessageReader:
                 return None
             encoded = base64.b64encode(data).decode("ascii")
             self.files.images[path] = f"data:{media_type};base64,{encoded}"
-        return {"type": "image", "media_type": media_type, "source": self.files.images[path]}
+        source = self.files.images[path]
+        return {"type": "image", "media_type": media_type, "source": source, "resolvedPath": str(path)}
+
+
+def _is_binary(path: Path) -> bool:
+    """Whether the beginning of a file that is too large to be read says that it is not text. Raises OSError."""
+    with path.open("rb") as file:
+        return b"\0" in file.read(_LOOK)
 
 
 def question(messages: Sequence[Message]) -> str:
@@ -261,12 +278,12 @@ def reference_answer(expected: Sequence[Message]) -> str:
 
 
 def input_files(messages: Sequence[Message]) -> tuple[Path, ...]:
-    """Host paths of all file blocks, unique, in order."""
+    """Host paths of all file and image blocks, unique, in order."""
     paths = (
         Path(block["resolvedPath"])
         for message in messages
         if isinstance(message.get("content"), list)
         for block in message["content"]
-        if isinstance(block, dict) and block.get("type") == "file" and "resolvedPath" in block
+        if isinstance(block, dict) and block.get("type") in ("file", "image") and "resolvedPath" in block
     )
     return tuple(dict.fromkeys(paths))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -18,20 +17,7 @@ from agentv_sandbox.graders.rubric_items import RubricDoc
 from agentv_sandbox.loading.hosts import allowed_host
 from agentv_sandbox.logs import safe_name
 from agentv_sandbox.models.suite import NetworkPolicy
-
-_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)i?b?\Z", re.IGNORECASE)
-_SCALE = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-
-
-def parse_size(value: str | int) -> int:
-    """Bytes from ``512m``, ``1.5g``, ``2GiB`` or a plain number. Powers of 1024, as Docker has it."""
-    match = _SIZE.fullmatch(str(value).strip())
-    if not match or isinstance(value, bool):
-        raise ValueError(f"must be a size such as 512m or 2g, found '{value}'")
-    size = int(float(match[1]) * _SCALE[match[2].lower()])
-    if size <= 0:
-        raise ValueError("must be more than 0; 0 would mean no limit")
-    return size
+from agentv_sandbox.request.values import size
 
 
 def _not_empty(value: Seq) -> Seq:
@@ -67,7 +53,7 @@ def _printable(text: str) -> str:
 
 
 Id = Annotated[Text, AfterValidator(_printable)]
-Size = Annotated[Annotated[int, Field(gt=0)] | Text, AfterValidator(parse_size), WithJsonSchema(SIZE_SCHEMA)]
+Size = Annotated[Annotated[int, Field(gt=0)] | Text, AfterValidator(size), WithJsonSchema(SIZE_SCHEMA)]
 Host = Annotated[Text, AfterValidator(allowed_host), WithJsonSchema(_HOST_SCHEMA)]
 Glob = Annotated[Text, AfterValidator(_relative_glob), WithJsonSchema(_GLOB_SCHEMA)]
 Input = Annotated[Any, WithJsonSchema({"x-ref": "Input"})]

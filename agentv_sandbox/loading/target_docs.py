@@ -11,9 +11,9 @@ from pydantic import AfterValidator, Field, WithJsonSchema
 from agentv_sandbox.authoring.docs import Doc, known_keys
 from agentv_sandbox.authoring.fields import Text
 from agentv_sandbox.authoring.tree import Map, Problems, nearest, show
-from agentv_sandbox.gateway import APIS, BOUNDS, FORMER_GRANTS, GRANTS
 from agentv_sandbox.loading.hosts import secret_host
 from agentv_sandbox.loading.suite_docs import HooksDoc, LimitsDoc, NetworkDoc
+from agentv_sandbox.models_api import APIS, BOUNDS, FORMER_GRANTS, GRANTS
 from agentv_sandbox.providers import SETTINGS, Provider
 
 
@@ -137,9 +137,9 @@ class TargetDoc(Doc):
     measured_by: Literal["agent", "host"] | None = None
     """Here only: whose account of its calls of tools, time, tokens and cost counts: its own or this machine's;
     default: `execution.measured_by` of the suite."""
-    env: list[Text] = Field(default_factory=list)
-    """Here only: names of variables of this machine or `.env` that its containers get. A run stops at once when one
-    is not set."""
+    env: list[Text] | dict[str, str | int | float | bool | None] = Field(default_factory=list)
+    """Here only: names of variables of this machine or `.env` that its containers get; or a mapping, with the value
+    that each is to have, or nothing for that of this machine. A run stops at once when one of these is not set."""
     secrets: dict[str, SecretDoc] = Field(default_factory=dict)
     """Here only: credentials that the proxy adds, by the variable that holds each."""
     files: list[Text] = Field(default_factory=list)

@@ -22,18 +22,18 @@ from agentv_sandbox.loading.suite_docs import (
     LimitsDoc,
     RepoDoc,
     WorkspaceDoc,
-    parse_size,
 )
 from agentv_sandbox.models.image import PackageKind, Runtime
+from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.suite import (
     DockerSpec,
     Hook,
-    LimitOverrides,
     Position,
     RepoSpec,
     Workspace,
     WorkspaceEnv,
 )
+from agentv_sandbox.request.values import size
 
 _URL = re.compile(r"(?:https?|ssh|git|file)://[^\s]+\Z|[A-Za-z0-9._-]+@[A-Za-z0-9.-]+:[^\s]+\Z", re.ASCII)
 _SHORTHAND = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*/(?!\.{1,2}\Z)[A-Za-z0-9_.-]+\Z", re.ASCII)
@@ -323,7 +323,7 @@ def warn_of_large_tmp(doc: LimitsDoc | None, problems: Problems, *, memory: str 
     if doc is None or doc.tmp_size is None:
         return
     written = str(doc.src.get("memory", memory or ""))
-    if written and int(doc.tmp_size) >= parse_size(written):
+    if written and int(doc.tmp_size) >= size(written):
         message = (
             f"tmp_size {doc.src['tmp_size']} is not less than the memory, {written}: /tmp lies in memory"
         )

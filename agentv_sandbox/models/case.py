@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -17,12 +17,13 @@ from agentv_sandbox.models.content import (
     text_of,
 )
 from agentv_sandbox.models.suite import Json
+from agentv_sandbox.models.wire import ALWAYS, NEVER, written
 
 if TYPE_CHECKING:
     from agentv_sandbox.models.capture import Capture
 
 Stage = Literal["setup", "repo_setup", "agent", "evaluator", "teardown"]
-Verdict = Literal["pass", "fail", "skip"]
+Verdict = Literal["pass", "skip", "fail"]
 Status = Literal["ok", "quality_failure", "execution_error"]
 
 
@@ -55,7 +56,7 @@ class TokenUsage:
 
     def wire(self) -> dict[str, int]:
         """As in rows and in what graders read."""
-        return {name: count for name, count in asdict(self).items() if count is not None}
+        return written(self)
 
 
 def total_usage(parts: Iterable[TokenUsage | None]) -> TokenUsage | None:
@@ -84,6 +85,7 @@ Fault = Literal[
     "setup_failed",
     "not_run",
     "grader_failed",
+    "grader_not_begun",
     "not_graded",
     "not_captured",
     "report_failed",
@@ -94,7 +96,7 @@ NOT_THE_AGENTS = frozenset(
     {"engine_restarted", "worker_lost", "target_unreachable", "target_error", "budget_exceeded"}
 )
 """Faults that say nothing of an agent's quality, at whatever moment of its work they come."""
-LOST = NOT_THE_AGENTS | {"setup_failed", "report_failed"}
+LOST = NOT_THE_AGENTS | {"setup_failed", "grader_not_begun", "report_failed"}
 """Faults for which a trial is run again when its run goes on."""
 
 
@@ -127,12 +129,6 @@ class Claim:
             turns=_sum_of_known(self.turns, other.turns),
         )
 
-    def wire(self) -> dict[str, Json]:
-        """As in rows; what is unknown is left out."""
-        usage = self.token_usage.wire() if self.token_usage is not None else None
-        row = {**asdict(self), "token_usage": usage}
-        return {name: value for name, value in row.items() if value is not None}
-
 
 Figure = Literal["tool_calls", "duration_ms", "token_usage", "cost_usd"]
 
@@ -154,15 +150,6 @@ class Measure:
             answers=_sum_of_known(self.answers, other.answers),
             calls_known=self.calls_known and other.calls_known,
         )
-
-    def wire(self) -> dict[str, Json]:
-        """As in captures; what is usual is left out."""
-        row: dict[str, Json] = {
-            "by_agent": list(self.by_agent) or None,
-            "answers": self.answers,
-            "calls_known": None if self.calls_known else False,
-        }
-        return {name: value for name, value in row.items() if value is not None}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,18 +184,12 @@ class ModelCalls:
             without_price=self.without_price + other.without_price,
         )
 
-    def wire(self) -> dict[str, Json]:
-        """As in rows; what is unknown is left out."""
-        usage = self.token_usage.wire() if self.token_usage is not None else None
-        row = {**asdict(self), "token_usage": usage}
-        return {name: value for name, value in row.items() if value is not None}
-
 
 @dataclass(frozen=True, kw_only=True)
 class AgentResponse:
     """What a provider answered."""
 
-    messages: tuple[AnswerMessage, ...] = ()
+    messages: tuple[AnswerMessage, ...] = field(default=(), metadata=NEVER)
     token_usage: TokenUsage | None = None
     """As the gateway counted where it carried the calls, else as the agent says; so is the cost."""
     cost_usd: float | None = None
@@ -219,18 +200,18 @@ class AgentResponse:
     duration_ms: float | None = None
     start_time: str | None = None
     end_time: str | None = None
-    stdout: bytes = b""
-    stderr: bytes = b""
-    events: bytes = b""
+    stdout: bytes = field(default=b"", metadata=NEVER)
+    stderr: bytes = field(default=b"", metadata=NEVER)
+    events: bytes = field(default=b"", metadata=NEVER)
     """The event stream of a coding agent's program, one JSON object a line."""
     agent: Mapping[str, Json] = field(default_factory=dict)
     """What an agent or the server of a model said of itself: ``model``, ``stop_reason``; of a coding agent also
     ``program``, ``version``."""
-    names_files: bool = False
+    names_files: bool = field(default=False, metadata=NEVER)
     """Files that its tool calls and its answer name become file blocks of the answer."""
-    network_log: str = ""
+    network_log: str = field(default="", metadata=NEVER)
     """What the agent asked of the egress proxy, one JSON object a line."""
-    model_log: str = ""
+    model_log: str = field(default="", metadata=NEVER)
     """What models were asked and answered through it, one JSON object a call."""
     attempts: int = 1
     target_used: str | None = None
@@ -364,29 +345,45 @@ class GraderResult:
     """One entry of a row's ``scores``."""
 
     name: str
+    """Of the grader."""
     type: str
+    """Its kind of assertion."""
     score: float
-    """0..1."""
+    """0 to 1."""
     verdict: Verdict
+    """`pass`, `fail` or `skip`."""
     weight: float = 1.0
-    assertions: tuple[Assertion, ...] = ()
+    """Its share in the test's score."""
+    assertions: tuple[Assertion, ...] = field(default=(), metadata=ALWAYS)
+    """Its reasons: `text`, `passed`, `evidence`."""
     error: str | None = None
-    """Set when the grader itself failed; such a result is never a pass, whatever ``negate`` says."""
+    """Here only: why it failed. Such a result is never a pass, whatever `negate` says."""
+    not_begun: bool = field(default=False, metadata=NEVER)
+    """Whether it could not begin, through no doing of the agent's."""
     reasoning: str | None = None
+    """Here only: what it said."""
     input: Json = None
-    """The exact request, for LLM graders."""
-    raw_reply: str | None = None
+    """The request of an LLM grader, unless it is longer than 64 KiB."""
+    raw_reply: str | None = field(default=None, metadata=NEVER)
     target: str | None = None
+    """Who was asked."""
     scores: tuple[GraderResult, ...] = ()
-    """Members of a composite."""
+    """Members of a composite, in the same form."""
     details: Mapping[str, Json] | None = None
+    """What else it reported."""
     agents_word: tuple[Figure, ...] = ()
-    """What it judged by that rests on the agent's own word alone."""
+    """Here only: what it judged by that rests on the agent's own word alone: `tool_calls`, `duration_ms`,
+    `token_usage`, `cost_usd`."""
     token_usage: TokenUsage | None = None
+    """Of its requests."""
     cost_usd: float | None = None
+    """Here only: of its requests."""
     duration_ms: float = 0.0
+    """How long it took."""
     started_at: str = ""
+    """When it began, in UTC."""
     ended_at: str = ""
+    """When it ended, in UTC."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,9 +39,16 @@ def visible(content: Json) -> bool:
     if not isinstance(content, list):
         return any(text.strip() for text in texts(content))
     return any(
-        isinstance(b, dict) and str(b.get(_VISIBLE.get(str(b.get("type")), "")) or "").strip()
+        isinstance(b, dict)
+        and (attached(b) or str(b.get(_VISIBLE.get(str(b.get("type")), "")) or "").strip())
         for b in content
     )
+
+
+def attached(block: Mapping[str, Json]) -> bool:
+    """Whether a block is an image of the suite, or a file that is not text."""
+    kinds = {"file": "media_type", "image": "resolvedPath"}
+    return bool(block.get(kinds.get(str(block.get("type")), "")))
 
 
 def needs_roles(messages: Sequence[Message]) -> bool:
@@ -65,6 +72,8 @@ def segments(content: Json, *, inline: bool, blank: bool = False) -> list[str]:
 def _segment(block: Mapping[str, Json], *, inline: bool) -> str:
     if block.get("type") == "text" and isinstance(block.get("value"), str):
         return str(block["value"])
+    if block.get("type") == "image" and block.get("resolvedPath") and not inline:
+        return f'<file: path="{block["resolvedPath"]}">'
     if block.get("type") != "file" or not block.get("path"):
         return ""
     if not inline:

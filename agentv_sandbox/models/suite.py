@@ -10,6 +10,11 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 from agentv_sandbox.models.image import PackageKind, Runtime
+from agentv_sandbox.models.limits import LimitOverrides
+
+PASS_SCORE = 0.8
+"""Score from which a test passes where nobody says another; also that of a grader's own verdict, in which the test's
+threshold plays no part."""
 
 Json = Any
 """A JSON value: dict, list, str, int, float, bool or None."""
@@ -202,20 +207,6 @@ class GatewaySpec:
     max_cost_usd: float | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class LimitOverrides:
-    """What a suite, a target or the command line asks for; ``None`` keeps the role's default."""
-
-    memory_bytes: int | None = None
-    cpus: float | None = None
-    pids: int | None = None
-    timeout_s: float | None = None
-    workspace_bytes: int | None = None
-    workspace_inodes: int | None = None
-    tmp_bytes: int | None = None
-    output_bytes: int | None = None
-
-
 MeasuredBy = Literal["agent", "host"]
 """Whose account of an agent's calls of tools, time, tokens and cost counts."""
 
@@ -236,6 +227,8 @@ class Target:
     """None: the suite's word."""
     env: tuple[str, ...] = ()
     """Names of host variables that its containers receive as they are."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Other variables of its containers, with their values."""
     secrets: Mapping[str, Json] = field(default_factory=dict)
     """Credentials that the egress proxy adds; never inside a container."""
     files: tuple[str, ...] = ()
@@ -285,6 +278,8 @@ class EvalCase:
     assertions: tuple[GraderSpec, ...] = ()
     workspace: Workspace | None = None
     threshold: float | None = None
+    trials: Trials | None = None
+    """None: as the suite's."""
     targets: tuple[str, ...] = ()
     """Targets that this test restricts itself to; empty means all of the run."""
     metadata: Mapping[str, Json] = field(default_factory=dict)

@@ -15,20 +15,19 @@ from typing import Protocol
 
 from agentv_sandbox.egress import WayOut
 from agentv_sandbox.files import BlobStore
-from agentv_sandbox.gateway import Bounds, Meter, RateLimits, Tape
 from agentv_sandbox.invoke import with_overrides
-from agentv_sandbox.llm import LlmClient
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.image import ProvedImage
 from agentv_sandbox.models.suite import EvalCase, Suite
+from agentv_sandbox.models_api import Bounds, LlmClient, Meter, RateLimits, Tape
 from agentv_sandbox.pipeline.agent import after_all
 from agentv_sandbox.pipeline.capturing import KeptContents
 from agentv_sandbox.pipeline.checks import run_warnings
-from agentv_sandbox.pipeline.imagebuild import build_images, planned_images
+from agentv_sandbox.pipeline.imagebuild import MadeImage, build_images
 from agentv_sandbox.pipeline.inputhashes import InputHashes
 from agentv_sandbox.pipeline.limits import suite_limits
 from agentv_sandbox.pipeline.projectvolumes import ProjectVolumes
-from agentv_sandbox.pipeline.records import CaseOptions, Job, RunOptions, SuiteStart
+from agentv_sandbox.pipeline.records import Job, RunOptions, SuiteStart
 from agentv_sandbox.pipeline.regrade import Regrading
 from agentv_sandbox.pipeline.repos import Repos
 from agentv_sandbox.pipeline.schedule import Schedule, Stop
@@ -44,8 +43,8 @@ from agentv_sandbox.project import Project
 from agentv_sandbox.sandbox import Sandbox
 
 __all__ = [
-    "CaseOptions",
     "Crew",
+    "MadeImage",
     "Members",
     "OnTrial",
     "Regrading",
@@ -55,7 +54,6 @@ __all__ = [
     "build_images",
     "image_targets",
     "jobs_of",
-    "planned_images",
     "run_suites",
     "suite_run",
     "work_through",
@@ -151,7 +149,7 @@ def work_through(
     for suite in suites:
         start = starts.get(suite.path, SuiteStart())
         if regrading is not None:
-            jobs = regrading.jobs(suite, options.test_ids)
+            jobs = regrading.jobs(suite, options.request.test_ids)
         else:
             jobs = jobs_of(suite, options)
             for problem in run_warnings(suite, options):
@@ -163,7 +161,7 @@ def work_through(
             partial(on_result, suite),
             stop=crew,
             of_targets=of_targets,
-            threshold=options.case.threshold,
+            threshold=options.request.threshold,
             start=start,
         )
         with crew.members(suite, start, bound) as members:
@@ -177,7 +175,7 @@ def _bounds(
 ) -> tuple[int | None, Mapping[str, int]]:
     """How many tests run at once (None: as many as there are places), and how many of a target where neither the
     command line nor the suite says."""
-    if workers := options.workers or suite.execution.workers:
+    if workers := options.request.workers or suite.execution.workers:
         return workers, {}
     wanted = {job.target.name: job.target.workers or default for job in jobs}
     of_targets = {name: workers for name, workers in wanted.items() if workers is not None}
@@ -251,7 +249,7 @@ def suite_run(
         cache=options.cache_dir / "repos",
         scratch=scratch,
         project_root=suite.project_root,
-        allow_outside=options.allow_outside,
+        allow_outside=options.request.allow_outside,
         cancelled=sandbox.cancelled,
     )
     runner = ContainerFileRunner(
@@ -271,7 +269,7 @@ def suite_run(
         store=tools.store,
         llm=llm,
         preprocessors=Preprocessors(runner, tools.store),
-        options=options.case,
+        options=options.request,
         environ=environ,
         on_event=on_event,
         starts=TemplateCache(repos),
@@ -282,6 +280,6 @@ def suite_run(
         limits=tools.limits,
         way=tools.way,
         run_env=options.run_env,
-        hashes=InputHashes(suite, image, project, environ, options.case),
+        hashes=InputHashes(suite, image, project, environ, options.request),
         on_trial=lambda *_trial: None,
     )

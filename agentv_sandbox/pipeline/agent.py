@@ -13,7 +13,6 @@ from agentv_sandbox.collect import Baseline, Collected, gather, not_read
 from agentv_sandbox.egress import EgressProxy
 from agentv_sandbox.errors import ContainerEnded
 from agentv_sandbox.files import BlobStore
-from agentv_sandbox.gateway import Meter
 from agentv_sandbox.grade import effective_threshold
 from agentv_sandbox.invoke import (
     ContainerSettings,
@@ -27,8 +26,10 @@ from agentv_sandbox.logs import safe_name
 from agentv_sandbox.models.case import AgentResponse, CaseFailure
 from agentv_sandbox.models.container import MB, Mount, OnOutput
 from agentv_sandbox.models.content import Blob
+from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.paths import HOME, INPUT, OUTPUT, WORKSPACE
-from agentv_sandbox.models.suite import Hook, LimitOverrides
+from agentv_sandbox.models.suite import Hook, Target
+from agentv_sandbox.models_api import Meter
 from agentv_sandbox.pipeline.following import Followed
 from agentv_sandbox.pipeline.limits import JobLimits, job_limits
 from agentv_sandbox.pipeline.limits_met import disk_full, limits_met
@@ -130,7 +131,7 @@ class AgentSide:
         ended it."""
         run, target = self.run, self.job.target
         asked = self._limits.agent(prepared.timeout_s)
-        settings = self._settings(self._agent_mounts(prepared), target.env, asked)
+        settings = self._settings(self._agent_mounts(prepared), target, asked)
         policy = run.suite.network + target.network
         rules = PROVIDERS[target.provider].gateway_policy(target)
         proxy = EgressProxy(run.environ, tape=run.tape, limits=run.limits, way=run.way)
@@ -246,7 +247,7 @@ class AgentSide:
             self.volumes.mount("input", INPUT),
             views.whole() if seen is None else views.part(seen, folder=hook.cwd),
         ]
-        settings = self._settings(mounts, (), self._limits.commands)
+        settings = self._settings(mounts, None, self._limits.commands)
         try:
             problem = run_hook(self.run.sandbox, hook, payload, settings, project)
         except ContainerEnded as error:
@@ -263,7 +264,7 @@ class AgentSide:
         return ("before_all",) if self.job.workspace.isolation == "shared" else ("before_all", "before_each")
 
     def _settings(
-        self, mounts: Sequence[Mount], env: Sequence[str], limits: LimitOverrides
+        self, mounts: Sequence[Mount], target: Target | None, limits: LimitOverrides
     ) -> ContainerSettings:
         own = {"AGENTV_WORKSPACE_PATH": WORKSPACE, "AGENTV_EVAL_ID": self.job.case.id}
         return ContainerSettings(
@@ -271,7 +272,7 @@ class AgentSide:
             uid=self.uid,
             mounts=tuple(mounts),
             limits=limits,
-            env=agent_env(env, self.run.environ, {**self.run.run_env, **own}),
+            env=agent_env(target, self.run.environ, {**self.run.run_env, **own}),
         )
 
 

@@ -12,7 +12,6 @@ from typing import Protocol
 from agentv_sandbox.collect import Baseline, Collected, assemble, gather, untouched
 from agentv_sandbox.egress import server_faults
 from agentv_sandbox.files import staged_files
-from agentv_sandbox.gateway import trajectory
 from agentv_sandbox.grade import Graded
 from agentv_sandbox.invoke import input_paths, prompt_for_container, staged_inputs
 from agentv_sandbox.models.capture import CapturedState
@@ -20,9 +19,11 @@ from agentv_sandbox.models.case import AgentResponse, CaseOutput, Claim, ModelCa
 from agentv_sandbox.models.content import FileBlock, OutputFile
 from agentv_sandbox.models.paths import WORKSPACE
 from agentv_sandbox.models.suite import EvalCase
+from agentv_sandbox.models_api import trajectory
 from agentv_sandbox.pipeline.agent import AgentSide
 from agentv_sandbox.pipeline.capturing import staged_workspace
 from agentv_sandbox.pipeline.caseworkspace import CaseWorkspace
+from agentv_sandbox.pipeline.inputs import with_texts
 from agentv_sandbox.pipeline.records import Job, ungraded
 from agentv_sandbox.pipeline.suiterun import SuiteRun
 from agentv_sandbox.pipeline.tools import grade
@@ -169,6 +170,8 @@ def ask(
     """Put ``case``'s question to the agent. Raises CaseFailed when the engine ended its container, InputError when
     the target cannot be run this way."""
     run, target = side.run, side.job.target
+    if PROVIDERS[target.provider].attaches is not None:
+        case = with_texts(run, case)
     paths = input_paths(case, run.project)
     request = Request(
         suite=run.suite,

@@ -12,6 +12,7 @@ from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.loading import LoadResult
 from agentv_sandbox.logs import safe_name
 from agentv_sandbox.pipeline.reach import reach_of
+from agentv_sandbox.request import Paths
 from agentv_sandbox.runfolder.captured import CapturedRun
 
 _SHOWN = 30
@@ -29,8 +30,13 @@ class Decisions:
     sentence: str
 
 
-def eval_files(source: CapturedRun, named: Sequence[Path], cwd: Path, *, trusted: bool) -> list[Path]:
-    """``named``, else those of the run, where it was made here or is ``trusted``. Raises InputError."""
+def eval_files(
+    source: CapturedRun, suites: LoadResult | Paths, cwd: Path, *, trusted: bool
+) -> LoadResult | Sequence[Path]:
+    """``suites``, else those of the run, where it was made here or is ``trusted``. Raises InputError."""
+    if isinstance(suites, LoadResult):
+        return suites
+    named = [Path(path) for path in ([suites] if isinstance(suites, str | Path) else suites)]
     if not named and source.unpacked and not trusted:
         message = "was unpacked: which eval files it is graded by is not taken from it"
         hint = (

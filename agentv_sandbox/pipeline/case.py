@@ -16,7 +16,6 @@ from agentv_sandbox.errors import (
     NotKeptError,
     SandboxError,
 )
-from agentv_sandbox.gateway import Bounds, Meter, asked_by
 from agentv_sandbox.grade import Graded, effective_threshold
 from agentv_sandbox.logs import get_logger
 from agentv_sandbox.models.capture import Capture, CapturedState
@@ -31,6 +30,7 @@ from agentv_sandbox.models.case import (
 )
 from agentv_sandbox.models.spending import cost_beside_gateway
 from agentv_sandbox.models.suite import Target
+from agentv_sandbox.models_api import Bounds, Meter, asked_by
 from agentv_sandbox.pipeline.answer import AgentAnswers, Answers
 from agentv_sandbox.pipeline.caseworkspace import case_workspace, spoil
 from agentv_sandbox.pipeline.conversation import ConversationState, run_conversation

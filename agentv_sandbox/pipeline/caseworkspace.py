@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from functools import partial
 
 from agentv_sandbox.collect import Baseline
-from agentv_sandbox.gateway import Meter
 from agentv_sandbox.loading.messages import input_files
 from agentv_sandbox.logs import safe_name
 from agentv_sandbox.models.case import CaseFailure
 from agentv_sandbox.models.container import MB
-from agentv_sandbox.models.suite import EvalCase, LimitOverrides
+from agentv_sandbox.models.limits import LimitOverrides
+from agentv_sandbox.models.suite import EvalCase
+from agentv_sandbox.models_api import Meter
 from agentv_sandbox.pipeline.agent import AgentSide, OnStage, before_all
 from agentv_sandbox.pipeline.limits import job_limits
 from agentv_sandbox.pipeline.records import ENGINE_ENDED, CaseFailed, Job

@@ -9,6 +9,7 @@ from agentv_sandbox.authoring.commands import IN_IMAGE, first_script
 from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.loading import LoadResult
 from agentv_sandbox.models.suite import Suite, Target
+from agentv_sandbox.pipeline.inputs import unsendable
 from agentv_sandbox.pipeline.money import unpriced_problems
 from agentv_sandbox.pipeline.records import Job, RunOptions
 from agentv_sandbox.pipeline.targets import (
@@ -31,14 +32,17 @@ def run_problems(loaded: LoadResult, options: RunOptions) -> list[Problem]:
     before it makes an image, and ``validate`` reports."""
     problems: dict[Problem, None] = {}
     for suite in loaded.suites:
-        wrong = [p for p in target_problems(suite, options.targets) if not p.warning]
+        wrong = [p for p in target_problems(suite, options.request.targets) if not p.warning]
         problems |= dict.fromkeys(wrong)
-        problems |= dict.fromkeys(unset_variables(suite, options.targets, loaded.environments[suite.path]))
+        problems |= dict.fromkeys(
+            unset_variables(suite, options.request.targets, loaded.environments[suite.path])
+        )
         if wrong:
             continue
         jobs = jobs_of(suite, options)
         problems |= dict.fromkeys(missing_scripts(suite, jobs))
-        if options.case.grader_target is None:
+        problems |= dict.fromkeys(unsendable(suite, jobs))
+        if options.request.grader_target is None:
             unjudged = missing_judges(suite, [(job.case, job.target) for job in jobs])
             # Where some tests have a judge, they run, and the others are execution errors.
             problems |= dict.fromkeys(unjudged if len(unjudged) == len(jobs) else ())
@@ -79,18 +83,18 @@ def run_warnings(suite: Suite, options: RunOptions) -> list[Problem]:
     """What has no effect or cannot be counted in a run of ``suite``: warnings that ``run`` gives before it begins, and
     ``validate`` reports. Raises InputError for targets that cannot be run."""
     pairs = [(job.case, job.target) for job in jobs_of(suite, options)]
-    warnings = target_warnings(select_targets(suite, options.targets))
-    unjudged = missing_judges(suite, pairs) if options.case.grader_target is None else []
+    warnings = target_warnings(select_targets(suite, options.request.targets))
+    unjudged = missing_judges(suite, pairs) if options.request.grader_target is None else []
     if len(unjudged) < len(pairs):
         warnings += [replace(problem, warning=True) for problem in unjudged]
-    return [*warnings, *unpriced_problems(suite, pairs, options.case.grader_target)]
+    return [*warnings, *unpriced_problems(suite, pairs, options.request.grader_target)]
 
 
 def judge_problems(
     suite: Suite, jobs: Sequence[Job], options: RunOptions, environ: Mapping[str, str]
 ) -> list[Problem]:
     """Why ``jobs`` cannot be graded: no judge, or one whose key is not set."""
-    judge = options.case.grader_target
+    judge = options.request.grader_target
     if judge is not None and judge not in suite.targets:
         known = ", ".join(sorted(suite.targets)) or "none"
         return [Problem(path=suite.path, message=f"--grader-target {judge} is not one of: {known}")]
@@ -101,20 +105,20 @@ def judge_problems(
 
 def planned_tests(loaded: LoadResult, options: RunOptions) -> int:
     """The number of tests to run. Raises InputError where there is none, or where --grader-target cannot judge."""
-    if options.case.grader_target is not None:
+    if options.request.grader_target is not None:
         for suite in loaded.suites:
-            _check_grader_target(options.case.grader_target, suite, loaded.environments[suite.path])
+            _check_grader_target(options.request.grader_target, suite, loaded.environments[suite.path])
     jobs = [job for suite in loaded.suites for job in jobs_of(suite, options)]
     missed = [
-        glob for glob in options.case.follow if not any(is_selected(job.case.id, [glob]) for job in jobs)
+        glob for glob in options.request.follow if not any(is_selected(job.case.id, [glob]) for job in jobs)
     ]
     if jobs and not missed:
         return len(jobs)
     message = "no tests were found"
     known = [case.id for suite in loaded.suites for case in suite.cases]
     there = f"there are: {', '.join(known[:20]) or 'none'}"
-    if options.test_ids and not jobs:
-        message = f"no test matches {', '.join(options.test_ids)}; {there}"
+    if options.request.test_ids and not jobs:
+        message = f"no test matches {', '.join(options.request.test_ids)}; {there}"
     elif jobs:
         message = f"--follow: no test of this run matches {', '.join(missed)}; {there}"
     raise InputError([Problem(message=message, path=loaded.suites[0].path if loaded.suites else None)])

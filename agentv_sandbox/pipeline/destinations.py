@@ -60,7 +60,7 @@ def surprises(loaded: LoadResult, options: RunOptions, *, agents: bool = True) -
     found = (
         each
         for suite in loaded.suites
-        for each in destinations(suite, options.targets, options.case.grader_target, agents=agents)
+        for each in destinations(suite, options.request.targets, options.request.grader_target, agents=agents)
     )
     return list(dict.fromkeys(each.sentence for each in found if not each.is_expected))
 

@@ -20,58 +20,60 @@ from agentv_sandbox.sandbox import Sandbox
 _TOOLS = "the tool image, in which files of agents are collected"
 
 
+@dataclass(frozen=True, kw_only=True)
+class MadeImage:
+    """An image with what it was made of."""
+
+    plan: ImagePlan
+    image: ProvedImage
+
+
 def build_images(
     suites: Sequence[Suite], sandbox: Sandbox, options: RunOptions, on_event: OnEvent
-) -> dict[Path, ProvedImage]:
-    """The tool image, then one image a suite, each proved inside; all refusals of all suites at once, and all
-    misses."""
-    _tool, *planned = planned_images(suites, sandbox, options, on_event)
-    return {suite.path: image for suite, (_plan, image) in zip(suites, planned, strict=True)}
-
-
-def planned_images(
-    suites: Sequence[Suite], sandbox: Sandbox, options: RunOptions, on_event: OnEvent
-) -> list[tuple[ImagePlan, ProvedImage]]:
-    """As ``build_images``: the tool image's plan and image first, then those of each suite."""
-    wanted: list[WantedImage] = []
+) -> dict[Path | None, MadeImage]:
+    """The tool image, by None, and the image of each suite by its path, each proved inside; all refusals of all suites
+    at once, and all misses."""
+    wanted: dict[Path | None, WantedImage] = {}
     problems: dict[Problem, None] = {}
     for suite in suites:
         try:
-            targets = [
-                *image_targets(suite, options.targets),
-                *_grader_target(suite, options.case.grader_target),
-            ]
-            plan = suite_plan(suite, targets, options.image_of(suite))
-            lock_path = suite.path.parent / LOCK_NAME
-            wanted.append(
-                WantedImage(plan, suite_env(suite, targets), lock_path, f"the image of {suite.name}")
-            )
+            wanted[suite.path] = _wanted(suite, options)
         except ImageRequestError as error:
             problems |= dict.fromkeys(error.problems)
     if problems:
         raise ImageRequestError(list(problems))
-    plans = [tool_plan(options.image), *(each.plan for each in wanted)]
-    return list(zip(plans, proved_images(wanted, sandbox, options, on_event), strict=True))
+    return proved_images(wanted, sandbox, options, on_event)
 
 
 def proved_images(
-    images: Sequence[WantedImage], sandbox: Sandbox, options: RunOptions, on_event: OnEvent
-) -> list[ProvedImage]:
-    """The tool image, which becomes that of ``sandbox``, and ``images``."""
-    wanted = [WantedImage(tool_plan(options.image), WorkspaceEnv(), None, _TOOLS), *images]
+    images: Mapping[Path | None, WantedImage], sandbox: Sandbox, options: RunOptions, on_event: OnEvent
+) -> dict[Path | None, MadeImage]:
+    """The tool image, by None, which becomes that of ``sandbox``, and ``images``."""
+    wanted = {None: WantedImage(tool_plan(options.image), WorkspaceEnv(), None, _TOOLS), **images}
     builds = _ImageBuilds(sandbox, options, on_event)
-    candidates = [
-        Candidate(image=builds.image(each.plan, each.lock_path, each.what), plan=each.plan, env=each.env)
-        for each in wanted
-    ]
+    candidates = {
+        path: Candidate(
+            image=builds.image(each.plan, each.lock_path, each.what), plan=each.plan, env=each.env
+        )
+        for path, each in wanted.items()
+    }
     builds.report_reused()
-    sandbox.tool_image = candidates[0].image.id
-    return prove(
+    sandbox.tool_image = candidates[None].image.id
+    proved = prove(
         sandbox,
         candidates,
         cache_dir=options.cache_dir,
         on_event=lambda event, keys: on_event(event, **keys),
     )
+    return {path: MadeImage(plan=wanted[path].plan, image=image) for path, image in proved.items()}
+
+
+def _wanted(suite: Suite, options: RunOptions) -> WantedImage:
+    asked = options.request
+    targets = [*image_targets(suite, asked.targets), *_grader_target(suite, asked.grader_target)]
+    plan = suite_plan(suite, targets, options.image_of(suite))
+    lock_path = suite.path.parent / LOCK_NAME
+    return WantedImage(plan, suite_env(suite, targets), lock_path, f"the image of {suite.name}")
 
 
 @dataclass(frozen=True)
@@ -133,7 +135,7 @@ class _ImageBuilds:
                 on_event=_PurposeEvents(self._on_event, what, self._reused),
                 cancelled=self._sandbox.cancelled,
                 lock_path=lock_path,
-                mode=self._options.lock_mode if lock_path is not None else "default",
+                mode=self._options.request.lock_mode if lock_path is not None else "default",
                 runtime=self._sandbox.runtime,
             )
         return self._images[key]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from agentv_sandbox.invoke import merged
-from agentv_sandbox.models.suite import LimitOverrides, Suite, Target, Workspace
+from agentv_sandbox.models.limits import LimitOverrides
+from agentv_sandbox.models.suite import Suite, Target, Workspace
 from agentv_sandbox.pipeline.records import Job
 from agentv_sandbox.pipeline.suiterun import SuiteRun
 

@@ -11,64 +11,35 @@ from agentv_sandbox.egress import Way
 from agentv_sandbox.errors import EngineError, SandboxError
 from agentv_sandbox.grade import Graded
 from agentv_sandbox.models.case import AgentResponse, CaseFailure, CaseOutput, CaseResult
-from agentv_sandbox.models.image import ImageConfig, LockMode
-from agentv_sandbox.models.suite import EvalCase, Hook, Json, LimitOverrides, Suite, Target, Workspace
+from agentv_sandbox.models.image import ImageConfig
+from agentv_sandbox.models.limits import LimitOverrides
+from agentv_sandbox.models.suite import EvalCase, Hook, Suite, Target, Workspace
 from agentv_sandbox.models.times import now_text
-
-
-@dataclass(frozen=True, kw_only=True)
-class CaseOptions:
-    """What the command line decides for every case."""
-
-    threshold: float | None = None
-    """Wins over the test's and the suite's."""
-    grader_target: str | None = None
-    max_retries: int | None = None
-    """More attempts of an agent that failed; None: the target's ``max_retries``, else none."""
-    keep_failed: bool = False
-    no_grade: bool = False
-    """Agents run and all is kept; nothing is graded."""
-    limits: LimitOverrides = LimitOverrides()
-    follow: tuple[str, ...] = ()
-    """Globs of ids of tests whose agents' output is reported as it comes."""
+from agentv_sandbox.request import RunRequest
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """What the command line decides for the whole run."""
+    """What is asked of a run, and what settings and this machine make of it."""
 
-    targets: tuple[str, ...] = ()
-    """Names; empty: what each suite says, else ``default``."""
-    test_ids: tuple[str, ...] = ()
-    """Globs; empty: all."""
-    workers: int | None = None
-    case: CaseOptions = CaseOptions()
+    request: RunRequest = RunRequest()
     image: ImageConfig = ImageConfig()
     """How the tool image is made, and that of a suite whose project has no say."""
     images: Mapping[Path, ImageConfig] = field(default_factory=dict)
     """By root of a project: how images of its suites are made."""
     ceilings: Mapping[Path, LimitOverrides] = field(default_factory=dict)
     """By root of a project: what commands of its suites get at most."""
-    lock_mode: LockMode = "default"
     cache_dir: Path = Path()
     cwd: Path = Path()
     egress: Way = "auto"
     """How containers reach the egress proxy."""
     run_env: Mapping[str, str] = field(default_factory=dict)
-    allow_outside: bool = False
-    """Local repositories may lie outside the project."""
+    first: Mapping[Path, int] = field(default_factory=dict)
+    """By the path of a suite: of how many of its tests the request's limit has room; others have no limit."""
 
     def image_of(self, suite: Suite) -> ImageConfig:
         """How the image of ``suite`` is made."""
         return self.images.get(suite.project_root, self.image)
-
-    def of_grading(self) -> dict[str, Json]:
-        """What another grading has to know, for ``run.json``."""
-        return {
-            "targets": list(self.targets),
-            "threshold": self.case.threshold,
-            "grader_target": self.case.grader_target,
-        }
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from agentv_sandbox.grade import effective_trials
 from agentv_sandbox.loading import LoadResult
 from agentv_sandbox.logs import safe_name
 from agentv_sandbox.models.case import LOST, CaseResult
@@ -21,8 +22,8 @@ from agentv_sandbox.runfolder.earlier import EarlierRun, EarlierTrial, copy_run,
 from agentv_sandbox.runfolder.folder import RunFolder, Takeover
 from agentv_sandbox.runfolder.intact import Intact
 from agentv_sandbox.runfolder.layout import TRIAL, TRIALS
+from agentv_sandbox.runfolder.record import Row
 from agentv_sandbox.runfolder.restoring import result_of
-from agentv_sandbox.runfolder.rows import Row
 
 Key = tuple[str, str, str]
 """Suite, test, target."""
@@ -64,7 +65,7 @@ def take_over(
     for suite in loaded.suites:
         project = Project(suite.project_root, cwd=options.cwd)
         environ = loaded.environments[suite.path]
-        hashes = InputHashes(suite, images[suite.path], project, environ, options.case)
+        hashes = InputHashes(suite, images[suite.path], project, environ, options.request)
         sorting.sort(suite, jobs_of(suite, options), hashes)
     sorting.sort_others()
     plan = sorting.plan()
@@ -83,7 +84,7 @@ class _Sorting:
         self._left: dict[Key, list[Row]] = defaultdict(list)
         self._begun: dict[Key, list[EarlierTrial]] = defaultdict(list)
         for trial in sorted(earlier.trials, key=lambda each: each.result.trial):
-            self._begun[_key(trial.row)].append(trial)
+            self._begun[trial.row.key].append(trial)
         self._kept: dict[tuple[Path, str, str], tuple[Row, CaseResult]] = {}
         self._others: list[tuple[Row, CaseResult]] = []
         self._trials: dict[Path, dict[tuple[str, str], Sequence[CaseResult]]] = defaultdict(dict)
@@ -92,10 +93,10 @@ class _Sorting:
         self._dropped: list[Row] = []
         self._reasons: dict[str, list[str]] = defaultdict(list)
         for row in earlier.rows:
-            if row in self._left[_key(row)]:  # written in another way, perhaps; its cost counts once
+            if row in self._left[row.key]:  # written in another way, perhaps; its cost counts once
                 self._reasons[_SECOND].append(_name(row))
             else:
-                self._left[_key(row)].append(row)
+                self._left[row.key].append(row)
 
     def sort(self, suite: Suite, jobs: Sequence[Job], hashes: InputHashes) -> None:
         """The rows and trials of ``jobs``."""
@@ -109,9 +110,9 @@ class _Sorting:
                 continue
             row = next((row for row in reversed(rows) if _stands_for(row, job, hashes)), rows[-1])
             rows.remove(row)
-            self._taken[key].add(row.get("artifact_dir"))
+            self._taken[key].add(row.artifact_dir)
             result = result_of(row)
-            reason = self._why_again(row, result, hashes.like(job, row.get("input_hashes") or {}))
+            reason = self._why_again(row, result, hashes.like(job, row.input_hashes))
             if reason in (_ERROR, _LOST) and self._completes(
                 suite, job, row, hashes, errors=reason == _ERROR
             ):
@@ -124,7 +125,7 @@ class _Sorting:
 
     def _why_again(self, row: Row, result: CaseResult | None, wanted: Mapping[str, str]) -> str:
         """Empty: it stands."""
-        before = row.get("input_hashes") or {}
+        before = row.input_hashes
         if result is None or not self._intact.holds(row):
             return "their rows or files are no longer as they were written"
         if result.status == "execution_error" and not result.ungraded:
@@ -147,7 +148,7 @@ class _Sorting:
     def _completes(self, suite: Suite, job: Job, row: Row, hashes: InputHashes, *, errors: bool) -> bool:
         """Whether trials of ``row`` stand, and only the others are run again. ``errors``: all execution errors are."""
         folder = folder_of(self._earlier.path, row)
-        begun = [each for each in self._begun[_key(row)] if each.folder == folder]
+        begun = [each for each in self._begun[row.key] if each.folder == folder]
         return self._take_trials(suite, job, begun, hashes, errors=errors)
 
     def _take_trials(
@@ -161,7 +162,7 @@ class _Sorting:
     ) -> bool:
         """Whether those of ``begun`` stand that are not lost: all of them or none."""
         standing = [each for each in begun if not _is_lost(each.result, errors=errors)]
-        if not standing or suite.execution.trials.count < 2 or _shares(job):
+        if not standing or effective_trials(job.case, suite).count < 2 or _shares(job):
             return False
         folder = begun[0].folder
         # One that cannot be read counts, too: a new one is not written over it.
@@ -174,7 +175,7 @@ class _Sorting:
             for each in standing
         ):
             return False
-        self._folders[_key(standing[0].row)] = folder
+        self._folders[standing[0].row.key] = folder
         self._trials[suite.path][job.target.name, job.case.id] = [each.result for each in standing]
         lost = [each for each in begun if each not in standing]
         self._dropped += [each.row for each in lost]
@@ -203,7 +204,7 @@ class _Sorting:
         known = {(case.suite, case.id) for suite in self._suites for case in suite.cases}
         names = {suite for suite, _ in known}
         for key, rows in self._left.items():
-            *older, row = self._without_second(key, rows) or [{}]
+            *older, row = self._without_second(key, rows) or [Row()]
             for each in older:
                 self._drop(each, _SECOND)
             result = result_of(row)
@@ -225,14 +226,14 @@ class _Sorting:
         if key not in self._taken:
             return list(rows)
         elsewhere = self._earlier.suites - {str(suite.path) for suite in self._suites}
-        others = [row for row in rows if elsewhere and row.get("artifact_dir") not in self._taken[key]]
+        others = [row for row in rows if elsewhere and row.artifact_dir not in self._taken[key]]
         for row in rows:
             if row not in others:
                 self._drop(row, _SECOND)
         return others
 
     def _has_row(self, trial: EarlierTrial) -> bool:
-        return any(_key(row) == _key(trial.row) for row in self._earlier.rows)
+        return any(row.key == trial.row.key for row in self._earlier.rows)
 
     def plan(self) -> Resumption:
         paths = {suite.name: str(suite.path) for suite in self._suites}
@@ -260,7 +261,7 @@ class _Sorting:
         return SuiteStart(
             done={key[1:]: result for key, (_, result) in self._kept.items() if key[0] == suite.path},
             trials=self._trials[suite.path],
-            spent_usd=sum(row.get("spent_usd", 0.0) for row in rows if row.get("suite") in names),
+            spent_usd=sum(row.spent_usd or 0.0 for row in rows if row.suite in names),
         )
 
     @staticmethod
@@ -278,7 +279,7 @@ def _shares(job: Job) -> bool:
 
 
 def _stands_for(row: Row, job: Job, hashes: InputHashes) -> bool:
-    before = row.get("input_hashes") or {}
+    before = row.input_hashes
     return before == hashes.like(job, before)
 
 
@@ -289,8 +290,4 @@ def _is_lost(trial: CaseResult, *, errors: bool) -> bool:
 
 
 def _name(row: Row) -> str:
-    return safe_name(str(row.get("test_id")))
-
-
-def _key(row: Row) -> Key:
-    return (str(row.get("suite")), str(row.get("test_id")), str(row.get("target")))
+    return safe_name(row.test_id)

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from agentv_sandbox.errors import Problem, SandboxError
-from agentv_sandbox.gateway import Player, Recorder, Scope, Tape
 from agentv_sandbox.loading import LoadResult
 from agentv_sandbox.models.suite import EvalCase, Suite, Target
+from agentv_sandbox.models_api import Player, Recorder, Scope, Tape
 from agentv_sandbox.pipeline.records import Job
 from agentv_sandbox.providers import PROVIDERS
 from agentv_sandbox.providers.settings import is_secret

@@ -7,20 +7,20 @@ from dataclasses import dataclass, field
 
 from agentv_sandbox.egress import WayOut
 from agentv_sandbox.files import BlobStore
-from agentv_sandbox.gateway import Bounds, Meter, RateLimits, Tape
-from agentv_sandbox.llm import LlmClient
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.image import ProvedImage
 from agentv_sandbox.models.suite import EvalCase, Suite
+from agentv_sandbox.models_api import Bounds, LlmClient, Meter, RateLimits, Tape
 from agentv_sandbox.once import Once
 from agentv_sandbox.pipeline.capturing import KeptContents
 from agentv_sandbox.pipeline.inputhashes import InputHashes
 from agentv_sandbox.pipeline.projectvolumes import ProjectVolumes
-from agentv_sandbox.pipeline.records import CaseOptions, SuiteStart
+from agentv_sandbox.pipeline.records import SuiteStart
 from agentv_sandbox.pipeline.shared import SharedWorkspaces
 from agentv_sandbox.pipeline.workspace import TemplateCache
 from agentv_sandbox.preprocess import Preprocessors
 from agentv_sandbox.project import Project
+from agentv_sandbox.request import RunRequest
 from agentv_sandbox.sandbox import Sandbox
 
 OnEvent = Callable[..., None]
@@ -39,7 +39,7 @@ class SuiteRun:
     store: BlobStore
     llm: LlmClient
     preprocessors: Preprocessors
-    options: CaseOptions
+    options: RunRequest
     environ: Mapping[str, str]
     on_event: OnEvent
     starts: TemplateCache

@@ -12,19 +12,20 @@ from pathlib import Path
 
 from agentv_sandbox.egress import Answer, EgressProxy, Handler
 from agentv_sandbox.errors import LlmError
-from agentv_sandbox.gateway import asked_by, current_scope
 from agentv_sandbox.grade import Graded, grade_case
-from agentv_sandbox.graders.base import GradeContext
+from agentv_sandbox.graders.base import GradeContext, NotBegunError
+from agentv_sandbox.graders.beginning import Beginning
 from agentv_sandbox.graders.llm_proxy import LlmProxy
 from agentv_sandbox.invoke import input_paths, merged, prompt_for_container, with_overrides
-from agentv_sandbox.llm import LlmReply, LlmRequest
 from agentv_sandbox.logs import safe_name
 from agentv_sandbox.models.case import Candidate, CaseOutput
-from agentv_sandbox.models.container import ExecResult, Stdin
+from agentv_sandbox.models.container import MB, ExecResult, Stdin
 from agentv_sandbox.models.content import counted
+from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.messages import prompt_text
 from agentv_sandbox.models.paths import FILES, GRADING, SUITE, WORKSPACE
-from agentv_sandbox.models.suite import EvalCase, GraderSpec, LimitOverrides, NetworkPolicy, Target
+from agentv_sandbox.models.suite import EvalCase, GraderSpec, NetworkPolicy, Target
+from agentv_sandbox.models_api import LlmReply, LlmRequest, asked_by, current_scope
 from agentv_sandbox.pipeline.limits import suite_limits
 from agentv_sandbox.pipeline.programs import ask_alone
 from agentv_sandbox.pipeline.records import CaseFailed, Job
@@ -32,10 +33,12 @@ from agentv_sandbox.pipeline.shared import CaseVolumes
 from agentv_sandbox.pipeline.suiterun import SuiteRun
 from agentv_sandbox.providers import PROVIDERS
 from agentv_sandbox.sandbox import POLICIES, Role
-from agentv_sandbox.volumes import StagedFile
+from agentv_sandbox.volumes import StagedFile, VolumeSpec
 
 _SDK = f"{GRADING}/sdk"
 _LLM = "llm"
+_WITHOUT_AGENT_S = 30.0
+"""How long a grader may take that runs again without anything of the agent's, to see whether it can begin."""
 
 
 def grade(run: SuiteRun, job: Job, output: CaseOutput, volumes: CaseVolumes, threshold: float) -> Graded:
@@ -128,23 +131,50 @@ class ContainerTools:
                 workdir=run.project.container_path(cwd) if run.project.holds(cwd) else SUITE,
                 env={**env, **grant.env},
             )
-        return result if result.ok else self._with_missed(result, cwd, shown)
+        if result.outcome == "engine":
+            raise NotBegunError("the container engine ended it, or was away while it ran")
+        if result.ok:
+            return result
+        why = Beginning(argv, cwd, run.project).failure(result, lambda: self._without_agent(argv, cwd, shown))
+        if why is not None:
+            raise NotBegunError(why + self._missed_word(result, cwd, shown))
+        word = self._missed_word(result, cwd, shown).encode("utf-8", "replace")
+        return replace(result, stderr=result.stderr + word, stderr_total=result.stderr_total + len(word))
 
-    def _with_missed(self, result: ExecResult, cwd: Path, shown: Sequence[str]) -> ExecResult:
-        """``result`` with a word on files that a program may have missed since they hold tests."""
+    def _without_agent(self, argv: Sequence[str], cwd: Path, shown: Sequence[str]) -> ExecResult:
+        """The same command where nothing is that the agent made: an empty workspace, no answer, nothing on stdin."""
+        run = self.run_of
+        space = VolumeSpec(size_bytes=MB)
+        with run.sandbox.volumes(workspace=space, grading=space) as volumes:
+            volumes.put("grading", _sdk_files())
+            return run.sandbox.run(
+                Role.GRADER,
+                run.project.translate(argv),
+                image=run.image.id,
+                stdin=b"",
+                limits=replace(POLICIES[Role.GRADER].limits, timeout_s=_WITHOUT_AGENT_S),
+                mounts=[
+                    run.views.without_tests(shown),
+                    volumes.mount("workspace", WORKSPACE),
+                    volumes.mount("grading", GRADING),
+                ],
+                workdir=run.project.container_path(cwd) if run.project.holds(cwd) else SUITE,
+                env={**run.run_env, "AGENTV_WORKSPACE_PATH": WORKSPACE, "PYTHONPATH": _SDK},
+            )
+
+    def _missed_word(self, result: ExecResult, cwd: Path, shown: Sequence[str]) -> str:
+        """A word on files that a program may have missed since they hold tests, to stand after its output."""
         said = result.stderr.decode("utf-8", "replace")
         listed = set(self.run_of.project.matching(shown))
         missed = self.run_of.project.missed(
             said, cwd=cwd, shown=lambda path: path in listed or not self.run_of.views.holds_tests(path)
         )
         if not missed:
-            return result
-        word = (
+            return ""
+        return (
             f"\nGraders do not see {', '.join(map(safe_name, missed[:3]))}, which tests were read from; what a test "
             f"holds is in their input. To show it, write under the grader: files: {json.dumps(missed[:3])}"
         )
-        data = word.encode("utf-8", "replace")
-        return replace(result, stderr=result.stderr + data, stderr_total=result.stderr_total + len(data))
 
     @property
     def staging_path(self) -> str:

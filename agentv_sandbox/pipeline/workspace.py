@@ -12,8 +12,9 @@ from agentv_sandbox import masking
 from agentv_sandbox.collect import Baseline, Collected
 from agentv_sandbox.errors import EngineError, InputError, Problem, SandboxError
 from agentv_sandbox.models.container import MB
+from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.paths import WORKSPACE
-from agentv_sandbox.models.suite import Hook, LimitOverrides, Target, Workspace
+from agentv_sandbox.models.suite import Hook, Target, Workspace
 from agentv_sandbox.once import Once
 from agentv_sandbox.pipeline.repos import Repos
 from agentv_sandbox.pipeline.shared import CaseVolumes

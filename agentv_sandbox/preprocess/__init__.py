@@ -150,6 +150,12 @@ class Preprocessors:
         text = "\n".join([*filter(None, parts.texts), *parts.warnings])
         return Candidate(text=text, notes=tuple(parts.notes), images=tuple(parts.images))
 
+    def input_text(self, file: OutputFile, specs: Sequence[PreprocessorSpec]) -> tuple[str | None, str]:
+        """An input file as text, by the command of ``specs`` for its kind, and why there is none or not all."""
+        commands = {spec.media_type: spec.command for spec in specs}
+        got = self._text(file, commands, _Allowance(self._limits))
+        return got.text, got.reason
+
     def as_text(self, specs: Sequence[PreprocessorSpec]) -> Callable[[FileEntry, bytes], str | None]:
         """For the difference: a workspace file as text when one of ``specs`` is for its kind, else None. Files
         that are text to people as they are, such as HTML, are not converted for this."""

@@ -16,11 +16,11 @@ from agentv_sandbox import masking
 from agentv_sandbox.authoring.fields import Text
 from agentv_sandbox.egress import PORT, Credential, parse_secrets
 from agentv_sandbox.errors import InputError, Problem
-from agentv_sandbox.gateway import GatewayPolicy
 from agentv_sandbox.models.case import AgentResponse, Claim, Figure, Measure, TokenUsage
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.paths import HOME, INPUT, OUTPUT
 from agentv_sandbox.models.suite import MeasuredBy, Target
+from agentv_sandbox.models_api import GatewayPolicy
 from agentv_sandbox.providers.address import address_of
 from agentv_sandbox.providers.asked import CallCheck, Reporting, answers_of_work, figures_of_agents
 from agentv_sandbox.providers.base import (
@@ -238,11 +238,12 @@ class AgentCli(Provider):
         api = self.api_of(target.settings)
         same = {} if credential.env in (api.key, *api.other_keys) else {api.key: credential.env}
         runner = (files("agentv_sandbox") / "data" / "agent_runner.py").read_bytes()
+        stated = {*target.env, *target.variables}
         order = {
             "argv": [self._executable(target), *launch.argv],
             "stdin": f"{_FOLDER}/prompt.md",
             "events": EVENTS,
-            "env": {"HOME": HOME, **{name: v for name, v in launch.env.items() if name not in target.env}},
+            "env": {"HOME": HOME, **{name: v for name, v in launch.env.items() if name not in stated}},
             "same": same,
             "folders": [f"{HOME}/{name}" for name in launch.directories],
             "files": {f"{HOME}/{name}": f"{_FOLDER}/home/{name}" for name in launch.files},

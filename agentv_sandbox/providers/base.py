@@ -10,13 +10,20 @@ from typing import Any
 
 from agentv_sandbox.egress import Credential, parse_secrets
 from agentv_sandbox.errors import InputError, LlmError, Problem
-from agentv_sandbox.gateway import GatewayPolicy, ModelUse, Price, PriceList
-from agentv_sandbox.llm import LlmClient, LlmReply, LlmRequest
 from agentv_sandbox.models.case import AgentResponse, Figure, TokenUsage
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.modelanswer import ModelAnswer
 from agentv_sandbox.models.paths import OUTPUT
 from agentv_sandbox.models.suite import EvalCase, MeasuredBy, Suite, Target
+from agentv_sandbox.models_api import (
+    GatewayPolicy,
+    LlmClient,
+    LlmReply,
+    LlmRequest,
+    ModelUse,
+    Price,
+    PriceList,
+)
 from agentv_sandbox.project import Project
 from agentv_sandbox.providers.response import MAX_BYTES
 from agentv_sandbox.providers.settings import Settings, is_secret
@@ -150,6 +157,8 @@ class Provider:
     """Whether a conversation is one session of its program, so that it is asked each turn alone."""
     is_model: bool = False
     """Whether its targets grade by answering a prompt from the host (``ask``)."""
+    attaches: frozenset[str] | None = None
+    """Media types of input files that its server is sent as they are; None: its programs get the files themselves."""
     ours: bool = False
     """Whether AgentV has no such kind: a project's own script of the same name goes before it."""
     side_models: tuple[str, ...] = ()

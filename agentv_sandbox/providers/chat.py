@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from agentv_sandbox.llm.records import ChatMessage
 from agentv_sandbox.models.js_json import dumps
-from agentv_sandbox.models.messages import needs_roles, prompt_text, segments, trim
+from agentv_sandbox.models.messages import attached, needs_roles, prompt_text, segments, trim
 from agentv_sandbox.models.suite import Json, Message
+from agentv_sandbox.models_api.records import Attachment, ChatMessage
 
 DEFAULT_SYSTEM = "You are a careful assistant. Follow all provided instructions and do not fabricate results."
 Chat = tuple[str, tuple[ChatMessage, ...]]
@@ -23,14 +24,18 @@ def chat_of_test(messages: Sequence[Message]) -> Chat:
     system = "\n\n".join("\n".join(parts) for parts in leading if parts)
     if not needs_roles(messages):
         question = prompt_text(messages, inline=True)
-        return trim(system) or DEFAULT_SYSTEM, (ChatMessage(role="user", text=question),)
+        attached = tuple(attachments(messages))
+        return trim(system) or DEFAULT_SYSTEM, (
+            ChatMessage(role="user", text=question, attachments=attached),
+        )
     said = []
     for message in messages[led:]:
         role, parts = str(message.get("role")), segments(message.get("content"), inline=True)
         if role in ("system", "tool"):
             parts = [f"@[{role.capitalize()}]:", *parts]
-        if parts:
-            said.append(_message(role, "\n".join(parts)))
+        attached = tuple(attachments([message]))
+        if parts or attached:
+            said.append(_message(role, "\n".join(parts), attached))
     return system or DEFAULT_SYSTEM, tuple(said)
 
 
@@ -49,13 +54,27 @@ def chat_of_conversation(messages: Sequence[Message]) -> Chat:
             continue
         if role == "tool":
             text = f"@[{message.get('name') or 'Tool'}]: {text}"
-        said.append(_message(role, text))
+        said.append(_message(role, text, tuple(attachments([message]))))
     return "\n\n".join(system) or DEFAULT_SYSTEM, tuple(said)
 
 
-def unsent_images(messages: Sequence[Message]) -> int:
-    """How many images the messages hold: models are sent text alone."""
-    return sum(1 for _ in _blocks(messages, "image"))
+def attachments(messages: Sequence[Message]) -> Iterator[Attachment]:
+    """Images and PDF files of users' messages. Raises OSError for a file that is gone."""
+    for message in messages:
+        if message.get("role") == "user":
+            for block in attached_blocks([message]):
+                path, kind = Path(block["resolvedPath"]), str(block["media_type"])
+                yield Attachment(
+                    name=path.name,
+                    media_type=kind,
+                    data=base64.b64encode(path.read_bytes()).decode("ascii"),
+                )
+
+
+def attached_blocks(messages: Sequence[Message]) -> list[Mapping[str, Json]]:
+    """Images of the suite, and files that are neither text nor have been turned into it."""
+    blocks = (*_blocks(messages, "image"), *_blocks(messages, "file"))
+    return [block for block in blocks if attached(block) and not block.get("text")]
 
 
 def unsent_files(messages: Sequence[Message]) -> list[str]:
@@ -63,7 +82,10 @@ def unsent_files(messages: Sequence[Message]) -> list[str]:
     return [
         str(block["path"])
         for block in _blocks(messages, "file")
-        if block.get("resolvedPath") and not block.get("text") and Path(block["resolvedPath"]).stat().st_size
+        if block.get("resolvedPath")
+        and not block.get("text")
+        and not block.get("media_type")
+        and Path(block["resolvedPath"]).stat().st_size
     ]
 
 
@@ -74,5 +96,5 @@ def _blocks(messages: Sequence[Message], kind: str) -> Iterator[Mapping[str, Jso
             yield from (b for b in content if isinstance(b, dict) and b.get("type") == kind)
 
 
-def _message(role: str, text: str) -> ChatMessage:
-    return ChatMessage(role="user" if role == "user" else "assistant", text=text)
+def _message(role: str, text: str, attachments: tuple[Attachment, ...] = ()) -> ChatMessage:
+    return ChatMessage(role="user" if role == "user" else "assistant", text=text, attachments=attachments)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from agentv_sandbox.llm import LlmClient, LlmReply, LlmRequest
 from agentv_sandbox.models.case import AgentResponse
 from agentv_sandbox.models.content import AnswerMessage
 from agentv_sandbox.models.suite import Json, Target
+from agentv_sandbox.models_api import LlmClient, LlmReply, LlmRequest
 from agentv_sandbox.providers.base import AgentRun, Provider, Request
 from agentv_sandbox.providers.settings import Settings
 

@@ -10,16 +10,16 @@ from typing import Any, ClassVar
 
 from agentv_sandbox.authoring.fields import Text
 from agentv_sandbox.errors import LlmError, Problem
-from agentv_sandbox.gateway import PriceList
-from agentv_sandbox.llm import LlmClient, LlmReply, LlmRequest
-from agentv_sandbox.llm.address import server_of
-from agentv_sandbox.llm.records import ChatRequest, WireCall, WireFormat, stated_prices, text_setting
 from agentv_sandbox.models.case import AgentResponse, CaseFailure
 from agentv_sandbox.models.content import AnswerMessage
 from agentv_sandbox.models.suite import GatewaySpec, Message, NetworkPolicy, Target
 from agentv_sandbox.models.times import utc_text
+from agentv_sandbox.models_api import LlmClient, LlmReply, LlmRequest, PriceList
+from agentv_sandbox.models_api.client.address import server_of
+from agentv_sandbox.models_api.dialects.base import Dialect
+from agentv_sandbox.models_api.records import ChatRequest, WireCall, stated_prices, text_setting
 from agentv_sandbox.providers.base import AgentRun, KeyUse, Provider, Request, setting_problem
-from agentv_sandbox.providers.chat import chat_of_conversation, chat_of_test, unsent_files, unsent_images
+from agentv_sandbox.providers.chat import chat_of_conversation, chat_of_test, unsent_files
 from agentv_sandbox.providers.response import MAX_BYTES
 from agentv_sandbox.providers.settings import Amount, Flag, Number, Positive, Seconds, Secret, Settings
 
@@ -93,10 +93,11 @@ class ModelProvider(Provider):
     public = True
     """Whether there is a server for everybody where none of them is set; it wants a key."""
     has_default_model = False
+    attaches = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf"})
     states_cost = False
     """Whether its answers say what they cost."""
 
-    def wire(self, target: Target) -> WireFormat:
+    def wire(self, target: Target) -> Dialect:
         raise NotImplementedError
 
     def check(self, target: Target) -> list[Problem]:
@@ -195,7 +196,7 @@ def _answer(blank: AgentResponse, reply: LlmReply, messages: Sequence[Message]) 
 def _without_effect(target: Target) -> Iterator[Problem]:
     """Keys of agents that run in a container."""
     written = {
-        "env": target.env,
+        "env": target.env or target.variables,
         "secrets": target.secrets,
         "files": target.files,
         "network": target.network != NetworkPolicy(),
@@ -219,8 +220,6 @@ def _half_a_price(target: Target) -> Iterator[Problem]:
 def _notes(messages: Sequence[Message], *, cut: bool) -> Iterator[str]:
     if cut:
         yield "the answer is cut: the model reached the most tokens that it may write (max_output_tokens)"
-    if images := unsent_images(messages):
-        yield f"images of the input are not sent to models: {images} left out"
     for path in unsent_files(messages):
         yield f"{path} is too large for a message: the model was not sent its text"
 

@@ -17,7 +17,8 @@ from agentv_sandbox.runfolder.evidence import (
     share_interval,
 )
 from agentv_sandbox.runfolder.reader import Run
-from agentv_sandbox.runfolder.rows import Row, cause, cost_of, seconds, tokens_of
+from agentv_sandbox.runfolder.record import Row
+from agentv_sandbox.runfolder.rows import cost_of, tokens_of
 
 Outcome = Literal["better or equal", "worse", "not enough evidence", "incomplete"]
 Change = Literal["fell", "rose", "same", "error", "mended", "missing", "new"]
@@ -209,47 +210,48 @@ def _observed(tests: Sequence[TestChange]) -> list[float]:
 
 
 def _targets(run: Run) -> set[str]:
-    return {str(row.get("target", "")) for row in run.rows}
+    return {row.target for row in run.rows}
 
 
 def _figures(run: Run, by_target: bool) -> dict[Key, Figures]:
     rows: dict[Key, list[Row]] = {}
     for row in run.rows:
-        target = str(row.get("target", "")) if by_target else ""
-        rows.setdefault((str(row.get("suite", "")), str(row["test_id"]), target), []).append(row)
+        target = row.target if by_target else ""
+        rows.setdefault((row.suite, row.test_id, target), []).append(row)
     return {key: _test_figures(of_test) for key, of_test in rows.items()}
 
 
 def _test_figures(rows: Sequence[Row]) -> Figures:
     """Of all rows of a test: one, or one a trial where another program wrote them."""
-    graded = [row for row in rows if row["execution_status"] != "execution_error"]
-    statuses = {row["execution_status"] for row in rows}
-    score = statistics.fmean(min(max(row["score"], 0.0), 1.0) for row in graded) if graded else None
+    graded = [row for row in rows if row.execution_status != "execution_error"]
+    statuses = {row.execution_status for row in rows}
+    score = statistics.fmean(min(max(row.score, 0.0), 1.0) for row in graded) if graded else None
     return Figures(
         score=score,
         status=next(s for s in ("execution_error", "quality_failure", "ok", *statuses) if s in statuses),
         flaky=len({passed for row in rows for passed in _verdicts(row)}) > 1,
-        seconds=sum(map(seconds, rows)),
+        seconds=sum(row.seconds for row in rows),
         cost_usd=cost_of(rows),
         tokens=tokens_of(rows),
-        fault=next((cause(row) for row in rows if row["execution_status"] == "execution_error"), ""),
+        fault=next((row.cause for row in rows if row.execution_status == "execution_error"), ""),
         trials=_trials(rows, score),
     )
 
 
 def _trials(rows: Sequence[Row], score: float | None) -> tuple[float, ...]:
     """Scores of trials that ``score`` is the mean of; empty where a strategy made it of them in another way."""
-    scores = [each for row in rows for each in row.get("trial_scores") or (row["score"],)]
-    if score is None or not all(isinstance(each, int | float) and 0 <= each <= 1 for each in scores):
+    scores = [each for row in rows for each in row.trial_scores or (row.score,)]
+    known = [each for each in scores if each is not None and 0 <= each <= 1]
+    if score is None or len(known) < len(scores):
         return ()
-    return tuple(scores) if abs(statistics.fmean(scores) - score) < _SAME else ()
+    return tuple(known) if abs(statistics.fmean(known) - score) < _SAME else ()
 
 
 def _verdicts(row: Row) -> Iterator[bool]:
-    threshold = row.get("threshold")
-    scores = row.get("trial_scores") or ()
+    threshold = row.threshold
+    scores = row.trial_scores
     if not scores or not isinstance(threshold, int | float):
-        yield row["execution_status"] == "ok"
+        yield row.execution_status == "ok"
         return
     yield from (score >= threshold for score in scores if score is not None)
 

@@ -12,10 +12,12 @@ from rich.table import Table
 from rich.text import Text
 
 from agentv_sandbox.logs import safe_name, safe_text
+from agentv_sandbox.models.case import GraderResult
+from agentv_sandbox.models.suite import PASS_SCORE
 from agentv_sandbox.report.targets import COLUMNS, TargetFigures, run_figures, side_by_side
+from agentv_sandbox.runfolder.record import Row
 from agentv_sandbox.runfolder.redact import Redactor
-from agentv_sandbox.runfolder.rows import Row, below_threshold, cause, status_of
-from agentv_sandbox.runfolder.rows import seconds as row_seconds
+from agentv_sandbox.runfolder.rows import below_threshold
 from agentv_sandbox.runfolder.trialfigures import STRATEGY_WORDS, short_words, totals_words
 
 MAX_REASON = 400
@@ -33,7 +35,7 @@ EXIT_OK, EXIT_FAILED, EXIT_ERROR = 0, 1, 3
 def exit_code(rows: Iterable[Row], *, grading: bool = True) -> int:
     """0 all at or above their threshold, 1 at least one below, 3 at least one execution error (3 wins). ``grading``:
     whether a row that is not graded is an error."""
-    statuses = {row["execution_status"] for row in rows if grading or status_of(row) != "not_graded"}
+    statuses = {row.execution_status for row in rows if grading or row.status != "not_graded"}
     if "execution_error" in statuses:
         return EXIT_ERROR
     return EXIT_FAILED if "quality_failure" in statuses else EXIT_OK
@@ -44,22 +46,22 @@ def verdict_line(rows: Sequence[Row], planned: int | None = None) -> str:
     that ended before its ``planned`` tests has none."""
     if planned is not None and len(rows) < planned:
         return f"RESULT: ERROR  (ended early: {len(rows)} of {planned} tests were finished)"
-    graded = [row for row in rows if row["execution_status"] != "execution_error"]
-    if waiting := sum(status_of(row) == "not_graded" for row in rows):
+    graded = [row for row in rows if row.execution_status != "execution_error"]
+    if waiting := sum(row.status == "not_graded" for row in rows):
         return f"RESULT: OPEN  ({waiting} of {len(rows)} tests are captured, to be graded by `agentv-sandbox grade`)"
     if not graded:
         return f"RESULT: ERROR  (all {len(rows)} test(s) had execution errors — no evaluation was performed)"
     word = {EXIT_OK: "PASS", EXIT_FAILED: "FAIL", EXIT_ERROR: "ERROR"}[exit_code(rows)]
-    passed = sum(1 for row in rows if row["execution_status"] == "ok")
-    mean = statistics.fmean(row["score"] for row in graded)
+    passed = sum(1 for row in rows if row.execution_status == "ok")
+    mean = statistics.fmean(row.score for row in graded)
     return f"RESULT: {word}  ({passed}/{len(rows)} {_goal(rows)}: {_percent(mean)})"
 
 
 def _goal(rows: Sequence[Row]) -> str:
     """What makes a test of ``rows`` a pass, and what the mean at the end of the line is of."""
-    thresholds = {row["threshold"] for row in rows}
+    thresholds = set(map(_threshold, rows))
     goal = f">= {_percent(thresholds.pop())}" if len(thresholds) == 1 else "at or above their thresholds"
-    strategies = {str(row.get("trial_strategy") or "") for row in rows}
+    strategies = {row.trial_strategy for row in rows}
     if strategies == {""}:
         return f"scored {goal}, mean"
     if len(strategies) > 1:
@@ -68,23 +70,27 @@ def _goal(rows: Sequence[Row]) -> str:
     return f"with the {STRATEGY_WORDS.get(strategy, strategy)} of their trials {goal}, mean over tests"
 
 
+def _threshold(row: Row) -> float:
+    return PASS_SCORE if row.threshold is None else row.threshold
+
+
 def reasons(row: Row, redactor: Redactor) -> list[str]:
     """Why this test is not a pass, most important first; empty for a pass. Safe to print; what a program printed in
     several lines stays so, its middle left out where it is long."""
-    if status_of(row) in ("ok", "not_graded"):
+    if row.status in ("ok", "not_graded"):
         return []
     texts = []
-    if row.get("error"):
-        texts.append(f"{row['failure_stage']}: {row['error']} ({cause(row)})")
-    many = len(row.get("trial_scores") or ())
-    short = below_threshold(row["score"], row["threshold"], str(row.get("trial_strategy", "")), many)
-    if many > 1 and row["execution_status"] == "quality_failure":
+    if row.error:
+        texts.append(f"{row.failure_stage}: {row.error} ({row.cause})")
+    many, threshold = len(row.trial_scores), _threshold(row)
+    short = below_threshold(row.score, threshold, row.trial_strategy, many)
+    if many > 1 and row.execution_status == "quality_failure":
         texts.append(short)
-    worst_first = sorted(_graders(row), key=lambda grader: float(grader["score"]))
+    worst_first = sorted(row.scores, key=lambda grader: grader.score)
     for grader in worst_first:
-        texts += [f"{grader['name']}: {line}" for line in _grader_reasons(grader)]
+        texts += [f"{grader.name}: {line}" for line in _grader_reasons(grader)]
     if not texts:
-        low = [f"{g['name']} {g['score']:.2f}" for g in worst_first if g["score"] < row["threshold"]]
+        low = [f"{each.name} {each.score:.2f}" for each in worst_first if each.score < threshold]
         texts.append(f"{short}: {', '.join(low)}" if low else short)
     shown = [_short_text(redactor.text(reason)) for reason in texts[:MAX_REASONS]]
     if len(texts) > MAX_REASONS:
@@ -92,24 +98,15 @@ def reasons(row: Row, redactor: Redactor) -> list[str]:
     return shown
 
 
-def _graders(row: Row) -> list[Row]:
-    """The entries of ``scores``."""
-    return list(row.get("scores") or ())
-
-
-def _grader_reasons(grader: Row) -> Iterator[str]:
-    if grader.get("error") is not None:
-        yield str(grader["error"])
+def _grader_reasons(grader: GraderResult) -> Iterator[str]:
+    if grader.error is not None:
+        yield grader.error
         return
-    failed = [a for a in grader.get("assertions") or () if not a["passed"]]
-    for assertion in failed:
-        yield (
-            f"{assertion['text']} — {assertion['evidence']}"
-            if assertion.get("evidence")
-            else assertion["text"]
-        )
-    if not failed and grader["verdict"] != "pass":
-        yield grader.get("reasoning") or f"score {grader['score']:.2f}, verdict {grader['verdict']}"
+    failed = [check for check in grader.assertions if not check.passed]
+    for check in failed:
+        yield f"{check.text} — {check.evidence}" if check.evidence else check.text
+    if not failed and grader.verdict != "pass":
+        yield grader.reasoning or f"score {grader.score:.2f}, verdict {grader.verdict}"
 
 
 def headline(reason: str) -> str:
@@ -144,23 +141,25 @@ def summary(
     page: str = "",
     seconds: float = 0.0,
     planned: int | None = None,
+    tables: bool = True,
 ) -> None:
     """Print the table, the targets side by side, the reasons and notes, the totals and the verdict line to ``console``.
 
     ``folder``: where the rows are; ``page``: the HTML page, where there is one; ``seconds``: wall time of the run.
+    Without ``tables``, only what did not pass is listed.
     """
     redactor = redactor or Redactor()
     if not rows and not planned:
         console.print(Text("No tests were run."))
         return
-    if rows:
+    if rows and tables:
         console.print(_table(rows))
-    if targets := side_by_side(rows):
+    if tables and (targets := side_by_side(rows)):
         console.print(_comparison(targets))
-    several = len({(row["suite"], row["target"]) for row in rows}) > 1
+    several = len({(row.suite, row.target) for row in rows}) > 1
     for row in rows:
         lines = reasons(row, redactor)
-        lines += [_one_line(redactor.text(f"note: {note}")) for note in row.get("notes") or ()]
+        lines += [_one_line(redactor.text(f"note: {note}")) for note in row.notes]
         if lines:
             console.print(_reason_block(row, lines, long=several))
     console.print(Text(_totals(rows, seconds)))
@@ -176,16 +175,16 @@ def summary(
 
 def case_label(row: Row, *, long: bool = False) -> str:
     """Id and trial of a test as one printable line; ``long``: with its suite and target."""
-    label = safe_name(str(row["test_id"]))
+    label = safe_name(row.test_id)
     if long:
-        label += f" · {safe_name(row['suite'])} · {safe_name(row['target'])}"
-    return f"{label} (trial {row.get('trial')})" if row.get("trial") else label
+        label += f" · {safe_name(row.suite)} · {safe_name(row.target)}"
+    return f"{label} (trial {row.trial})" if row.trial else label
 
 
 def _table(rows: Sequence[Row]) -> Table:
-    many_suites = len({row["suite"] for row in rows}) > 1
-    many_targets = len({row["target"] for row in rows}) > 1
-    many_trials = any(row.get("trial_strategy") for row in rows)
+    many_suites = len({row.suite for row in rows}) > 1
+    many_targets = len({row.target for row in rows}) > 1
+    many_trials = any(row.trial_strategy for row in rows)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=None)
     if many_suites:
         table.add_column("suite", overflow="fold")
@@ -199,15 +198,15 @@ def _table(rows: Sequence[Row]) -> Table:
     table.add_column("seconds", justify="right")
     table.add_column("graders", overflow="fold")
     for row in rows:
-        cells = [Text(safe_name(row["suite"]))] if many_suites else []
+        cells = [Text(safe_name(row.suite))] if many_suites else []
         cells.append(Text(case_label(row)))
         if many_targets:
-            cells.append(Text(safe_name(row["target"])))
+            cells.append(Text(safe_name(row.target)))
         cells += [
-            Text("-" if row["execution_status"] == "execution_error" else f"{row['score']:.2f}"),
-            Text(WORD[status_of(row)], style=STYLE[status_of(row)]),
+            Text("-" if row.execution_status == "execution_error" else f"{row.score:.2f}"),
+            Text(WORD[row.status], style=STYLE[row.status]),
             *([Text(short_words(row))] if many_trials else []),
-            Text(f"{row_seconds(row):.1f}"),
+            Text(f"{row.seconds:.1f}"),
             _grader_marks(row),
         ]
         table.add_row(*cells)
@@ -226,28 +225,28 @@ def _comparison(targets: Sequence[TargetFigures]) -> Table:
 
 def _grader_marks(row: Row) -> Text:
     """``3/3``, and the graders that were not passed."""
-    missed = [grader for grader in _graders(row) if _missed(row, grader)]
-    total = len(_graders(row))
+    missed = [grader for grader in row.scores if _missed(row, grader)]
+    total = len(row.scores)
     marks = Text(f"{total - len(missed)}/{total}" if total else "-")
     for grader in missed:
-        name = safe_text(grader["name"], limit=40, keep=frozenset())
-        if grader.get("error") is not None or grader["verdict"] == "skip":
+        name = safe_text(grader.name, limit=40, keep=frozenset())
+        if grader.error is not None or grader.verdict == "skip":
             marks.append(f"  {name} error", style="yellow")
         else:
-            marks.append(f"  {name} {grader['score']:.2f}", style="red")
+            marks.append(f"  {name} {grader.score:.2f}", style="red")
     return marks
 
 
-def _missed(row: Row, grader: Row) -> bool:
+def _missed(row: Row, grader: GraderResult) -> bool:
     """Not passed by its own verdict, or what keeps a failed test below its threshold."""
-    short = row["execution_status"] == "quality_failure" and grader["score"] < row["threshold"]
-    return grader.get("error") is not None or grader["verdict"] != "pass" or short
+    short = row.execution_status == "quality_failure" and grader.score < _threshold(row)
+    return grader.error is not None or grader.verdict != "pass" or short
 
 
 def _reason_block(row: Row, lines: Sequence[str], *, long: bool) -> Text:
     text = Text(
-        f"{WORD[status_of(row)]} {case_label(row, long=long)}\n",
-        style=STYLE[status_of(row)],
+        f"{WORD[row.status]} {case_label(row, long=long)}\n",
+        style=STYLE[row.status],
     )
     for line in lines:
         text.append("".join(f"    {part}\n" for part in line.split("\n")), style="default")

@@ -6,7 +6,8 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agentv_sandbox.runfolder.rows import Row, cost_of, numbers, status_of, tokens_of
+from agentv_sandbox.runfolder.record import Row
+from agentv_sandbox.runfolder.rows import cost_of, numbers, tokens_of
 
 _JUDGED = ("ok", "quality_failure")
 COLUMNS = ("target", "passed", "mean score", "agent's seconds", "tokens", "US dollars")
@@ -29,8 +30,8 @@ class RunFigures:
 
 
 def run_figures(rows: Sequence[Row]) -> RunFigures:
-    statuses = [status_of(row) for row in rows]
-    judged = [float(row["score"]) for row, status in zip(rows, statuses, strict=True) if status in _JUDGED]
+    statuses = [row.status for row in rows]
+    judged = [float(row.score) for row, status in zip(rows, statuses, strict=True) if status in _JUDGED]
     return RunFigures(
         passed=statuses.count("ok"),
         failed=statuses.count("quality_failure"),
@@ -74,19 +75,19 @@ def side_by_side(rows: Sequence[Row]) -> list[TargetFigures]:
     """One entry for each target, the best mean first; none where there is only one target. Rows may be foreign."""
     groups: dict[str, list[Row]] = {}
     for row in rows:
-        groups.setdefault(str(row.get("target", "")), []).append(row)
+        groups.setdefault(row.target, []).append(row)
     figures = [_figures(name, group) for name, group in groups.items()] if len(groups) > 1 else []
     return sorted(figures, key=lambda each: (each.mean is None, -(each.mean or 0.0), each.name))
 
 
 def _figures(name: str, rows: Sequence[Row]) -> TargetFigures:
-    graded = [row for row in rows if row.get("execution_status") != "execution_error"]
-    scores = numbers(row.get("score") for row in graded)
-    times = numbers(row.get("duration_ms") for row in rows)
+    graded = [row for row in rows if row.execution_status != "execution_error"]
+    scores = numbers(row.score for row in graded)
+    times = numbers(row.duration_ms for row in rows)
     return TargetFigures(
         name=name,
         total=len(rows),
-        passed=sum(row.get("execution_status") == "ok" for row in rows),
+        passed=sum(row.execution_status == "ok" for row in rows),
         mean=statistics.fmean(scores) if scores else None,
         seconds=statistics.fmean(times) / 1000 if times else 0.0,
         tokens=tokens_of(rows),

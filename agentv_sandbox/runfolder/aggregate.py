@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 
 from agentv_sandbox.graders.agreement import Panels
-from agentv_sandbox.graders.base import PASS_SCORE
 from agentv_sandbox.models.case import CaseResult, TokenUsage
-from agentv_sandbox.runfolder.rows import Row, agent_ms, spent, timing, tool_calls
+from agentv_sandbox.models.suite import PASS_SCORE
+from agentv_sandbox.runfolder.rows import Wire, agent_ms, spent, timing, tool_calls
 from agentv_sandbox.runfolder.trialfigures import totals, trial_statistics
 
 
@@ -21,7 +21,7 @@ class _Target:
     tokens: list[float] = field(default_factory=list)
     tool_calls: list[float] = field(default_factory=list)
     costs: list[float] = field(default_factory=list)
-    trials: list[Row | None] = field(default_factory=list)
+    trials: list[Wire | None] = field(default_factory=list)
     """``trial_statistics`` of each test."""
 
 
@@ -66,10 +66,10 @@ class Aggregate:
             for grader in trial.scores:
                 self._graders[f"{grader.name}:{grader.type}"].append(grader.score)
 
-    def timing(self) -> Row:
+    def timing(self) -> Wire:
         return timing(self._usage)
 
-    def benchmark(self, planned: int | None) -> Row:
+    def benchmark(self, planned: int | None) -> Wire:
         notes = []
         if self._errors:
             notes.append(
@@ -77,7 +77,7 @@ class Aggregate:
             )
         if not self._count:
             notes.append("No results to summarize")
-        document: Row = {
+        document: Wire = {
             "metadata": {
                 "eval_file": ", ".join(self._eval_files),
                 "timestamp": self._timestamp,
@@ -96,8 +96,8 @@ class Aggregate:
         return document
 
 
-def _target_summary(target: _Target) -> Row:
-    summary: Row = {
+def _target_summary(target: _Target) -> Wire:
+    summary: Wire = {
         "pass_rate": _stats(target.pass_rates),
         "time_seconds": _stats(target.seconds),
         "tokens": _stats(target.tokens),
@@ -117,7 +117,7 @@ def _share_passed(result: CaseResult) -> float:
     return sum(score >= PASS_SCORE for score in scores) / len(scores)
 
 
-def _stats(values: Sequence[float]) -> Row:
+def _stats(values: Sequence[float]) -> Wire:
     """Mean and population standard deviation, rounded as AgentV does; zeros for no values."""
     if not values:
         return {"mean": 0, "stddev": 0}

@@ -5,28 +5,20 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 from agentv_sandbox import __version__, masking
 from agentv_sandbox.errors import NotKeptError
 from agentv_sandbox.models.capture import Capture, CapturedState, KeptWorkspace
 from agentv_sandbox.models.case import (
     AgentResponse,
-    CaseFailure,
     CaseOutput,
     Changes,
-    Claim,
-    Fault,
-    Figure,
     FileChange,
     FileEntry,
-    Measure,
-    ModelCalls,
     Skipped,
-    Stage,
-    TokenUsage,
 )
 from agentv_sandbox.models.content import (
     AnswerMessage,
@@ -43,9 +35,10 @@ from agentv_sandbox.models.content import (
 from agentv_sandbox.models.foreign_json import ForeignJsonError, read_json
 from agentv_sandbox.models.json_pieces import json_pieces
 from agentv_sandbox.models.suite import EvalCase, Json
+from agentv_sandbox.models.wire import read_exactly, written
 from agentv_sandbox.runfolder.reader import Run
 from agentv_sandbox.runfolder.redact import Redactor
-from agentv_sandbox.runfolder.rows import Row, defined
+from agentv_sandbox.runfolder.rows import Wire, defined
 
 NAME = "capture.json"
 SCHEMA = "agentv-sandbox.capture.v1"
@@ -73,7 +66,7 @@ def document(capture: Capture, case: EvalCase, redactor: Redactor) -> Iterator[b
             masked.append(True)
         return shown
 
-    value: Row = {
+    value: Wire = {
         "schema": SCHEMA,
         "version": __version__,
         "answered_by": capture.answered_by,
@@ -98,41 +91,22 @@ def stub() -> Json:
     return {"schema": SCHEMA, "version": __version__, "refused": f"it is larger than {MAX_BYTES >> 20} MiB"}
 
 
-def _state(state: CapturedState, case: EvalCase) -> Row:
+def _state(state: CapturedState, case: EvalCase) -> Wire:
     return {
         "name": state.name,
-        "response": _response(state.response),
+        "response": written(state.response),
         "output": _output(state.output, case) if state.output is not None else None,
         "workspace": _workspace(state.workspace, state.output),
     }
 
 
-def _response(response: AgentResponse) -> Row:
-    failure = response.failure
-    return defined(
-        token_usage=response.token_usage.wire() if response.token_usage else None,
-        cost_usd=response.cost_usd,
-        claim=response.claim.wire() if response.claim else None,
-        measure=response.measure.wire() or None,
-        model_calls=response.model_calls.wire() if response.model_calls else None,
-        duration_ms=response.duration_ms,
-        start_time=response.start_time,
-        end_time=response.end_time,
-        agent=dict(response.agent) or None,
-        attempts=response.attempts,
-        target_used=response.target_used,
-        failure=_plain(failure) if failure else None,
-        notes=list(response.notes) or None,
-    )
-
-
-def _output(output: CaseOutput, case: EvalCase) -> Row:
+def _output(output: CaseOutput, case: EvalCase) -> Wire:
     changes = output.changes
     return {
         "messages": (_message(message, case) for message in output.messages),
         "changes": {
             "diff": changes.diff,
-            "files": (_plain(change) for change in changes.files),
+            "files": (written(change) for change in changes.files),
             "truncated": changes.truncated,
         }
         if changes is not None
@@ -141,8 +115,8 @@ def _output(output: CaseOutput, case: EvalCase) -> Row:
     }
 
 
-def _message(message: AnswerMessage, case: EvalCase) -> Row:
-    row: Row = {"role": message.role}
+def _message(message: AnswerMessage, case: EvalCase) -> Wire:
+    row: Wire = {"role": message.role}
     content = message.content
     if isinstance(content, str):
         row["text"] = content
@@ -164,8 +138,8 @@ def _turn_of(content: tuple[Block, ...], case: EvalCase) -> int | None:
     return next((n for n, turn in enumerate(case.conversation.turns) if list(turn.input or ()) == raw), None)
 
 
-def _block(block: Block) -> Row:
-    row: Row = {"raw": block.raw}
+def _block(block: Block) -> Wire:
+    row: Wire = {"raw": block.raw}
     if isinstance(block, FileBlock) and block.file is not None:
         file = block.file
         row["file"] = defined(
@@ -180,7 +154,7 @@ def _block(block: Block) -> Row:
     return row
 
 
-def _workspace(workspace: KeptWorkspace, output: CaseOutput | None) -> Row:
+def _workspace(workspace: KeptWorkspace, output: CaseOutput | None) -> Wire:
     collected = output.manifest if output is not None else {}
     return {
         "entries": (
@@ -197,11 +171,6 @@ def _workspace(workspace: KeptWorkspace, output: CaseOutput | None) -> Row:
         ),
         "missing": list(workspace.missing),
     }
-
-
-def _plain(record: Any) -> Row:
-    """The fields of a record that holds plain values."""
-    return {field.name: getattr(record, field.name) for field in fields(record)}
 
 
 # -- reading ------------------------------------------------------------------------------------------------
@@ -250,7 +219,7 @@ def _read(value: Mapping[str, Any], case: EvalCase) -> Capture:
 
 
 def _read_state(value: Mapping[str, Any], turns: _Turns) -> CapturedState:
-    response = _read_response(_typed(value["response"], dict))
+    response = read_exactly(AgentResponse, value["response"])
     entries, manifest = _read_entries(_typed(value["workspace"]["entries"], list))
     output = None
     if value["output"] is not None:
@@ -264,74 +233,7 @@ def _read_state(value: Mapping[str, Any], turns: _Turns) -> CapturedState:
 
 
 def _with_messages(response: AgentResponse, output: CaseOutput) -> AgentResponse:
-    values = {field.name: getattr(response, field.name) for field in fields(response)}
-    return AgentResponse(**{**values, "messages": output.messages})
-
-
-def _read_response(value: Mapping[str, Any]) -> AgentResponse:
-    claim, calls, failure = value.get("claim"), value.get("model_calls"), value.get("failure")
-    return AgentResponse(
-        token_usage=_usage(value.get("token_usage")),
-        cost_usd=_number(value.get("cost_usd")),
-        claim=_read_claim(_typed(claim, dict)) if claim is not None else None,
-        measure=_read_measure(_typed(value.get("measure") or {}, dict)),
-        model_calls=_calls(calls) if calls is not None else None,
-        duration_ms=_number(value.get("duration_ms")),
-        start_time=_text(value.get("start_time")),
-        end_time=_text(value.get("end_time")),
-        agent=_typed(value.get("agent") or {}, dict),
-        attempts=_count(value.get("attempts", 1)),
-        target_used=_text(value.get("target_used")),
-        failure=_read_failure(_typed(failure, dict)) if failure is not None else None,
-        notes=tuple(_typed(each, str) for each in value.get("notes") or ()),
-    )
-
-
-def _read_failure(value: Mapping[str, Any]) -> CaseFailure:
-    if value["stage"] not in get_args(Stage) or value["fault"] not in get_args(Fault):
-        raise ValueError("an unknown failure")
-    return CaseFailure(
-        stage=value["stage"],
-        code=_typed(value["code"], str),
-        message=_typed(value["message"], str),
-        fault=value["fault"],
-    )
-
-
-def _read_claim(value: Mapping[str, Any]) -> Claim:
-    turns = value.get("turns")
-    return Claim(
-        token_usage=_usage(value.get("token_usage")),
-        cost_usd=_number(value.get("cost_usd")),
-        duration_ms=_number(value.get("duration_ms")),
-        turns=None if turns is None else _count(turns),
-    )
-
-
-def _read_measure(value: Mapping[str, Any]) -> Measure:
-    by_agent, answers = _typed(value.get("by_agent", []), list), value.get("answers")
-    if not all(name in get_args(Figure) for name in by_agent):
-        raise ValueError("an unknown figure")
-    return Measure(
-        by_agent=tuple(by_agent),
-        answers=None if answers is None else _count(answers),
-        calls_known=_typed(value.get("calls_known", True), bool),
-    )
-
-
-def _calls(value: Mapping[str, Any]) -> ModelCalls:
-    names = ("calls", "failed", "without_usage", "without_price")
-    return ModelCalls(
-        **{name: _count(value.get(name, 0)) for name in names},
-        token_usage=_usage(value.get("token_usage")),
-        cost_usd=_number(value.get("cost_usd")),
-    )
-
-
-def _usage(value: Any) -> TokenUsage | None:
-    if value is None:
-        return None
-    return TokenUsage(**{_typed(name, str): _count(count) for name, count in _typed(value, dict).items()})
+    return replace(response, messages=output.messages)
 
 
 def _read_output(
@@ -342,7 +244,7 @@ def _read_output(
         messages=tuple(_read_message(_typed(each, dict), turns) for each in _typed(value["messages"], list)),
         changes=Changes(
             diff=_typed(changes["diff"], str),
-            files=tuple(_read_change(_typed(each, dict)) for each in _typed(changes["files"], list)),
+            files=tuple(read_exactly(FileChange, each) for each in _typed(changes["files"], list)),
             truncated=_typed(changes["truncated"], bool),
         )
         if changes is not None
@@ -357,20 +259,6 @@ def _read_output(
         start_time=response.start_time,
         end_time=response.end_time,
         measure=response.measure,
-    )
-
-
-def _read_change(value: Mapping[str, Any]) -> FileChange:
-    kind = value["kind"]
-    if kind not in ("added", "modified", "deleted", "renamed", "mode"):
-        raise ValueError("a change of an unknown kind")
-    return FileChange(
-        path=_typed(value["path"], str),
-        kind=kind,
-        binary=_typed(value["binary"], bool),
-        old_path=_text(value["old_path"]),
-        old_size=_count(value["old_size"]),
-        new_size=_count(value["new_size"]),
     )
 
 
@@ -467,18 +355,6 @@ def _path(name: Any, before: Mapping[bytes, FileEntry]) -> bytes:
 def _typed(value: Any, kind: type[_T]) -> _T:
     if not isinstance(value, kind):
         raise TypeError(f"{type(value).__name__} instead of {kind.__name__}")
-    return value
-
-
-def _text(value: Any) -> str | None:
-    return None if value is None else _typed(value, str)
-
-
-def _number(value: Any) -> float | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError("no number")
     return value
 
 

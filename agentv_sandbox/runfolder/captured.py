@@ -8,27 +8,37 @@ import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 from agentv_sandbox.errors import InputError, NotKeptError, Problem
 from agentv_sandbox.files import BlobStore
+from agentv_sandbox.logs import safe_name
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.content import Blob
 from agentv_sandbox.plainfiles import NotPlainError, is_plain, open_plain
 from agentv_sandbox.runfolder import pack as packing
 from agentv_sandbox.runfolder.capture import NAME
 from agentv_sandbox.runfolder.earlier import EarlierRun, earlier_run, folder_of
+from agentv_sandbox.runfolder.intact import Intact
 from agentv_sandbox.runfolder.layout import INDEX, MASKED, STORES, SUMS, TRIAL, TRIALS
 from agentv_sandbox.runfolder.reader import Run
+from agentv_sandbox.runfolder.record import Row
 from agentv_sandbox.runfolder.restoring import result_of
-from agentv_sandbox.runfolder.rows import Row
 
 Key = tuple[str, str, str]
 """Suite, test, target."""
+_SHOWN = 5
 _MOST_TRIALS = 1000
 _PART = 1 << 20
 _HASH = re.compile(r"[0-9a-f]{64}")
+
+
+def _common_end(one: Path, other: Path) -> int:
+    """How many of their last parts two paths have in common."""
+    pairs = zip(reversed(one.parts), reversed(other.parts), strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,15 +87,28 @@ class CapturedRun:
         options = self.earlier.facts.get("options")
         return options if isinstance(options, dict) else {}
 
-    def image_keys(self) -> dict[str, str]:
-        """Content keys of the images by the name of the eval file."""
+    def image_keys(self, paths: Sequence[Path]) -> dict[Path, str]:
+        """Content keys of the images in which agents of the eval files ``paths`` ran. One that lies elsewhere now is
+        that whose path ends most like its own. Raises InputError where several do."""
         images = self.earlier.facts.get("images")
         known = [image for image in images if isinstance(image, dict)] if isinstance(images, list) else []
-        return {
-            Path(str(image.get("suite"))).name: key
+        recorded = {
+            Path(str(image.get("suite"))): key
             for image in known
             if isinstance(key := image.get("key"), str) and _HASH.fullmatch(key)
         }
+        keys = {path: recorded.pop(path) for path in paths if path in recorded}
+        for path in paths:
+            likeness = {each: _common_end(each, path) for each in recorded if path not in keys}
+            most = max(likeness.values(), default=0)
+            alike = {recorded[each]: each for each, common in likeness.items() if common == most > 0}
+            if len(alike) > 1:
+                files = " and ".join(sorted(map(safe_name, map(str, alike.values()))))
+                message = f"may stand for {files} of this run, whose agents ran in different images"
+                hint = "Grade it at a path whose folders are named as they were."
+                raise InputError([Problem(message=message, path=path, hint=hint)])
+            keys |= dict.fromkeys([path], *alike) if alike else {}
+        return keys
 
 
 def captured_run(path: Path, *, graded: bool | None) -> CapturedRun:
@@ -99,7 +122,7 @@ def captured_run(path: Path, *, graded: bool | None) -> CapturedRun:
     tests: dict[Key, CapturedTest] = {}
     for row in earlier.rows:
         result, folder = result_of(row), folder_of(path, row)
-        name = str(row.get("test_id"))[:100]
+        name = row.test_id[:100]
         if result is None or folder is None:
             notes.append(f"{name!a}: its row or its files are not as a run writes them; left out")
             continue
@@ -109,6 +132,7 @@ def captured_run(path: Path, *, graded: bool | None) -> CapturedRun:
             row=row, result=result, trials=trials
         )
     _refuse_nothing_to_grade(path, earlier, tests, graded=graded)
+    _refuse_altered(path, tests)
     return CapturedRun(
         path=path,
         earlier=earlier,
@@ -119,6 +143,21 @@ def captured_run(path: Path, *, graded: bool | None) -> CapturedRun:
     )
 
 
+def _refuse_altered(path: Path, tests: Mapping[Key, CapturedTest]) -> None:
+    """Sums say it of a run that was unpacked; rows say it of every run."""
+    intact = Intact(path)
+    altered = [
+        safe_name(key[1], limit=100)
+        for key, test in tests.items()
+        if not all(intact.says_its_files(row) for row in (test.row, *(trial.row for trial in test.trials)))
+    ]
+    if altered:
+        more = f" and {len(altered) - _SHOWN} more" if altered[_SHOWN:] else ""
+        message = f"was altered since it was written: rows or files of {', '.join(altered[:_SHOWN])}{more}"
+        hint = "What an agent left is graded as it was, or not at all. Take a copy that nobody has edited."
+        raise InputError([Problem(message=message, path=path, hint=hint)])
+
+
 def _trials(path: Path, folder: str, row: Row, result: CaseResult) -> Iterator[CapturedTrial]:
     count = len(result.trials)
     if not count:
@@ -126,9 +165,9 @@ def _trials(path: Path, folder: str, row: Row, result: CaseResult) -> Iterator[C
     run = Run(path=path, rows=(), problems=())
     for number in range(1, min(count, _MOST_TRIALS) + 1):
         below = f"{folder}/{TRIALS}/{number}"
-        own = run.json(f"{below}/{TRIAL}")
-        read = result_of(own) if isinstance(own, dict) else None
-        if not isinstance(own, dict) or read is None or read.trial != number:
+        own = run.row(f"{below}/{TRIAL}")
+        read = result_of(own) if own is not None else None
+        if own is None or read is None or read.trial != number:
             return
         yield _trial(path, below, own, read)
 

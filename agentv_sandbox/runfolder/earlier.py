@@ -19,8 +19,9 @@ from typing import Any
 from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.logs import safe_name
 from agentv_sandbox.models.case import CaseResult
-from agentv_sandbox.models.suite import Suite
+from agentv_sandbox.models.suite import Json, Suite
 from agentv_sandbox.plainfiles import is_plain, open_plain, walk_plain
+from agentv_sandbox.request import RunRequest
 from agentv_sandbox.runfolder.layout import (
     BENCHMARK,
     FACTS,
@@ -36,9 +37,9 @@ from agentv_sandbox.runfolder.layout import (
 )
 from agentv_sandbox.runfolder.naming import slug
 from agentv_sandbox.runfolder.reader import Run
+from agentv_sandbox.runfolder.record import Row
 from agentv_sandbox.runfolder.restoring import result_of
 from agentv_sandbox.runfolder.rowfile import RowsRead, read_all_rows, read_rows
-from agentv_sandbox.runfolder.rows import Row
 
 DEFAULT_ROOT = Path(".agentv/results/runs")
 _NOT_COPIED = frozenset({LOCK, MARK, SUMS, BENCHMARK, TIMING})
@@ -71,27 +72,15 @@ class EarlierRun:
         return _suites_of(self.facts)
 
 
-def find_earlier(
-    suites: Sequence[Suite],
-    output: Path | None,
-    cwd: Path,
-    experiment: str,
-    *,
-    going_on: bool,
-    retry_errors: Path | None,
-) -> EarlierRun | None:
+def find_earlier(suites: Sequence[Suite], request: RunRequest, cwd: Path) -> EarlierRun | None:
     """The run that a new one takes over from, read and checked; None when there is none. Raises InputError."""
-    if going_on and retry_errors is not None:
-        message = (
-            "--retry-errors writes a new run folder, and --resume goes on in an old one: use one of them"
-        )
-        raise InputError([Problem(message=message)])
+    output, retry_errors, experiment = request.output, request.retry_errors, request.experiment
     if output is not None:
         _refuse_live(cwd / output)  # before images are built, which may take minutes
     if retry_errors is not None:
         path = cwd / retry_errors
         earlier = earlier_run(path.parent if path.name == INDEX else path, alter=False)
-    elif not going_on:
+    elif not request.goes_on:
         return None
     elif output is None:
         runs = sorted(
@@ -114,7 +103,7 @@ def _is_empty(path: Path) -> bool:
     return path.is_dir() and not {entry.name for entry in path.iterdir()} - {LOCK}
 
 
-def earlier_facts(earlier: EarlierRun | None) -> Row:
+def earlier_facts(earlier: EarlierRun | None) -> dict[str, Json]:
     """What ``run.json`` keeps of the parts of the run before: when and how they were started."""
     if earlier is None:
         return {}
@@ -174,7 +163,7 @@ def earlier_run(path: Path, *, alter: bool = True, locked: bool = False) -> Earl
 
 def folder_of(path: Path, row: Row) -> Path | None:
     """The folder of a row's files; None when it is not there, or when the row names anything else."""
-    parts = str(row.get("artifact_dir", "")).split("/")
+    parts = row.artifact_dir.split("/")
     if len(parts) != 2 or any(part != slug(part) for part in parts) or parts[0] in STORES:
         return None
     folder = path / parts[0] / parts[1]
@@ -228,9 +217,9 @@ def _trials(path: Path) -> list[EarlierTrial]:
     trials = []
     for file in sorted(path.glob(f"*/*/trials/*/{TRIAL}")):
         run = Run(path=path.resolve(), rows=(), problems=())
-        row = run.json(file.relative_to(path).as_posix())
-        result = result_of(row) if isinstance(row, dict) else None
-        if result is not None and file.parent.name == str(result.trial):
+        row = run.row(file.relative_to(path).as_posix())
+        result = result_of(row) if row is not None else None
+        if row is not None and result is not None and file.parent.name == str(result.trial):
             trials.append(EarlierTrial(row=row, result=result, folder=file.parents[2]))
     return trials
 

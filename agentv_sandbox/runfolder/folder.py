@@ -46,9 +46,10 @@ from agentv_sandbox.runfolder.layout import (
 )
 from agentv_sandbox.runfolder.naming import slug
 from agentv_sandbox.runfolder.reader import Run
+from agentv_sandbox.runfolder.record import Row
 from agentv_sandbox.runfolder.redact import Redactor
 from agentv_sandbox.runfolder.rowfile import read_all_rows
-from agentv_sandbox.runfolder.rows import Row
+from agentv_sandbox.runfolder.rows import Wire
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,7 +181,7 @@ class RunFolder:
             folders = [(result.suite, folder_of(self.path, row)) for row, result, _ in taken.rows]
             standing = [(suite, folder) for suite, folder in folders if folder is not None]
             kept = [*(folder for _, folder in standing), *taken.begun.values()]
-            gone = [slug(str(row.get("artifact_dir", "")).split("/")[0]) for row in taken.superseded]
+            gone = [slug(row.artifact_dir.split("/")[0]) for row in taken.superseded]
             own = [slug(suite, fallback="suite") for suite in taken.suites]
             for folder in taken.lost:
                 shutil.rmtree(folder)
@@ -216,7 +217,7 @@ class RunFolder:
 
     def drop_graded(self) -> None:
         """Take rows that have their verdict by now from those that wait for it. Raises SandboxError."""
-        waiting = [row for row in read_all_rows(self.path).rows if rows.status_of(row) == "not_graded"]
+        waiting = [row for row in read_all_rows(self.path).rows if row.status == "not_graded"]
         try:
             files.replace_file(self.path / UNGRADED, map(self._line, waiting))
             if not waiting:
@@ -224,15 +225,15 @@ class RunFolder:
         except OSError as error:
             raise _disk_error(self.path, error) from error
 
-    def write_changes(self, origin: Mapping[str, str], changes: Sequence[Row]) -> None:
+    def write_changes(self, origin: Mapping[str, str], changes: Sequence[Wire]) -> None:
         """``regraded.json``. Raises SandboxError."""
         self._figures(REGRADED, {"regraded_from": dict(origin), "tests": list(changes)})
 
-    def _line(self, row: Row) -> bytes:
+    def _line(self, row: Mapping[str, Json]) -> bytes:
         return self.redactor.dumps(rows.with_hash(self.redactor.tree(row))).encode("ascii") + b"\n"
 
     def _tool_calls(self, row: Row) -> int:
-        grading = Run(path=self.path, rows=(), problems=()).json(f"{row['artifact_dir']}/grading.json")
+        grading = Run(path=self.path, rows=(), problems=()).json(f"{row.artifact_dir}/grading.json")
         metrics = grading.get("execution_metrics") if isinstance(grading, dict) else None
         count = metrics.get("total_tool_calls") if isinstance(metrics, dict) else None
         return count if isinstance(count, int) else 0
@@ -343,7 +344,7 @@ class RunFolder:
                 (self.path / UNGRADED).touch()
             files.append_line(self.path / (UNGRADED if result.ungraded else INDEX), self._line(row))
             self._count(result, str(suite.path))
-        return row
+        return Row.of(row)[0]
 
     def _paths(self, folder: Path, names: Mapping[str, str]) -> dict[str, str]:
         """What a row says of its files."""
@@ -402,7 +403,7 @@ class RunFolder:
                 hint=f"The rows in {INDEX} and the folders of the tests are complete.",
             )
 
-    def _figures(self, name: str, document: Row) -> None:
+    def _figures(self, name: str, document: Wire) -> None:
         self._write_file(self.path / name, self.redactor.dumps(document, indent=2) + "\n")
 
     def close(self) -> None:

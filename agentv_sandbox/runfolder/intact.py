@@ -15,7 +15,8 @@ from agentv_sandbox.plainfiles import is_plain, names_below, open_plain
 from agentv_sandbox.runfolder.earlier import folder_of
 from agentv_sandbox.runfolder.layout import MASKED, STORES, TRIAL, TRIALS
 from agentv_sandbox.runfolder.reader import Run
-from agentv_sandbox.runfolder.rows import FILES_HASH, Row, is_as_written
+from agentv_sandbox.runfolder.record import Row
+from agentv_sandbox.runfolder.rows import is_as_written
 
 _MOST_BYTES = 1 << 30
 """Of a file of a test; a larger one counts by its size."""
@@ -55,24 +56,29 @@ class Intact:
 
     def holds_trial(self, row: Row) -> bool:
         """The same for the row of one trial."""
-        if not is_as_written(row):
-            return False
-        if FILES_HASH in row and row[FILES_HASH] != files_hash(self._run, row):
+        if row.row_sha256 is None or not self.says_its_files(row):
             return False
         # Rows of versions that wrote no hash.
-        grading = Run(path=self._run, rows=(), problems=()).json(f"{row.get('artifact_dir')}/grading.json")
+        grading = Run(path=self._run, rows=(), problems=()).json(f"{row.artifact_dir}/grading.json")
         return bool(grading) and not (self._altered and self._altered & self._contents_of(row))
+
+    def says_its_files(self, row: Row) -> bool:
+        """Whether ``row`` and the files that it names are as written, as far as rows of its version say; contents are
+        looked at by whoever reads them."""
+        if row.row_sha256 is not None and not is_as_written(row):
+            return False
+        return row.files_sha256 is None or row.files_sha256 == files_hash(self._run, row)
 
     def _trials(self, folder: Path) -> Iterator[Row]:
         below = f"{folder.relative_to(self._run).as_posix()}/{TRIALS}"
         for number in _names(self._run, below)[:_MOST_TRIALS]:
             if is_plain(self._run, f"{below}/{number}/{TRIAL}"):
-                row = Run(path=self._run, rows=(), problems=()).json(f"{below}/{number}/{TRIAL}")
-                yield row if isinstance(row, dict) else {}
+                row = Run(path=self._run, rows=(), problems=()).row(f"{below}/{number}/{TRIAL}")
+                yield row or Row()
 
     def _contents_of(self, row: Row) -> set[str]:
         run = Run(path=self._run, rows=(), problems=())
-        named = (run.data(row.get(key), _MOST_BYTES) for key in ("manifest_path", "capture_path"))
+        named = (run.data(row.paths.get(key), _MOST_BYTES) for key in ("manifest_path", "capture_path"))
         return {each.decode() for data in named for each in _HASH.findall(data or b"")}
 
     @cached_property

@@ -12,8 +12,8 @@ from agentv_sandbox.models.foreign_json import ForeignJsonError, read_json
 from agentv_sandbox.models.suite import Json
 from agentv_sandbox.plainfiles import head_of_plain, names_below
 from agentv_sandbox.runfolder.layout import INDEX
+from agentv_sandbox.runfolder.record import Row
 from agentv_sandbox.runfolder.rowfile import MAX_VALUES, read_all_rows
-from agentv_sandbox.runfolder.rows import Row, status_of
 
 MAX_JSON = 32 << 20
 _MOST_NAMES = 10_000
@@ -48,8 +48,8 @@ class Run:
         problems = list(read.problems)
         if len(rows) < len(read.rows):
             problems.append(f"{len(read.rows) - len(rows)} rows have no test_id, score or status; left out")
-        waiting = [row for row in rows if status_of(row) == "not_graded"]
-        judged = [row for row in rows if status_of(row) != "not_graded"] if waiting else rows
+        waiting = [row for row in rows if row.status == "not_graded"]
+        judged = [row for row in rows if row.status != "not_graded"] if waiting else rows
         return cls(path=path.resolve(), rows=judged, waiting=waiting, problems=problems)
 
     def data(self, relative: Json, limit: int) -> bytes | None:
@@ -76,6 +76,11 @@ class Run:
         except ForeignJsonError:
             return None
 
+    def row(self, relative: Json) -> Row | None:
+        """The row in a JSON file, such as that of a trial; None as ``json``."""
+        value = self.json(relative)
+        return Row.of(value)[0] if isinstance(value, dict) else None
+
     def names(self, relative: Json) -> list[str]:
         """Sorted paths of the files directly in a folder below the run folder."""
         if not isinstance(relative, str):
@@ -87,12 +92,8 @@ class Run:
 
 
 def _is_result(row: Row) -> bool:
-    """Whether a row has the shape that its readers rely on."""
-    scores = row.get("scores") or []
-    return (
-        isinstance(row.get("test_id"), str)
-        and isinstance(row.get("execution_status"), str)
-        and isinstance(row.get("score"), int | float)
-        and isinstance(scores, list)
-        and all(isinstance(entry, dict) and isinstance(entry.get("score"), int | float) for entry in scores)
+    """Whether a row has what its readers rely on."""
+    scores = row.get("scores") or ()
+    return row.keys() >= {"test_id", "execution_status", "score"} and all(
+        isinstance(entry.get("score"), int | float) for entry in scores
     )

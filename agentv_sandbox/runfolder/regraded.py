@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentv_sandbox import masking
+from agentv_sandbox.models.case import GraderResult
 from agentv_sandbox.runfolder.naming import numbered
-from agentv_sandbox.runfolder.rows import Row
+from agentv_sandbox.runfolder.record import Row
+from agentv_sandbox.runfolder.rows import Wire
 
-Change = Row
+Change = Wire
 """``suite``, ``test_id``, ``target``; ``before``, ``after`` (score, status, trials); ``equal``, ``why``, ``graders[]``:
 ``equal`` are tests whose verdict and whose graders' verdicts are what they were."""
 Definitions = Mapping[tuple[str, str, str], tuple[Mapping[str, str], Mapping[str, str]]]
@@ -24,9 +26,8 @@ def changes_of(
     """One entry for each of the rows ``after``."""
     changes = []
     for row in after:
-        key = (str(row.get("suite")), str(row.get("test_id")), str(row.get("target")))
-        if key in before:
-            changes.append(_change(before[key], row, *definitions.get(key, ({}, {}))))
+        if row.key in before:
+            changes.append(_change(before[row.key], row, *definitions.get(row.key, ({}, {}))))
     return tuple(changes)
 
 
@@ -34,12 +35,12 @@ def _change(old: Row, new: Row, defined: Mapping[str, str], defined_now: Mapping
     graders = _graders(old, new, defined, defined_now)
     why = [f"{each['name']}: {each['why']}" for each in graders if not each["equal"]]
     before, after = _verdict(old), _verdict(new)
-    if before != after and old.get("threshold") != new.get("threshold"):
-        why.append(f"the threshold was {old.get('threshold')} and is {new.get('threshold')}")
+    if before != after and old.threshold != new.threshold:
+        why.append(f"the threshold was {old.threshold} and is {new.threshold}")
     if before != after and not why:
-        why.append(masking.first(str(new.get("error") or "the rules by which scores become one"), 200))
+        why.append(masking.first(str(new.error or "the rules by which scores become one"), 200))
     return {
-        **{name: new.get(name) for name in ("suite", "test_id", "target")},
+        **dict(zip(("suite", "test_id", "target"), new.key, strict=True)),
         "before": before,
         "after": after,
         "equal": before == after and all(each["equal"] for each in graders),
@@ -48,12 +49,8 @@ def _change(old: Row, new: Row, defined: Mapping[str, str], defined_now: Mapping
     }
 
 
-def _verdict(row: Row) -> Row:
-    return {
-        "score": row.get("score"),
-        "status": row.get("execution_status"),
-        "trials": row.get("trial_scores"),
-    }
+def _verdict(row: Row) -> Wire:
+    return {"score": row.score, "status": row.execution_status, "trials": list(row.trial_scores) or None}
 
 
 def _graders(
@@ -71,38 +68,38 @@ def _graders(
     return entries
 
 
-def _score(entry: Row | None) -> float | None:
-    return None if entry is None else entry.get("score")
+def _score(entry: GraderResult | None) -> float | None:
+    return None if entry is None else entry.score
 
 
-def _same(before: Row, after: Row) -> bool:
-    keys = ("score", "verdict", "weight", "assertions", "error")
-    return all(before.get(key) == after.get(key) for key in keys)
+def _same(before: GraderResult, after: GraderResult) -> bool:
+    def verdict(entry: GraderResult) -> tuple[object, ...]:
+        return entry.score, entry.verdict, entry.weight, entry.assertions, entry.error
+
+    return verdict(before) == verdict(after)
 
 
-def _why(before: Row | None, after: Row | None, row: Row, *, changed: bool) -> str:
+def _why(before: GraderResult | None, after: GraderResult | None, row: Row, *, changed: bool) -> str:
     """Why a grader's verdict is not what it was."""
     if after is None:
-        return "it gave no verdict this time" if row.get("error") else "it is no longer there"
+        return "it gave no verdict this time" if row.error else "it is no longer there"
     if before is None:
         return "it is new, or gave no verdict before"
     if changed:
         return "its definition or its files changed"
-    if any("another image" in str(note) for note in row.get("notes") or ()):
+    if any("another image" in note for note in row.notes):
         return "it ran in another image"
-    if after.get("input") is not None or after.get("target") is not None:
+    if after.input is not None or after.target is not None:
         return "the judge answered otherwise"
     return "it judged otherwise though nothing changed: it is not deterministic"
 
 
-def _by_name(row: Row) -> dict[str, Row]:
+def _by_name(row: Row) -> dict[str, GraderResult]:
     """Verdicts by the names of ``named_graders``: in a conversation those below the turns."""
-    flat: list[tuple[str, Row]] = []
-    for entry in row.get("scores") or ():
-        below = entry.get("scores") or ()
-        turn = str(entry.get("name", ""))
-        if entry.get("type") == "rubrics" and (turn.startswith("turn-") or turn == "conversation"):
-            flat += [(f"{turn}.{each.get('name')}", each) for each in below]
+    flat: list[tuple[str, GraderResult]] = []
+    for entry in row.scores:
+        if entry.type == "rubrics" and (entry.name.startswith("turn-") or entry.name == "conversation"):
+            flat += [(f"{entry.name}.{each.name}", each) for each in entry.scores]
         else:
-            flat.append((turn, entry))
+            flat.append((entry.name, entry))
     return dict(zip(numbered(name for name, _ in flat), (entry for _, entry in flat), strict=True))

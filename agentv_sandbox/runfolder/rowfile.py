@@ -13,8 +13,7 @@ from typing import BinaryIO
 from agentv_sandbox.models.foreign_json import ForeignJsonError, read_json
 from agentv_sandbox.plainfiles import NotPlainError, is_plain, open_plain
 from agentv_sandbox.runfolder.layout import INDEX, UNGRADED
-from agentv_sandbox.runfolder.rows import Row
-from agentv_sandbox.runfolder.rowtypes import drop_wrong_types
+from agentv_sandbox.runfolder.record import Row
 
 MAX_VALUES = 2_000_000
 """Of a row or a file that is read back: what several graders reported is together in one."""
@@ -65,8 +64,8 @@ def read_all_rows(path: Path) -> RowsRead:
     if not is_plain(path, UNGRADED):
         return read
     waiting = read_rows(path / UNGRADED)
-    graded = set(map(_test, read.rows))
-    rows = [*read.rows, *(row for row in waiting.rows if _test(row) not in graded)]
+    graded = {row.key for row in read.rows}
+    rows = [*read.rows, *(row for row in waiting.rows if row.key not in graded)]
     return RowsRead(rows=rows, problems=[*read.problems, *waiting.problems])
 
 
@@ -92,8 +91,8 @@ def _row(line: bytes) -> tuple[Row | None, str]:
     except ForeignJsonError:
         value = None
     if isinstance(value, dict):
-        wrong = drop_wrong_types(value)
-        return value, f"left out, of the wrong type: {', '.join(wrong)}" if wrong else ""
+        row, wrong = Row.of(value)
+        return row, f"left out, of the wrong type: {', '.join(wrong)}" if wrong else ""
     if not line.endswith(b"\n"):
         return None, f"the last line is torn ({len(line)} bytes); it was dropped"
     return None, "not a JSON object; the line was dropped"
@@ -101,7 +100,3 @@ def _row(line: bytes) -> tuple[Row | None, str]:
 
 def _too_much(limit: str, name: str) -> NotPlainError:
     return NotPlainError(errno.EFBIG, f"holds more than {limit}, which no run writes", name)
-
-
-def _test(row: Row) -> tuple[str, str, str]:
-    return (str(row.get("suite")), str(row.get("test_id")), str(row.get("target")))

@@ -1,22 +1,19 @@
-"""Rows and gradings in AgentV's wire form.
-
-Keys are AgentV's, absent when undefined. Additions of ours: ``tags``, ``threshold``, ``trial``, ``trials``,
-``trial_*``, ``fault``, ``attempts``, ``total_duration_ms``, ``spent_usd``, ``input_hashes``, ``image_id``, ``agent``,
-``model_calls``, ``claimed``, ``engine``, ``notes``, ``row_sha256`` and the ``*_path`` keys of files that AgentV does
-not write.
-"""
+"""What is written of a result: its row (``record``), its gradings and its times, in AgentV's wire form."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from agentv_sandbox import masking
 from agentv_sandbox.models import spending
 from agentv_sandbox.models.case import CaseResult, GraderResult, TokenUsage, total_cost, total_usage
 from agentv_sandbox.models.suite import EvalCase, Json
+from agentv_sandbox.models.wire import written
 from agentv_sandbox.runfolder.layout import TRIALS
+from agentv_sandbox.runfolder.record import Row
 from agentv_sandbox.runfolder.trialfigures import STRATEGY_WORDS, trial_statistics
 
 MAX_INPUT = 64 << 10
@@ -24,54 +21,26 @@ MAX_INPUT = 64 << 10
 
 ROW_HASH = "row_sha256"
 FILES_HASH = "files_sha256"
-Row = dict[str, Json]
+Wire = dict[str, Json]
+"""An object of JSON."""
 
 
-def defined(**values: Json) -> Row:
+def defined(**values: Json) -> Wire:
     """The keyword arguments that are not ``None``."""
     return {key: value for key, value in values.items() if value is not None}
 
 
-def token_usage(usage: TokenUsage | None) -> Row | None:
+def token_usage(usage: TokenUsage | None) -> Wire | None:
     return None if usage is None else dict(usage.wire())
 
 
-def assertions(grader: GraderResult) -> list[Row]:
-    return [defined(text=a.text, passed=a.passed, evidence=a.evidence) for a in grader.assertions]
-
-
-def _verdict(grader: GraderResult, **more: Json) -> Row:
-    return defined(
-        name=grader.name,
-        type=grader.type,
-        score=grader.score,
-        weight=grader.weight,
-        verdict=grader.verdict,
-        **more,
-    )
-
-
-def score_entry(grader: GraderResult) -> Row:
-    """One entry of ``scores``."""
+def _shown(grader: GraderResult) -> GraderResult:
+    """``grader`` without a request that is too long for a row, its members included."""
     request = grader.input
     if request is not None and len(json.dumps(request, default=str)) > MAX_INPUT:
         request = None
-    return _verdict(
-        grader,
-        assertions=assertions(grader),
-        error=grader.error,
-        reasoning=grader.reasoning,
-        input=request,
-        target=grader.target,
-        scores=[score_entry(child) for child in grader.scores] or None,
-        details=dict(grader.details) if grader.details is not None else None,
-        agents_word=list(grader.agents_word) or None,
-        token_usage=token_usage(grader.token_usage),
-        cost_usd=grader.cost_usd,
-        duration_ms=round(grader.duration_ms, 3),
-        started_at=grader.started_at or None,
-        ended_at=grader.ended_at or None,
-    )
+    members = tuple(map(_shown, grader.scores))
+    return replace(grader, input=request, scores=members, duration_ms=round(grader.duration_ms, 3))
 
 
 def row(
@@ -82,7 +51,7 @@ def row(
     experiment: str,
     engine: str = "",
     tags: Sequence[str] = (),
-) -> Row:
+) -> Wire:
     """The line of ``index.jsonl``. ``paths`` are run-folder-relative, by row key. ``tags``: of the suite."""
     response, failure = result.response, result.failure
     source = result.output or response
@@ -99,12 +68,12 @@ def row(
         target_used=response.target_used if response else None,
         token_usage=token_usage(usage),
         cost_usd=cost_usd,
-        model_calls=response.model_calls.wire() if response and response.model_calls else None,
-        claimed=response.claim.wire() or None if response and response.claim else None,
+        model_calls=written(response.model_calls) if response and response.model_calls else None,
+        claimed=written(response.claim) or None if response and response.claim else None,
         duration_ms=round(agent_ms(result), 3),
         start_time=source.start_time if source else None,
         end_time=source.end_time if source else None,
-        scores=[score_entry(grader) for grader in result.scores] or None,
+        scores=[written(_shown(grader)) for grader in result.scores] or None,
         execution_status=result.status,
         error=failure.message if failure else None,
         failure_stage=failure.stage if failure else None,
@@ -138,7 +107,7 @@ def trial_folder(trial: CaseResult) -> str:
     return f"{TRIALS}/{trial.trial}"
 
 
-def _trial(trial: CaseResult, folder: str) -> Row:
+def _trial(trial: CaseResult, folder: str) -> Wire:
     usage, cost_usd = spent(trial)
     return defined(
         trial=trial.trial,
@@ -155,10 +124,10 @@ def _trial(trial: CaseResult, folder: str) -> Row:
     )
 
 
-def _trial_score(grader: GraderResult) -> Row:
+def _trial_score(grader: GraderResult) -> Wire:
     """What one grader said of one trial; the whole is in the trial's folder."""
-    word = list(grader.agents_word) or None
-    return _verdict(grader, error=grader.error, agents_word=word, cost_usd=grader.cost_usd)
+    kept = ("name", "type", "score", "weight", "verdict", "error", "agents_word", "cost_usd")
+    return {name: value for name, value in written(grader).items() if name in kept}
 
 
 def spent(result: CaseResult) -> tuple[TokenUsage | None, float | None]:
@@ -170,7 +139,7 @@ def spent(result: CaseResult) -> tuple[TokenUsage | None, float | None]:
     return total_usage(usage for usage, _ in pairs), total_cost(cost for _, cost in pairs)
 
 
-def with_hash(row: Row) -> Row:
+def with_hash(row: Mapping[str, Json]) -> Wire:
     """``row`` with ``row_sha256``, the hash of all else that it says. It shows an edit by hand, not one that is meant
     to be hidden: for that there are packed runs."""
     content = {key: value for key, value in row.items() if key != ROW_HASH}
@@ -179,10 +148,10 @@ def with_hash(row: Row) -> Row:
 
 def is_as_written(row: Row) -> bool:
     """Whether a row that was read says what it said when it was written."""
-    return ROW_HASH in row and with_hash(row)[ROW_HASH] == row[ROW_HASH]
+    return row.row_sha256 is not None and with_hash(row)[ROW_HASH] == row.row_sha256
 
 
-def _content_hash(content: Row) -> str:
+def _content_hash(content: Wire) -> str:
     text = json.dumps(_plain_numbers(content), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
@@ -196,23 +165,12 @@ def _plain_numbers(value: Json) -> Json:
     return [_plain_numbers(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
-def cause(row: Row) -> str:
-    """What went wrong in one word: the fault, or AgentV's code in a row of its own; empty where nothing did."""
-    return str(row.get("fault") or row.get("failure_reason_code") or "")
-
-
 def below_threshold(score: float, threshold: float, strategy: str, trials: int) -> str:
     """Why a score is not a pass; names the strategy where there were several trials."""
     if trials < 2:
         return f"score {score:.2f} is below the threshold {threshold:.2f}"
     word = STRATEGY_WORDS.get(strategy, strategy)
     return f"the {word} of {trials} trials, {score:.2f}, is below the threshold {threshold:.2f}"
-
-
-def seconds(row: Row) -> float:
-    """How long the test of a row took, all in all."""
-    value = row.get("total_duration_ms", row.get("duration_ms"))
-    return value / 1000 if isinstance(value, int | float) else 0.0
 
 
 def numbers(values: Iterable[object]) -> list[float]:
@@ -222,20 +180,19 @@ def numbers(values: Iterable[object]) -> list[float]:
 
 def cost_of(rows: Sequence[Row]) -> float | None:
     """US dollars of all rows that say; None where none does."""
-    costs = numbers(row.get("cost_usd") for row in rows)
+    costs = numbers(row.cost_usd for row in rows)
     return sum(costs) if costs else None
 
 
 def tokens_of(rows: Sequence[Row]) -> int | None:
     """Tokens of input and output of all rows that say; None where none does."""
-    usages = [usage for row in rows if isinstance(usage := row.get("token_usage"), dict)]
-    counts = numbers(usage.get(key) for usage in usages for key in ("input", "output"))
-    return int(sum(counts)) if counts else None
+    counts = [row.token_usage.input + row.token_usage.output for row in rows if row.token_usage is not None]
+    return sum(counts) if counts else None
 
 
-def grading(result: CaseResult) -> Row:
+def grading(result: CaseResult) -> Wire:
     """``grading.json``."""
-    flat: list[Row] = [
+    flat: list[Wire] = [
         {"text": a.text, "passed": a.passed, "evidence": a.evidence or ""}
         for grader in result.scores
         for a in grader.assertions
@@ -262,7 +219,7 @@ def grading(result: CaseResult) -> Row:
     )
 
 
-def timing(results: Iterable[tuple[TokenUsage | None, float]]) -> Row:
+def timing(results: Iterable[tuple[TokenUsage | None, float]]) -> Wire:
     """``timing.json`` of one case or of the whole run, from (token use, milliseconds) pairs."""
     pairs = list(results)
     used = [usage for usage, _ in pairs if usage is not None]
@@ -277,7 +234,7 @@ def timing(results: Iterable[tuple[TokenUsage | None, float]]) -> Row:
     }
 
 
-def case_timing(result: CaseResult) -> Row:
+def case_timing(result: CaseResult) -> Wire:
     containers = [
         {
             "role": span.role,
@@ -300,7 +257,7 @@ def agent_ms(result: CaseResult) -> float:
     return result.duration_ms
 
 
-def _graded(grader: GraderResult) -> Row:
+def _graded(grader: GraderResult) -> Wire:
     return defined(
         name=grader.name,
         type=grader.type,
@@ -308,7 +265,7 @@ def _graded(grader: GraderResult) -> Row:
         reasoning=grader.reasoning or "",
         weight=grader.weight,
         verdict=grader.verdict,
-        assertions=assertions(grader),
+        assertions=written(grader)["assertions"],
         error=grader.error,
         details=dict(grader.details) if grader.details is not None else None,
         graders=[_graded(child) for child in grader.scores] or None,
@@ -326,7 +283,7 @@ def tool_calls(result: CaseResult) -> dict[str, int]:
 DIFF_SUMMARY_LINES = 20
 
 
-def _workspace_changes(result: CaseResult) -> Row | None:
+def _workspace_changes(result: CaseResult) -> Wire | None:
     changes = result.output.changes if result.output else None
     if changes is None or not (changes.files or changes.diff):
         return None
@@ -340,8 +297,3 @@ def _workspace_changes(result: CaseResult) -> Row | None:
         "files_created": created,
         "diff_summary": "\n".join(lines),
     }
-
-
-def status_of(row: Row) -> str:
-    """``execution_status``, or ``not_graded`` where the verdict is yet to come."""
-    return "not_graded" if row.get("fault") == "not_graded" else str(row.get("execution_status"))

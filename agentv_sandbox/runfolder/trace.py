@@ -11,7 +11,8 @@ from itertools import chain
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.content import ASKED, REPORTED
 from agentv_sandbox.models.suite import EvalCase, Json, Message
-from agentv_sandbox.runfolder.rows import Row, assertions, defined, token_usage
+from agentv_sandbox.models.wire import written
+from agentv_sandbox.runfolder.rows import Wire, defined, token_usage
 
 MAX_DEPTH = 60
 HOST_ONLY = frozenset({"resolvedPath"})
@@ -66,7 +67,7 @@ class Trace:
         self.trace_id = self._id("trace", length=32)
         self.root_id = self._id("root")
 
-    def _messages(self) -> Iterator[Row]:
+    def _messages(self) -> Iterator[Wire]:
         """Made anew each time: an answer may hold very many, and each is needed for a moment only."""
         output = self.result.output.messages if self.result.output else ()
         return map(wire, chain(self.case.input, (message.wire() for message in output)))
@@ -79,7 +80,7 @@ class Trace:
         )
         return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:length]
 
-    def transcript(self) -> Iterator[Row]:
+    def transcript(self) -> Iterator[Wire]:
         """One line a message, input included."""
         result, source = self.result, self.result.output or self.result.response
         for index, message in enumerate(self._messages()):
@@ -105,7 +106,7 @@ class Trace:
                 },
             )
 
-    def document(self) -> Row:
+    def document(self) -> Wire:
         """``trace.json``: a root span with the messages as events, and a span for each tool call. Long lists are
         iterators, to be written once."""
         result = self.result
@@ -146,13 +147,13 @@ class Trace:
                     "weight": grader.weight,
                     "verdict": grader.verdict,
                     "target_span_id": self.root_id,
-                    "evidence": {"assertions": assertions(grader)},
+                    "evidence": {"assertions": written(grader)["assertions"]},
                 }
                 for grader in result.scores
             ],
         }
 
-    def _root_span(self) -> Row:
+    def _root_span(self) -> Wire:
         result, source = self.result, self.result.output or self.result.response
         usage = source.token_usage if source else None
         failure, claim = result.failure, result.response.claim if result.response else None
@@ -176,7 +177,7 @@ class Trace:
                 "agentv.failure_reason_code": failure.code if failure else None,
                 "agentv.trace.duration_ms": source.duration_ms if source else None,
                 "agentv.trace.cost_usd": source.cost_usd if source else None,
-                "agentv.trace.claimed": claim.wire() or None if claim else None,
+                "agentv.trace.claimed": written(claim) or None if claim else None,
                 "gen_ai.response.model": result.response.agent.get("model") if result.response else None,
                 "gen_ai.usage.input_tokens": usage.input if usage else None,
                 "gen_ai.usage.output_tokens": usage.output if usage else None,
@@ -191,7 +192,7 @@ class Trace:
             "events": events,
         }
 
-    def _tool_spans(self) -> Iterator[Row]:
+    def _tool_spans(self) -> Iterator[Wire]:
         number = 0
         for message in self._messages():
             for call in message.get("tool_calls") or ():
@@ -223,7 +224,7 @@ class Trace:
                     "attributes": attributes,
                 }
 
-    def _span(self, span_id: str, name: str, start_time: object, end_time: object) -> Row:
+    def _span(self, span_id: str, name: str, start_time: object, end_time: object) -> Wire:
         start = _unix_nano(start_time) or _unix_nano(self.result.timestamp) or "0"
         return {
             "trace_id": self.trace_id,

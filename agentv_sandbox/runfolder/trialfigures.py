@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from agentv_sandbox.runfolder.evidence import mean_interval, share_interval
+from agentv_sandbox.runfolder.record import Row
 
 STRATEGY_WORDS = {
     "pass_at_k": "best",
@@ -82,22 +83,21 @@ def totals(tests: Iterable[Mapping[str, Any] | None]) -> dict[str, Any] | None:
     }
 
 
-def row_statistics(row: Mapping[str, Any]) -> dict[str, Any] | None:
+def row_statistics(row: Row) -> dict[str, Any] | None:
     """The same for a row, which may be of another program; computed anew, so that nobody's figures are repeated."""
-    scores, threshold = row.get("trial_scores"), row.get("threshold")
-    if not scores or threshold is None:
+    if not row.trial_scores or row.threshold is None:
         return None
-    bounded = [None if score is None else min(max(score, 0.0), 1.0) for score in scores]
-    return trial_statistics(bounded, threshold, str(row.get("trial_strategy") or ""))
+    bounded = [None if score is None else min(max(score, 0.0), 1.0) for score in row.trial_scores]
+    return trial_statistics(bounded, row.threshold, row.trial_strategy)
 
 
-def short_words(row: Mapping[str, Any]) -> str:
+def short_words(row: Row) -> str:
     """``mean of 5; 2 passed, 12% to 77%``; empty for a test without trials."""
     figures = row_statistics(row)
     if figures is None:
         return ""
-    word = STRATEGY_WORDS.get(str(row["trial_strategy"]), str(row["trial_strategy"]))
-    parts = [f"{word} of {len(row['trial_scores'])}; {figures['passed']} passed"]
+    word = STRATEGY_WORDS.get(row.trial_strategy, row.trial_strategy)
+    parts = [f"{word} of {len(row.trial_scores)}; {figures['passed']} passed"]
     if figures["errors"]:
         parts.append(f"{figures['errors']} with errors")
     if interval := figures.get("pass_rate_interval_95"):
@@ -105,7 +105,7 @@ def short_words(row: Mapping[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def whole_words(row: Mapping[str, Any]) -> str:
+def whole_words(row: Row) -> str:
     """All that can be said of a row's trials, in one line; empty for a test without trials."""
     figures = row_statistics(row)
     if figures is None:
@@ -124,7 +124,7 @@ def whole_words(row: Mapping[str, Any]) -> str:
     return "; ".join(parts)
 
 
-def totals_words(rows: Iterable[Mapping[str, Any]]) -> str:
+def totals_words(rows: Iterable[Row]) -> str:
     """One line on the trials of a run; empty where there is nothing to estimate."""
     figures = totals(map(row_statistics, rows))
     if figures is None:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentv_sandbox.egress import EgressProxy
-from agentv_sandbox.gateway import GatewayPolicy
 from agentv_sandbox.models.suite import NetworkPolicy
+from agentv_sandbox.models_api import GatewayPolicy
 from agentv_sandbox.sandbox import Role, Sandbox
 from agentv_sandbox.selfcheck.network import model_server
 from agentv_sandbox.selfcheck.report import Attempt, attempt

@@ -7,7 +7,8 @@ from dataclasses import fields
 from pathlib import Path
 
 from agentv_sandbox.errors import Problem
-from agentv_sandbox.models.suite import LimitOverrides, Suite
+from agentv_sandbox.models.limits import LimitOverrides
+from agentv_sandbox.models.suite import Suite
 from agentv_sandbox.settings.files import NAME
 
 

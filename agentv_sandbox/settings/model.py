@@ -12,11 +12,12 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from agentv_sandbox.egress import Way
 from agentv_sandbox.engines.table import ENGINES, known_kind
 from agentv_sandbox.engines.tier import Level
-from agentv_sandbox.loading.suite_docs import SIZE_SCHEMA, parse_size
+from agentv_sandbox.loading.suite_docs import SIZE_SCHEMA
 from agentv_sandbox.models.image import ImageConfig
-from agentv_sandbox.models.suite import LimitOverrides
+from agentv_sandbox.models.limits import LimitOverrides
+from agentv_sandbox.request.values import size
 
-Size = Annotated[int, BeforeValidator(parse_size), WithJsonSchema(SIZE_SCHEMA)]
+Size = Annotated[int, BeforeValidator(size), WithJsonSchema(SIZE_SCHEMA)]
 EngineName = Annotated[
     str, AfterValidator(known_kind), WithJsonSchema({"type": "string", "enum": list(ENGINES)})
 ]

@@ -11,7 +11,7 @@ from agentv_sandbox.egress import Way
 from agentv_sandbox.engines.runtimenames import runtime_doubt
 from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.models.image import ImageConfig
-from agentv_sandbox.models.suite import LimitOverrides
+from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.settings.files import SettingsFile
 from agentv_sandbox.settings.model import Settings, value_of
 from agentv_sandbox.settings.operator import Operator, lowest, strictest

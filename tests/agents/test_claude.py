@@ -11,7 +11,7 @@ from .model_server import CACHED, INPUT, OUTPUT
 from .scripts import GREETING
 from .sessions import AgentTests
 
-pytestmark = pytest.mark.xdist_group("claude")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("claude")]
 
 
 def bash(command: str) -> dict[str, str]:

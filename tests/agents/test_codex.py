@@ -9,7 +9,7 @@ from .model_server import CACHED, INPUT, OUTPUT, REASONING
 from .scripts import GREETING
 from .sessions import AgentTests
 
-pytestmark = pytest.mark.xdist_group("codex")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("codex")]
 
 
 class TestCodex(AgentTests):

@@ -11,7 +11,7 @@ from .model_server import CACHED, INPUT, OUTPUT, REASONING
 from .scripts import GREETING
 from .sessions import AgentTests
 
-pytestmark = pytest.mark.xdist_group("copilot")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("copilot")]
 
 ASKING = """#!/bin/sh
 for word; do shift; [ "$word" = --allow-all ] || set -- "$@" "$word"; done

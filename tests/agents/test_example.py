@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from agentv_sandbox.models.container import ExecResult
 from tests.fake_engine import FakeRun, finished
 from tests.pagedata import index_of
@@ -16,6 +18,8 @@ from tests.pagedata import index_of
 from .harness import made_for
 from .model_server import do, say
 from .scenes import ENV, KEY, Scene
+
+pytestmark = pytest.mark.slow
 
 EXAMPLE = Path(__file__).parents[2] / "examples/real-agents"
 REPAIR = """python3 - <<'EOF'

@@ -12,7 +12,7 @@ from .model_server import CACHED, INPUT, OUTPUT, REASONING
 from .scripts import GREETING
 from .sessions import AgentTests
 
-pytestmark = pytest.mark.xdist_group("gemini")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("gemini")]
 
 
 def nameless(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -32,7 +32,7 @@ from .parity import (
     without_output,
 )
 
-pytestmark = pytest.mark.xdist_group("parity")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("parity")]
 
 KINDS = ("claude", "codex")
 TARGETS = """targets:

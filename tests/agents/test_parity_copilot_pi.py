@@ -25,7 +25,7 @@ from .parity import (
     without_output,
 )
 
-pytestmark = pytest.mark.xdist_group("parity-copilot-pi")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("parity-copilot-pi")]
 
 KINDS = ("copilot", "pi")
 SAME = 'model: gpt-4.1, base_url: "${{ MODELS }}", api_key: "${{ OWN_KEY }}", grader_target: judge'

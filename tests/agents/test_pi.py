@@ -11,7 +11,7 @@ from .model_server import CACHED, INPUT, OUTPUT, REASONING
 from .scripts import GREETING
 from .sessions import AgentTests
 
-pytestmark = pytest.mark.xdist_group("pi")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("pi")]
 
 
 def bash(command: str) -> dict[str, str | None]:

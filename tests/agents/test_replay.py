@@ -16,7 +16,7 @@ from .playing import Player
 from .scenes import ENV, KEY, Ran, Scene
 from .scripts import SKILL, scripts
 
-pytestmark = pytest.mark.xdist_group("replay")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("replay")]
 
 AGENTS = "execution: {targets: [claude, codex]}"
 SUITE = f"""

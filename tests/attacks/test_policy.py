@@ -19,7 +19,7 @@ from agentv_sandbox.engines.docker.config import container_config
 from agentv_sandbox.engines.owner import Owner
 from agentv_sandbox.errors import SandboxError
 from agentv_sandbox.models.container import Command, ContainerSpec, ExecResult, Limits, Mount
-from agentv_sandbox.models.suite import LimitOverrides
+from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.sandbox import POLICIES, Role, Sandbox
 from agentv_sandbox.volumes import VolumeSpec
 from tests.fake_engine import FakeEngine

@@ -16,7 +16,7 @@ def misses(
 ) -> tuple[Problem, ...]:
     candidate = Candidate(image=image, plan=plan, env=env)
     try:
-        assert prove(sandbox, [candidate], cache_dir=cache, on_event=lambda *_: None) == [image]
+        assert prove(sandbox, {None: candidate}, cache_dir=cache, on_event=lambda *_: None) == {None: image}
     except PreflightError as error:
         return error.problems
     return ()

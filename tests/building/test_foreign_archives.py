@@ -175,6 +175,7 @@ class TakingEngine(FakeEngine):
         self.taken[tag] = info
 
 
+@pytest.mark.slow
 @given(data=exports())
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), database=None)
 def test_an_import_is_whole_or_refused(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
@@ -276,6 +277,7 @@ def test_the_same_layer_many_times_has_one_budget(monkeypatch: pytest.MonkeyPatc
         pass
 
 
+@pytest.mark.slow
 def test_many_whiteouts_and_hard_links_take_linear_time() -> None:
     files = b"".join(file_of(f"d{number}/f", b"x") for number in range(6_000))
     gone = b"".join(file_of(f"d{number}/.wh..wh..opq") for number in range(6_000))

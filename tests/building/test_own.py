@@ -640,6 +640,7 @@ def test_the_command_talks_to_our_engine_as_we_do(tmp_path: Path, host: dict[str
 
 
 # -- what an image says of itself -------------------------------------------------------------------------
+@pytest.mark.slow
 def test_findings_name_everything_that_acts_by_itself() -> None:
     info = ImageInfo(
         id="x",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentv_sandbox import api
+from agentv_sandbox import api, prepare
 from agentv_sandbox.models.container import ContainerSpec, ExecResult
 from agentv_sandbox.models.image import ProvedImage
 from agentv_sandbox.sandbox import Sandbox
@@ -62,7 +62,7 @@ def test_images_are_built_in_the_runtime_of_the_settings(
         return {}
 
     with fake_engine({}), monkeypatch.context() as patch:
-        patch.setattr(api, "build_images", build_images)
+        patch.setattr(prepare, "build_images", build_images)
         assert api.build(tmp_path, cwd=tmp_path) == {}
     assert runtimes == ["settings"]
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from agentv_sandbox.errors import InputError
-from agentv_sandbox.models.suite import LimitOverrides, Position, Suite, Target
+from agentv_sandbox.models.limits import LimitOverrides
+from agentv_sandbox.models.suite import Position, Suite, Target
 from agentv_sandbox.sandbox import Role, Sandbox
 from agentv_sandbox.settings import Operator, Settings, ceiling_problems
 from agentv_sandbox.trust import VARIABLE

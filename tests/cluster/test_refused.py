@@ -10,28 +10,23 @@ from pathlib import Path
 
 import pytest
 
-from agentv_sandbox.api import load
 from agentv_sandbox.cli import imported_command
 from agentv_sandbox.cluster.address import ClusterAddress, parse_address
 from agentv_sandbox.cluster.packing import Packing, refusals
 from agentv_sandbox.errors import InputError
-from agentv_sandbox.pipeline import CaseOptions, RunOptions
-from agentv_sandbox.sites import Asked
+from agentv_sandbox.prepare import Prepared, prepare
+from agentv_sandbox.request import RunRequest
 
 DOCS = Path(__file__).parents[2] / "docs" / "how-to" / "cluster.md"
 REMOTE, LOCAL = ClusterAddress(scheduler="tcp://10.0.0.1:8786"), ClusterAddress(local=2)
 
 
-def asked(folder: Path, suite: str = "", **more: object) -> Asked:
+def asked(folder: Path, suite: str = "", **more: object) -> Prepared:
     (folder / ".git").mkdir(exist_ok=True)
     (folder / "targets.yaml").write_text("targets: [{name: agent, provider: mock, response: done}]\n")
     text = suite or "tests: [{id: a, input: go, criteria: x, assert: [{type: contains, value: done}]}]\n"
     (folder / "s.eval.yaml").write_text(f"execution: {{target: agent}}\n{text}")
-    case = CaseOptions(follow=tuple(more.pop("follow", ())))  # type: ignore[arg-type]
-    options = RunOptions(cwd=folder, case=case, allow_outside=bool(more.pop("allow_outside", False)))
-    values: dict[str, object] = dict.fromkeys(("required_tier", "engine", "runtime", "record", "replay"))
-    loaded = load(folder / "s.eval.yaml", cwd=folder, environ={}, allow_outside=options.allow_outside)
-    return Asked(loaded=loaded, options=options, **{**values, **more})  # type: ignore[arg-type]
+    return prepare(RunRequest(folder / "s.eval.yaml", cwd=folder, environ={}, **more))  # type: ignore[arg-type]
 
 
 def test_every_option_of_run_is_in_the_table_and_refused_where_it_says_so(tmp_path: Path) -> None:
@@ -129,6 +124,7 @@ def test_a_parcel_has_templates_and_links_whole_and_no_secrets(tmp_path: Path) -
     assert files_by_path["template/hollow"].blob is None
 
 
+@pytest.mark.slow
 def test_what_is_missing_is_said_where_dask_is_not_installed(tmp_path: Path) -> None:
     asked(tmp_path)
     blocked = "import sys; sys.modules['distributed'] = None; from agentv_sandbox.cli import main; main()"

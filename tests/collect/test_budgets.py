@@ -39,6 +39,7 @@ def assembled(
     )
 
 
+@pytest.mark.slow
 def test_an_answer_of_many_files_that_do_not_exist(tmp_path: Path) -> None:
     """300,000 blocks against 45,000 files took an hour; the budget would show a loop over both as a refusal."""
     output = assembled(tmp_path, *(file_block(f"missing{n}") for n in range(300_000)))
@@ -63,6 +64,7 @@ def test_paths_of_an_answer_are_short_or_refused(tmp_path: Path, path: str) -> N
     assert all(file.blob is None and "time" not in file.refused for file in output.files)
 
 
+@pytest.mark.slow
 def test_long_names_do_not_make_a_long_difference() -> None:
     deep = b"/".join([b"d" * 200] * 19)
     new = entries(*(b"%s/f%05d" % (deep, n) for n in range(25_000)))

@@ -158,6 +158,7 @@ def test_no_name_and_no_content_forges_a_file() -> None:
     assert len(headers) == len(found.files) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["shuffled", "two-valued", "anchored"])
 def test_hostile_texts_cost_little(kind: str) -> None:
     rng = random.Random(7)
@@ -184,6 +185,7 @@ def test_caps_are_reported() -> None:
     assert "Binary files /dev/null and b/lines differ (50 bytes sha256 " in lines.diff
 
 
+@pytest.mark.slow
 def test_many_short_lines_cost_little_memory() -> None:
     files = {f"f{n}": b"ab\n" * 190_000 for n in range(40)} | {"x": b"a\n" * 4_000_000}
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

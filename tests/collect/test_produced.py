@@ -68,6 +68,7 @@ def test_a_file_that_the_answer_names_as_a_block_is_not_taken_twice() -> None:
     assert produced_files([message("a.py c.txt")], CHANGED, [have], Budget())[0][0].path == "c.txt"
 
 
+@pytest.mark.slow
 def test_very_many_files_and_words_are_bounded() -> None:
     many = [entry(f"f{n}") for n in range(5000)]
     words = " ".join(f"f{n}" for n in range(5000)) + " x" * 1_000_000

@@ -42,7 +42,7 @@ KINDS = {
 FAULTS = {
     "unknown": "HTTP 404: no such model",
     "refused": "HTTP 401",
-    "failing": "HTTP 500: oops (tried 2 times)",
+    "failing": "HTTP 500: oops (tried 2 times in ",
     "page": "malformed reply",
     "filtered": "withheld the answer: content_filter",
     "nobody": "ConnectError",

@@ -78,7 +78,9 @@ def test_validate_warns_of_python_started_in_the_workspace(
     (tmp_path / "targets.yaml").write_text(TARGETS)
     (tmp_path / "agent.sh").write_text(AGENT)
     (tmp_path / "check.py").write_text(CHECK)
-    (tmp_path / "ok.py").write_text(CHECK.replace('"-m"', '"-P", "-m"'))
+    (tmp_path / "graders").mkdir()
+    for name in ("ok.py", "graders/ok.py"):
+        (tmp_path / name).write_text(CHECK.replace('"-m"', '"-P", "-m"'))
     done = forkserver.command("validate", "s.eval.yaml", cwd=tmp_path)
     assert ("s.eval.yaml:7" in done.stderr and "python3 -P" in done.stderr) == warned, done.stderr
     assert done.returncode == int(warned)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from agentv_sandbox.runfolder.record import Row
 from agentv_sandbox.runfolder.rows import is_as_written
 from tests.agentv import agentv_command
 from tests.e2e.conftest import Project
@@ -78,7 +79,7 @@ def test_a_second_run_and_readers_beside_a_run(project: Project) -> None:
     assert process.returncode == 0, text
     assert [row["test_id"] for row in rows(project.output)] == ["first", "slow"]
     assert [row["test_id"] for row in rows(project.folder / "other")] == ["first"]
-    assert all(map(is_as_written, rows(project.output)))
+    assert all(is_as_written(Row.of(row)[0]) for row in rows(project.output))
 
 
 @pytest.fixture
@@ -98,7 +99,11 @@ def test_a_run_whose_disk_is_full_goes_on_when_there_is_space(project: Project, 
     assert "No space left on device" in ended.stdout + ended.stderr
     before = (disk / "run" / "index.jsonl").read_bytes()
     kept = rows(disk / "run")
-    assert before.endswith(b"\n") and kept[0]["test_id"] == "first" and all(map(is_as_written, kept))
+    assert (
+        before.endswith(b"\n")
+        and kept[0]["test_id"] == "first"
+        and all(is_as_written(Row.of(row)[0]) for row in kept)
+    )
     finished = [row["test_id"] for row in kept if row["execution_status"] == "ok"]
     assert len(finished) < 4
     subprocess.run(["mount", "-o", "remount,size=80m", disk], check=True)

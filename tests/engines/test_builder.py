@@ -89,7 +89,7 @@ def test_building_and_proving_use_the_runtime_that_was_asked_for(fake: FakeEngin
     plan = ImagePlan(checks=(Check(kind="command", name="jq"),))
     candidate = Candidate(image=image, plan=plan, env=WorkspaceEnv())
     with Sandbox(fake, runtime="runsc") as box, pytest.raises(BuildError):
-        prove(box, [candidate], cache_dir=tmp_path, on_event=lambda *_: None)
+        prove(box, {None: candidate}, cache_dir=tmp_path, on_event=lambda *_: None)
     assert {spec.runtime for spec in fake.runs} == {"runsc"}
     assert [spec.role for spec in fake.runs if spec.role != "holder"] == ["builder", "grader", "grader"]
 

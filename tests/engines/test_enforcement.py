@@ -52,6 +52,7 @@ def test_what_the_engine_says_that_it_lacks_ends_a_run(what: str, fake: FakeEngi
     assert any(what in check.text for check in checks)
 
 
+@pytest.mark.slow
 def test_run_and_doctor_agree(
     fake: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

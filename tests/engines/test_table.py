@@ -5,7 +5,9 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from typer.testing import CliRunner
@@ -59,6 +61,29 @@ def test_where_docker_and_podman_are_looked_for(tmp_path: Path) -> None:
         assert f"unix://{tmp_path}/podman/podman.sock" in podman_addresses(environ)
         told = {**environ, "DOCKER_HOST": "tcp://there:1"}
         assert (docker_addresses(told), podman_addresses(told)) == (["tcp://there:1"], [])
+        named = {**environ, "CONTAINER_HOST": "unix:///there/podman.sock"}
+        assert podman_addresses(named) == ["unix:///there/podman.sock"]
+
+
+def test_podman_is_taken_last_unless_somebody_says_where_it_listens(fake: FakeEngine) -> None:
+    """Its socket is there on many machines where nobody means it."""
+    asked = []
+
+    def kind(name: str) -> EngineKind:
+        def connect(_address: str) -> FakeEngine:
+            asked.append(name)
+            if name == "podman":
+                return fake
+            raise EngineUnavailable("not here")
+
+        return replace(ENGINES[name], addresses=lambda _environ: [f"{name}:"], connect=connect)
+
+    with patch.dict(ENGINES, {name: kind(name) for name in ENGINES}):
+        assert find_engine({}) is fake
+        assert asked == ["docker", "native", "podman"]
+        asked.clear()
+        assert find_engine({"CONTAINER_HOST": "podman:"}) is fake
+        assert asked == ["docker", "podman"]
 
 
 def test_a_place_that_cannot_be_looked_at_has_no_engine() -> None:
@@ -82,5 +107,6 @@ def test_connections_that_cannot_be_ended_one_way_are_refused_with_what_to_do(
     environ = {"DOCKER_HOST": address, **variables}
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(EngineUnavailable, match="not supported; tunnel the socket instead: ssh -L"):
+    with pytest.raises(EngineUnavailable, match="are not supported") as refused:
         find_engine(environ, "docker")
+    assert refused.value.hint.startswith("Tunnel the socket instead: `ssh -fnNT -L")

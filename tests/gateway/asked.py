@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentv_sandbox.gateway import GatewayPolicy, ModelRequest, Server
 from agentv_sandbox.models.suite import Target
+from agentv_sandbox.models_api import GatewayPolicy, ModelRequest, Server
 from agentv_sandbox.providers import PROVIDERS
 
 from .probes import BODIES, PATHS, Body, Change

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from agentv_sandbox.gateway import BOUNDS, Admitted, Denial, GatewayPolicy, examine
+from agentv_sandbox.models_api import BOUNDS, Admitted, Denial, GatewayPolicy, examine
 from tests.agents.model_server import ModelServer
 
 from .abuses import abuses

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 
-from agentv_sandbox.gateway.calls import MAX_ALL, MAX_REPLY
+import pytest
+
+from agentv_sandbox.models_api.gateway.calls import MAX_ALL, MAX_REPLY
 from tests.agents.model_server import INPUT, ModelServer
 
 from .conftest import KEY, opened
@@ -42,6 +44,7 @@ def test_the_key_is_masked_in_what_a_server_repeats() -> None:
     assert "your key is ****" in client.grant.model_log
 
 
+@pytest.mark.slow
 def test_the_log_is_bounded() -> None:
     endless = stream([{"choices": [{"delta": {"content": "x" * (3 * MAX_REPLY)}}]}])
     with raw_server(lambda _: endless) as port, opened(port) as client:

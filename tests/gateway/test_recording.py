@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from agentv_sandbox.errors import InputError
-from agentv_sandbox.gateway import Player, Recorder, Scope, asked_by
-from agentv_sandbox.gateway.canonical import canonical
-from agentv_sandbox.gateway.recording import MAX_REPLY
+from agentv_sandbox.models_api import Player, Recorder, Scope, asked_by
+from agentv_sandbox.models_api.recordings.canonical import canonical
+from agentv_sandbox.models_api.recordings.recording import MAX_REPLY
 from agentv_sandbox.runfolder.redact import Redactor
 from tests.agents.model_server import ModelServer
 

@@ -10,8 +10,8 @@ import time
 import pytest
 
 from agentv_sandbox.egress import wire
-from agentv_sandbox.gateway import BODY_BYTES, GatewayPolicy, is_model_server
 from agentv_sandbox.models.suite import Target
+from agentv_sandbox.models_api import BODY_BYTES, GatewayPolicy, is_model_server
 from agentv_sandbox.providers import PROVIDERS
 from tests.agents.model_server import ModelServer
 from tests.unix import connect_to

@@ -14,9 +14,9 @@ from http.client import IncompleteRead
 
 import pytest
 
-from agentv_sandbox.gateway import Bounds, GatewayPolicy, Meter, Price
-from agentv_sandbox.gateway.anthropic import Anthropic
-from agentv_sandbox.gateway.replies import MAX_EVENT, ReplyReader
+from agentv_sandbox.models_api import Bounds, GatewayPolicy, Meter, Price
+from agentv_sandbox.models_api.dialects.anthropic import Anthropic
+from agentv_sandbox.models_api.gateway.replies import MAX_EVENT, ReplyReader
 from tests.agents.model_server import CACHED, INPUT, OUTPUT, REASONING, ModelServer, Reply, anthropic_events
 from tests.unix import connect_to
 
@@ -28,6 +28,7 @@ CALL_USD = ((INPUT - CACHED) * 3 + CACHED * 0.3 + OUTPUT * 15) / 1e6
 PRICED = GatewayPolicy(models=MODELS, prices=PRICES, apis=frozenset(BODIES))
 
 
+@pytest.mark.slow
 def test_usage_is_the_servers_own_over_500_calls() -> None:
     """All dialects, streamed and not, some with an error before."""
     chance = random.Random(7)
@@ -106,6 +107,7 @@ class Billing:
             sock.sendall(self.answer())
 
 
+@pytest.mark.slow
 def test_usage_is_the_servers_own_with_waits_and_cut_streams() -> None:
     server = Billing()
     with socket.create_server(("127.0.0.1", 0), backlog=64) as listener:
@@ -304,7 +306,8 @@ def test_an_event_without_an_end_is_not_kept() -> None:
     piece, passed, kept = b"x" * (1 << 20), 0, 0
     for _ in range(64):
         passed += len(reader.feed(piece))
-        kept = max(kept, len(reader._buffer))
+        assert reader._events is not None
+        kept = max(kept, len(reader._events._buffer))
     assert kept <= MAX_EVENT + len(piece)
     assert passed + len(reader.feed(b"\n\n")) == 64 * len(piece) + 2
     reader.feed(b'data: {"type": "message_delta", "usage": {"output_tokens": 3}}\n\n')

@@ -10,10 +10,10 @@ from typing import Any
 from agentv_sandbox.grade import Graded, grade_case, run_grader
 from agentv_sandbox.graders import GRADERS, GradeContext
 from agentv_sandbox.graders.llm_proxy import LlmProxy
-from agentv_sandbox.llm import LlmReply, LlmRequest
 from agentv_sandbox.models.case import Candidate, CaseOutput, GraderResult
 from agentv_sandbox.models.container import ExecResult, Outcome
 from agentv_sandbox.models.suite import EvalCase, GraderSpec, Suite, Target
+from agentv_sandbox.models_api import LlmReply, LlmRequest
 from agentv_sandbox.volumes import StagedFile
 from tests.answers import message
 
@@ -57,6 +57,8 @@ class FakeTools:
 
     results: Sequence[ExecResult | Exception] = ()
     llm_replies: Sequence[str | Exception | LlmReply] = ()
+    uses_budget: bool = False
+    """As the client does, which asks servers; nobody else counts."""
     answer: str | None = None
     """Candidate text; None: the output's answer."""
     notes: tuple[Any, ...] = ()
@@ -97,6 +99,8 @@ class FakeTools:
 
     def llm(self, target: Target, request: LlmRequest) -> LlmReply:
         self.asked.append((target, request))
+        if self.uses_budget and request.budget is not None:
+            request.budget.used += 1
         reply = self.llm_replies[min(len(self.asked), len(self.llm_replies)) - 1]
         if isinstance(reply, Exception):
             raise reply

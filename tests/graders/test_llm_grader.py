@@ -12,7 +12,6 @@ import pytest
 from agentv_sandbox.errors import LlmError
 from agentv_sandbox.graders.rubric_items import Rubric, ScoreRange
 from agentv_sandbox.graders.template import VARIABLES
-from agentv_sandbox.llm import LlmReply
 from agentv_sandbox.models.case import (
     AnswerImage,
     CaseOutput,
@@ -22,6 +21,7 @@ from agentv_sandbox.models.case import (
     TokenUsage,
 )
 from agentv_sandbox.models.suite import Target
+from agentv_sandbox.models_api import LlmReply
 from tests.answers import message
 from tests.graders.fakes import AGENT, PROJECT, FakeTools, context_of, grade_all, grade_one, ran, spec_of
 
@@ -309,12 +309,19 @@ def test_repair_call_shows_the_reply_and_its_problem() -> None:
     assert '"score"' in system
 
 
-def test_target_errors_count_as_attempts() -> None:
-    graded, tools = grade(reply=[LlmError("HTTP 500"), GOOD])
-    assert (graded.score, len(tools.asked)) == (0.9, 2)
-    graded, tools = grade(reply=LlmError("HTTP 500"))
-    assert (graded.verdict, len(tools.asked)) == ("skip", 3)
+def test_a_server_that_cannot_be_asked_ends_the_grading() -> None:
+    """The client has done what may help."""
+    tools = FakeTools(llm_replies=[LlmError("HTTP 500"), GOOD], uses_budget=True)
+    graded = grade_one(spec_of("llm-grader", None), tools, **{**ASKED, "answer": "four"})
+    assert (graded.verdict, len(tools.asked)) == ("skip", 1)
     assert graded.error == "target 'judge' could not be asked: HTTP 500"
+
+
+def test_a_program_that_fails_is_tried_again() -> None:
+    graded, tools = grade(reply=[LlmError("exit 1"), LlmError("exit 1"), GOOD])
+    assert (graded.verdict, len(tools.asked)) == ("pass", 3)
+    graded, tools = grade(reply=LlmError("exit 1"))
+    assert (graded.verdict, len(tools.asked)) == ("skip", 3)
 
 
 def test_the_judgement_is_kept_whole() -> None:

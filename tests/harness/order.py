@@ -1,4 +1,4 @@
-"""Unit tests first, a file in one worker; then groups of engine tests, the large ones first; then single ones.
+"""Quick tests first, a file in one worker; then groups of slow ones and of engines, the large first; then single ones.
 
 The first failure of a unit test is on the screen within a minute, and what takes long is not left to the end, where one
 worker would wait for the other.
@@ -27,19 +27,24 @@ def arrange(items: list[pytest.Item]) -> None:
     """Give each unit test that has no group that of its file, and put all into their order."""
     for item in items:
         if group_of(item) is None and item.get_closest_marker("engine") is None:
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+            kind = "-slow" if item.get_closest_marker("slow") else ""
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0] + kind))
     if seed := os.environ.get(SEED):
         _shuffle(items, random.Random(seed))
         return
     sizes = Counter(group_of(item) for item in items)
-    with_engine = {group_of(item) for item in items if item.get_closest_marker("engine")} - {None}
+    late_groups = {group_of(item) for item in items if _is_late(item)} - {None}
 
     def place(item: pytest.Item) -> tuple[bool, int]:
         group = group_of(item)
-        late = group in with_engine or item.get_closest_marker("engine") is not None
+        late = group in late_groups or _is_late(item)
         return late, 0 if group is None or not late else -sizes[group]
 
     items.sort(key=place)
+
+
+def _is_late(item: pytest.Item) -> bool:
+    return any(item.get_closest_marker(mark) for mark in ("engine", "slow"))
 
 
 def _shuffle(items: list[pytest.Item], order: random.Random) -> None:

@@ -72,9 +72,10 @@ def test_hang_in_an_event_loop() -> None:
 @pytest.mark.timeout(1)
 def test_time_that_is_over_while_its_failure_is_written() -> None:
     class Slow(Exception):
-        def __str__(self) -> str:
+        @property
+        def __notes__(self) -> list[str]:
             time.sleep(2)
-            return "slow"
+            return []
 
     raise Slow
 

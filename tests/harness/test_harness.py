@@ -52,7 +52,7 @@ def planted(where: Path, *arguments: str, tests: str | None = None) -> Iterator[
         process.wait()
 
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")

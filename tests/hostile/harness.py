@@ -18,8 +18,9 @@ from agentv_sandbox import logs, masking
 from agentv_sandbox.cli import app
 from agentv_sandbox.engines.table import CHOICE
 from agentv_sandbox.models.container import ExecResult
-from agentv_sandbox.models.image import Image
+from agentv_sandbox.models.image import Image, ImagePlan, ProvedImage
 from agentv_sandbox.models.suite import Suite
+from agentv_sandbox.pipeline import MadeImage
 from agentv_sandbox.sandbox import Sandbox
 from tests.fake_engine import Command, FakeEngine, FakeRun, finished, only_engine
 from tests.pagedata import contents
@@ -128,9 +129,10 @@ def fake_engine(commands: Mapping[str, Command], image: Image = IMAGE) -> Iterat
     """The command line with a fake engine, without a watchdog, which needs a real one; ``image`` is that of every
     suite."""
 
-    def no_images(suites: Sequence[Suite], sandbox: Sandbox, *_rest: object) -> dict[Path, Image]:
+    def no_images(suites: Sequence[Suite], sandbox: Sandbox, *_rest: object) -> dict[Path, MadeImage]:
         sandbox.tool_image = "tools"
-        return {suite.path: image for suite in suites}
+        made = MadeImage(plan=ImagePlan(), image=ProvedImage(image))
+        return {suite.path: made for suite in suites}
 
     with ExitStack() as stack:
         engine = stack.enter_context(closing(FakeEngine(commands)))
@@ -139,8 +141,7 @@ def fake_engine(commands: Mapping[str, Command], image: Image = IMAGE) -> Iterat
             "build_images": no_images,
             "Watchdog": _NoWatchdog,
         }.items():
-            for module in ("api", "sites"):
-                stack.enter_context(patch(f"agentv_sandbox.{module}.{name}", value))
+            stack.enter_context(patch(f"agentv_sandbox.prepare.{name}", value))
         yield engine
 
 

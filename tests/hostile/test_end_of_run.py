@@ -35,10 +35,10 @@ ANSWERS = {"a": b'{"text": "done"}', "b": b'{"text": "also done"}'}
 GRADERS = "\n  - {type: contains, value: done}"
 FILES = {"key.txt": b"the key is " + SECRET.encode() + b"\n"}
 PARTS = {
-    "benchmark.json": "aggregate.Aggregate.benchmark",
-    "timing.json": "aggregate.Aggregate.timing",
-    "report.html": "page.render",
-    "junit.xml": "junit.junit",
+    "benchmark.json": "runfolder.aggregate.Aggregate.benchmark",
+    "timing.json": "runfolder.aggregate.Aggregate.timing",
+    "report.html": "report.page.render",
+    "junit.xml": "report.views.junit.junit",
 }
 
 
@@ -53,7 +53,7 @@ def test_a_failing_part_costs_no_other_part(tmp_path: Path, missing: str) -> Non
     def fail(*_args: object, **_keys: object) -> None:
         raise OverflowError(f"too large: {SECRET}")
 
-    with patch(f"agentv_sandbox.report.{PARTS[missing]}", fail):
+    with patch(f"agentv_sandbox.{PARTS[missing]}", fail):
         outcome = run(tmp_path)
     assert outcome.code == 3
     assert [name for name in COMPLETE if not (outcome.folder / name).is_file()] == [missing]
@@ -147,6 +147,7 @@ def test_masking_keeps_a_files_mode_and_masks_what_is_between_secrets(tmp_path: 
     assert not Redactor([SECRET]).data_file(path)
 
 
+@pytest.mark.slow
 def test_the_end_of_an_interrupted_run_takes_seconds_and_leaves_no_secret(tmp_path: Path) -> None:
     """Looking for forty secrets in half a gigabyte takes a minute."""
     secrets = [f"secret-{n:02}-{'x' * n}" for n in range(40)]

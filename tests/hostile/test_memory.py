@@ -62,6 +62,7 @@ def test_masking_in_pieces_is_masking_the_whole(
     assert path.read_bytes() == redactor.data(data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "data", [b"secret-value " * (1 << 16), b"a" * (48 << 20) + b" secret-value"], ids=["dense", "large"]
 )

@@ -31,6 +31,8 @@ class Asked:
     body: Any
     raw: bytes = b""
     at: float = field(default_factory=time.monotonic)
+    client: tuple[str, int] = ("", 0)
+    """The other end of its connection."""
 
 
 @dataclass
@@ -59,7 +61,8 @@ class Server:
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["content-length"]))
                 headers = {k.lower(): v for k, v in self.headers.items()}
-                answer = server.next(Asked(self.path, headers, json.loads(body), body))
+                asked = Asked(self.path, headers, json.loads(body), body, client=self.client_address)
+                answer = server.next(asked)
                 server.stopping.wait(answer.delay_s)
                 data = answer.body if answer.cut is None else answer.body[: answer.cut]
                 try:

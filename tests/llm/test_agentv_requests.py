@@ -25,7 +25,7 @@ from tests.agentv import agentv_command, agentv_modules
 from tests.llm.servers import Answer, Asked, Server, stream_of
 from tests.pipeline.helpers import Bench
 
-pytestmark = pytest.mark.xdist_group("requests")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("requests")]
 
 HERE = Path(__file__).parent
 OPENROUTER, ANTHROPIC, GEMINI = (
@@ -83,7 +83,6 @@ tests:
           - {type: text, value: " before "}
           - plain string
           - {type: file, value: data/a.txt}
-          - {type: image, value: data/p.png}
           - {type: file, value: /data/empty.txt}
           - {type: text, value: after}
     assertions: [A]
@@ -184,7 +183,6 @@ def both_of(folder: Path, targets: Mapping[str, str], models: Mapping[str, str],
     (folder / "data/a.txt").write_bytes(b"\xef\xbb\xbf  one\r\ntwo \n\n")
     (folder / "data/spaces.txt").write_text(" \n")
     (folder / "data/empty.txt").write_text("")
-    (folder / "data/p.png").write_bytes(b"\x89PNG")
     names = {name: f"MODEL_{number}" for number, name in enumerate(targets)}
     (folder / "s.eval.yaml").write_text(suite_text(targets, tests))
     sent = []

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from agentv_sandbox.errors import Cancelled, LlmError
-from agentv_sandbox.llm import LlmClient, LlmReply, LlmRequest
 from agentv_sandbox.models.case import AnswerImage, TokenUsage
 from agentv_sandbox.models.suite import Target
+from agentv_sandbox.models_api import LlmClient, LlmReply, LlmRequest
 from agentv_sandbox.providers import PROVIDERS
 from tests.llm.servers import Answer, Asked, Server, chat, sse
 

@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from agentv_sandbox.errors import LlmError
-from agentv_sandbox.llm import LlmClient, LlmReply, LlmRequest
 from agentv_sandbox.models.suite import Target
+from agentv_sandbox.models_api import LlmClient, LlmReply, LlmRequest
 from agentv_sandbox.providers import PROVIDERS
 from tests.llm.servers import Server, chat
 
@@ -48,8 +48,8 @@ def test_no_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
             assert ask(llm, target(server.url), LlmRequest(user="U")).text == "direct"
 
 
-def certificate(folder: Path) -> Path:
-    """A key and a certificate for 127.0.0.1 that is its own authority, in one file."""
+def certificate(folder: Path, *names: str) -> Path:
+    """A key and a certificate for 127.0.0.1, or for ``names``, that is its own authority, in one file."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
     now = datetime.datetime.now(datetime.UTC)
@@ -62,7 +62,10 @@ def certificate(folder: Path) -> Path:
         .not_valid_before(now - datetime.timedelta(days=1))
         .not_valid_after(now + datetime.timedelta(days=1))
         .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False
+            x509.SubjectAlternativeName(
+                [x509.DNSName(each) for each in names] or [x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+            ),
+            critical=False,
         )
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
@@ -86,3 +89,10 @@ def test_certificate_authorities_of_the_environment(tmp_path: Path, monkeypatch:
         monkeypatch.setenv("SSL_CERT_FILE", str(file))
         with LlmClient({}) as llm:
             assert ask(llm, target(server.url), LlmRequest(user="U")).text == "trusted"
+
+
+def test_a_proxy_that_needs_another_package_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:9")
+    with LlmClient({}) as llm, pytest.raises(LlmError, match="socksio") as caught:
+        ask(llm, target("http://model.invalid/v1"), LlmRequest(user="U"))
+    assert "ALL_PROXY" in caught.value.hint

@@ -13,8 +13,8 @@ import pytest
 
 from agentv_sandbox.grade import Graded
 from agentv_sandbox.graders.rubric_items import Rubric, ScoreRange
-from agentv_sandbox.llm import LlmClient, LlmReply, LlmRequest
 from agentv_sandbox.models.suite import Target
+from agentv_sandbox.models_api import LlmClient, LlmReply, LlmRequest
 from agentv_sandbox.providers import PROVIDERS
 from tests.graders.fakes import AGENT, FakeTools, grade_all, spec_of
 

@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from agentv_sandbox.graders.code import CodeGraderOptions
 from agentv_sandbox.graders.composite import CompositeOptions
 from agentv_sandbox.graders.llm_grader import LlmGraderOptions
 from agentv_sandbox.loading import load_suites
+from agentv_sandbox.loading.messages import IMAGE_TYPES
 from agentv_sandbox.models.suite import EvalCase, GraderSpec
 
 SUITES = Path(__file__).with_name("oracle")
@@ -118,15 +119,29 @@ def _their_grader(item: dict[str, Any]) -> dict[str, Any]:
     return shape
 
 
+def _without_images_place(message: Mapping[str, Any]) -> dict[str, Any]:
+    """Images are files to programs here, so their blocks say where they are."""
+    content = message.get("content")
+    if not isinstance(content, list):
+        return dict(message)
+    blocks = [
+        {key: value for key, value in block.items() if key != "resolvedPath"}
+        if isinstance(block, dict) and block.get("type") == "image"
+        else block
+        for block in content
+    ]
+    return {**message, "content": blocks}
+
+
 def ours(case: EvalCase) -> dict[str, Any]:
     talk = case.conversation
     return {
         "id": case.id,
         "suite": case.suite,
         "category": case.category,
-        "input": list(case.input),
+        "input": [_without_images_place(message) for message in case.input],
         "question": case.question,
-        "files": [str(path) for path in case.input_files],
+        "files": [str(path) for path in case.input_files if path.suffix not in IMAGE_TYPES],
         "criteria": case.criteria,
         "expected_output": list(case.expected_output),
         "reference_answer": case.reference_answer,

@@ -101,6 +101,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return found
 
 
+@pytest.mark.slow
 @QUICK
 @given(st.data())
 def test_a_suite_with_values_replaced(furnished: Project, data: st.DataObject) -> None:
@@ -116,6 +117,7 @@ def test_a_suite_with_values_replaced(furnished: Project, data: st.DataObject) -
     check(furnished, "suite.json")
 
 
+@pytest.mark.slow
 @QUICK
 @given(
     st.lists(
@@ -128,6 +130,7 @@ def test_any_json_lines(furnished: Project, rows: list[dict[str, Any]]) -> None:
     check(furnished, "rows.jsonl")
 
 
+@pytest.mark.slow
 @QUICK
 @given(VALUES)
 def test_any_targets(furnished: Project, value: Any) -> None:

@@ -157,7 +157,10 @@ def test_images_become_data(project: Project) -> None:
         "tests:\n  - {id: one, criteria: y, input: [{role: user, content: [{type: image, value: dot.PNG}]}]}\n"
     ).cases[0]
     source = "data:image/png;base64," + base64.b64encode(b"\x89PNG").decode()
-    assert case.input[0]["content"] == [{"type": "image", "media_type": "image/png", "source": source}]
+    place = str(project.root / "dot.PNG")
+    image = {"type": "image", "media_type": "image/png", "source": source, "resolvedPath": place}
+    assert case.input[0]["content"] == [image]
+    assert [str(path) for path in case.input_files] == [place] and case.prompt == f'<file: path="{place}">'
 
 
 def test_large_and_binary_files_are_handed_over_by_path(project: Project) -> None:
@@ -168,10 +171,26 @@ def test_large_and_binary_files_are_handed_over_by_path(project: Project) -> Non
         "suite.eval.yaml", "tests:\n  - {id: one, criteria: y, input: x, input_files: [big.bin, odd.bin]}\n"
     )
     result = project.load()
+    assert result.problems == ()
+    blocks = result.suites[0].cases[0].input[0]["content"]
+    kind = "application/octet-stream"
+    assert [(b["text"], b["media_type"]) for b in blocks[:2]] == [("", kind), ("", kind)]
+
+
+def test_text_in_any_encoding_is_read_as_agentv_reads_it_and_large_text_is_handed_over_by_path(
+    project: Project,
+) -> None:
+    (project.root / "big.txt").write_text("x" * ((4 << 20) + 1))
+    (project.root / "old.txt").write_bytes("Stra\xdfe\r\n".encode("latin-1"))
+    project.write(
+        "suite.eval.yaml", "tests:\n  - {id: one, criteria: y, input: x, input_files: [big.txt, old.txt]}\n"
+    )
+    result = project.load()
     (warning,) = result.problems
     assert warning.warning and "is larger than 4 MiB" in warning.message
     blocks = result.suites[0].cases[0].input[0]["content"]
-    assert [b["text"] for b in blocks[:2]] == ["", "�\x00a"]
+    assert [b["text"] for b in blocks[:2]] == ["", "Stra\ufffde\n"]
+    assert not any("media_type" in block for block in blocks)
 
 
 @pytest.mark.parametrize(

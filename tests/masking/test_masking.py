@@ -119,6 +119,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", HOSTILE)
 def test_time_grows_with_the_text_alone(what: str) -> None:
     masker = Masker([SECRET, PERIODIC])

@@ -13,7 +13,8 @@ from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.image import Image
 from agentv_sandbox.models.suite import EvalCase, Execution, GraderSpec, Suite, Target
-from agentv_sandbox.pipeline import CaseOptions, RunOptions, RunTools, run_suites
+from agentv_sandbox.pipeline import RunOptions, RunTools, run_suites
+from agentv_sandbox.request import RunRequest
 from agentv_sandbox.sandbox import Sandbox
 from tests.fake_engine import Command, FakeEngine, FakeRun, finished
 
@@ -95,10 +96,9 @@ class Bench:
                 environments={suite.path: dict(environ or {})},
             ),
             RunOptions(
-                workers=workers,
+                request=replace(RunRequest(workers=workers), **options),
                 cwd=self.folder,
                 cache_dir=self.folder / "cache",
-                case=replace(CaseOptions(), **options),
             ),
             on_event,
             self.deliver,

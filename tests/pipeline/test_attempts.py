@@ -27,8 +27,9 @@ from agentv_sandbox.models.suite import (
     Workspace,
     WorkspaceEnv,
 )
-from agentv_sandbox.pipeline import RunOptions, build_images, imagebuild, jobs_of, planned_images
+from agentv_sandbox.pipeline import RunOptions, build_images, imagebuild, jobs_of
 from agentv_sandbox.providers.response import MAX_BYTES
+from agentv_sandbox.request import RunRequest
 from tests.egress.test_proxy import status, talk
 from tests.fake_engine import FakeEngine, FakeRun, finished
 from tests.pipeline.helpers import CLI, Bench, answers, case
@@ -292,7 +293,10 @@ def test_the_command_lines_workers_win_over_the_suites(bench: Bench) -> None:
 
 def test_one_target_after_the_other(bench: Bench) -> None:
     targets = {name: replace(CLI, name=name) for name in ("one", "two")}
-    jobs = jobs_of(bench.suite([case("a"), case("b")], targets=targets), RunOptions(targets=("two", "one")))
+    jobs = jobs_of(
+        bench.suite([case("a"), case("b")], targets=targets),
+        RunOptions(request=RunRequest(targets=("two", "one"))),
+    )
     assert [(job.target.name, job.case.id) for job in jobs] == [
         ("two", "a"),
         ("two", "b"),
@@ -339,8 +343,8 @@ def test_only_a_suites_own_image_is_held_to_its_lock_file(
 ) -> None:
     """The tool image has no lock file, so ``--frozen`` has nothing to say about it."""
     bench.engine.commands = {"grader": probe_that_misses()}
-    options = RunOptions(lock_mode="frozen", cache_dir=bench.folder)
-    planned_images([bench.suite([case("t")])], bench.sandbox, options, lambda *_a, **_k: None)
+    options = RunOptions(request=RunRequest(frozen=True), cache_dir=bench.folder)
+    build_images([bench.suite([case("t")])], bench.sandbox, options, lambda *_a, **_k: None)
     assert asked == [(None, "default"), (bench.folder / LOCK_NAME, "frozen")]
 
 

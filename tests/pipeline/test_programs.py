@@ -13,13 +13,13 @@ from agentv_sandbox.errors import InputError
 from agentv_sandbox.graders.code import CodeGraderOptions
 from agentv_sandbox.graders.llm_grader import LlmGraderOptions
 from agentv_sandbox.models.container import ExecResult, Limits
+from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.media import of_name
 from agentv_sandbox.models.suite import (
     DockerSpec,
     GraderSpec,
     Hook,
     Json,
-    LimitOverrides,
     PreprocessorSpec,
     Target,
     Workspace,

@@ -15,15 +15,17 @@ from agentv_sandbox.loading import LoadResult
 from agentv_sandbox.models.case import AgentResponse, CaseFailure, CaseResult, FileEntry
 from agentv_sandbox.models.image import Image, ProvedImage
 from agentv_sandbox.pipeline.inputhashes import BEFORE, InputHashes
-from agentv_sandbox.pipeline.records import CaseOptions, RunOptions
+from agentv_sandbox.pipeline.records import RunOptions
 from agentv_sandbox.pipeline.resume import Resumption, take_over
 from agentv_sandbox.pipeline.targets import jobs_of
 from agentv_sandbox.project import Project
+from agentv_sandbox.request import RunRequest
 from agentv_sandbox.runfolder.earlier import earlier_run
 from agentv_sandbox.runfolder.folder import RunFolder
 from agentv_sandbox.runfolder.redact import Redactor
 from agentv_sandbox.runfolder.rowfile import read_rows
-from agentv_sandbox.runfolder.rows import Row, with_hash
+from agentv_sandbox.runfolder.rows import Wire as Row
+from agentv_sandbox.runfolder.rows import with_hash
 from tests.report.made_results import make_output, make_result
 
 TARGETS = """targets:
@@ -66,7 +68,7 @@ class Resumed:
     def hashes(self, loaded: LoadResult) -> InputHashes:
         suite = loaded.suites[0]
         project = Project(suite.project_root, cwd=self.folder)
-        return InputHashes(suite, self.image(), project, loaded.environments[suite.path], CaseOptions())
+        return InputHashes(suite, self.image(), project, loaded.environments[suite.path], RunRequest())
 
     def written(
         self, change: Callable[[CaseResult], CaseResult] = lambda result: result, *, seen: str = ""
@@ -103,7 +105,7 @@ class Resumed:
     def edit_row(self, number: int, **changes: object) -> Row:
         rows = list(read_rows(self.index).rows)
         rows[number] = with_hash({**rows[number], **changes})
-        self.index.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        self.index.write_text("".join(json.dumps(dict(row)) + "\n" for row in rows))
         return rows[number]
 
 
@@ -190,7 +192,7 @@ def test_of_two_rows_of_a_test_and_target_one_stands(run: Resumed) -> None:
     run.written()
     first = read_rows(run.index).rows[0]
     other = with_hash({**first, "timestamp": "2020-01-01T00:00:00.000Z", "input_hashes": {"test": "0"}})
-    written_otherwise = json.dumps(dict(reversed(first.items())))
+    written_otherwise = json.dumps(dict(reversed(dict(first).items())))
     with run.index.open("a") as stream:
         stream.write(json.dumps(other) + "\n" + written_otherwise + "\n")
     plan = run.again()

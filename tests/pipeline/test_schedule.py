@@ -32,6 +32,7 @@ from agentv_sandbox.pipeline.targets import select_targets
 from agentv_sandbox.pipeline.trials import run_job
 from agentv_sandbox.report.summary import exit_code, reasons
 from agentv_sandbox.report.views.junit import junit
+from agentv_sandbox.request import RunRequest
 from agentv_sandbox.runfolder.folder import RunFolder
 from agentv_sandbox.runfolder.redact import Redactor
 from agentv_sandbox.runfolder.rowfile import read_rows
@@ -300,7 +301,7 @@ def test_selection_of_tests_and_targets(bench: Bench) -> None:
     )
     pairs = [
         (j.case.id, j.target.name)
-        for j in jobs_of(suite, RunOptions(targets=("agent", "other"), test_ids=("a*",)))
+        for j in jobs_of(suite, RunOptions(request=RunRequest(targets=("agent", "other"), test_ids=("a*",))))
     ]
     assert pairs == [("a1", "agent"), ("a1", "other"), ("a2", "other")]
     with pytest.raises(InputError, match="known targets: agent, other"):
@@ -387,6 +388,7 @@ class Never:
         return False
 
 
+@pytest.mark.slow
 def test_jobs_run_on_any_executor(bench: Bench) -> None:
     """In other processes, jobs and results pickled on the way, dependencies kept."""
     suite = bench.suite([case("a", depends_on=("b",)), case("b"), case("c")])

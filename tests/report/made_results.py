@@ -20,7 +20,8 @@ from agentv_sandbox.models.case import (
 from agentv_sandbox.models.content import Blob, OutputFile
 from agentv_sandbox.models.suite import EvalCase, Suite
 from agentv_sandbox.runfolder.folder import RunFolder
-from agentv_sandbox.runfolder.rows import Row, row
+from agentv_sandbox.runfolder.record import Row
+from agentv_sandbox.runfolder.rows import row
 from tests.answers import collected, message
 
 STAMP = "2026-05-04T10:00:00.000Z"
@@ -119,7 +120,8 @@ def make_error(case_id: str = "q9", message: str = "the agent timed out after 3 
 
 def row_of(result: CaseResult) -> Row:
     """The line of ``index.jsonl`` of a result."""
-    return row(result, make_case(result.case_id), {"artifact_dir": result.case_id}, experiment="default")
+    made = row(result, make_case(result.case_id), {"artifact_dir": result.case_id}, experiment="default")
+    return Row.of(made)[0]
 
 
 def write_case(folder: RunFolder, result: CaseResult, case: EvalCase, suite: Suite) -> Path:

@@ -20,6 +20,8 @@ from agentv_sandbox.runfolder.rows import is_as_written
 from tests.agentv import agentv_command
 from tests.report.made_results import make_case, make_error, make_result, write_case
 
+pytestmark = pytest.mark.slow
+
 
 def make_run_folder(project: Path) -> Path:
     suite = Suite(

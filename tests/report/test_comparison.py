@@ -23,11 +23,12 @@ from agentv_sandbox.runfolder.evidence import (
     equal_tests_needed as equal_needed,
 )
 from agentv_sandbox.runfolder.reader import Run
-from agentv_sandbox.runfolder.rows import Row
+from agentv_sandbox.runfolder.record import Row as Record
+from agentv_sandbox.runfolder.rows import Wire as Row
 
 
 def run_of(rows: Sequence[Row], name: str = "run") -> Run:
-    return Run(path=Path(f"/{name}"), rows=rows, problems=())
+    return Run(path=Path(f"/{name}"), rows=[Record.of(each)[0] for each in rows], problems=())
 
 
 def row(test: str, score: float | None, **more: object) -> Row:
@@ -140,6 +141,7 @@ def simulated(chances: Sequence[float], numbers: random.Random) -> list[float]:
     return [sum(numbers.random() < chance for _ in range(3)) / 3 for chance in chances]
 
 
+@pytest.mark.slow
 def test_unchanged_runs_are_rarely_called_worse_and_a_fall_of_20_points_is_found() -> None:
     """500 pairs of runs each, over 60 tests of three trials that agents pass with any probability."""
     numbers = random.Random(20)

@@ -7,6 +7,7 @@ from agentv_sandbox.models.suite import Suite
 from agentv_sandbox.report.views.junit import junit, write_junit
 from agentv_sandbox.runfolder.folder import RunFolder
 from agentv_sandbox.runfolder.reader import Run
+from agentv_sandbox.runfolder.record import Row
 from tests.report.made_results import make_case, make_error, make_result, write_case
 
 
@@ -49,7 +50,7 @@ def test_hostile_text_is_still_xml() -> None:
         "error": hostile,
         "scores": [{"name": hostile, "assertions": [{"text": hostile, "passed": False}]}],
     }
-    root = ElementTree.fromstring(junit([row]))
+    root = ElementTree.fromstring(junit([Row.of(row)[0]]))
     assert [element.tag for element in root.iter()] == [
         "testsuites",
         "testsuite",
@@ -71,7 +72,7 @@ def test_rows_of_another_program_need_no_names_scores_and_texts() -> None:
         "trial_scores": [0.1, 0.2],
         "scores": graders,
     }
-    (failure,) = ElementTree.fromstring(junit([row])).iter("failure")
+    (failure,) = ElementTree.fromstring(junit([Row.of(row)[0]])).iter("failure")
     assert failure.text == "grader: (not a finite number)\ngrader: not passed"
 
 

@@ -24,6 +24,7 @@ from agentv_sandbox.report.page import contents, render, shell
 from agentv_sandbox.runfolder.folder import RunFolder
 from agentv_sandbox.runfolder.naming import MAX_NAME, slug
 from agentv_sandbox.runfolder.reader import Run
+from agentv_sandbox.runfolder.record import Row
 from tests.answers import message, with_files
 from tests.pagedata import blocks, details_of, index_of, page_text
 from tests.report.made_results import make_case, make_output, make_result, write_case
@@ -223,7 +224,7 @@ def test_the_mean_is_that_of_tests_with_a_score(tmp_path: Path) -> None:
         {"test_id": "b", "score": 0.0, "execution_status": "execution_error"},
     ]
     for chosen, mean in ((rows, 1.0), (rows[1:], None)):
-        run = Run(path=tmp_path, rows=chosen, problems=())
+        run = Run(path=tmp_path, rows=[Row.of(each)[0] for each in chosen], problems=())
         assert index_of(render([run]))["runs"][0]["figures"]["mean"] == mean
 
 

@@ -16,6 +16,8 @@ from tests.report.browser import opened
 from tests.report.made_results import make_case, make_grader, make_output, make_result, write_case
 from tests.report.pages import page_of
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from agentv_sandbox.report import progress as module
 from agentv_sandbox.report.progress import Progress
 from agentv_sandbox.runfolder.redact import Redactor
-from tests.report.made_results import make_error, make_result, row_of
+from tests.report.made_results import make_error, make_output, make_result, row_of
 
 
 def events(progress: Progress, label: str = "q1") -> None:
@@ -97,7 +97,7 @@ def test_the_live_display_says_what_is_left_and_what_it_costs(monkeypatch: pytes
         progress.on_event("case.stage", case_id="t11", suite="s", target="t", trial=0, stage="grading")
         now = 160.0
         for n in range(3):
-            row = row_of(make_result(f"t{n}", suite="s", target="t")) | {"cost_usd": 0.5}
+            row = row_of(make_result(f"t{n}", suite="s", target="t", output=make_output(cost_usd=0.5)))
             progress.on_event("case.finished", row=row)
         page = io.StringIO()
         Console(file=page, width=120, height=9).print(progress._render())

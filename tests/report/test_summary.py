@@ -10,6 +10,7 @@ from rich.console import Console
 from agentv_sandbox.models.case import Assertion, CaseResult
 from agentv_sandbox.report.summary import exit_code, reasons, summary, verdict_line
 from agentv_sandbox.report.targets import side_by_side
+from agentv_sandbox.runfolder.record import Row
 from agentv_sandbox.runfolder.redact import Redactor
 from tests.report.made_results import make_error, make_grader, make_result, row_of
 
@@ -79,13 +80,19 @@ def test_targets_stand_side_by_side() -> None:
             "token_usage": {"input": 2000, "output": 60},
         },
         {"target": "a", "execution_status": "execution_error", "score": 0.0, "duration_ms": 2000},
-        {"target": "b", "score": "much", "duration_ms": float("nan"), "cost_usd": None, "token_usage": 7},
+        {
+            "target": "b",
+            "execution_status": "execution_error",
+            "duration_ms": float("nan"),
+            "cost_usd": None,
+            "token_usage": 7,
+        },
     ]
-    assert [target.cells for target in side_by_side(rows)] == [
+    assert [target.cells for target in side_by_side([Row.of(row)[0] for row in rows])] == [
         ("b", "1/2", "0.90", "0.5", "-", "-"),
         ("a", "1/3", "0.75", "2.0", "3,110", "0.7500"),
     ]
-    assert side_by_side(rows[:1]) == []
+    assert side_by_side([Row.of(row)[0] for row in rows[:1]]) == []
 
 
 def test_a_run_of_several_targets_compares_them() -> None:

@@ -16,6 +16,7 @@ from agentv_sandbox.report.summary import verdict_line
 from agentv_sandbox.report.views.junit import junit
 from agentv_sandbox.runfolder.folder import RunFolder
 from agentv_sandbox.runfolder.reader import Run
+from agentv_sandbox.runfolder.record import Row
 from agentv_sandbox.runfolder.restoring import result_of
 from agentv_sandbox.runfolder.rowfile import read_rows
 from agentv_sandbox.runfolder.trialfigures import pass_at, pass_hat, row_statistics, totals, trial_statistics
@@ -133,6 +134,6 @@ def test_every_trial_has_its_entry_folder_verdict_and_cost(tmp_path: Path, suite
 
 def test_figures_of_a_hostile_row_are_bounded() -> None:
     row = {"trial_scores": [10**400, -5, 0.5, None] * 20_000, "threshold": 0.8, "trial_strategy": "\x1b[31m"}
-    figures = row_statistics(row)
+    figures = row_statistics(Row.of(row)[0])
     assert figures is not None and figures["graded"] == 60_000
     assert len(figures["pass_at_k"]) == 100 and figures["mean"] == pytest.approx(0.5)

@@ -56,6 +56,7 @@ pack(run, new / "packed")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60)
 def test_a_new_form_is_one_file(tmp_path: Path, suite: object) -> None:
     package = Path(agentv_sandbox.__file__).parent

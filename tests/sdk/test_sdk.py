@@ -18,9 +18,9 @@ import pytest
 from agentv_sandbox import sdk
 from agentv_sandbox.errors import LlmError
 from agentv_sandbox.graders.llm_proxy import LlmProxy
-from agentv_sandbox.llm import LlmReply, LlmRequest
 from agentv_sandbox.models.case import TokenUsage
 from agentv_sandbox.models.suite import Target
+from agentv_sandbox.models_api import LlmReply, LlmRequest
 
 PAYLOAD: dict[str, Any] = {
     "criteria": "Be right",

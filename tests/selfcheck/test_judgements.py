@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from agentv_sandbox import prepare
 from agentv_sandbox.cli import app
 from agentv_sandbox.cli import selfcheck as command
 from agentv_sandbox.collect import Collected
@@ -385,6 +386,6 @@ def test_the_command_ends_with_0_only_when_all_was_contained(
     )
     report = Report(tier=SimpleNamespace(summary="plain", warnings=[]), attempts=found)  # type: ignore[arg-type]
     monkeypatch.setattr(command, "attack", lambda *_args, **_keys: report)
-    monkeypatch.setattr(command, "build_images", lambda *_args: None)
+    monkeypatch.setattr(prepare, "build_images", lambda *_args: {})
     with only_engine(engine):
         assert (app(["selfcheck"], standalone_mode=False) or 0) == code

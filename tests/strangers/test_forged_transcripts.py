@@ -21,6 +21,7 @@ from agentv_sandbox.models.case import AgentResponse, CaseResult, FileEntry
 from agentv_sandbox.models.content import counted
 from agentv_sandbox.models.modelanswer import ModelAnswer
 from agentv_sandbox.models.suite import EvalCase, MeasuredBy
+from agentv_sandbox.models.wire import written
 from agentv_sandbox.pipeline.conversation import _joined_response
 from agentv_sandbox.pipeline.targets import on_its_word
 from agentv_sandbox.report.page.contents import Originals
@@ -28,6 +29,7 @@ from agentv_sandbox.report.page.details import Details
 from agentv_sandbox.report.views.interchange import atif
 from agentv_sandbox.runfolder.capture import document, read_capture
 from agentv_sandbox.runfolder.reader import Run
+from agentv_sandbox.runfolder.record import Row
 from agentv_sandbox.runfolder.redact import Redactor
 from agentv_sandbox.runfolder.restoring import result_of
 from agentv_sandbox.runfolder.rows import row
@@ -524,7 +526,7 @@ def test_a_coding_agent_that_no_gateway_hears_is_timed_all_the_same() -> None:
 def test_figures_that_an_agent_gives_stand_in_its_claim() -> None:
     given = response("claude", claude(*RAN, duration_ms=1, total_cost_usd=0.5, num_turns=7), ONE)
     assert given.claim is not None
-    assert given.claim.wire() == {"cost_usd": 0.5, "duration_ms": 1.0, "turns": 7}
+    assert written(given.claim) == {"cost_usd": 0.5, "duration_ms": 1.0, "turns": 7}
 
 
 # -- where one answer of Claude's model ends ----------------------------------------------------------------
@@ -654,7 +656,7 @@ def test_turns_of_a_conversation_are_measured_together() -> None:
 
 
 def test_trajectories_for_other_tools_leave_out_calls_that_do_not_count() -> None:
-    steps = atif({"test_id": "a"}, [message.wire() for message in forged_response().messages])["steps"]
+    steps = atif(Row(test_id="a"), [message.wire() for message in forged_response().messages])["steps"]
     names = [call["function_name"] for step in steps for call in step.get("tool_calls", ())]
     assert names == ["Bash"]
 
@@ -762,7 +764,7 @@ def test_row_trace_and_page_show_claims_marks_and_whose_word_counts(tmp_path: Pa
     wire = row(result, case, {"artifact_dir": "a", "transcript_path": "transcript.jsonl"}, experiment="x")
     assert wire["claimed"] == {"turns": 9}
     assert wire["scores"][0]["agents_word"] == ["duration_ms"]
-    restored = result_of({**wire, "total_duration_ms": 1.0})
+    restored = result_of(Row.of({**wire, "total_duration_ms": 1.0})[0])
     assert restored is not None and restored.response is not None
     assert (restored.response.claim, restored.scores[0].agents_word) == (given.claim, ("duration_ms",))
     trace = Trace(result, case, run_id="r", experiment="x", eval_path="s")
@@ -772,7 +774,7 @@ def test_row_trace_and_page_show_claims_marks_and_whose_word_counts(tmp_path: Pa
     assert marks == [None, False]
     lines = "".join(json.dumps(line) + "\n" for line in trace.transcript())
     (tmp_path / "transcript.jsonl").write_text(lines)
-    shown = Details(Run(path=tmp_path, rows=(), problems=()), 1000, Originals()).of_row(wire)
+    shown = Details(Run(path=tmp_path, rows=(), problems=()), 1000, Originals()).of_row(Row.of(wire)[0])
     calls = [(call["tool"], call["asked"]) for message in shown["messages"] for call in message["calls"]]
     assert calls == [("Bash", True), ("Skill", False)]
     assert shown["graders"][0]["agents_word"] == ["time"]

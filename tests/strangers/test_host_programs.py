@@ -82,6 +82,7 @@ def calls() -> Iterator[tuple[str, str, ast.Call]]:
                         yield name, word, node
 
 
+@pytest.mark.slow
 def test_every_start_of_a_program_goes_through_one_module_and_is_counted() -> None:
     """Who adds one says in ``hostprograms.py`` what it is for, what it gets and what it reads."""
     direct = Counter((name, word) for name, word, _ in calls() if _STARTERS.fullmatch(word))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agentv_sandbox import api
+from agentv_sandbox import prepare
 from agentv_sandbox.cli import app
 from agentv_sandbox.engines.runtimenames import find_program, runtime_doubt
 from agentv_sandbox.errors import InputError, SandboxError
@@ -161,7 +161,7 @@ def test_a_project_cannot_say_that_it_is_trusted(
         (folder / "agentv-sandbox" / NAME).write_text('engine = "native"\n')
     monkeypatch.chdir(cloned)
     loaded = load_suites([cloned], cwd=cloned, environ=os.environ, running=False)
-    assert any(problem.field == "engine" for problem in api.project_problems(loaded))
+    assert any(problem.field == "engine" for problem in prepare.project_problems(loaded))
     # Folders of the user's are absolute: a relative one would be the project's.
     assert "engine" in refusal(cloned, {"XDG_STATE_HOME": ".", "XDG_CONFIG_HOME": ".", "HOME": "/nowhere"})
 

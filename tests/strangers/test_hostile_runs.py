@@ -132,6 +132,7 @@ def test_pipes_beside_the_rows_hold_nobody_up(own: Path, name: str) -> None:
     assert (code == 2) == (name != ".lock"), shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", ["a pipe", "a link to an endless device", "20 GB of holes"])
 def test_files_of_tests_that_are_not_files_are_left_out_of_pages(own: Path, shape: str) -> None:
     for name in ("manifest.json", "timing.json", "input.md", "outputs/transcript.jsonl", "outputs/answer.md"):

@@ -181,6 +181,7 @@ def _leave(folder: Path, files: dict[str, str]) -> None:
     as_stranger(leave)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("project", ["{}", '{"workspaces": ["*"]}'])
 def test_an_npmrc_beside_our_folder_names_their_registry(project: str, shared: Path, operator: Path) -> None:
     with serving() as theirs, serving() as ours:
@@ -273,7 +274,7 @@ def test_modules_in_the_folder_where_the_operator_stands_are_imported(shared: Pa
     _leave(shared, {f"{name}.py": f"open('{shared}/executed', 'w')" for name in MODULES})
     for argv in (
         [*hostprograms.PYTHON, "-c", "import json, socket"],
-        [*hostprograms.PYTHON_WITH_PACKAGES, "-c", "import json, structlog, agentv_sandbox.engines.sweeper"],
+        [*hostprograms.PYTHON_WITH_PACKAGES, "-c", "import json, structlog, agentv_sandbox.sweeper"],
     ):
         done = hostprograms.run(hostprograms.WATCHDOG, argv)
         assert done.returncode == 0, done.stderr
@@ -307,6 +308,7 @@ print(structlog.__file__)
 """
 
 
+@pytest.mark.slow
 def test_dasks_folder_is_theirs(shared: Path, victim: Path) -> None:
     """It was first on the path of modules, and what is named as a lock there was opened for writing."""
 

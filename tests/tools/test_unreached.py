@@ -152,6 +152,7 @@ def test_a_needless_permission_is_listed(tmp_path: Path) -> None:
     assert "shop.orders.total matches nothing that is unreached; remove it" in output
 
 
+@pytest.mark.slow
 def test_this_package_with_one_more_function(tmp_path: Path) -> None:
     package = tmp_path / "agentv_sandbox"
     shutil.copytree(ROOT / "agentv_sandbox", package, symlinks=True)
@@ -164,6 +165,7 @@ def test_this_package_with_one_more_function(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_make_lint_runs_the_check() -> None:
     plan = subprocess.run(
         ["make", "-n", "lint"], check=True, cwd=ROOT, capture_output=True, text=True, timeout=60

@@ -312,6 +312,7 @@ def test_run_eval_reads_our_list(tmp_path: Path) -> None:
     assert stand_in_for_run_eval(text) == [("q", False), ("r", True)]
 
 
+@pytest.mark.slow
 def test_written_json_reads_back_equal(tmp_path: Path) -> None:
     files = convert(tmp_path, MIXED).files
     assert json.loads(json.dumps(files)) == files

@@ -6,7 +6,10 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-HINT = "Start it (`make engine`, or `systemctl start docker`), or point DOCKER_HOST at one that answers."
+HINT = (
+    "Start one (`make engine`, `systemctl start docker` or `systemctl start podman.socket`), or point DOCKER_HOST "
+    "or, of Podman, CONTAINER_HOST at one that answers."
+)
 
 
 def docker_addresses(environ: Mapping[str, str]) -> list[str]:
@@ -20,7 +23,10 @@ def docker_addresses(environ: Mapping[str, str]) -> list[str]:
 
 
 def podman_addresses(environ: Mapping[str, str]) -> list[str]:
-    """Podman's usual sockets, unless ``DOCKER_HOST`` says where to look."""
+    """Where Podman may listen: where ``CONTAINER_HOST`` says, and nowhere else, or at its usual sockets, unless
+    ``DOCKER_HOST`` says where to look."""
+    if host := environ.get("CONTAINER_HOST"):
+        return [host]
     if environ.get("DOCKER_HOST"):
         return []
     return _sockets("/run/podman/podman.sock", f"{_runtime_dir(environ)}/podman/podman.sock")

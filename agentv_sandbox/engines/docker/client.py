@@ -20,6 +20,8 @@ from agentv_sandbox.logs import get_logger
 log = get_logger()
 
 API_TIMEOUT_S = 120
+LARGE_S = 1800.0
+"""For calls that carry a whole image."""
 PATIENCE_S = 20.0
 """An engine that has answered before may be away for so long: a restart takes 5 to 10 s."""
 
@@ -48,8 +50,9 @@ def _refuse_what_cannot_be_half_closed(address: str) -> None:
         kind = "TLS"
     if kind:
         raise EngineUnavailable(
-            f"engines over {kind} are not supported; tunnel the socket instead: "
-            "ssh -L /tmp/engine.sock:/var/run/docker.sock HOST, and DOCKER_HOST=unix:///tmp/engine.sock"
+            f"engines over {kind} are not supported, since a container's input cannot be ended over it",
+            hint="Tunnel the socket instead: `ssh -fnNT -L /tmp/engine.sock:/var/run/docker.sock HOST`, and "
+            "DOCKER_HOST=unix:///tmp/engine.sock (docs/how-to/remote-engines.md).",
         )
 
 

@@ -10,6 +10,8 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from agentv_sandbox.engines.docker.dialect import DOCKER, MASK, Dialect
+
 _Config = Mapping[str, Any]
 
 _EQUAL = (
@@ -46,15 +48,39 @@ _UNWANTED = (
 )
 """Never requested: they come from the engine's own configuration, a plug-in or a proxy in front of its socket."""
 
-_CAPABILITIES_OF_ALL = 10
-"""Podman answers with every capability by name where Docker says ALL; fewer names than this are not all."""
 
-
-def differences(config: _Config, actual: _Config) -> list[str]:
+def differences(config: _Config, actual: _Config, dialect: Dialect = DOCKER) -> list[str]:
     """Describe what the engine will not enforce as requested; empty when it will enforce everything."""
-    requested, answered = config["HostConfig"], actual.get("HostConfig") or {}
+    requested, answered = config["HostConfig"], _as_docker(actual.get("HostConfig") or {}, config, dialect)
     of_host = [text for check in _HOST_CHECKS for text in check(requested, answered)]
+    if dialect.says_capabilities:
+        of_host = [*of_host, *_bounding_set(requested, actual)]
     return [*of_host, *_mounts(requested, actual), *_command(config, actual.get("Config") or {})]
+
+
+def _as_docker(answered: _Config, config: _Config, dialect: Dialect) -> _Config:
+    """The engine's answer without what it says otherwise than Docker where nothing is wrong."""
+    as_docker = dict(answered)
+    for key, values in dialect.also_answers.items():
+        if answered.get(key) in values:
+            as_docker[key] = ""
+    if dialect.masks_by_option:
+        masks = [option for option in config["HostConfig"]["SecurityOpt"] if option.startswith(f"{MASK}=")]
+        as_docker["SecurityOpt"] = [*(answered.get("SecurityOpt") or ()), *masks]
+    if dialect.volumes_first:  # it lists all mounts here
+        wanted = {(mount["Source"], mount["Target"]) for mount in config["HostConfig"]["Mounts"]}
+        binds = answered.get("Binds") or ()
+        as_docker["Binds"] = [bind for bind in binds if tuple(bind.split(":")[:2]) not in wanted]
+    if dialect.says_capabilities:
+        as_docker["CapDrop"] = ["ALL"]
+    return as_docker
+
+
+def _bounding_set(requested: _Config, actual: _Config) -> Iterator[str]:
+    """Capabilities by name, from an engine whose other answer lists what it took away of its own choice alone."""
+    have, want = actual.get("BoundingCaps"), set(requested["CapAdd"])
+    if have is None or _capability_names(have) != want:
+        yield f"capabilities are {have}, asked for {sorted(want)}"
 
 
 def _equal_settings(requested: _Config, answered: _Config) -> Iterator[str]:
@@ -66,7 +92,7 @@ def _equal_settings(requested: _Config, answered: _Config) -> Iterator[str]:
 
 def _capabilities(requested: _Config, answered: _Config) -> Iterator[str]:
     dropped = _capability_names(answered.get("CapDrop"))
-    if "ALL" not in dropped and len(dropped) < _CAPABILITIES_OF_ALL:
+    if "ALL" not in dropped:
         yield f"CapDrop is {sorted(dropped)}, asked for ALL"
     added = _capability_names(answered.get("CapAdd"))
     if added - set(requested["CapAdd"]):

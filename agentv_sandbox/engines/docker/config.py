@@ -22,7 +22,7 @@ from agentv_sandbox.models.container import ContainerSpec, Mount, VolumeSpec
 
 
 def container_config(
-    spec: ContainerSpec, *, stdin: bool, views: Mapping[str, ViewVolume] = {}
+    spec: ContainerSpec, *, stdin: bool, views: Mapping[str, OwnVolume] = {}
 ) -> dict[str, Any]:
     """The body of ``POST /containers/create`` (API 1.41 and later). ``views``: by the path that each is seen at."""
     env = environment_of(spec)
@@ -67,24 +67,31 @@ def volume_options(spec: VolumeSpec, *, remapped: bool) -> dict[str, str]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ViewVolume:
-    """A volume of one container's own, which shows others read-only. It holds nothing: the engine makes it with the
-    container, and mounts it for as long as that runs."""
+class OwnVolume:
+    """A volume of one container's own, which goes with it."""
 
     name: str
-    lower: tuple[str, str]
-    """Folders on the engine's machine; the files of the first hide those of the second."""
+    options: Mapping[str, str]
+    """Of the ``local`` driver."""
     labels: Mapping[str, str]
+    read_only: bool = True
 
 
-def _mount(mount: Mount, views: Mapping[str, ViewVolume]) -> dict[str, Any]:
+def view_options(lower: tuple[str, str]) -> dict[str, str]:
+    """Options of a volume that holds nothing and shows two folders of the engine's machine; the files of the first hide
+    those of the second."""
+    return {"type": "overlay", "device": "overlay", "o": f"lowerdir={':'.join(lower)}"}
+
+
+def _mount(mount: Mount, views: Mapping[str, OwnVolume]) -> dict[str, Any]:
     source = mount.source
     options: dict[str, Any] = {"NoCopy": True}
     if mount.kind == "view":
         view = views[mount.target]
-        layers = {"type": "overlay", "device": "overlay", "o": f"lowerdir={':'.join(view.lower)}"}
         source = view.name
-        options |= {"Labels": dict(view.labels), "DriverConfig": {"Name": "local", "Options": layers}}
+        # The engine makes it with the container, and mounts it for as long as that runs.
+        driver = {"Name": "local", "Options": dict(view.options)}
+        options |= {"Labels": dict(view.labels), "DriverConfig": driver}
     return {
         "Type": "bind" if mount.kind == "bind" else "volume",
         "Source": source,
@@ -94,7 +101,7 @@ def _mount(mount: Mount, views: Mapping[str, ViewVolume]) -> dict[str, Any]:
     }
 
 
-def _host_config(spec: ContainerSpec, views: Mapping[str, ViewVolume]) -> dict[str, Any]:
+def _host_config(spec: ContainerSpec, views: Mapping[str, OwnVolume]) -> dict[str, Any]:
     limits = spec.limits
     security = ["no-new-privileges:true"] if spec.no_new_privileges else []
     if spec.seccomp is not None:

@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from itertools import count
 from typing import IO, Any
@@ -19,13 +19,21 @@ from agentv_sandbox.engines import LABEL_OWNER, LABEL_ROLE, LABEL_RUN, ImageBuil
 from agentv_sandbox.engines.docker.attach import AttachedStream, drain
 from agentv_sandbox.engines.docker.client import (
     API_TIMEOUT_S,
+    LARGE_S,
     PATIENCE_S,
     Patience,
     PatientClient,
     connected,
 )
 from agentv_sandbox.engines.docker.comparison import differences
-from agentv_sandbox.engines.docker.config import ViewVolume, container_config, volume_options
+from agentv_sandbox.engines.docker.config import OwnVolume, view_options, volume_options
+from agentv_sandbox.engines.docker.dialect import (
+    DIALECTS,
+    PROFILE_HINT,
+    Dialect,
+    container_body,
+    memory_volumes,
+)
 from agentv_sandbox.engines.docker.facts import engine_info
 from agentv_sandbox.engines.docker.failure import NotFound, mapped, timed_out
 from agentv_sandbox.engines.docker.images import build, image_info, pull
@@ -64,7 +72,7 @@ class DockerEngine:
         self._local = threading.local()
         self._folders: dict[str, str] = {}
         """Of volumes with views, on the engine's machine."""
-        self._views: dict[str, list[str]] = {}
+        self._own: dict[str, list[str]] = {}
         """Volumes that are removed with a container, by its id."""
 
     @property
@@ -80,6 +88,16 @@ class DockerEngine:
             self._local.client = client
         return client
 
+    @contextmanager
+    def _patient(self) -> Iterator[None]:
+        """What this thread asks meanwhile may take long without a word: as much as a large image's bytes do."""
+        client = self._api
+        before, client.timeout = client.timeout, LARGE_S
+        try:
+            yield
+        finally:
+            client.timeout = before
+
     def _do_once(self, do: Callable[[], Any], known: Callable[[], Any]) -> Any:
         """What ``do`` returns. When its answer was lost, it is only repeated if ``known``, which asks the engine
         what it did, returns None."""
@@ -93,8 +111,17 @@ class DockerEngine:
         return self._patience.call(attempt)
 
     @cached_property
+    def _known(self) -> EngineInfo:
+        """What does not change while an engine runs."""
+        return self.info()
+
+    @property
     def _maps_users(self) -> bool:
-        return self.info().userns
+        return self._known.userns
+
+    @property
+    def _dialect(self) -> Dialect:
+        return DIALECTS[self._known.kind]
 
     def ping(self) -> None:
         with mapped("asking whether it is there"):
@@ -110,25 +137,30 @@ class DockerEngine:
         return self._create(spec, stdin=False)
 
     def _create(self, spec: ContainerSpec, *, stdin: bool) -> str:
-        views = self._views_of(spec)
-        config = container_config(spec, stdin=stdin, views=views)
+        own = {**self._views_of(spec), **memory_volumes(self._dialect, spec)}
         name = f"agentv-{spec.role}-{secrets.token_hex(6)}"
         try:
             with mapped(f"creating the {spec.role} container"):
+                if self._dialect.volumes_first:
+                    for volume in own.values():
+                        self._make_volume(volume.name, volume.options, volume.labels)
+                config = container_body(self._dialect, spec, stdin=stdin, own=own)
                 container: str = self._do_once(
                     lambda: self._api.create_container_from_config(config, name)["Id"],
                     lambda: self._id_of(name),
                 )
-        except BaseException:
-            for view in views.values():
+        except BaseException as error:
+            for volume in own.values():
                 with suppress(EngineError):
-                    self.remove_volume(view.name)
+                    self.remove_volume(volume.name)
+            if isinstance(error, EngineError) and "opening seccomp profile failed" in error.message:
+                error.hint = PROFILE_HINT
             raise
-        self._views[container] = [view.name for view in views.values()]
+        self._own[container] = [volume.name for volume in own.values()]
         try:
             with mapped(f"reading back the {spec.role} container"):
-                actual = self._api.inspect_container(container)
-            if deviations := differences(config, actual):
+                actual = self._inspected(container)
+            if deviations := differences(config, actual, self._dialect):
                 raise EngineError(
                     f"the engine did not accept the {spec.role} container as asked: " + "; ".join(deviations),
                     hint="A limit that the engine ignores is not a limit, so nothing is run. "
@@ -139,7 +171,16 @@ class DockerEngine:
             raise
         return container
 
-    def _views_of(self, spec: ContainerSpec) -> dict[str, ViewVolume]:
+    def _inspected(self, container: str) -> Mapping[str, Any]:
+        answer: dict[str, Any] = self._api.inspect_container(container)
+        if place := self._dialect.says_capabilities:
+            raw = self._api._get(self._api.base_url + place.format(container))
+            more = self._api._result(raw, json=True)
+            if "BoundingCaps" in more:  # null is none
+                answer["BoundingCaps"] = more["BoundingCaps"] or []
+        return answer
+
+    def _views_of(self, spec: ContainerSpec) -> dict[str, OwnVolume]:
         """A volume for each view of ``spec``, by its path."""
         views = {}
         for mount in spec.mounts:
@@ -149,9 +190,8 @@ class DockerEngine:
                     f"{self._folder_of(mount.beside)}/{VIEWED}" if mount.beside else f"{first}/{VIEW_EMPTY}"
                 )
                 name = f"agentv-view-{secrets.token_hex(8)}"
-                views[mount.target] = ViewVolume(
-                    name=name, lower=(f"{first}/{VIEWED}", second), labels=spec.labels
-                )
+                options = view_options((f"{first}/{VIEWED}", second))
+                views[mount.target] = OwnVolume(name=name, options=options, labels=spec.labels)
         return views
 
     def _folder_of(self, volume: str) -> str:
@@ -320,13 +360,13 @@ class DockerEngine:
         except EngineError as error:
             if not isinstance(error.__cause__, NotFound) and "already in progress" not in error.message:
                 raise
-        for view in self._views.pop(container, ()):
-            self.remove_volume(view)
+        for volume in self._own.pop(container, ()):
+            self.remove_volume(volume)
 
     def commit(self, container: str, *, tag: str, labels: Mapping[str, str]) -> str:
         repository, _, version = tag.partition(":")
         changes = ["ENTRYPOINT []", 'CMD ["/bin/sh"]', "WORKDIR /", "USER 0:0"]
-        with mapped(f"committing {tag}"):
+        with mapped(f"committing {tag}"), self._patient():
             answer = self._api.commit(
                 container,
                 repository=repository,
@@ -341,7 +381,10 @@ class DockerEngine:
     def create_volume(self, name: str, spec: VolumeSpec, *, labels: Mapping[str, str]) -> None:
         options = volume_options(spec, remapped=self._maps_users)
         with mapped(f"creating the volume {name}"):
-            self._api.create_volume(name, driver="local", driver_opts=options, labels=dict(labels))
+            self._make_volume(name, options, labels)
+
+    def _make_volume(self, name: str, options: Mapping[str, str], labels: Mapping[str, str]) -> None:
+        self._api.create_volume(name, driver="local", driver_opts=dict(options), labels=dict(labels))
 
     def remove_volume(self, name: str) -> None:
         try:
@@ -356,7 +399,7 @@ class DockerEngine:
 
     def command_to_look(self, volume: str, *, image: str, uid: int) -> str:
         return (
-            f"docker run --rm -it --network none --cap-drop ALL --security-opt no-new-privileges "
+            f"{self._dialect.program} run --rm -it --network none --cap-drop ALL --security-opt no-new-privileges "
             f"--user {uid} -v {volume}:{WORKSPACE}:nocopy -w {WORKSPACE} --entrypoint sh {image}"
         )
 
@@ -388,13 +431,13 @@ class DockerEngine:
         return info
 
     def load_image(self, archive: IO[bytes]) -> None:
-        with mapped("loading an image"):
+        with mapped("loading an image"), self._patient():
             for step in self._api.load_image(archive):
                 if "error" in step:
                     raise EngineError(f"cannot load an image: {step['error']}")
 
     def save_image(self, ref: str) -> Iterator[bytes]:
-        with mapped(f"saving {ref}"):
+        with mapped(f"saving {ref}"), self._patient():
             yield from self._api.get_image(ref, chunk_size=_IMAGE_CHUNK)
 
     def tag(self, image: str, tag: str) -> None:
@@ -404,7 +447,7 @@ class DockerEngine:
 
     def build(self, context: IO[bytes], wanted: Build) -> str:
         with mapped(f"building {wanted.tag}"):
-            log = build(self.address, context, wanted, buildkit=self.info().kind == "docker")
+            log = build(self.address, context, wanted, buildkit=self._known.kind == "docker")
         info = self.image(wanted.tag)
         if info is None:
             raise BuildError(f"the engine built {wanted.tag} and does not have it", log=str(log))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +16,7 @@ def engine_info(
     components = {c.get("Name", ""): c.get("Version", "") for c in version.get("Components") or ()}
     security = info.get("SecurityOptions") or []
     podman = any("podman" in name.lower() for name in components)
+    runtimes = {name: version for name, version in map(_podmans_runtime, components.items()) if name}
     return EngineInfo(
         kind="podman" if podman else "docker",
         version=version.get("Version", ""),
@@ -22,14 +24,16 @@ def engine_info(
         os=info.get("OSType", "linux"),
         architecture=version.get("Arch", "amd64"),
         kernel=info.get("KernelVersion", ""),
-        runc=components.get("runc", ""),
+        runc=components.get("runc", runtimes.get("runc", "")),
+        crun=runtimes.get("crun", ""),
         containerd=components.get("containerd", ""),
         default_runtime=info.get("DefaultRuntime", ""),
         cgroup_version=int(info.get("CgroupVersion") or 1),
         cgroup_driver=info.get("CgroupDriver") or "",
         memory_limit=info.get("MemoryLimit"),
         pids_limit=info.get("PidsLimit"),
-        cpu_quota=info.get("CpuCfsQuota"),
+        # Podman without root says no under version 2, where the limit holds: what is in force in a container decides.
+        cpu_quota=info.get("CpuCfsQuota") or (None if podman else info.get("CpuCfsQuota")),
         seccomp=any("seccomp" in option for option in security),
         userns=any("userns" in option for option in security),
         rootless=any("rootless" in option for option in security),
@@ -38,3 +42,12 @@ def engine_info(
         warnings=tuple(info.get("Warnings") or ()),
         address=address,
     )
+
+
+_RUNTIME = re.compile(r"OCI Runtime \((\w+)\)", re.ASCII)
+
+
+def _podmans_runtime(component: tuple[str, str]) -> tuple[str, str]:
+    """Name and version of the runtime in an entry such as ``OCI Runtime (crun)``, ``crun version 1.21\\ncommit: …``."""
+    name, version = _RUNTIME.fullmatch(component[0]), re.search(r"version ([0-9][\w.+~-]*)", component[1])
+    return (name[1], version[1]) if name and version else ("", "")

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from agentv_sandbox.models.suite import Json
 from agentv_sandbox.runfolder.reader import Run
-from agentv_sandbox.runfolder.rows import Row
+from agentv_sandbox.runfolder.rows import Wire
 
 MAX_FILES = 40
 FILE_BYTES = 2 << 20
@@ -47,7 +47,7 @@ class Originals:
 
 def file_views(
     run: Run, manifest: Mapping[str, Json], diff: str, limit: int, originals: Originals
-) -> list[Row]:
+) -> list[Wire]:
     """Files of the answer first, then what the agent changed in its workspace."""
     named = _records(manifest.get("files"))
     # An answer may name a file in any way; where it lies in the workspace is what both lists share.
@@ -69,21 +69,21 @@ def file_views(
     return views
 
 
-def _records(value: Json) -> list[Row]:
+def _records(value: Json) -> list[Wire]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _view(
     run: Run,
-    file: Row,
+    file: Wire,
     converted: Mapping[str, str],
     limit: int,
     originals: Originals,
     *,
     of_answer: bool,
-) -> Row:
+) -> Wire:
     path = str(file.get("path", "?"))
-    view: Row = {"path": path, "answer": of_answer}
+    view: Wire = {"path": path, "answer": of_answer}
     if file.get("refused"):
         return {**view, "note": str(file["refused"])}
     kind = str(file.get("media_type") or file.get("kind") or "")

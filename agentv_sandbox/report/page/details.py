@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 
+from agentv_sandbox.models.case import GraderResult
 from agentv_sandbox.models.content import ASKED, REPORTED
 from agentv_sandbox.models.foreign_json import ForeignJsonError, read_json
 from agentv_sandbox.models.suite import Json
+from agentv_sandbox.models.wire import Found, read, written
 from agentv_sandbox.report.page.contents import Originals, file_views
 from agentv_sandbox.report.page.entries import MAX_NAME, grader_state, verdict
 from agentv_sandbox.runfolder.reader import Run
-from agentv_sandbox.runfolder.rows import Row, cause, seconds
+from agentv_sandbox.runfolder.record import Row
+from agentv_sandbox.runfolder.rows import Wire
 from agentv_sandbox.runfolder.trace import content_text
 from agentv_sandbox.runfolder.trialfigures import whole_words
 
@@ -45,9 +49,9 @@ class Details:
     def __init__(self, run: Run, limit: int, originals: Originals) -> None:
         self.run, self.limit, self.originals = run, limit, originals
 
-    def of_row(self, row: Row) -> Row:
+    def of_row(self, row: Row) -> Wire:
         """All of a test, and of each of its trials."""
-        trials = [trial for trial in row.get("trials") or () if isinstance(trial, dict)]
+        trials = row.trials
         shown = [
             self._trial(trial, number < OPENED_TRIALS) for number, trial in enumerate(trials[:MAX_TRIALS])
         ]
@@ -58,43 +62,40 @@ class Details:
             "trials_words": whole_words(row),
         }
 
-    def _trial(self, trial: Row, opened: bool) -> Row:
-        graders = [
-            [str(entry.get("name", "?"))[:MAX_NAME], grader_state(entry), entry.get("score")]
-            for entry in trial.get("scores") or ()
-        ]
-        folder = str(trial.get("artifact_dir") or "")
-        value: Row = {
-            "trial": trial.get("trial"),
+    def _trial(self, trial: Row, opened: bool) -> Wire:
+        graders = [[entry.name[:MAX_NAME] or "?", grader_state(entry), entry.score] for entry in trial.scores]
+        folder = trial.artifact_dir
+        value: Wire = {
+            "trial": trial.trial,
             "verdict": verdict(trial),
-            "cause": cause(trial),
-            "score": None if verdict(trial) == "error" else trial.get("score"),
-            "seconds": seconds(trial),
-            "cost": trial.get("cost_usd"),
+            "cause": trial.cause,
+            "score": None if verdict(trial) == "error" else trial.score,
+            "seconds": trial.seconds,
+            "cost": trial.cost_usd,
             "graders": graders,
             "folder": folder,
         }
-        if opened and isinstance(own := self.run.json(f"{folder}/trial.json"), dict) and folder:
+        if opened and folder and (own := self.run.row(f"{folder}/trial.json")) is not None:
             value["details"] = self._one(own)
         return value
 
-    def _one(self, row: Row) -> Row:
-        grading = self._record(row.get("grading_path"))
+    def _one(self, row: Row) -> Wire:
+        grading = self._record(row.paths.get("grading_path"))
         diff = self._text(row, "diff_path")
-        manifest = self._record(row.get("manifest_path"))
-        graders = row.get("scores") or grading.get("graders")
+        manifest = self._record(row.paths.get("manifest_path"))
+        graders = row.scores or graders_of(grading)
         return {
-            "error": str(row.get("error") or ""),
-            "stage": str(row.get("failure_stage") or ""),
-            "cause": cause(row),
-            "notes": [str(note) for note in row.get("notes") or ()][:MAX_LINES],
+            "error": row.error or "",
+            "stage": row.failure_stage,
+            "cause": row.cause,
+            "notes": list(row.notes[:MAX_LINES]),
             "input": self._text(row, "input_path"),
             "answer": self._text(row, "answer_path"),
-            "graders": [self._grader(entry) for entry in _records(graders)[:MAX_LINES]],
+            "graders": [self._grader(entry) for entry in graders[:MAX_LINES]],
             "files": file_views(self.run, manifest, diff, self.limit, self.originals),
             "skipped": [
                 [str(entry.get("path", "?")), str(entry.get("reason", ""))]
-                for entry in _records(self.run.json(row.get("skipped_path")))[:MAX_LINES]
+                for entry in _records(self.run.json(row.paths.get("skipped_path")))[:MAX_LINES]
             ],
             "diff": diff,
             "messages": list(self._messages(row)),
@@ -102,22 +103,24 @@ class Details:
             "network": [_visit(line) for line in self._lines(row, "network_log_path")],
             "prompts": list(self._prompts(row)),
             "logs": [[title, text] for title, key in _LOGS if (text := self._text(row, key))],
-            "timeline": _timeline(row, _records(self._record(row.get("timing_path")).get("containers"))),
+            "timeline": _timeline(
+                row, _records(self._record(row.paths.get("timing_path")).get("containers"))
+            ),
             "facts": list(_facts(row)),
-            "folder": str(row.get("artifact_dir") or ""),
+            "folder": row.artifact_dir,
         }
 
     def _text(self, row: Row, key: str) -> str:
-        return self.run.text(row.get(key), self.limit)
+        return self.run.text(row.paths.get(key), self.limit)
 
     def _record(self, relative: Json) -> Mapping[str, Json]:
         value = self.run.json(relative)
         return value if isinstance(value, dict) else {}
 
-    def _lines(self, row: Row, key: str) -> list[Row]:
+    def _lines(self, row: Row, key: str) -> list[Wire]:
         """Objects of a file with one JSON object a line, as far as they are whole."""
-        data = self.run.data(row.get(key), _LOG_BYTES) or b""
-        values: list[Row] = []
+        data = self.run.data(row.paths.get(key), _LOG_BYTES) or b""
+        values: list[Wire] = []
         for line in data.split(b"\n")[: MAX_LINES * 2]:
             try:
                 value = read_json(line) if line.strip() else None
@@ -127,7 +130,7 @@ class Details:
                 values.append(value)
         return values[:MAX_LINES]
 
-    def _messages(self, row: Row) -> Iterator[Row]:
+    def _messages(self, row: Row) -> Iterator[Wire]:
         room = self.limit * 4
         for line in self._lines(row, "transcript_path"):
             text = cut(content_text(line.get("content")), self.limit)
@@ -140,35 +143,34 @@ class Details:
                 return
             yield {"role": str(line.get("role") or "assistant")[:40], "text": text, "calls": calls}
 
-    def _grader(self, entry: Row, depth: int = 0) -> Row:
-        members = _records(entry.get("scores") or entry.get("graders")) if depth < MAX_NESTING else []
-        details = entry.get("details")
+    def _grader(self, entry: GraderResult, depth: int = 0) -> Wire:
+        members = entry.scores if depth < MAX_NESTING else ()
         return {
-            "name": str(entry.get("name", "?"))[:MAX_NAME],
-            "type": str(entry.get("type", ""))[:MAX_NAME],
+            "name": entry.name[:MAX_NAME] or "?",
+            "type": entry.type[:MAX_NAME],
             "state": grader_state(entry),
-            "score": entry.get("score"),
-            "weight": entry.get("weight", 1),
-            "target": str(entry.get("target") or ""),
-            "seconds": seconds(entry) or None,
-            "cost": entry.get("cost_usd"),
-            "error": cut(str(entry.get("error") or ""), self.limit),
-            "reasoning": cut(str(entry.get("reasoning") or ""), self.limit),
+            "score": entry.score,
+            "weight": entry.weight,
+            "target": entry.target or "",
+            "seconds": entry.duration_ms / 1000 or None,
+            "cost": entry.cost_usd,
+            "error": cut(entry.error or "", self.limit),
+            "reasoning": cut(entry.reasoning or "", self.limit),
             "checks": [
                 {
-                    "text": cut(str(check.get("text", "")), DETAILS_CHARS),
-                    "passed": bool(check.get("passed")),
-                    "evidence": cut(str(check.get("evidence") or ""), DETAILS_CHARS),
+                    "text": cut(check.text, DETAILS_CHARS),
+                    "passed": check.passed,
+                    "evidence": cut(check.evidence or "", DETAILS_CHARS),
                 }
-                for check in _records(entry.get("assertions"))[:MAX_LINES]
+                for check in entry.assertions[:MAX_LINES]
             ],
-            "details": cut(_pretty(details), DETAILS_CHARS) if details else "",
-            "agents_word": [_FIGURES[name] for name in entry.get("agents_word") or () if name in _FIGURES],
+            "details": cut(_pretty(entry.details), DETAILS_CHARS) if entry.details else "",
+            "agents_word": [_FIGURES[name] for name in entry.agents_word],
             "members": [self._grader(member, depth + 1) for member in members[:MAX_LINES]],
         }
 
-    def _prompts(self, row: Row) -> Iterator[Row]:
-        names = self.run.names(row["prompts_dir"]) if row.get("prompts_dir") else []
+    def _prompts(self, row: Row) -> Iterator[Wire]:
+        names = self.run.names(row.prompts_dir) if row.prompts_dir else []
         for name in names[:MAX_LINES]:
             prompt = self._record(name)
             if prompt:
@@ -181,7 +183,15 @@ class Details:
                 }
 
 
-def _records(value: Json) -> list[Row]:
+def graders_of(grading: Mapping[str, Json]) -> tuple[GraderResult, ...]:
+    """Those of a ``grading.json``, which calls the members of a composite ``graders``."""
+    return tuple(
+        replace(read(GraderResult, entry, Found()), scores=graders_of(entry))
+        for entry in _records(grading.get("graders"))
+    )
+
+
+def _records(value: Json) -> list[Wire]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
@@ -206,7 +216,7 @@ def readable(value: Json, depth: int = 0) -> str:
     return "" if value is None else str(value)
 
 
-def _tool_call(call: Row, limit: int) -> Row:
+def _tool_call(call: Wire, limit: int) -> Wire:
     given, got = call.get("input"), call.get("output")
     return {
         "tool": str(call.get("tool", "?"))[:MAX_NAME],
@@ -219,7 +229,7 @@ def _tool_call(call: Row, limit: int) -> Row:
     }
 
 
-def _call(line: Row) -> list[Json]:
+def _call(line: Wire) -> list[Json]:
     """One call of a model: time, model, tokens in and out, US dollars, status, seconds."""
     if "calls_left_out" in line:
         return ["", f"{line['calls_left_out']} more calls did not fit the log", None, None, None, None, None]
@@ -237,7 +247,7 @@ def _call(line: Row) -> list[Json]:
     ]
 
 
-def _visit(line: Row) -> list[Json]:
+def _visit(line: Wire) -> list[Json]:
     """One request to the network: time, what was asked, whether it was let through, why not, status."""
     what = f"{line.get('method', '')} {line.get('endpoint') or line.get('route') or '?'}"
     return [
@@ -266,31 +276,29 @@ _SHOWN_AS = {
 }
 
 
-def _timeline(row: Row, containers: Sequence[Row]) -> list[list[Json]]:
+def _timeline(row: Row, containers: Sequence[Wire]) -> list[list[Json]]:
     """What ran when, in seconds since the test began: name, kind, start, length."""
-    begun = _moment(row.get("timestamp"))
-    whole = seconds(row)
-    if begun is None or not whole or row.get("trials"):
+    begun = _moment(row.timestamp)
+    whole = row.seconds
+    if begun is None or not whole or row.trials:
         return []
     spans: list[list[Json]] = []
-    for entry in _records(row.get("scores")):
-        start, end = _moment(entry.get("started_at")), _moment(entry.get("ended_at"))
+    for entry in row.scores:
+        start, end = _moment(entry.started_at), _moment(entry.ended_at)
         if start is not None and end is not None:
-            spans.append(
-                [f"grader {entry.get('name', '?')}"[:MAX_NAME], "grader", start - begun, end - start]
-            )
+            spans.append([f"grader {entry.name or '?'}"[:MAX_NAME], "grader", start - begun, end - start])
     first = min((span[2] for span in spans), default=whole)
     before = [span for entry in containers[:MAX_LINES] if (span := _container(entry)) is not None]
     if not before:
         before = [["workspace, agent, files", "agent", 0.0, first]]
-    start, end = _moment(row.get("start_time")), _moment(row.get("end_time"))
+    start, end = _moment(row.start_time), _moment(row.end_time)
     if start is not None and end is not None:
         before.append(["agent, as it says", "agent", start - begun, end - start])
     spans = [span for span in [*before, *spans] if 0 <= span[2] <= whole and 0 <= span[3] <= whole]
     return [*sorted(spans, key=lambda span: span[2]), ["all", "all", 0.0, whole]]
 
 
-def _container(entry: Row) -> list[Json] | None:
+def _container(entry: Wire) -> list[Json] | None:
     start, length = entry.get("start_ms"), entry.get("duration_ms")
     if not isinstance(start, int | float) or not isinstance(length, int | float):
         return None
@@ -309,19 +317,25 @@ def _moment(time: Json) -> float | None:
 
 def _facts(row: Row) -> Iterator[list[str]]:
     """What it ran in and used, as pairs of texts."""
-    for key, label in (
-        ("engine", "isolation"),
-        ("image_id", "image"),
-        ("timestamp", "started"),
-        ("attempts", "attempts"),
-        ("workspace_kept", "workspace kept"),
-        ("conversation_id", "conversation"),
-        ("threshold", "threshold"),
-        ("category", "category"),
+    for label, value in (
+        ("isolation", row.engine),
+        ("image", row.image_id),
+        ("started", row.timestamp),
+        ("attempts", row.attempts if row.attempts > 1 else None),
+        ("workspace kept", row.workspace_kept),
+        ("conversation", row.conversation_id),
+        ("threshold", row.threshold),
+        ("category", row.category),
     ):
-        if row.get(key) not in (None, ""):
-            yield [label, str(row[key])]
-    for key in ("agent", "token_usage", "model_calls", "claimed", "metadata", "regraded_from"):
-        value = row.get(key)
-        if isinstance(value, dict) and value:
-            yield [key.replace("_", " "), cut(_pretty(value), DETAILS_CHARS)]
+        if value not in (None, ""):
+            yield [label, str(value)]
+    for label, record in (
+        ("agent", row.agent),
+        ("token usage", row.token_usage and written(row.token_usage)),
+        ("model calls", row.model_calls and written(row.model_calls)),
+        ("claimed", row.claimed and written(row.claimed)),
+        ("metadata", row.metadata),
+        ("regraded from", row.regraded_from),
+    ):
+        if isinstance(record, Mapping) and record:
+            yield [label, cut(_pretty(record), DETAILS_CHARS)]

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import statistics
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from agentv_sandbox.models.case import GraderResult
 from agentv_sandbox.models.suite import Json
 from agentv_sandbox.report.comparison import Comparison, Figures, TestChange, Totals
 from agentv_sandbox.report.targets import COLUMNS, side_by_side
 from agentv_sandbox.runfolder.evidence import mean_interval, share_interval
 from agentv_sandbox.runfolder.reader import Run
-from agentv_sandbox.runfolder.rows import Row, cause, cost_of, numbers, seconds, status_of, tokens_of
+from agentv_sandbox.runfolder.record import Row
+from agentv_sandbox.runfolder.rows import Wire, cost_of, numbers, tokens_of
 from agentv_sandbox.runfolder.trialfigures import short_words, totals_words
 
 WORDS = {"ok": "pass", "quality_failure": "fail", "execution_error": "error", "not_graded": "open"}
@@ -28,12 +30,12 @@ BUCKETS = 10
 
 
 def verdict(row: Row) -> str:
-    return WORDS.get(status_of(row), "error")
+    return WORDS.get(row.status, "error")
 
 
 def rank(row: Row) -> tuple[int, float]:
     """Order of the list: errors, then failures with the lowest score first, then what waits to be graded."""
-    return _RANK[verdict(row)], float(row.get("score", 0.0))
+    return _RANK[verdict(row)], float(row.score)
 
 
 def index(
@@ -41,7 +43,7 @@ def index(
     rows: Sequence[tuple[int, Row]],
     comparisons: Sequence[Comparison],
     sentences: Sequence[str],
-) -> Row:
+) -> Wire:
     """``rows``: number of the run and row, in the order of the list."""
     return {
         "runs": [_run(run) for run in runs],
@@ -55,26 +57,26 @@ def index(
 
 
 # -- one test -------------------------------------------------------------------------------------------------
-def _entry(run: int, row: Row) -> Row:
+def _entry(run: int, row: Row) -> Wire:
     shown = verdict(row)
     names, sentence = _reasons(row)
     return {
         "run": run,
-        "suite": _name(row.get("suite")),
-        "test": _name(row.get("test_id")),
-        "target": _name(row.get("target")),
-        "trial": row.get("trial"),
+        "suite": _name(row.suite),
+        "test": _name(row.test_id),
+        "target": _name(row.target),
+        "trial": row.trial or None,
         "verdict": shown,
-        "score": row.get("score") if shown in _JUDGED else None,
-        "seconds": seconds(row),
-        "cost": row.get("cost_usd"),
+        "score": row.score if shown in _JUDGED else None,
+        "seconds": row.seconds,
+        "cost": row.cost_usd,
         "tokens": tokens_of([row]),
         "tags": _tags(row),
-        "graders": [_grader(entry) for entry in _graders(row)[:MAX_GRADERS]],
+        "graders": [_grader(entry) for entry in row.scores[:MAX_GRADERS]],
         "reasons": names,
         "reason": sentence[:MAX_REASON],
         "trials": short_words(row),
-        "attempts": row.get("attempts"),
+        "attempts": row.attempts if row.attempts > 1 else None,
     }
 
 
@@ -82,27 +84,20 @@ def _name(value: Json) -> str:
     return str(value or "")[:MAX_NAME]
 
 
-def _graders(row: Row) -> list[Row]:
-    return [entry for entry in row.get("scores") or () if isinstance(entry, dict)]
-
-
-def grader_state(entry: Row) -> str:
-    if entry.get("error") or entry.get("verdict") == "skip":
+def grader_state(entry: GraderResult) -> str:
+    if entry.error or entry.verdict == "skip":
         return "error"
-    return "pass" if entry.get("verdict") == "pass" else "fail"
+    return "pass" if entry.verdict == "pass" else "fail"
 
 
-def _grader(entry: Row) -> list[Json]:
-    return [_name(entry.get("name")), grader_state(entry), entry.get("score")]
+def _grader(entry: GraderResult) -> list[Json]:
+    return [_name(entry.name), grader_state(entry), entry.score]
 
 
 def _tags(row: Row) -> list[str]:
-    metadata = row.get("metadata")
-    of_test = metadata.get("tags") if isinstance(metadata, dict) else None
-    lists = [value for value in (row.get("tags"), of_test) if isinstance(value, list)]
-    return list(dict.fromkeys(_name(tag) for value in lists for tag in value if isinstance(tag, str)))[
-        :MAX_TAGS
-    ]
+    of_test = row.metadata.get("tags") if isinstance(row.metadata, Mapping) else None
+    named = [*row.tags, *(of_test if isinstance(of_test, list) else ())]
+    return list(dict.fromkeys(_name(tag) for tag in named if isinstance(tag, str)))[:MAX_TAGS]
 
 
 def _reasons(row: Row) -> tuple[list[str], str]:
@@ -113,31 +108,29 @@ def _reasons(row: Row) -> tuple[list[str], str]:
     if shown == "open":
         return [], "to be graded by `agentv-sandbox grade`"
     if shown == "error":
-        return [cause(row) or "error"], str(row.get("error") or "")
-    worst = sorted(_graders(row), key=lambda entry: float(entry["score"]))
+        return [row.cause or "error"], row.error or ""
+    worst = sorted(row.scores, key=lambda entry: entry.score)
     missed = [entry for entry in worst if grader_state(entry) != "pass"] or worst[:1]
-    names = list(dict.fromkeys(f"grader {_name(entry.get('name'))}" for entry in missed))
+    names = list(dict.fromkeys(f"grader {_name(entry.name)}" for entry in missed))
     return names[:MAX_GRADERS] or ["score"], next(map(_grader_sentence, missed), "")
 
 
-def _grader_sentence(entry: Row) -> str:
-    if entry.get("error"):
-        return str(entry["error"])
-    failed = [check for check in entry.get("assertions") or () if not check.get("passed")]
-    for check in failed[:1]:
-        evidence = check.get("evidence")
-        return f"{check.get('text', '')} — {evidence}" if evidence else str(check.get("text", ""))
-    return str(entry.get("reasoning") or f"{_name(entry.get('name'))}: score {entry['score']:.2f}")
+def _grader_sentence(entry: GraderResult) -> str:
+    if entry.error:
+        return entry.error
+    for check in (check for check in entry.assertions if not check.passed):
+        return f"{check.text} — {check.evidence}" if check.evidence else check.text
+    return entry.reasoning or f"{_name(entry.name)}: score {entry.score:.2f}"
 
 
-def searched(details: Row, most: int) -> str:
+def searched(details: Wire, most: int) -> str:
     """What the search looks at beside the entry itself."""
     texts = [*(part for part in _said(details) if part)]
     room = max(most // (len(texts) + 1), 100)
     return "\n".join(text[:room] for text in texts)[:most].lower()
 
 
-def _said(details: Row) -> Iterator[str]:
+def _said(details: Wire) -> Iterator[str]:
     yield str(details.get("answer") or "")
     yield str(details.get("input") or "")
     yield str(details.get("error") or "")
@@ -153,7 +146,7 @@ def _said(details: Row) -> Iterator[str]:
 
 
 # -- one run --------------------------------------------------------------------------------------------------
-def _run(run: Run) -> Row:
+def _run(run: Run) -> Wire:
     rows = (*run.rows, *run.waiting)
     facts = run.json("run.json")
     facts = facts if isinstance(facts, dict) else {}
@@ -174,9 +167,9 @@ def _run(run: Run) -> Row:
     }
 
 
-def _figures(rows: Sequence[Row]) -> Row:
+def _figures(rows: Sequence[Row]) -> Wire:
     graded = [row for row in rows if verdict(row) in _JUDGED]
-    scores = [min(max(value, 0.0), 1.0) for value in numbers(row.get("score") for row in graded)]
+    scores = [min(max(value, 0.0), 1.0) for value in numbers(row.score for row in graded)]
     counts = Counter(map(verdict, rows))
     spread = mean_interval(scores) if scores and min(scores) < max(scores) else None
     reasons = Counter(name for row in rows for name in _reasons(row)[0])
@@ -190,10 +183,10 @@ def _figures(rows: Sequence[Row]) -> Row:
         "mean": statistics.fmean(scores) if scores else None,
         "mean_interval": [max(spread[0], 0.0), min(spread[1], 1.0)] if spread else None,
         "cost": cost_of(rows),
-        "priced": len(numbers(row.get("cost_usd") for row in rows)),
-        "spent": sum(numbers(row.get("spent_usd") for row in rows)) or None,
+        "priced": len(numbers(row.cost_usd for row in rows)),
+        "spent": sum(numbers(row.spent_usd for row in rows)) or None,
         "tokens": tokens_of(rows),
-        "seconds": sum(numbers(map(seconds, rows))),
+        "seconds": sum(numbers(row.seconds for row in rows)),
         "stages": _stages(rows),
         "buckets": [sum(bucket(score) == number for score in scores) for number in range(BUCKETS)],
         "reasons": reasons.most_common(MAX_GRADERS),
@@ -207,15 +200,15 @@ def bucket(score: float) -> int:
 
 def _stages(rows: Sequence[Row]) -> list[list[Json]]:
     """Seconds by what they were spent on, as far as rows say: trials say it of their agents."""
-    agent = sum(numbers(row.get("duration_ms") for row in rows)) / 1000
-    graders = sum(numbers(e.get("duration_ms") for row in rows for e in _graders(row))) / 1000
-    rest = sum(numbers(map(seconds, rows))) - agent - graders
+    agent = sum(numbers(row.duration_ms for row in rows)) / 1000
+    graders = sum(numbers(each.duration_ms for row in rows for each in row.scores)) / 1000
+    rest = sum(numbers(row.seconds for row in rows)) - agent - graders
     parts = [["agent", agent], ["graders", graders], ["workspace, files and waiting", max(rest, 0.0)]]
     return [[name, value] for name, value in parts if value]
 
 
 # -- several runs -----------------------------------------------------------------------------------------------
-def _comparison(number: int, comparison: Comparison, sentence: str) -> Row:
+def _comparison(number: int, comparison: Comparison, sentence: str) -> Wire:
     """``number``: of the run that is compared with the first."""
     return {
         "run": number,
@@ -227,7 +220,7 @@ def _comparison(number: int, comparison: Comparison, sentence: str) -> Row:
     }
 
 
-def _totals(totals: Totals) -> Row:
+def _totals(totals: Totals) -> Wire:
     return {**vars(totals), "faults": list(totals.faults.items())}
 
 

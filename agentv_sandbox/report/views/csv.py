@@ -12,8 +12,9 @@ from agentv_sandbox.report.summary import reasons
 from agentv_sandbox.report.view import View
 from agentv_sandbox.runfolder.files import replace_file
 from agentv_sandbox.runfolder.reader import Run
+from agentv_sandbox.runfolder.record import Row
 from agentv_sandbox.runfolder.redact import Redactor
-from agentv_sandbox.runfolder.rows import Row, cause, seconds, status_of, tokens_of
+from agentv_sandbox.runfolder.rows import tokens_of
 
 COLUMNS = (
     "run",
@@ -54,11 +55,11 @@ def _line(cells: Sequence[str] | Iterator[str]) -> str:
 
 
 def _values(run: Run, row: Row) -> Iterator[object]:
-    judged = status_of(row) in ("ok", "quality_failure")
-    yield from (run.path.name, row.get("suite"), row.get("test_id"), row.get("target"), status_of(row))
-    yield from (row.get("score") if judged else None, row.get("threshold"), round(seconds(row), 3))
-    yield from (tokens_of([row]), row.get("cost_usd"), cause(row))
-    yield from ("; ".join(reasons(row, Redactor())), ", ".join(row.get("tags") or ()))
+    judged = row.status in ("ok", "quality_failure")
+    yield from (run.path.name, row.suite, row.test_id, row.target, row.status)
+    yield from (row.score if judged else None, row.threshold, round(row.seconds, 3))
+    yield from (tokens_of([row]), row.cost_usd, row.cause)
+    yield from ("; ".join(reasons(row, Redactor())), ", ".join(row.tags))
 
 
 def _cell(value: object) -> str:

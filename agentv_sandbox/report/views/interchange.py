@@ -21,7 +21,8 @@ from agentv_sandbox.report.view import View
 from agentv_sandbox.runfolder.files import sync_all, write_file
 from agentv_sandbox.runfolder.naming import UniqueNames, slug
 from agentv_sandbox.runfolder.reader import Run
-from agentv_sandbox.runfolder.rows import Row, cause, defined
+from agentv_sandbox.runfolder.record import Row
+from agentv_sandbox.runfolder.rows import Wire, defined
 from agentv_sandbox.runfolder.trace import content_text
 
 ATIF = "ATIF-v1.4"
@@ -50,10 +51,10 @@ def write_atif(run: Run, folder: Path) -> tuple[int, int]:
     names = UniqueNames()
     written = []
     for row in run.rows:
-        messages = list(_lines(run, row.get("transcript_path")))
+        messages = list(_lines(run, row.paths.get("transcript_path")))
         if not messages:
             continue
-        name = names.take(slug(f"{row['test_id']}--{row.get('target', '')}", fallback="test"))
+        name = names.take(slug(f"{row.test_id}--{row.target}", fallback="test"))
         path = folder / f"{name}.atif.json"
         write_file(path, json.dumps(atif(row, messages), indent=1).encode(), sync=False)
         written.append(path)
@@ -73,11 +74,11 @@ def write_spans(run: Run, folder: Path) -> tuple[int, int]:
         yield b', "scopeSpans": [{"scope": {"name": "agentv-sandbox"}, "spans": ['
         first = True
         for row in run.rows:
-            messages = list(_lines(run, row.get("transcript_path")))
+            messages = list(_lines(run, row.paths.get("transcript_path")))
             if not messages:
                 continue
             written += 1
-            for span in spans(run.path.name, row, messages, _lines(run, row.get("model_log_path"))):
+            for span in spans(run.path.name, row, messages, _lines(run, row.paths.get("model_log_path"))):
                 yield (b"\n" if first else b",\n") + json.dumps(span).encode()
                 first = False
         yield b"\n]}]}]}\n"
@@ -86,33 +87,33 @@ def write_spans(run: Run, folder: Path) -> tuple[int, int]:
     return written, len(run.rows) - written
 
 
-def atif(row: Row, messages: Iterable[Row]) -> Row:
+def atif(row: Row, messages: Iterable[Wire]) -> Wire:
     """The ATIF document of one test. ``messages``: lines of its transcript."""
-    steps: list[Row] = []
+    steps: list[Wire] = []
     for message in messages:
         steps.append(_step(len(steps) + 1, message))
-    agent, usage = _object(row.get("agent")), _object(row.get("token_usage"))
+    agent, usage = row.agent, row.token_usage
     return defined(
         schema_version=ATIF,
         session_id=_identity("session", row, length=32),
         agent=defined(
-            name=_word(agent.get("program")) or _word(row.get("target")) or "agent",
+            name=_word(agent.get("program")) or _word(row.target) or "agent",
             version=_word(agent.get("version")) or "unknown",
             model_name=_word(agent.get("model")),
         ),
         steps=steps,
         final_metrics=defined(
-            total_prompt_tokens=count(usage.get("input")),
-            total_completion_tokens=count(usage.get("output")),
-            total_cached_tokens=count(usage.get("cached")),
-            total_cost_usd=amount(row.get("cost_usd"), 1e9),
+            total_prompt_tokens=usage and usage.input,
+            total_completion_tokens=usage and usage.output,
+            total_cached_tokens=usage and usage.cached,
+            total_cost_usd=amount(row.cost_usd, 1e9),
             total_steps=len(steps),
         ),
         extra=_facts(row),
     )
 
 
-def _step(number: int, message: Row) -> Row:
+def _step(number: int, message: Wire) -> Wire:
     role = message.get("role")
     source = "agent" if role == "assistant" else "user" if role == "user" else "system"
     calls, results, names = [], [], UniqueNames()
@@ -133,17 +134,17 @@ def _step(number: int, message: Row) -> Row:
     )
 
 
-def spans(run: str, row: Row, messages: Iterable[Row], model_calls: Iterable[Row]) -> Iterator[Row]:
+def spans(run: str, row: Row, messages: Iterable[Wire], model_calls: Iterable[Wire]) -> Iterator[Wire]:
     """OTLP spans of one test: the agent, its calls of models, its calls of tools."""
     lines = list(messages)
     trace, root = _identity(run, row, "trace", length=32), _identity(run, row, "root", length=16)
-    begun = _moment(row.get("start_time")) or _moment(row.get("timestamp")) or datetime.fromtimestamp(0, UTC)
-    ms = amount(row.get("duration_ms"), 1e12) or 0.0
-    ended = _moment(row.get("end_time")) or _later(begun, ms / 1000)
+    begun = _moment(row.start_time) or _moment(row.timestamp) or datetime.fromtimestamp(0, UTC)
+    ms = amount(row.duration_ms, 1e12) or 0.0
+    ended = _moment(row.end_time) or _later(begun, ms / 1000)
 
     def span(
         name: str, *what: str, start: datetime, end: datetime, kind: int, error: bool, **more: Json
-    ) -> Row:
+    ) -> Wire:
         parent = {} if not what else {"parentSpanId": root}
         return {
             "traceId": trace,
@@ -157,7 +158,7 @@ def spans(run: str, row: Row, messages: Iterable[Row], model_calls: Iterable[Row
             "status": {"code": _ERROR if error else _OK},
         }
 
-    name = f"invoke_agent {_word(row.get('target')) or 'agent'}"
+    name = f"invoke_agent {_word(row.target) or 'agent'}"
     attributes = _agent_attributes(row, lines)
     yield span(name, start=begun, end=ended, kind=_INTERNAL, error=_failed(row), attributes=attributes)
     for number, call in enumerate(model_calls):
@@ -187,27 +188,27 @@ def spans(run: str, row: Row, messages: Iterable[Row], model_calls: Iterable[Row
 
 
 def _failed(row: Row) -> bool:
-    return row.get("execution_status") == "execution_error"
+    return row.execution_status == "execution_error"
 
 
-def _agent_attributes(row: Row, lines: Sequence[Row]) -> Row:
-    agent, usage = _object(row.get("agent")), _object(row.get("token_usage"))
+def _agent_attributes(row: Row, lines: Sequence[Wire]) -> Wire:
+    agent, usage = row.agent, row.token_usage
     split = next((at for at, line in enumerate(lines) if line.get("role") == "assistant"), len(lines))
     return {
         "gen_ai.operation.name": "invoke_agent",
-        "gen_ai.agent.name": _word(row.get("target")),
+        "gen_ai.agent.name": _word(row.target),
         "gen_ai.agent.version": _word(agent.get("version")),
         "gen_ai.response.model": _word(agent.get("model")),
-        "gen_ai.usage.input_tokens": count(usage.get("input")),
-        "gen_ai.usage.output_tokens": count(usage.get("output")),
+        "gen_ai.usage.input_tokens": usage and usage.input,
+        "gen_ai.usage.output_tokens": usage and usage.output,
         "gen_ai.input.messages": json.dumps([_said(line) for line in lines[:split]]),
         "gen_ai.output.messages": json.dumps([_said(line) for line in lines[split:]]),
-        "error.type": (_word(cause(row)) or "error") if _failed(row) else None,
+        "error.type": (_word(row.cause) or "error") if _failed(row) else None,
         **{f"agentv.{key}": value for key, value in _facts(row).items()},
     }
 
 
-def _chat_attributes(call: Row) -> Row:
+def _chat_attributes(call: Wire) -> Wire:
     usage = _object(call.get("usage"))
     path = str(call.get("path")).partition("?")[0]
     return {
@@ -224,7 +225,7 @@ def _chat_attributes(call: Row) -> Row:
     }
 
 
-def _tool_attributes(call: Row) -> Row:
+def _tool_attributes(call: Wire) -> Wire:
     return {
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": str(call["tool"])[:200],
@@ -235,9 +236,9 @@ def _tool_attributes(call: Row) -> Row:
     }
 
 
-def _said(line: Row) -> Row:
+def _said(line: Wire) -> Wire:
     """A message in the form of the conventions: a role, and parts."""
-    parts: list[Row] = []
+    parts: list[Wire] = []
     if text := content_text(line.get("content")):
         parts.append({"type": "text", "content": text})
     for call in _calls(line):
@@ -247,14 +248,20 @@ def _said(line: Row) -> Row:
     return {"role": str(line.get("role")), "parts": parts}
 
 
-def _facts(row: Row) -> Row:
+def _facts(row: Row) -> Wire:
     """What a test is and how it ended."""
-    names = ("suite", "test_id", "target", "experiment", "execution_status", "image_id")
-    words = {name: _word(row.get(name)) for name in names}
-    return defined(**words, score=amount(row.get("score"), 1.0))
+    return defined(
+        suite=_word(row.suite),
+        test_id=_word(row.test_id),
+        target=_word(row.target),
+        experiment=_word(row.experiment),
+        execution_status=_word(row.execution_status),
+        image_id=_word(row.image_id),
+        score=amount(row.score, 1.0),
+    )
 
 
-def _lines(run: Run, relative: Json) -> Iterator[Row]:
+def _lines(run: Run, relative: Json) -> Iterator[Wire]:
     """The objects of a file of lines, as far as they can be read."""
     data = run.data(relative, MAX_LOG) or b""
     for line in data.split(b"\n")[:_MOST_LINES]:
@@ -268,7 +275,7 @@ def _lines(run: Run, relative: Json) -> Iterator[Row]:
             yield row
 
 
-def _calls(message: Row) -> list[Row]:
+def _calls(message: Wire) -> list[Wire]:
     calls = message.get("tool_calls")
     rows = calls if isinstance(calls, list) else []
     return [
@@ -278,11 +285,11 @@ def _calls(message: Row) -> list[Row]:
     ]
 
 
-def _attributes(values: Mapping[str, Json]) -> list[Row]:
+def _attributes(values: Mapping[str, Json]) -> list[Wire]:
     return [{"key": key, "value": _value(value)} for key, value in values.items() if value is not None]
 
 
-def _value(value: Json) -> Row:
+def _value(value: Json) -> Wire:
     if isinstance(value, bool):
         return {"boolValue": value}
     if isinstance(value, int):
@@ -295,13 +302,8 @@ def _value(value: Json) -> Row:
 
 def _identity(*parts: object, length: int) -> str:
     """Hexadecimal digits that are the same for the same test of the same run."""
-    rows = [
-        [part.get(key) for key in ("suite", "test_id", "target", "timestamp")]
-        if isinstance(part, dict)
-        else part
-        for part in parts
-    ]
-    return hashlib.sha256(json.dumps(rows).encode()).hexdigest()[:length]
+    named = [[*part.key, part.timestamp] if isinstance(part, Row) else part for part in parts]
+    return hashlib.sha256(json.dumps(named).encode()).hexdigest()[:length]
 
 
 def _moment(value: Json) -> datetime | None:
@@ -337,7 +339,7 @@ def _word(value: Json) -> str | None:
     return value[:1000] if isinstance(value, str) and value else None
 
 
-def _object(value: Json) -> Row:
+def _object(value: Json) -> Wire:
     return value if isinstance(value, dict) else {}
 
 

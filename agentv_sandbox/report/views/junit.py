@@ -11,7 +11,8 @@ from agentv_sandbox.report.view import View
 from agentv_sandbox.runfolder.files import replace_file
 from agentv_sandbox.runfolder.layout import JUNIT
 from agentv_sandbox.runfolder.reader import Run
-from agentv_sandbox.runfolder.rows import Row, below_threshold, cause, seconds, status_of
+from agentv_sandbox.runfolder.record import Row
+from agentv_sandbox.runfolder.rows import below_threshold
 from agentv_sandbox.runfolder.trialfigures import whole_words
 
 MAX_TEXT = 8000
@@ -31,9 +32,9 @@ def junit(rows: Sequence[Row]) -> bytes:
     root = ElementTree.Element("testsuites", {"name": "agentv-sandbox", **_counts(rows)})
     suites: dict[str, list[Row]] = {}
     for row in rows:
-        suites.setdefault(str(row.get("suite", "")), []).append(row)
+        suites.setdefault(row.suite, []).append(row)
     for name, members in suites.items():
-        stamp = str(members[0].get("timestamp", ""))
+        stamp = str(members[0].timestamp)
         suite = ElementTree.SubElement(
             root, "testsuite", {"name": safe_name(name), "timestamp": safe_name(stamp), **_counts(members)}
         )
@@ -45,40 +46,45 @@ def junit(rows: Sequence[Row]) -> bytes:
 
 
 def _counts(rows: Sequence[Row]) -> dict[str, str]:
-    statuses = [status_of(row) for row in rows]
+    statuses = [row.status for row in rows]
     return {
         "tests": str(len(rows)),
         "failures": str(statuses.count("quality_failure")),
         "errors": str(statuses.count("execution_error")),
         "skipped": str(statuses.count("not_graded")),
-        "time": f"{sum(map(seconds, rows)):.3f}",
+        "time": f"{sum(row.seconds for row in rows):.3f}",
     }
 
 
 def _case(row: Row) -> ElementTree.Element:
-    name = safe_name(str(row.get("test_id", "")))
-    if row.get("trial"):
-        name += f" (trial {row['trial']})"
-    target = safe_name(str(row.get("target", "")))
+    name = safe_name(row.test_id)
+    if row.trial:
+        name += f" (trial {row.trial})"
+    target = safe_name(row.target)
     case = ElementTree.Element(
         "testcase",
-        classname=f"{safe_name(str(row.get('suite', '')))}.{target}",
+        classname=f"{safe_name(row.suite)}.{target}",
         name=name,
-        time=f"{seconds(row):.3f}",
+        time=f"{row.seconds:.3f}",
     )
     properties = ElementTree.SubElement(case, "properties")
-    for key in ("score", "threshold", "target", "artifact_dir"):
-        if key in row:
-            ElementTree.SubElement(properties, "property", name=key, value=safe_name(str(row[key])))
-    if words := whole_words(row):
-        for key, value in (("trial_strategy", row["trial_strategy"]), ("trials", words)):
+    for key, value in (
+        ("score", row.score),
+        ("threshold", row.threshold),
+        ("target", row.target or None),
+        ("artifact_dir", row.artifact_dir or None),
+    ):
+        if value is not None:
             ElementTree.SubElement(properties, "property", name=key, value=safe_name(str(value)))
-    tag = STATUS_TAG.get(status_of(row))
+    if words := whole_words(row):
+        for key, value in (("trial_strategy", row.trial_strategy), ("trials", words)):
+            ElementTree.SubElement(properties, "property", name=key, value=safe_name(str(value)))
+    tag = STATUS_TAG.get(row.status)
     if tag is not None:
         lines = list(_reasons(row))
         problem = ElementTree.SubElement(case, tag)
-        problem.set("message", _headline(lines[0]) if lines else f"score {row.get('score')}")
-        problem.set("type", cause(row) or str(row["execution_status"]))
+        problem.set("message", _headline(lines[0]) if lines else f"score {row.score}")
+        problem.set("type", row.cause or row.execution_status)
         problem.text = safe_text("\n".join(lines), limit=MAX_TEXT)
     return case
 
@@ -90,20 +96,19 @@ def _headline(text: str) -> str:
 
 
 def _reasons(row: Row) -> Iterable[str]:
-    if row.get("error"):
-        yield f"{row.get('failure_stage', 'error')}: {row['error']}"
-    scores = row.get("trial_scores") or ()
-    known = "score" in row and "threshold" in row
-    if len(scores) > 1 and row.get("execution_status") == "quality_failure" and known:
-        yield below_threshold(row["score"], row["threshold"], str(row.get("trial_strategy")), len(scores))
-    for grader in row.get("scores") or ():
-        name = grader.get("name", "grader")
-        if grader.get("error"):
-            yield f"{name}: {grader['error']}"
-        for assertion in grader.get("assertions") or ():
-            if not assertion.get("passed"):
-                evidence = f" — {assertion['evidence']}" if assertion.get("evidence") else ""
-                yield f"{name}: {assertion.get('text', 'not passed')}{evidence}"
+    if row.error:
+        yield f"{row.failure_stage or 'error'}: {row.error}"
+    many = len(row.trial_scores)
+    if many > 1 and row.execution_status == "quality_failure" and row.threshold is not None:
+        yield below_threshold(row.score, row.threshold, row.trial_strategy, many)
+    for grader in row.scores:
+        name = grader.name or "grader"
+        if grader.error:
+            yield f"{name}: {grader.error}"
+        for check in grader.assertions:
+            if not check.passed:
+                evidence = f" — {check.evidence}" if check.evidence else ""
+                yield f"{name}: {check.text or 'not passed'}{evidence}"
 
 
 VIEWS = (

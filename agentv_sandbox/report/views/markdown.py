@@ -15,8 +15,8 @@ from agentv_sandbox.report.targets import run_figures
 from agentv_sandbox.report.view import View
 from agentv_sandbox.runfolder.files import replace_file
 from agentv_sandbox.runfolder.reader import Run
+from agentv_sandbox.runfolder.record import Row
 from agentv_sandbox.runfolder.redact import Redactor
-from agentv_sandbox.runfolder.rows import Row, seconds, status_of
 
 MAX_BYTES = 900_000
 """GitHub shows no summary of a step that is larger than 1 MiB."""
@@ -28,7 +28,7 @@ _ORDER = ("execution_error", "quality_failure", "not_graded", "ok")
 
 def markdown(rows: Sequence[Row], redactor: Redactor, *, planned: int | None = None, folder: str = "") -> str:
     """Verdict, totals, a table of tests with failures first, and why each failed; at most ``MAX_BYTES`` in UTF-8."""
-    several = len({(row["suite"], row["target"]) for row in rows}) > 1
+    several = len({(row.suite, row.target) for row in rows}) > 1
     ordered = sorted(rows, key=_rank)
     parts = ["## agentv-sandbox", "", plain(verdict_line(rows, planned)), "", plain(_totals(rows)), ""]
     parts += _table(ordered, redactor, several)
@@ -55,8 +55,8 @@ def plain(text: str) -> str:
 
 
 def _rank(row: Row) -> tuple[int, float]:
-    status = status_of(row)
-    return (_ORDER.index(status) if status in _ORDER else 0, float(row["score"]))
+    status = row.status
+    return (_ORDER.index(status) if status in _ORDER else 0, float(row.score))
 
 
 def _totals(rows: Sequence[Row]) -> str:
@@ -78,10 +78,10 @@ def _table(rows: Sequence[Row], redactor: Redactor, several: bool) -> Iterator[s
     yield "| verdict | test | score | time |"
     yield "|---|---|---:|---:|"
     for row in rows[:MAX_ROWS]:
-        status = status_of(row)
-        score = "" if status in ("execution_error", "not_graded") else f"{row['score']:.2f}"
+        status = row.status
+        score = "" if status in ("execution_error", "not_graded") else f"{row.score:.2f}"
         label = _label(row, redactor, several)
-        yield f"| {WORD.get(status, 'ERROR')} | {label} | {score} | {seconds(row):.1f} s |"
+        yield f"| {WORD.get(status, 'ERROR')} | {label} | {score} | {row.seconds:.1f} s |"
     yield ""
     if len(rows) > MAX_ROWS:
         yield f"… and {len(rows) - MAX_ROWS} more tests."

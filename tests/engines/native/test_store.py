@@ -391,6 +391,7 @@ def _large(path: Path, files: int) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_processes_may_load_the_same_archive_at_once(tmp_path: Path) -> None:
     archive = _large(tmp_path / "a.tar", 500)
     loaders = [_loader(tmp_path / "images", archive) for _ in range(3)]
@@ -403,6 +404,7 @@ def test_processes_may_load_the_same_archive_at_once(tmp_path: Path) -> None:
     assert list((tmp_path / "images/parts").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_nothing_of_a_killed_load_is_seen_and_what_is_left_is_swept(tmp_path: Path) -> None:
     archive = _large(tmp_path / "a.tar", 4000)
     loader = _loader(tmp_path / "images", archive)

@@ -1,0 +1,1 @@
+"""Calls to LLM targets over HTTP, from this machine."""

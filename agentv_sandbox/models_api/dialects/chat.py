@@ -1,0 +1,359 @@
+"""OpenAI's Chat Completions API, which most compatible servers speak."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import ClassVar
+
+from agentv_sandbox import masking
+from agentv_sandbox.models.case import AnswerImage
+from agentv_sandbox.models.foreign_json import MAX_COST_USD, amount
+from agentv_sandbox.models.messages import trim
+from agentv_sandbox.models.suite import Json, Target
+from agentv_sandbox.models_api.dialects.base import (
+    Check,
+    Dialect,
+    Operation,
+    grants,
+    kind_of,
+    names,
+    number,
+    only,
+    row_of,
+    rows_of,
+)
+from agentv_sandbox.models_api.dialects.openai import (
+    API_VERSION,
+    KEY_HEADERS,
+    NO_STORE,
+    OLD_NAME,
+    SHORT_CACHES,
+    OpenAiServer,
+    headers_of,
+    model_of,
+    named_schema,
+    openai_error,
+)
+from agentv_sandbox.models_api.reading import (
+    REFUSAL,
+    AnswerReading,
+    Row,
+    ToolResult,
+    object_of,
+    objects_in,
+    result_of,
+)
+from agentv_sandbox.models_api.records import (
+    Attachment,
+    ChatMessage,
+    ChatRequest,
+    LlmRequest,
+    WireCall,
+    chat_limits,
+    max_tokens_of,
+    temperature_of,
+)
+from agentv_sandbox.models_api.usage import Usage
+
+_FIELDS = names(
+    "model messages tools tool_choice parallel_tool_calls functions function_call stream stream_options temperature "
+    "top_p top_k min_p n stop seed max_tokens max_completion_tokens presence_penalty frequency_penalty "
+    "repetition_penalty logit_bias logprobs top_logprobs response_format reasoning reasoning_effort "
+    "include_reasoning verbosity modalities audio prediction metadata user safety_identifier prompt_cache_key "
+    "prompt_cache_retention service_tier store thinking enable_thinking usage cache_control"
+)
+_GRANTED_FIELDS = dict.fromkeys(
+    ("web_search_options", "plugins", "search_parameters", "enable_search"), "web_search"
+)
+"""The last three are OpenRouter's, xAI's and Qwen's."""
+_SERVER_TOOLS = grants("web_search>web_search openrouter:web_search>web_search mcp>mcp")
+_CLIENT_TOOLS = frozenset({"function", "custom"})
+_PARTS = frozenset({"text", "refusal", "image_url", "file", "thinking"})
+_MESSAGE = names(
+    "role content name tool_calls tool_call_id function_call refusal audio reasoning reasoning_content "
+    "reasoning_details reasoning_text reasoning_opaque thinking thinking_blocks annotations cache_control "
+    "provider_specific_fields copilot_cache_control __copilotMessageSource prefix partial"
+)
+_PART = names("type text refusal image_url input_audio file thinking signature cache_control")
+_IMAGE = names("url detail format")
+_FILE = names("filename file_data file_id format")
+_THINKING = names("type budget_tokens clear_thinking display")
+_REASONING = names("effort max_tokens exclude enabled summary")
+_PREDICTION = names("type content")
+_STREAM = names("include_usage include_obfuscation continuous_usage_stats")
+_CHOICE = names("type function custom allowed_tools")
+_CHOICES: frozenset[Json] = frozenset({"auto", "none", "required", "any", "validated"})
+_TIERS = frozenset({"auto", "default", "standard"})
+_USER = ("metadata", "user", "safety_identifier", "prompt_cache_key")
+_FIRST_WITH_USAGE = "2024-09-01"
+"""Version of Azure's API; earlier ones refuse to be asked for the usage of a stream."""
+_DEPLOYMENT = re.compile(r"/deployments/([A-Za-z0-9][A-Za-z0-9._-]{0,99})/chat/completions")
+
+
+class Chat(Dialect):
+    name: ClassVar = "OpenAI's Chat Completions API"
+    key: ClassVar = "chat"
+    maker: ClassVar = "OpenAI"
+    asked_at: ClassVar = ("/chat/completions",)
+    talk: ClassVar = "messages"
+    holds: ClassVar = "choices[0].message"
+    places: ClassVar = (*Dialect.places, "/openai", "/openai/v1")
+    more_places: ClassVar = (
+        *("/api/v1", "/v1beta/openai", "/inference", "/inference/v1", "/compatible-mode/v1"),
+        "/api/paas/v4",
+    )
+    key_headers: ClassVar = KEY_HEADERS
+    user_fields: ClassVar = (*_USER, "prompt_cache_retention")
+
+    def __init__(self, server: OpenAiServer = OpenAiServer()) -> None:  # noqa: B008 - frozen
+        """``server``: that is asked from this machine."""
+        self.server = server
+
+    def operation(self, path: str, query: Mapping[str, str]) -> Operation | None:
+        deployment = _DEPLOYMENT.fullmatch(path)
+        if path != "/chat/completions" and deployment is None:
+            return None
+        only(query, {"api-version": API_VERSION})
+        version = f"?api-version={query['api-version']}" if query else ""
+        return Operation(
+            name="generate", path=f"{path}{version}", model=deployment[1] if deployment else None
+        )
+
+    def check(self, body: dict[str, Json], operation: Operation, check: Check) -> tuple[str, dict[str, Json]]:
+        check.fields(body, _FIELDS, _GRANTED_FIELDS)
+        check.choice(body, "service_tier", _TIERS, "priority")
+        check.choice(body, "store", frozenset({False}), "stored_responses")
+        check.choice(body, "prompt_cache_retention", SHORT_CACHES, "stored_responses")
+        check.names_of_user(body, _USER)
+        _numbers(body, check)
+        _modalities(body, check)
+        for message in rows_of(body.get("messages"), "messages"):
+            _message(message, check)
+        for tool in rows_of(body.get("tools"), "tools"):
+            check.tool(kind_of(tool, "a tool"), _SERVER_TOOLS, _CLIENT_TOOLS)
+        _choice(body, check)
+        check.inner(body.get("stream_options"), "stream_options", _STREAM)
+        if self.adds_usage_event(body, operation, check):
+            options = row_of(body.get("stream_options") or {}, "stream_options")
+            body = {**body, "stream_options": {**options, "include_usage": True}}
+        named = {} if operation.model is not None and check.server.azure else body
+        return check.model(named, operation), body
+
+    def error(self, status: int, message: str) -> Json:
+        return openai_error(status, message)
+
+    def usage(self, event: Row, so_far: Usage | None) -> Usage | None:
+        row = event.get("usage")
+        if not isinstance(row, dict):
+            return so_far
+        details = object_of(row.get("prompt_tokens_details"))
+        return Usage(
+            input=number(row, "prompt_tokens"),
+            output=number(row, "completion_tokens"),
+            cached=number(details, "cached_tokens") or number(row, "prompt_cache_hit_tokens"),
+            cache_write=number(details, "cache_write_tokens"),
+            reasoning=number(object_of(row.get("completion_tokens_details")), "reasoning_tokens"),
+        )
+
+    def adds_usage_event(self, asked: Row, operation: Operation, check: Check) -> bool:
+        options = object_of(asked.get("stream_options"))
+        if asked.get("stream") is not True or options.get("include_usage") is True or check.server.openrouter:
+            return False
+        version = operation.path.partition("?api-version=")[2]
+        return not (version[:2] == "20" and version < _FIRST_WITH_USAGE)
+
+    def read(self, row: Row, answer: AnswerReading) -> None:
+        if row.get("error"):
+            answer.fail(row["error"])
+        answer.cost_usd = amount(object_of(row.get("usage")).get("cost"), MAX_COST_USD) or answer.cost_usd
+        for choice in objects_in(row.get("choices"))[:1]:
+            message = object_of(choice.get("message", choice.get("delta")))
+            answer.found = answer.found or bool(choice.keys() & {"message", "delta"})
+            self._say(message, answer)
+            for call in objects_in(message.get("tool_calls")):
+                _read_call(call, answer)
+            answer.whole = answer.whole or choice.get("finish_reason") is not None
+            answer.stop(choice.get("finish_reason"))
+
+    def _say(self, message: Row, answer: AnswerReading) -> None:
+        content, refusal = message.get("content"), message.get("refusal")
+        for text in [part.get("text") for part in objects_in(content)] or [content or refusal]:
+            answer.say(text)
+        if refusal:
+            answer.stop(REFUSAL)
+
+    def results(self, request: Row) -> Iterator[ToolResult]:
+        for message in objects_in(request.get("messages")):
+            if message.get("role") == "tool":
+                yield result_of(message.get("tool_call_id"), message.get("content"))
+
+    def call(
+        self, target: Target, request: LlmRequest, *, key: str | None, structured: bool, stream: bool
+    ) -> WireCall:
+        body: dict[str, Json] = {"model": model_of(target), "messages": _chat_messages(request)}
+        temperature, max_tokens = temperature_of(target, request), max_tokens_of(target, request)
+        if temperature is not None:
+            body["temperature"] = temperature
+        if max_tokens is not None:
+            old = self.server.has_old_names(target)
+            body["max_tokens" if old else "max_completion_tokens"] = max_tokens
+        if structured and request.schema is not None:
+            body["response_format"] = {"type": "json_schema", "json_schema": named_schema(request.schema)}
+        body.update(self.server.chat_fields)
+        if stream:
+            body["stream"] = True
+            body["stream_options"] = {"include_usage": True}
+        url = self.server.url(target, "chat/completions")
+        return WireCall(url=url, model=model_of(target), body=body, headers=headers_of(self.server, key))
+
+    def chat(self, target: Target, request: ChatRequest, *, key: str | None, stream: bool) -> WireCall:
+        url = self.server.url(target, "chat/completions")
+        stores = not NO_STORE.search(url)
+        role = "developer" if stores and self.server.thinks(target) else "system"
+        said = [
+            {"role": m.role, "content": _content(m)}
+            for m in request.messages
+            if m.role == "user" or trim(m.text)
+        ]
+        body: dict[str, Json] = {
+            "model": model_of(target),
+            "messages": [{"role": role, "content": request.system}, *said],
+        }
+        if self.server.caches(target):
+            _mark_cached(body["messages"])
+        if stream:
+            body["stream"] = True
+            body["stream_options"] = {"include_usage": True}
+        if stores:
+            body["store"] = False
+        body |= chat_limits(target, "max_tokens" if OLD_NAME.search(url) else "max_completion_tokens")
+        if self.server.switches_off(target):
+            body["reasoning_effort"] = "none"
+        return WireCall(url=url, model=model_of(target), body=body, headers=headers_of(self.server, key))
+
+
+def _read_call(call: Row, answer: AnswerReading) -> None:
+    """A whole call, or a piece of one: the first has the id."""
+    function = object_of(call.get("function", call.get("custom")))
+    piece = function.get("arguments", function.get("input"))
+    piece = piece if isinstance(piece, str) else ""
+    if isinstance(call.get("id"), str) and call["id"]:
+        use = answer.call(function.get("name"), "", call["id"])
+        if use is not None:
+            use.index = call.get("index")
+            answer.extend(use, piece)
+        return
+    for use in reversed(answer.calls):
+        if use.index == call.get("index"):
+            answer.extend(use, piece)
+            return
+
+
+def _numbers(body: Row, check: Check) -> None:
+    check.number(body, "max_tokens", "output_tokens")
+    check.number(body, "max_completion_tokens", "output_tokens")
+    check.number(body, "n", "choices")
+    check.number(body, "top_logprobs", "logprobs", least=0)
+    thinking = check.inner(body.get("thinking"), "thinking", _THINKING)
+    check.number(thinking, "budget_tokens", "thinking_tokens")
+    reasoning = check.inner(body.get("reasoning"), "reasoning", _REASONING)
+    check.number(reasoning, "max_tokens", "thinking_tokens")
+
+
+def _modalities(body: Row, check: Check) -> None:
+    """What an answer is made of."""
+    kinds = body.get("modalities")
+    for kind in kinds if isinstance(kinds, list) else [] if kinds is None else [kinds]:
+        if kind != "text":
+            check.need(
+                "image_generation" if kind == "image" else "audio",
+                f"modalities: {masking.first(str(kind), 40)}",
+            )
+    if body.get("audio") is not None:
+        check.need("audio", "audio of an answer")
+    prediction = check.inner(body.get("prediction"), "prediction", _PREDICTION)
+    if not isinstance(prediction.get("content"), str):
+        _parts(prediction.get("content"), check)
+
+
+def _choice(body: Row, check: Check) -> None:
+    if not isinstance(body.get("tool_choice"), dict):
+        check.choice(body, "tool_choice", _CHOICES, "")
+        return
+    choice = check.inner(body["tool_choice"], "tool_choice", _CHOICE)
+    kind = kind_of(choice, "tool_choice", "function" if "function" in choice else None)
+    if kind != "allowed_tools":
+        check.tool(kind, _SERVER_TOOLS, _CLIENT_TOOLS)
+    allowed = check.inner(choice.get("allowed_tools"), "allowed_tools", names("mode tools"))
+    for tool in rows_of(allowed.get("tools"), "allowed_tools"):
+        check.tool(kind_of(tool, "a tool"), _SERVER_TOOLS, _CLIENT_TOOLS)
+
+
+def _message(message: Row, check: Check) -> None:
+    check.inner(message, "messages", _MESSAGE)
+    if message.get("audio") is not None:
+        check.need("stored_responses", "audio of an earlier answer by its id")
+    if not isinstance(message.get("content"), str):
+        _parts(message.get("content"), check)
+
+
+def _parts(value: Json, check: Check) -> None:
+    for part in rows_of(value, "a message's content"):
+        _part(part, check)
+
+
+def _part(part: Row, check: Check) -> None:
+    kind = kind_of(check.inner(part, "content", _PART), "a part of a message")
+    if kind == "input_audio" or part.get("input_audio") is not None:
+        check.need("audio", "sound in a message")
+        return
+    check.tool(kind, (), _PARTS)
+    if (image := part.get("image_url")) is not None:
+        address = image if isinstance(image, str) else check.inner(image, "image_url", _IMAGE).get("url")
+        check.stays_inline(address, "an image")
+    if part.get("file") is not None:
+        file = check.inner(part["file"], "file", _FILE)
+        if file.get("file_id") is not None:
+            check.need("files", "a file by the id of a stored one")
+        if file.get("file_data") is not None:
+            check.data(file["file_data"], "a file")
+
+
+def _mark_cached(messages: list[dict[str, Json]]) -> None:
+    """Mark the system text and the last message that holds any, as Anthropic's models want it."""
+    last = next((m for m in reversed(messages[1:]) if m["content"]), None)
+    for message in (messages[0], *([last] if last else [])):
+        mark = {"type": "ephemeral"}
+        if isinstance(message["content"], list):
+            message["content"][0] |= {"cache_control": mark}
+        else:
+            message["content"] = [{"type": "text", "text": message["content"], "cache_control": mark}]
+
+
+def _content(message: ChatMessage) -> Json:
+    """The text alone, as AgentV sends it, or with what is attached."""
+    if not message.attachments:
+        return message.text
+    return [{"type": "text", "text": message.text}, *map(_attached_part, message.attachments)]
+
+
+def _attached_part(attachment: Attachment) -> Json:
+    if attachment.is_image:
+        return {"type": "image_url", "image_url": {"url": attachment.uri}}
+    return {"type": "file", "file": {"filename": attachment.name, "file_data": attachment.uri}}
+
+
+def _chat_messages(request: LlmRequest) -> list[Json]:
+    content: Json = request.user
+    if request.images:
+        content = [{"type": "text", "text": request.user}, *map(_image_part, request.images)]
+    messages: list[Json] = [{"role": "system", "content": request.system}] if request.system else []
+    return [*messages, {"role": "user", "content": content}]
+
+
+def _image_part(image: AnswerImage) -> Json:
+    return {"type": "image_url", "image_url": {"url": image.source}}
+
+
+API = Chat()

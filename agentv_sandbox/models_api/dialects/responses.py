@@ -1,0 +1,351 @@
+"""OpenAI's Responses API; Azure and OpenRouter speak it too."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import ClassVar
+
+from agentv_sandbox import masking
+from agentv_sandbox.models.suite import Json, Target
+from agentv_sandbox.models_api.denial import Denial
+from agentv_sandbox.models_api.dialects.base import (
+    Check,
+    Dialect,
+    Operation,
+    grants,
+    kind_of,
+    names,
+    number,
+    only,
+    rows_of,
+)
+from agentv_sandbox.models_api.dialects.openai import (
+    API_VERSION,
+    KEY_HEADERS,
+    SHORT_CACHES,
+    OpenAiServer,
+    headers_of,
+    model_of,
+    named_schema,
+    openai_error,
+)
+from agentv_sandbox.models_api.reading import (
+    MAX_CALLS,
+    REFUSAL,
+    AnswerReading,
+    Row,
+    ToolResult,
+    ToolUse,
+    object_of,
+    objects_in,
+    result_of,
+    word,
+)
+from agentv_sandbox.models_api.records import (
+    ChatMessage,
+    ChatRequest,
+    LlmRequest,
+    WireCall,
+    chat_limits,
+    max_tokens_of,
+    temperature_of,
+)
+from agentv_sandbox.models_api.usage import Usage
+
+_FIELDS = names(
+    "model input instructions tools tool_choice parallel_tool_calls reasoning store stream stream_options include "
+    "prompt_cache_key prompt_cache_retention text temperature top_p top_logprobs max_output_tokens max_tool_calls "
+    "metadata client_metadata user safety_identifier service_tier truncation context_management"
+)
+_GRANTED_FIELDS = {
+    "previous_response_id": "stored_responses",
+    "conversation": "stored_responses",
+    "prompt": "stored_responses",
+}
+_SERVER_TOOLS = grants(
+    "web_search>web_search file_search>file_search code_interpreter>code_execution shell>code_execution "
+    "mcp>mcp computer>computer_use image_generation>image_generation tool_search>tool_search "
+    "item_reference>stored_responses"
+)
+_CLIENT_TOOLS = frozenset({"function", "custom", "namespace", "local_shell", "apply_patch"})
+_CLIENT_ITEMS = names(
+    "message function_call function_call_output custom_tool_call custom_tool_call_output reasoning "
+    "local_shell_call local_shell_call_output shell_call shell_call_output apply_patch_call "
+    "apply_patch_call_output additional_tools compaction compaction_summary compaction_trigger "
+    "context_compaction"
+)
+_PARTS = names(
+    "input_text output_text text summary_text reasoning_text refusal input_image input_file encrypted_content"
+)
+_PART = names(
+    "type text annotations logprobs refusal image_url detail file_id file_data file_url filename encrypted_content "
+    "input_audio cache_control"
+)
+_INCLUDES = frozenset({"reasoning.encrypted_content", "message.output_text.logprobs"})
+_TIERS = frozenset({"auto", "default"})
+_USER = ("metadata", "client_metadata", "user", "safety_identifier", "prompt_cache_key")
+_REASONING = names("effort summary generate_summary max_tokens exclude enabled context encrypted_content")
+_TEXT = names("format verbosity")
+_STREAM = names("include_usage include_obfuscation")
+_CHOICE = names("type name namespace mode tools")
+_CHOICES: frozenset[Json] = frozenset({"auto", "none", "required"})
+_EDIT = names("type compact_threshold")
+_COMPACTION = frozenset({"compaction"})
+
+
+class Responses(Dialect):
+    name: ClassVar = "OpenAI's Responses API"
+    key: ClassVar = "responses"
+    maker: ClassVar = "OpenAI"
+    asked_at: ClassVar = ("/responses",)
+    talk: ClassVar = "input"
+    holds: ClassVar = "output[].content[]"
+    places: ClassVar = (*Dialect.places, "/openai", "/openai/v1")
+    more_places: ClassVar = ("/api/v1", "/inference", "/inference/v1", "/compatible-mode/v1")
+    key_headers: ClassVar = KEY_HEADERS
+    user_fields: ClassVar = (*_USER, "prompt_cache_retention")
+
+    def __init__(self, server: OpenAiServer = OpenAiServer()) -> None:  # noqa: B008 - frozen
+        """``server``: that is asked from this machine."""
+        self.server = server
+
+    def operation(self, path: str, query: Mapping[str, str]) -> Operation | None:
+        if path != "/responses":
+            return None
+        only(query, {"api-version": API_VERSION})
+        version = f"?api-version={query['api-version']}" if query else ""
+        return Operation(name="generate", path=f"{path}{version}")
+
+    def check(self, body: dict[str, Json], operation: Operation, check: Check) -> tuple[str, dict[str, Json]]:
+        check.fields(body, _FIELDS | {"background"}, _GRANTED_FIELDS)
+        if body.get("background"):
+            raise Denial(403, "answers in the background are not allowed, and nothing permits them")
+        check.choice(body, "service_tier", _TIERS, "priority")
+        if body.get("store") is None and _may_keep(check):
+            body = {**body, "store": False}
+        check.choice(body, "store", frozenset({False}), "stored_responses")
+        check.choice(body, "prompt_cache_retention", SHORT_CACHES, "stored_responses")
+        check.names_of_user(body, _USER)
+        _options(body, check)
+        include = body.get("include")
+        for name in include if isinstance(include, list) else []:
+            if name not in _INCLUDES:
+                _tool_of_include(name, check)
+        if not isinstance(body.get("input"), str):
+            for item in rows_of(body.get("input"), "input"):
+                _item(item, check)
+        _tools(body.get("tools"), check)
+        _choice(body, check)
+        return check.model(body, operation), body
+
+    def error(self, status: int, message: str) -> Json:
+        return openai_error(status, message)
+
+    def usage(self, event: Row, so_far: Usage | None) -> Usage | None:
+        row = event.get("usage", object_of(event.get("response")).get("usage"))
+        if not isinstance(row, dict):
+            return so_far
+        details = object_of(row.get("input_tokens_details"))
+        return Usage(
+            input=number(row, "input_tokens"),
+            output=number(row, "output_tokens"),
+            cached=number(details, "cached_tokens"),
+            cache_write=number(details, "cache_write_tokens"),
+            reasoning=number(object_of(row.get("output_tokens_details")), "reasoning_tokens"),
+        )
+
+    def read(self, row: Row, answer: AnswerReading) -> None:
+        kind = row.get("type")
+        if kind == "response.output_item.done":
+            _read_item(object_of(row.get("item")), answer)
+        elif kind in ("response.failed", "error"):
+            answer.fail(row.get("response") or row)
+        elif kind in ("response.completed", "response.incomplete"):
+            _read_response(object_of(row.get("response")), answer, whole=kind == "response.completed")
+        elif row.get("object") == "response" or (kind is None and isinstance(row.get("output"), list)):
+            _read_response(row, answer)
+
+    def results(self, request: Row) -> Iterator[ToolResult]:
+        for item in objects_in(request.get("input")):
+            if str(item.get("type")).endswith("_output"):
+                yield result_of(item.get("call_id"), item.get("output"))
+
+    def offers_tools(self, request: Row) -> bool:
+        groups = (item.get("type") == "additional_tools" for item in objects_in(request.get("input")))
+        return bool(request.get("tools")) or any(groups)
+
+    def call(
+        self, target: Target, request: LlmRequest, *, key: str | None, structured: bool, stream: bool
+    ) -> WireCall:
+        content: list[Json] = [{"type": "input_text", "text": request.user}]
+        content += [{"type": "input_image", "image_url": image.source} for image in request.images]
+        body: dict[str, Json] = {
+            "model": model_of(target),
+            "input": [{"role": "user", "content": content}],
+            "store": False,
+        }
+        if request.system:
+            body["instructions"] = request.system
+        temperature, max_tokens = temperature_of(target, request), max_tokens_of(target, request)
+        if temperature is not None:
+            body["temperature"] = temperature
+        if max_tokens is not None:
+            body["max_output_tokens"] = max_tokens
+        if structured and request.schema is not None:
+            body["text"] = {"format": {"type": "json_schema", **named_schema(request.schema)}}
+        if stream:
+            body["stream"] = True
+        url = self.server.url(target, "responses")
+        return WireCall(url=url, model=model_of(target), body=body, headers=headers_of(self.server, key))
+
+    def chat(self, target: Target, request: ChatRequest, *, key: str | None, stream: bool) -> WireCall:
+        thinks = self.server.thinks(target)
+        messages: list[Json] = [{"role": "developer" if thinks else "system", "content": request.system}]
+        for place, message in enumerate(request.messages):
+            if message.role == "user":
+                messages.append({"role": "user", "content": _said(message)})
+                continue
+            part = {"type": "output_text", "text": message.text, "annotations": []}
+            said = {"type": "message", "role": "assistant", "content": [part], "status": "completed"}
+            messages.append({**said, "id": f"msg_{place}"})
+        body: dict[str, Json] = {"model": model_of(target), "input": messages}
+        if stream:
+            body["stream"] = True
+        if self.server.stores:
+            body["store"] = False
+        body |= chat_limits(target, "max_output_tokens")
+        if self.server.switches_off(target):
+            body["reasoning"] = {"effort": "none"}
+        url = self.server.url(target, "responses")
+        return WireCall(url=url, model=model_of(target), body=body, headers=headers_of(self.server, key))
+
+
+def _read_response(response: Row, answer: AnswerReading, *, whole: bool = True) -> None:
+    """The answer as a whole, which may stand after its pieces."""
+    answer.found = answer.found or isinstance(response.get("output"), list)
+    if response.get("status") == "failed":
+        answer.fail(response.get("error"))
+    if not answer.text and not answer.calls:
+        for item in objects_in(response.get("output")):
+            _read_item(item, answer)
+    answer.whole = whole
+    answer.stop(object_of(response.get("incomplete_details")).get("reason") or response.get("status"))
+
+
+def _read_item(item: Row, answer: AnswerReading) -> None:
+    kind = str(item.get("type"))
+    if kind == "message":
+        for part in objects_in(item.get("content")):
+            answer.say(part.get("text", part.get("refusal")))
+            if part.get("type") == "refusal":
+                answer.stop(REFUSAL)
+    elif kind in ("function_call", "custom_tool_call"):
+        given = item.get("arguments", item.get("input"))
+        answer.call(item.get("name"), given, item.get("call_id"), item.get("namespace"))
+    elif kind in ("local_shell_call", "shell_call", "apply_patch_call"):
+        given = item.get("action", item.get("operation"))
+        answer.call(kind.removesuffix("_call"), given, item.get("call_id"))
+    elif kind.endswith("_call") and len(answer.hosted) < MAX_CALLS:
+        name = word(kind.removesuffix("_call")) or ""
+        answer.hosted.append(ToolUse(name, given=item.get("action"), at=time.time()))
+
+
+def _said(message: ChatMessage) -> list[Json]:
+    """The parts of a user's message."""
+    attached: list[Json] = [
+        {"type": "input_image", "image_url": each.uri}
+        if each.is_image
+        else {"type": "input_file", "filename": each.name, "file_data": each.uri}
+        for each in message.attachments
+    ]
+    return [{"type": "input_text", "text": message.text}, *attached]
+
+
+def _may_keep(check: Check) -> bool:
+    """Whether an answer is kept of which nothing says that it should not be."""
+    return "stored_responses" not in check.policy.allow and not check.server.openrouter
+
+
+def _options(body: Row, check: Check) -> None:
+    check.number(body, "max_output_tokens", "output_tokens")
+    check.number(body, "max_tool_calls", "hosted_calls")
+    check.number(body, "top_logprobs", "logprobs", least=0)
+    reasoning = check.inner(body.get("reasoning"), "reasoning", _REASONING)
+    check.number(reasoning, "max_tokens", "thinking_tokens")
+    check.inner(body.get("text"), "text", _TEXT)
+    check.inner(body.get("stream_options"), "stream_options", _STREAM)
+    for edit in rows_of(body.get("context_management"), "context_management"):
+        check.tool(
+            kind_of(check.inner(edit, "context_management", _EDIT), "an edit"), _SERVER_TOOLS, _COMPACTION
+        )
+
+
+def _choice(body: Row, check: Check) -> None:
+    if not isinstance(body.get("tool_choice"), dict):
+        check.choice(body, "tool_choice", _CHOICES, "")
+        return
+    choice = check.inner(body["tool_choice"], "tool_choice", _CHOICE)
+    several = kind_of(choice, "tool_choice") == "allowed_tools"
+    here = {
+        kind for tool in rows_of(body.get("tools"), "tools") if _runs_here(kind := kind_of(tool, ""), tool)
+    }
+    for tool in rows_of(choice.get("tools") if several else [body["tool_choice"]], "tool_choice"):
+        check.tool(kind_of(tool, "a chosen tool"), _SERVER_TOOLS, _CLIENT_TOOLS | here)
+
+
+def _tool_of_include(name: Json, check: Check) -> None:
+    check.tool(masking.first(str(name), 80), _SERVER_TOOLS, frozenset())
+
+
+def _item(item: Row, check: Check) -> None:
+    kind = kind_of(item, "an item of input", "message" if "role" in item else None)
+    if not _runs_here(kind.removesuffix("_call").removesuffix("_output"), item):
+        check.tool(kind, _SERVER_TOOLS, _CLIENT_ITEMS)
+    for key in ("content", "output", "summary"):
+        value = item.get(key)
+        if not isinstance(value, str):
+            for part in rows_of([value] if isinstance(value, dict) else value, f"{key} of {kind}"):
+                _part(part, kind, check)
+    if isinstance(item.get("tools"), list) and kind in ("additional_tools", "tool_search_output"):
+        _tools(item.get("tools"), check)
+
+
+def _part(part: Row, where: str, check: Check) -> None:
+    if where.startswith("shell_call"):
+        return  # rows of stdout, stderr and how it ended
+    kind = kind_of(check.inner(part, where, _PART), f"a part of {where}")
+    if kind == "input_audio" or part.get("input_audio") is not None:
+        check.need("audio", "sound in a message")
+        return
+    if kind == "computer_screenshot":
+        check.need("computer_use", kind)
+    else:
+        check.tool(kind, (), _PARTS)
+    if part.get("file_id") is not None:
+        check.need("files", f"{kind} by the id of a stored file")
+    if part.get("file_url") is not None:
+        check.need("urls", f"{kind} from an address")
+    if part.get("file_data") is not None:
+        check.data(part["file_data"], kind)
+    if part.get("image_url") is not None:
+        check.stays_inline(part["image_url"], kind)
+
+
+def _tools(value: Json, check: Check) -> None:
+    for tool in rows_of(value, "tools"):
+        kind = kind_of(tool, "a tool")
+        if kind == "namespace":
+            _tools(tool.get("tools"), check)
+        elif not _runs_here(kind, tool):
+            check.tool(kind, _SERVER_TOOLS, _CLIENT_TOOLS)
+
+
+def _runs_here(kind: str, tool: Row) -> bool:
+    """Whether a tool that exists on both sides is the container's own."""
+    if kind == "shell":
+        return object_of(tool.get("environment")).get("type") == "local"
+    return kind == "tool_search" and tool.get("execution") == "client"
+
+
+API = Responses()

@@ -1,0 +1,1 @@
+"""What agents may ask of servers of models, and what it cost."""

@@ -1,0 +1,167 @@
+"""Text and calls of tools in one answer of a model, in any dialect, streamed or not, in bounded memory; and the results
+of tools in a request."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from agentv_sandbox import masking
+from agentv_sandbox.models.foreign_json import ForeignJsonError, read_json
+from agentv_sandbox.models.suite import Json
+from agentv_sandbox.models_api.usage import Usage
+
+if TYPE_CHECKING:
+    from agentv_sandbox.models_api.dialects.base import Dialect
+
+MAX_CALLS = 5_000
+"""Of tools, in one answer."""
+MAX_CHARS = 8 << 20
+"""Of text and inputs, in one answer."""
+_MAX_NAME = 200
+Row = Mapping[str, Json]
+
+
+@dataclass
+class ToolUse:
+    """A call of a tool, as far as it came."""
+
+    tool: str
+    id: str = ""
+    namespace: str = ""
+    given: Json = None
+    """Its input, where it comes in one piece."""
+    pieces: list[str] = field(default_factory=list)
+    """Its input as JSON, where it comes in several."""
+    cut: bool = False
+    """More was said of it than is kept."""
+    index: Json = None
+    """Its place in a chat completion."""
+    at: float = 0.0
+    """When the last of it came, in seconds since 1970."""
+
+    @property
+    def input(self) -> Json:
+        """Arguments as JSON; as they are where they are not."""
+        written = "".join(self.pieces) if self.pieces else self.given
+        if self.cut or not isinstance(written, str):
+            return None if self.cut else written
+        try:
+            return read_json(written)
+        except ForeignJsonError:
+            return written
+
+
+REFUSAL = "refusal"
+"""The stop reason of an answer of which the API says apart from it that it is one."""
+
+
+class AnswerReading:
+    """One answer, read document by document: the events of a stream, or all of it at once."""
+
+    def __init__(self, dialect: Dialect | None, *, most_chars: int = MAX_CHARS) -> None:
+        """``dialect``: the API that is spoken; None: one that is not known, of which nothing is read."""
+        self.text: list[str] = []
+        self.calls: list[ToolUse] = []
+        self.hosted: list[ToolUse] = []
+        """Calls that the provider made itself."""
+        self.whole = False
+        """Whether the answer came to its end."""
+        self.usage: Usage | None = None
+        """As the server reported it last."""
+        self.cost_usd: float | None = None
+        """As the server says it; most do not."""
+        self.model: str | None = None
+        """That answered, as the server says."""
+        self.stop_reason: str | None = None
+        """Why it ended, in the server's own word, or ``REFUSAL``."""
+        self.found = False
+        """Whether there was an answer at all, in the form of the API."""
+        self.fault = ""
+        """What the server reported in place of the rest of an answer."""
+        self.blocked = ""
+        """Why it will not answer this question, and would not if it were asked again."""
+        self._dialect = dialect
+        self._room = most_chars
+
+    def add(self, document: Row) -> None:
+        """Take in one document."""
+        if self._dialect is None:
+            return
+        self.usage = self._dialect.usage(document, self.usage)
+        self._dialect.read(document, self)
+        for holder in (document, document.get("message"), document.get("response")):
+            if self.model is None and isinstance(holder, dict):
+                self.model = word(holder.get("model", holder.get("modelVersion")))
+
+    def stop(self, reason: Json) -> None:
+        """Note why the answer ended."""
+        if self.stop_reason != REFUSAL:
+            self.stop_reason = word(reason) or self.stop_reason
+
+    def fail(self, report: Json) -> None:
+        self.fault = self.fault or f"the server reported: {masking.first(str(report), 300)}"
+
+    def say(self, text: Json) -> None:
+        if isinstance(text, str) and self._fits(text):
+            self.text.append(text)
+
+    def call(self, name: Json, given: Json, identity: Json, namespace: Json = "") -> ToolUse | None:
+        """A call that begins. ``given``: its input, as far as that is known."""
+        if not isinstance(name, str) or len(self.calls) >= MAX_CALLS:
+            return None
+        use = ToolUse(
+            masking.first(name, _MAX_NAME),
+            masking.first(identity, _MAX_NAME) if isinstance(identity, str) else "",
+            masking.first(namespace, _MAX_NAME) if isinstance(namespace, str) else "",
+            given,
+            at=time.time(),
+        )
+        self.calls.append(use)
+        return use
+
+    def extend(self, use: ToolUse, piece: str) -> None:
+        """More of a call's input."""
+        use.at = time.time()
+        if self._fits(piece):
+            use.pieces.append(piece)
+        else:
+            use.cut = True
+
+    def _fits(self, text: str) -> bool:
+        self._room -= len(text)
+        return self._room >= 0
+
+
+@dataclass(frozen=True)
+class ToolResult:
+    """What a request says that a tool gave back."""
+
+    id: str
+    """Empty where results go by the order of calls of a tool."""
+    tool: str
+    output: Json
+    failed: bool = False
+
+
+def result_of(identity: Json, output: Json, *, tool: str = "", failed: bool = False) -> ToolResult:
+    return ToolResult(
+        masking.first(identity, _MAX_NAME) if isinstance(identity, str) else "", tool, output, failed
+    )
+
+
+def word(value: Json) -> str | None:
+    """A short text of a reply, such as a model's name; None for everything else."""
+    return masking.first(value, _MAX_NAME) if isinstance(value, str) and value else None
+
+
+def object_of(value: Json) -> Row:
+    """``value`` where it is an object, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def objects_in(value: Json) -> list[dict[str, Json]]:
+    """The objects of a list; none where it is not one."""
+    return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []

@@ -1,0 +1,1 @@
+"""Calls of models, kept and replayed."""

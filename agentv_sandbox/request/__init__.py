@@ -1,0 +1,478 @@
+"""``RunRequest``: what is asked of a run. The options of the commands, the parameters of the Python interface, what
+``run.json`` says of them, what a cluster refuses and the pages of the reference are made from its fields.
+
+It is imported by commands that only print their help: nothing here takes long to load.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from agentv_sandbox.errors import InputError, Problem
+from agentv_sandbox.models.limits import LimitOverrides
+from agentv_sandbox.request.option import (
+    ENGINE,
+    GRADE,
+    IMAGES,
+    RUN,
+    OnCluster,
+    Option,
+    of_caller,
+    option,
+    parts,
+)
+from agentv_sandbox.request.values import count, experiment, number_between, path, size
+
+if TYPE_CHECKING:
+    from agentv_sandbox.loading import LoadResult
+
+Paths = str | Path | Sequence[str | Path]
+OnEvent = Callable[..., None]
+"""Called as ``on_event(name, **keys)``, from several threads: ``note``, ``image.*``, ``run.started``,
+``case.started``, ``case.stage``, ``case.finished``."""
+
+TESTS, TARGETS, LIMITS = "Which tests", "Targets and grading", "Limits of an agent"
+RESULTS, WHERE = "Results, and going on with them", "Where and how it runs"
+_EACH_ITS_OWN = OnCluster(
+    state="refused",
+    says="each worker has an engine of its own",
+    hint="Give it to `agentv-sandbox worker`; with `local:N` it is passed on.",
+    local_too=False,
+)
+_HERE = OnCluster(state="of this command")
+
+
+def ignore(_event: str, **_keys: Any) -> None:
+    """The ``on_event`` of callers who do not listen."""
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """What is asked. Raises InputError where a value cannot be meant, in the words of the command line."""
+
+    suites: LoadResult | Paths = ()
+    """Eval files, folders or globs, or what ``load`` returned; of ``regrade`` and ``grade`` those to use instead of the
+    ones that were run."""
+    _: KW_ONLY
+
+    # -- which tests --------------------------------------------------------------------------------------
+    test_ids: Sequence[str] = option(
+        "--test-id",
+        default=(),
+        metavar="GLOB",
+        sentence="Take only tests whose id matches; may be repeated.",
+        group=TESTS,
+        commands=RUN | GRADE,
+    )
+    tags: Sequence[str] = option(
+        "--tag",
+        default=(),
+        metavar="TAG",
+        sentence="Take only eval files that have this tag; of several, all of them.",
+        group=TESTS,
+    )
+    exclude_tags: Sequence[str] = option(
+        "--exclude-tag",
+        default=(),
+        metavar="TAG",
+        sentence="Leave out eval files that have this tag; of several, any of them.",
+        group=TESTS,
+    )
+    limit: int | None = option(
+        "--limit",
+        metavar="N",
+        read=count(1),
+        sentence="Take only the first N tests of those that are left, over all eval files.",
+        default_text="all",
+        group=TESTS,
+    )
+
+    # -- targets and grading ------------------------------------------------------------------------------
+    targets: Sequence[str] = option(
+        "--target",
+        default=(),
+        metavar="NAME",
+        sentence="Target to evaluate; may be repeated.",
+        group=TARGETS,
+        commands=RUN | IMAGES,
+    )
+    targets_file: Path | None = option(
+        "--targets",
+        metavar="FILE",
+        read=path,
+        sentence="Targets file, instead of looking for targets.yaml.",
+        group=TARGETS,
+        commands=RUN | GRADE | IMAGES | {"validate"},
+        cluster=OnCluster(says="with a file of the project"),
+    )
+    threshold: float | None = option(
+        "--threshold",
+        metavar="N",
+        read=number_between(0, 1),
+        sentence="Score, 0 to 1, from which a test passes.",
+        default_text="0.8",
+        group=TARGETS,
+        commands=RUN | GRADE,
+    )
+    grader_target: str | None = option(
+        "--grader-target",
+        metavar="NAME",
+        sentence="Target that all LLM graders use.",
+        group=TARGETS,
+        commands=RUN | GRADE,
+    )
+    max_retries: int | None = option(
+        "--max-retries",
+        metavar="N",
+        read=count(0, 20),
+        sentence="More attempts of an agent that fails.",
+        default_text="the target's, else 0",
+        group=TARGETS,
+    )
+    no_grade: bool = option(
+        "--no-grade",
+        default=False,
+        sentence="Run the agents, keep all that graders need, and leave grading to `grade`.",
+        group=TARGETS,
+    )
+
+    # -- limits -------------------------------------------------------------------------------------------
+    limits: LimitOverrides = parts(
+        LimitOverrides(),
+        timeout_s=Option(
+            flags=("--agent-timeout",),
+            metavar="SECONDS",
+            read=number_between(0.1),
+            sentence="Time an agent may take.",
+            default_text="the target's, else 1200",
+            group=LIMITS,
+        ),
+        memory_bytes=Option(
+            flags=("--memory",),
+            metavar="SIZE",
+            read=size,
+            sentence="Memory of an agent, such as 2g.",
+            default_text="the suite's, else 1g",
+            group=LIMITS,
+        ),
+        cpus=Option(
+            flags=("--cpus",),
+            metavar="N",
+            read=number_between(0.01),
+            sentence="Processors of an agent.",
+            default_text="the suite's, else 1",
+            group=LIMITS,
+        ),
+        pids=Option(
+            flags=("--pids",),
+            metavar="N",
+            read=count(1),
+            sentence="Processes and threads of an agent.",
+            default_text="the suite's, else 256",
+            group=LIMITS,
+        ),
+        workspace_bytes=Option(
+            flags=("--workspace-size",),
+            metavar="SIZE",
+            read=size,
+            sentence="Size of a workspace, such as 2g.",
+            default_text="the suite's, else its files and 512m",
+            group=LIMITS,
+        ),
+        tmp_bytes=Option(
+            flags=("--tmp-size",),
+            metavar="SIZE",
+            read=size,
+            sentence="Size of an agent's /tmp, which is also its HOME.",
+            default_text="the suite's, else 128m",
+            group=LIMITS,
+        ),
+    )
+
+    # -- results ------------------------------------------------------------------------------------------
+    output: Path | None = option(
+        "--output",
+        "-o",
+        metavar="FOLDER",
+        read=path,
+        sentence="Run folder, new or empty unless a run goes on in it; else .agentv/results/runs/EXPERIMENT/TIME.",
+        group=RESULTS,
+        commands=RUN | {"regrade"},
+        cluster=OnCluster(state="of this command", says="only the coordinator writes there"),
+    )
+    experiment: str = option(
+        "--experiment",
+        default="default",
+        metavar="NAME",
+        read=experiment,
+        sentence="Name that groups runs.",
+        group=RESULTS,
+    )
+    resume: bool = option(
+        "--resume",
+        default=False,
+        sentence="Go on in --output, or in the last run of these suites: tests without a verdict.",
+        group=RESULTS,
+        commands=RUN | {"regrade"},
+    )
+    rerun_failed: bool = option(
+        "--rerun-failed",
+        default=False,
+        sentence="As --resume, and run tests below their threshold again, too.",
+        group=RESULTS,
+    )
+    retry_errors: Path | None = option(
+        "--retry-errors",
+        metavar="RUN",
+        read=path,
+        sentence="As --resume from the run folder RUN, which stays as it is: results are in a new one.",
+        group=RESULTS,
+    )
+    keep_failed: bool = option(
+        "--keep-failed",
+        default=False,
+        sentence="Keep workspaces of failed tests and say how to look inside.",
+        group=RESULTS,
+        cluster=OnCluster(
+            says="workspaces are kept by the worker's engine, and the command names the worker"
+        ),
+    )
+    record: Path | None = option(
+        "--record",
+        metavar="FOLDER",
+        read=path,
+        sentence="Keep every call of a model in this new or empty folder.",
+        group=RESULTS,
+        cluster=OnCluster(
+            state="refused",
+            says="workers of a cluster do not record calls of models: each would hold a part of the recording",
+            hint="Record without --cluster; --replay works with it.",
+        ),
+    )
+    replay: Path | None = option(
+        "--replay",
+        metavar="FOLDER",
+        read=path,
+        sentence="Answer calls of models from a folder that --record made; no model is asked, no key is needed.",
+        group=RESULTS,
+        cluster=OnCluster(says="the recording travels with the project"),
+    )
+
+    # -- where and how ------------------------------------------------------------------------------------
+    workers: int | None = option(
+        "--workers",
+        metavar="N",
+        read=count(1, 50),
+        sentence="Tests at a time, 1 to 50.",
+        default_text="the suite's, else 3",
+        group=WHERE,
+        commands=RUN | GRADE,
+        cluster=OnCluster(
+            says="tests at a time on all workers together; without it, and without a number in the suite, all slots "
+            "are used"
+        ),
+    )
+    cluster: str | None = option(
+        "--cluster",
+        metavar="ADDRESS",
+        sentence="Have workers run the tests: tcp://HOST:PORT or tls://HOST:PORT of a Dask scheduler, the file that it "
+        "wrote, or local:N for N workers on this machine.",
+        default_text="this process",
+        group=WHERE,
+        cluster=_HERE,
+    )
+    engine: str | None = option(
+        "--engine",
+        metavar="KIND",
+        sentence="Kind of engine: docker, native, podman.",
+        default_text="the first that answers",
+        group=WHERE,
+        commands=RUN | GRADE | ENGINE | {"build", "lock", "export"},
+        cluster=_EACH_ITS_OWN,
+    )
+    runtime: str | None = option(
+        "--runtime",
+        metavar="NAME",
+        sentence="OCI runtime: one that the engine knows, such as runsc; natively its program.",
+        default_text="the engine's",
+        group=WHERE,
+        commands=RUN | GRADE | {"shell", "selfcheck", "worker"},
+        cluster=_EACH_ITS_OWN,
+    )
+    required_tier: str | None = option(
+        "--require-tier",
+        metavar="TIER",
+        sentence="Refuse to run below this isolation: kernel, userns, gvisor, vm.",
+        group=WHERE,
+        commands=RUN | GRADE | {"worker"},
+        cluster=OnCluster(says="each worker must meet it"),
+    )
+    frozen: bool = option(
+        "--frozen",
+        default=False,
+        sentence="Use exactly what agentv-sandbox.lock says, or refuse.",
+        group=WHERE,
+        commands=RUN | {"build"},
+        cluster=OnCluster(says="each worker makes exactly what the lock says"),
+    )
+    update: bool = option(
+        "--update",
+        default=False,
+        sentence="Resolve anew, to what is current today.",
+        commands=frozenset({"lock"}),
+    )
+    allow_outside: bool = option(
+        "--allow-outside",
+        default=False,
+        sentence="Let suites refer to files outside their project.",
+        group=WHERE,
+        commands=RUN | GRADE | IMAGES | {"validate"},
+        cluster=OnCluster(
+            state="refused",
+            says="files outside of the project do not travel to workers",
+            hint="Move them into the project.",
+        ),
+    )
+    follow: Sequence[str] = option(
+        "--follow",
+        default=(),
+        metavar="TEST",
+        sentence="Print what the agent of this test prints, as it prints it. Globs work.",
+        group=WHERE,
+        cluster=OnCluster(
+            state="refused",
+            says="what agents print on workers comes here when they have ended",
+            hint="Follow the test in a run without --cluster (--test-id).",
+        ),
+    )
+
+    # -- of what was captured -----------------------------------------------------------------------------
+    allow_other_image: bool = option(
+        "--allow-other-image",
+        default=False,
+        sentence="Use the suite's present image, also where it is not the one that the agents ran in.",
+        commands=GRADE | {"shell"},
+    )
+    trust_pack: bool = option(
+        "--trust-pack",
+        default=False,
+        sentence="Use the eval files, threshold and judge that a run recorded, also where it was unpacked. Lists first "
+        "what they run, read and ask.",
+        commands=GRADE | {"shell"},
+    )
+
+    # -- of the caller ------------------------------------------------------------------------------------
+    cwd: Path | None = of_caller(None, "The folder that paths are relative to; None: the working directory.")
+    environ: Mapping[str, str] | None = of_caller(
+        None, "The environment's variables; None: those of the process."
+    )
+    stop: threading.Event | None = of_caller(None, "Interrupts the work when it is set.")
+    on_event: OnEvent = of_caller(ignore, "Called with each event, from several threads.")
+
+    def __post_init__(self) -> None:
+        problems = []
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if (known := each.metadata.get("option")) is None or value == each.default:
+                continue
+            try:
+                object.__setattr__(self, each.name, known.read(value))
+            except ValueError as error:
+                problems.append(Problem(field=each.name, message=str(error)))
+        problems += self._wrong_limits()
+        if problems := problems or list(self._contradictions()):
+            raise InputError(problems)
+
+    def _wrong_limits(self) -> Iterator[Problem]:
+        if not isinstance(self.limits, LimitOverrides):
+            yield Problem(field="limits", message=f"must be a LimitOverrides, found {self.limits!r}")
+            return
+        for name, known in _LIMITS.items():
+            try:
+                if (value := getattr(self.limits, name)) is not None:
+                    known.read(value)
+            except ValueError as error:
+                yield Problem(field=f"limits.{name}", message=str(error))
+
+    def _contradictions(self) -> Iterator[Problem]:
+        if self.goes_on and self.retry_errors is not None:
+            message = (
+                "--retry-errors writes a new run folder, and --resume goes on in an old one: use one of them"
+            )
+            yield Problem(message=message)
+        if self.record is not None and self.replay is not None:
+            yield Problem(message="a run either records calls of models or replays them, not both")
+        elif self.takes_over and (self.record is not None or self.replay is not None):
+            message = "a run that goes on neither records calls of models nor replays them"
+            yield Problem(message=f"{message}: its rows would be of two kinds")
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it goes on in the folder of an earlier run."""
+        return self.resume or self.rerun_failed
+
+    @property
+    def takes_over(self) -> bool:
+        """Whether rows of an earlier run stand."""
+        return self.goes_on or self.retry_errors is not None
+
+    @property
+    def lock_mode(self) -> Literal["default", "frozen", "update"]:
+        return "frozen" if self.frozen else "update" if self.update else "default"
+
+
+_LIMITS: Mapping[str, Option] = next(f.metadata["parts"] for f in fields(RunRequest) if f.name == "limits")
+
+
+def _all_options() -> Iterator[tuple[str, Option]]:
+    for each in fields(RunRequest):
+        if "option" in each.metadata:
+            yield each.name, each.metadata["option"]
+        for part, known in each.metadata.get("parts", {}).items():
+            yield f"{each.name}.{part}", known
+
+
+_OPTIONS = dict(_all_options())
+
+
+def options_of(command: str) -> Iterator[tuple[str, Option]]:
+    """The options of ``command`` with the names of their fields, dotted in a record inside."""
+    return ((name, known) for name, known in _OPTIONS.items() if command in known.commands)
+
+
+def given(request: RunRequest) -> Iterator[tuple[str, Option, Any]]:
+    """What was asked beside the suites, as ``options_of`` names it, with its value."""
+    plain = RunRequest()
+    for name, known in _OPTIONS.items():
+        value, default = request, plain
+        for part in name.split("."):
+            value, default = getattr(value, part), getattr(default, part)
+        if value != default:
+            yield name, known, value
+
+
+def others(request: RunRequest, commands: Iterable[str]) -> Iterator[Problem]:
+    """What was asked that none of ``commands`` does."""
+    taken = {name for command in commands for name, _ in options_of(command)}
+    for name, _, _ in given(request):
+        if name not in taken:
+            yield Problem(field=name, message=f"has no meaning for {' and '.join(commands)}")
+
+
+def as_json(request: RunRequest) -> dict[str, Any]:
+    """What ``run.json`` says of it: what another grading has to know, and every other option that was given."""
+    graded = {
+        "targets": list(request.targets),
+        "threshold": request.threshold,
+        "grader_target": request.grader_target,
+    }
+    more = {name: _plain(value) for name, _, value in given(request)}
+    return {**graded, **more}
+
+
+def _plain(value: object) -> object:
+    return str(value) if isinstance(value, Path) else list(value) if isinstance(value, tuple) else value

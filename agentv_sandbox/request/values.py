@@ -1,0 +1,89 @@
+"""Readers of the values that people give, whose messages say what was found and what may be written. The command line
+and the Python interface have the same ones. Each raises ValueError."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)i?b?\Z", re.IGNORECASE)
+_SCALE = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_EXPERIMENT = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._-]+")
+
+
+def number_between(least: float, most: float = math.inf) -> Callable[[object], float]:
+    """A reader of numbers within bounds."""
+    may_be = f"must be a number {_range(least, most)}"
+
+    def read(value: object) -> float:
+        try:
+            number = float(str(value))
+        except ValueError:
+            number = math.nan
+        if not (math.isfinite(number) and least <= number <= most):
+            raise ValueError(f"{may_be}, found '{value}'")
+        return number
+
+    return read
+
+
+def count(least: int, most: float = math.inf) -> Callable[[object], int]:
+    """A reader of whole numbers within bounds."""
+    may_be = f"must be a whole number {_range(least, most)}"
+
+    def read(value: object) -> int:
+        text = str(value)
+        if not (text.isascii() and text.isdigit() and len(text) < 16 and least <= int(text) <= most):
+            raise ValueError(f"{may_be}, found '{value}'")
+        return int(text)
+
+    return read
+
+
+def _range(least: float, most: float) -> str:
+    return f"of at least {least:g}" if most == math.inf else f"from {least:g} to {most:g}"
+
+
+def size(value: object) -> int:
+    """Bytes from ``512m``, ``1.5g``, ``2GiB`` or a plain number. Powers of 1024, as Docker has it."""
+    match = _SIZE.fullmatch(str(value).strip())
+    if not match or isinstance(value, bool):
+        raise ValueError(f"must be a size such as 512m or 2g, found '{value}'")
+    number = int(float(match[1]) * _SCALE[match[2].lower()])
+    if number <= 0:
+        raise ValueError("must be more than 0; 0 would mean no limit")
+    return number
+
+
+def flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"must be True or False, found {value!r}")
+    return value
+
+
+def text(value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"must be a text that is not empty, found {value!r}")
+    return value
+
+
+def path(value: object) -> Path:
+    if not isinstance(value, str | os.PathLike):
+        raise ValueError(f"must be a path, found {value!r}")
+    return Path(value)
+
+
+def names(value: object) -> tuple[str, ...]:
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise ValueError(f"must be a list of texts, found {value!r}")
+    return tuple(map(text, value))
+
+
+def experiment(value: object) -> str:
+    """As AgentV has it: the name is that of a folder, too."""
+    if not isinstance(value, str) or not _EXPERIMENT.fullmatch(value):
+        raise ValueError(f"may hold letters, digits, '.', '_' and '-' only, found '{value}'")
+    return value

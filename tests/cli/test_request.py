@@ -1,0 +1,134 @@
+"""What is asked of a run is one record: the command line, the Python interface and their checks are made of it."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import agentv_sandbox
+from agentv_sandbox import regrading
+from agentv_sandbox.cli import COMMANDS, app, imported_command
+from agentv_sandbox.engines.table import ENGINES
+from agentv_sandbox.engines.tier import LEVELS
+from agentv_sandbox.errors import InputError
+from agentv_sandbox.models.limits import LimitOverrides
+from agentv_sandbox.models.suite import PASS_SCORE
+from agentv_sandbox.request import RunRequest, as_json, options_of
+from agentv_sandbox.runfolder.captured import CapturedRun
+from agentv_sandbox.runfolder.earlier import EarlierRun
+
+
+@pytest.mark.parametrize(
+    ("asked", "option"),
+    [
+        ({"threshold": 80}, ("--threshold", "80")),
+        ({"workers": 0}, ("--workers", "0")),
+        ({"max_retries": -1}, ("--max-retries", "-1")),
+        ({"experiment": "../../x"}, ("--experiment", "../../x")),
+        ({"limits": LimitOverrides(memory_bytes=0)}, ("--memory", "0")),
+        ({"limits": LimitOverrides(cpus=float("nan"))}, ("--cpus", "nan")),
+    ],
+)
+def test_python_refuses_what_the_command_refuses_with_its_sentence(
+    asked: dict[str, Any], option: tuple[str, str]
+) -> None:
+    with pytest.raises(InputError) as raised:
+        agentv_sandbox.run("nowhere.eval.yaml", **asked)
+    [problem] = raised.value.problems
+    shown = CliRunner().invoke(app, ["run", "nowhere.eval.yaml", *option])
+    assert shown.exit_code == 2
+    plain = re.sub(r"[│\s]+", " ", shown.output)
+    assert problem.message in plain, plain
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"targets": "model"},
+        {"test_ids": "t"},
+        {"targets": [""]},
+        {"keep_failed": "no"},
+        {"output": 3},
+        {"grader_target": ""},
+        {"limits": {"cpus": 1}},
+        {"resume": True, "retry_errors": "out"},
+        {"record": "a", "replay": "b"},
+        {"resume": True, "replay": "b"},
+    ],
+    ids=str,
+)
+def test_what_cannot_be_meant_is_refused_by_name_before_anything_happens(asked: dict[str, Any]) -> None:
+    with pytest.raises(InputError) as raised:
+        agentv_sandbox.run("nowhere.eval.yaml", **asked)
+    [problem] = raised.value.problems
+    assert problem.field in asked or len(asked) == 2
+
+
+def test_what_a_function_does_not_do_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="threshold: has no meaning for build"):
+        agentv_sandbox.build(tmp_path, threshold=0.5)
+    with pytest.raises(InputError, match="record: has no meaning for regrade"):
+        regrading.regrade(tmp_path, record=tmp_path)
+
+
+def test_a_request_is_taken_as_a_record_too(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"none\.eval\.yaml"):
+        agentv_sandbox.run(RunRequest(tmp_path / "none.eval.yaml"), threshold=0.5)
+
+
+def test_every_field_has_a_sentence_and_stands_in_what_is_made_of_it() -> None:
+    record = {each.name for each in fields(RunRequest)}
+    assert set(inspect.signature(agentv_sandbox.run).parameters) == record
+    assert set(inspect.signature(regrading.regrade).parameters) == {"run", *record}
+    for command in COMMANDS:
+        known = {flag for param in imported_command(command).params for flag in param.opts}
+        assert {option.name for _, option in options_of(command)} <= known
+    for each in fields(RunRequest):
+        said = each.metadata.get("option") or each.metadata.get("caller") or each.metadata.get("parts")
+        assert said or each.name == "suites"
+
+
+def test_what_sentences_name_is_what_there_is() -> None:
+    options = dict(options_of("run"))
+    assert options["engine"].sentence.endswith(f": {', '.join(ENGINES)}.")
+    assert options["required_tier"].sentence.endswith(f": {', '.join(LEVELS)}.")
+    assert options["threshold"].default_text == str(PASS_SCORE)
+
+
+def test_run_json_says_every_option_that_was_given() -> None:
+    plain = {"targets": [], "threshold": None, "grader_target": None}
+    assert as_json(RunRequest("a.eval.yaml")) == plain
+    asked = RunRequest("a", workers=2, output="out", test_ids=["x*"], limits=LimitOverrides(pids=9))
+    given = {"workers": 2, "output": "out", "test_ids": ["x*"], "limits.pids": 9}
+    assert as_json(asked) == {**plain, **given}
+
+
+def test_no_function_takes_more_than_ten_things() -> None:
+    """But the request itself, and what AgentV's formats or libraries ask for by signature."""
+    for function in (agentv_sandbox.build, agentv_sandbox.load, agentv_sandbox.run, regrading.regrade):
+        assert len(inspect.signature(inspect.unwrap(function)).parameters) <= 10
+
+
+def recorded(**images: str) -> CapturedRun:
+    facts = {"images": [{"suite": path, "key": key * 64} for path, key in images.items()]}
+    earlier = EarlierRun(path=Path("run"), facts=facts, rows=(), problems=())
+    return CapturedRun(path=Path("run"), earlier=earlier, unpacked=False, sha256="", tests={}, notes=())
+
+
+def test_images_are_joined_by_the_path_of_the_eval_file() -> None:
+    run = recorded(**{"/p/a/EVAL.yaml": "a", "/p/b/EVAL.yaml": "b"})
+    here = [Path("/p/b/EVAL.yaml"), Path("/p/a/EVAL.yaml")]
+    assert run.image_keys(here) == {here[0]: "b" * 64, here[1]: "a" * 64}
+    elsewhere = [Path("/other/p/b/EVAL.yaml"), Path("/other/p/a/EVAL.yaml")]
+    assert run.image_keys(elsewhere) == {elsewhere[0]: "b" * 64, elsewhere[1]: "a" * 64}
+    with pytest.raises(InputError, match=r"may stand for /p/a/EVAL\.yaml and /p/b"):
+        run.image_keys([Path("/c/EVAL.yaml")])
+    same = recorded(**{"/p/a/EVAL.yaml": "a", "/p/b/EVAL.yaml": "a"})
+    assert same.image_keys([Path("/c/EVAL.yaml")]) == {Path("/c/EVAL.yaml"): "a" * 64}
+    assert run.image_keys([Path("/c/other.eval.yaml")]) == {}
