@@ -103,6 +103,10 @@ def _target_problems(result: LoadResult) -> list[Problem]:
     options = RunOptions()
     problems = run_problems(replace(result, suites=tuple(named)), options)
     sound = [s for s in named if not any(not p.warning for p in target_problems(s, ()))]
+    without = [
+        s for s in result.suites if not s.targets and not s.execution.targets and not s.execution.target
+    ]
+    problems += [problem for suite in without for problem in target_problems(suite, ())]
     problems += [problem for suite in sound for problem in run_warnings(suite, options)]
     return [replace(p, warning=True) if p.message.endswith("is not set") else p for p in problems]
 

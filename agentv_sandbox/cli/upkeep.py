@@ -25,6 +25,7 @@ from agentv_sandbox.logs import safe_name, safe_text
 from agentv_sandbox.pipeline.scratch import sweep_scratch
 from agentv_sandbox.request import RunRequest
 from agentv_sandbox.request.values import number_between
+from agentv_sandbox.runfolder.layout import TRIAL
 from agentv_sandbox.runfolder.pack import is_unpacked
 from agentv_sandbox.runfolder.reader import Run
 from agentv_sandbox.sandbox import remove_kept
@@ -114,6 +115,8 @@ def _kept_volumes(place: str, problems: list[Problem]) -> list[str]:
         return []
     run = Run.open(folder)
     rows = [row for row in (*run.rows, *run.waiting) if row.test_id == test]
+    # A row shows one of its trials; each of them has a row of its own, and may have left a workspace.
+    rows += [own for row in rows for trial in row.trials if (own := run.row(f"{trial.artifact_dir}/{TRIAL}"))]
     kept = [row.workspace_kept for row in rows if row.workspace_kept]
     far = [text.partition(":")[0] for text in kept if text.startswith("on worker ")]
     volumes = [found[0] for text in kept for found in _VOLUME.finditer(text)]

@@ -55,14 +55,17 @@ class CaseReader:
         messages = self._input(doc, skip_defaults)
         expected = self._expected(doc)
         conversation = self._conversation(doc)
+        before = self.session.problems.errors
         assertions = self._assertions(doc, skip_defaults)
+        broken = self.session.problems.errors > before
         criteria = (doc.criteria or "").strip()
         self._check_complete(doc, messages, conversation)
         if not assertions and conversation is None:
             if not criteria and not expected and not self._names_graders(doc):
                 hint = "add assertions, criteria or expected_output"
                 self.session.problems.error(doc.src, None, "has nothing to grade the answer by", hint=hint)
-            assertions = (implicit_grader(self.session.assertions.preprocessors),)
+            if not broken:  # whoever wrote assertions that cannot be read did not ask for a model
+                assertions = (implicit_grader(self.session.assertions.preprocessors),)
         files = self._skill_files(doc)
         prompt = text.agent_prompt(messages)
         references = [f'<file: path="{path}">' for path in files]
