@@ -21,6 +21,7 @@ _TEMPLATED = frozenset(
     {"criteria", "expected_outcome", "input", "input_files", "expected_output", "expected", "turns"}
 )
 
+_GRADED_BY = ("assert", "assertions", "evaluators", "rubrics", "criteria", "expected_output")
 _TEXTS = frozenset({"criteria", "expected_outcome", "input"})
 
 
@@ -212,7 +213,10 @@ class CaseReader:
         return (*own, *self.assertions)
 
     def _names_graders(self, doc: TestDoc) -> bool:
-        """Whether there are assertions to begin with; what is wrong with each is reported by itself."""
+        """Whether there are assertions to begin with; what is wrong with each, or with the key of all, is reported by
+        itself."""
+        if any(self.session.problems.is_misspelt(doc.src, key) for key in _GRADED_BY):
+            return True
         inner = doc.execution.assertions if doc.execution is not None else None
         return bool(doc.rubrics or doc.assertions or inner)
 
