@@ -12,6 +12,7 @@ As in ``agentv_sandbox.api``, nothing here prints or ends the process.
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -21,7 +22,7 @@ from agentv_sandbox import api, logs
 from agentv_sandbox.building import recorded_image
 from agentv_sandbox.engines.stream import Conversation
 from agentv_sandbox.engines.tier import tier
-from agentv_sandbox.errors import InputError, Problem, SandboxError
+from agentv_sandbox.errors import InputError, NotKeptError, Problem, SandboxError
 from agentv_sandbox.files import BlobStore
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.image import ProvedImage
@@ -30,20 +31,26 @@ from agentv_sandbox.models.suite import EvalCase, Suite
 from agentv_sandbox.pipeline import Regrading, run_suites, suite_run
 from agentv_sandbox.pipeline.believed import decisions, eval_files, trusted_reach
 from agentv_sandbox.pipeline.checks import judge_problems
+from agentv_sandbox.pipeline.inputhashes import InputHashes
 from agentv_sandbox.pipeline.records import Job
-from agentv_sandbox.pipeline.regrade import CapturedAnswers
+from agentv_sandbox.pipeline.regrade import OF_GRADING, CapturedAnswers
 from agentv_sandbox.pipeline.scratch import scratch_folder
 from agentv_sandbox.prepare import prepare
+from agentv_sandbox.project import Project
 from agentv_sandbox.report import kept_views
 from agentv_sandbox.request import RunRequest, as_json
 from agentv_sandbox.request.keywords import after_one
 from agentv_sandbox.runfolder.capture import read_capture
 from agentv_sandbox.runfolder.captured import CapturedContents, CapturedRun, Key, captured_run
+from agentv_sandbox.runfolder.earlier import earlier_run
 from agentv_sandbox.runfolder.facts import engine_facts, run_facts
-from agentv_sandbox.runfolder.folder import RunFolder
-from agentv_sandbox.runfolder.layout import STORES
+from agentv_sandbox.runfolder.folder import RunFolder, Takeover
+from agentv_sandbox.runfolder.intact import Intact
+from agentv_sandbox.runfolder.layout import INDEX, STORES
 from agentv_sandbox.runfolder.pack import unseal
+from agentv_sandbox.runfolder.record import Row
 from agentv_sandbox.runfolder.regraded import Change, changes_of
+from agentv_sandbox.runfolder.restoring import result_of
 from agentv_sandbox.sandbox import POLICIES, Role, Sandbox
 
 _OPEN_S = 12 * 3600.0
@@ -122,6 +129,7 @@ class _Grading:
     def __init__(self, source: CapturedRun, request: RunRequest) -> None:
         self._source = source
         self._event = request.on_event
+        self._definitions: dict[Key, tuple[Mapping[str, str], Mapping[str, str]]] = {}
         cwd, trusted = request.cwd or Path.cwd(), request.trust_pack
         targets = source.options.get("targets")
         known = targets if isinstance(targets, list) else []
@@ -148,12 +156,60 @@ class _Grading:
 
     # -- the two ways -----------------------------------------------------------------------------------
     def into_new_folder(self) -> RegradeReport:
-        output, cwd = self._options.request.output, self._prepared.cwd
         with self._sandbox() as sandbox:
             jobs = self._jobs(only_ungraded=False)
             images = self._images(sandbox)
-            with RunFolder.create(output, cwd, self._experiment, **self._folder_options(sandbox)) as results:
-                return self._graded(sandbox, images, results, jobs, only_ungraded=False)
+            with self._new_folder(sandbox) as results:
+                standing = self._standing(results, jobs, images)
+                return self._graded(sandbox, images, results, jobs, only_ungraded=False, standing=standing)
+
+    def _new_folder(self, sandbox: Sandbox) -> RunFolder:
+        """Where the results go: a new folder, or with ``--resume`` that of a grading that was interrupted."""
+        output, options = self._options.request.output, self._folder_options(sandbox)
+        if self._options.request.resume:
+            if output is None:
+                hint = "Name the folder with --output."
+                raise InputError(
+                    [Problem(message="--resume does not say in which folder to go on", hint=hint)]
+                )
+            if os.path.lexists(self._prepared.cwd / output / INDEX):
+                return RunFolder.reopen(self._prepared.cwd / output, self._experiment, **options)
+        return RunFolder.create(output, self._prepared.cwd, self._experiment, **options)
+
+    def _standing(
+        self, results: RunFolder, jobs: Mapping[Path, Sequence[Job]], images: Mapping[Path, ProvedImage]
+    ) -> dict[Key, Row]:
+        """Rows of an earlier part of this grading that stand: of the same run, whole, with a verdict, by the same
+        graders. The others are taken out of the folder. Raises InputError."""
+        if not self._options.request.resume:
+            return {}
+        earlier = earlier_run(results.path, locked=True) if os.path.lexists(results.path / INDEX) else None
+        if earlier is None or not (earlier.rows or earlier.facts):
+            return {}
+        if earlier.facts.get("regraded_from") != self._source.origin:
+            message = "holds another run, and not this one graded again"
+            raise InputError([Problem(message=message, path=results.path, field="--output")])
+        intact, rows = Intact(results.path), {row.key: row for row in earlier.rows}
+        kept: list[tuple[Row, CaseResult, str]] = []
+        for suite in self._loaded.suites:
+            project = Project(suite.project_root, cwd=self._prepared.cwd)
+            environ = self._loaded.environments[suite.path]
+            hashes = InputHashes(suite, images[suite.path], project, environ, self._options.request)
+            for job in jobs[suite.path]:
+                row = rows.get((job.case.suite, job.case.id, job.target.name))
+                result = result_of(row) if row is not None else None
+                if row is None or result is None or result.status == "execution_error":
+                    continue
+                now = hashes.like(job, row.input_hashes)
+                same = all(now[part] == row.input_hashes.get(part) for part in OF_GRADING)
+                if same and intact.holds(row):
+                    self._note_definitions(job, hashes, row.key)
+                    kept.append((row, result, str(suite.path)))
+        standing = {row.key: row for row, _, _ in kept}
+        gone = [row for row in earlier.rows if row.key not in standing]
+        names = [suite.name for suite in self._loaded.suites]
+        results.take_over(Takeover(rows=kept, superseded=[*earlier.superseded, *gone], suites=names))
+        return standing
 
     def in_place(self) -> RegradeReport:
         with self._sandbox() as sandbox:
@@ -164,6 +220,12 @@ class _Grading:
             ) as results:
                 unseal(self._source.path)
                 return self._graded(sandbox, images, results, jobs, only_ungraded=True)
+
+    def _note_definitions(self, job: Job, hashes: InputHashes, key: Key) -> None:
+        """Of the graders of a row that stands, as for one that is graded now."""
+        with suppress(NotKeptError):
+            captured = read_capture(self._source.path, self._source.tests[key].trials[0].folder, job.case)
+            self._definitions[key] = (captured.graders, hashes.definitions_like(job, captured.graders))
 
     @contextmanager
     def opened(self, key: Key, which: Workspace, argv: Sequence[str]) -> Iterator[Conversation]:
@@ -240,11 +302,14 @@ class _Grading:
             raise InputError(problems)
         return jobs
 
-    def _regrading(self, stores: Mapping[str, BlobStore], *, only_ungraded: bool) -> Regrading:
+    def _regrading(
+        self, stores: Mapping[str, BlobStore], *, only_ungraded: bool, done: frozenset[Key] = frozenset()
+    ) -> Regrading:
         return Regrading(
             source=self._source,
             contents=CapturedContents(self._source.path, stores),
             only_ungraded=only_ungraded,
+            done=done,
         )
 
     # -- images -------------------------------------------------------------------------------------------
@@ -280,12 +345,14 @@ class _Grading:
         jobs: Mapping[Path, Sequence[Job]],
         *,
         only_ungraded: bool,
+        standing: Mapping[Key, Row] | None = None,
     ) -> RegradeReport:
         stores = {name: BlobStore(results.path / name) for name in STORES}
-        regrading = self._regrading(stores, only_ungraded=only_ungraded)
+        regrading = self._regrading(stores, only_ungraded=only_ungraded, done=frozenset(standing or ()))
         tests = self._source.tests
         here = [(job.case.suite, job.case.id, job.target.name) for each in jobs.values() for job in each]
         done = [test.row for key, test in tests.items() if key not in here] if only_ungraded else []
+        done += (standing or {}).values()
         if only_ungraded:
             results.complete({key: (test.row, test.result) for key, test in tests.items()}, here)
             results.write_run({**self._source.earlier.facts, "graded_from": self._source.origin})
@@ -300,7 +367,7 @@ class _Grading:
             self._say_left_out(here)
         for note in (*self._source.notes, self._decisions.sentence):
             self._event("note", message=note)
-        planned = len(here) + len(done)
+        planned = len({*here, *(row.key for row in done)})
         several = results.matrix or len(self._loaded.suites) > 1
         self._event("run.started", total=planned, folder=results.path, several=several, done=done)
         tools = self._prepared.tools(sandbox, stores["artifacts"], stores["captured"])
@@ -342,7 +409,8 @@ class _Grading:
         before = {key: test.row for key, test in self._source.tests.items()}
         changes: tuple[Change, ...] = ()
         if not regrading.only_ungraded:
-            changes = changes_of(before, report.rows, regrading.definitions)
+            definitions = {**self._definitions, **regrading.definitions}
+            changes = changes_of(before, report.rows, definitions)
             later = api.failure_of(lambda: results.write_changes(self._source.origin, changes))
         values = {name: getattr(report, name) for name in ("folder", "rows", "planned")}
         return RegradeReport(**values, failure=report.failure or later, changes=changes)

@@ -12,15 +12,15 @@ from agentv_sandbox.authoring.references import ReferenceScope, project_root
 from agentv_sandbox.authoring.tree import Map, Node, Problems, Seq, nearest, plain, show
 from agentv_sandbox.errors import Problem
 from agentv_sandbox.loading import targets as target_files
-from agentv_sandbox.loading.cases import CaseReader, category, grader_items, suite_name
+from agentv_sandbox.loading.cases import CaseReader, category, grader_items, suite_name, trials_of
 from agentv_sandbox.loading.expand import from_evals_json, json_lines, tests_of
 from agentv_sandbox.loading.interpolate import TooLarge, Variables, env_files
 from agentv_sandbox.loading.messages import FileCache
 from agentv_sandbox.loading.session import Session
-from agentv_sandbox.loading.suite_docs import ExecutionDoc, SuiteDoc, TargetRefDoc, TrialsDoc
+from agentv_sandbox.loading.suite_docs import ExecutionDoc, SuiteDoc, TargetRefDoc
 from agentv_sandbox.loading.targets import TargetReader
 from agentv_sandbox.loading.workspaces import limits, warn_of_large_tmp
-from agentv_sandbox.models.suite import EvalCase, Execution, NetworkPolicy, Suite, Trials
+from agentv_sandbox.models.suite import EvalCase, Execution, NetworkPolicy, Suite
 
 MAX_TESTS = 50_000
 
@@ -254,19 +254,12 @@ def _targets(
             targets=several,
             workers=execution.workers,
             threshold=execution.threshold,
-            trials=_trials(trials),
+            trials=trials_of(trials),
             budget_usd=execution.budget_usd,
             fail_on_error=execution.fail_on_error,
             measured_by=execution.measured_by,
         ),
     )
-
-
-def _trials(value: TrialsDoc | int | None) -> Trials:
-    if value is None or isinstance(value, int):
-        return Trials(count=value or 1)
-    strategy = "pass_at_k" if value.strategy == "pass_any" else value.strategy
-    return Trials(count=value.count, strategy=strategy, cost_limit_usd=value.cost_limit_usd)
 
 
 def _target_names(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -210,17 +210,7 @@ class TargetReader:
         settings = self._settings(doc, provider or _SCRIPT, script, problems)
         secrets = _secrets(doc, problems)
         own = (provider or _SCRIPT).credentials(settings, secrets)
-        for i, name in enumerate(doc.env):
-            if not _ENV_NAME.match(name):
-                problems.error(node["env"], i, f"{show(name)} is not the name of an environment variable")
-            elif looks_like_key(name) and name not in own and name not in secrets:
-                problems.warn(
-                    node["env"],
-                    i,
-                    f"the agent's container is given {name}, which looks like a key",
-                    hint="what a server is sent belongs in the target's secrets, and the proxy adds it: "
-                    f"secrets: {{{name}: {{host: NAME-OF-THE-SERVER}}}}",
-                )
+        env, variables = _variables(doc, {*own, *secrets}, problems)
         warn_of_large_tmp(doc.limits, problems)
         own_hooks = named.hooks or doc.hooks
         hooks = self.workspaces.hooks(own_hooks, node.path.parent, {}) if own_hooks else {}
@@ -232,7 +222,8 @@ class TargetReader:
             fallback_targets=tuple(named.fallback_targets or doc.fallback_targets),
             workers=named.workers or doc.workers,
             measured_by=named.measured_by or doc.measured_by,
-            env=tuple(doc.env),
+            env=env,
+            variables=variables,
             secrets={
                 name: {**own.get(name, {}), **secrets.get(name, {})}
                 for name in dict.fromkeys((*own, *secrets))
@@ -324,6 +315,42 @@ class TargetReader:
         if isinstance(value, Seq):
             return value.copy_with(self._value(value, i, v, problems) for i, v in enumerate(value))
         return value
+
+
+def _variables(
+    doc: TargetDoc, credentials: Collection[str], problems: Problems
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Names of variables of this machine, and values of others."""
+    node: Map = doc.src
+    written = doc.env if isinstance(doc.env, dict) else dict.fromkeys(doc.env)
+    for place, name in enumerate(written):
+        at = name if isinstance(doc.env, dict) else place
+        value = written[name]
+        if not _ENV_NAME.match(name):
+            problems.error(node["env"], at, f"{show(name)} is not the name of an environment variable")
+        elif isinstance(value, str) and "${{" in value:
+            hint = f"a variable of this machine goes under its own name, without a value: {name}:"
+            problems.error(
+                node["env"],
+                at,
+                "a value is taken as it is written, and this one refers to a variable",
+                hint=hint,
+            )
+        elif looks_like_key(name) and name not in credentials:
+            problems.warn(
+                node["env"],
+                at,
+                f"the agent's container is given {name}, which looks like a key",
+                hint="what a server is sent belongs in the target's secrets, and the proxy adds it: "
+                f"secrets: {{{name}: {{host: NAME-OF-THE-SERVER}}}}",
+            )
+    values = {name: _plain_text(value) for name, value in written.items() if value is not None}
+    return tuple(name for name, value in written.items() if value is None), values
+
+
+def _plain_text(value: str | float | bool) -> str:
+    """A scalar as a program reads it: true and false as YAML has them."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def discover(eval_dir: Path, root: Path, cwd: Path) -> Path | None:

@@ -15,7 +15,7 @@ from typing import NoReturn
 from agentv_sandbox import masking
 from agentv_sandbox.errors import NotKeptError
 from agentv_sandbox.files import staged_files
-from agentv_sandbox.grade import Graded, effective_threshold
+from agentv_sandbox.grade import Graded, effective_threshold, effective_trials
 from agentv_sandbox.logs import safe_name
 from agentv_sandbox.models.capture import Capture, CapturedState
 from agentv_sandbox.models.case import AgentResponse, CaseOutput, CaseResult
@@ -40,6 +40,8 @@ from agentv_sandbox.runfolder.captured import CapturedContents, CapturedRun, Cap
 from agentv_sandbox.sandbox import Role
 from agentv_sandbox.volumes import DeferredVolumes, StagedFile, VolumeSet
 
+OF_GRADING = ("graders", "settings")
+"""Parts of a row's hashes that are of the grading, and not of the agent."""
 _LINKER = resources.files("agentv_sandbox") / "data" / "linker.py"
 MAX_WORKSPACE_BYTES = 2 << 30
 """Of a workspace that is made again; one content can stand in it at many paths."""
@@ -52,6 +54,8 @@ class Regrading:
     source: CapturedRun
     contents: CapturedContents
     only_ungraded: bool
+    done: frozenset[Key] = frozenset()
+    """Tests that an earlier part of the same grading has graded."""
     definitions: dict[Key, tuple[Mapping[str, str], Mapping[str, str]]] = field(default_factory=dict)
     """Hashes of the graders' definitions, before and now, of the tests graded so far."""
 
@@ -63,6 +67,8 @@ class Regrading:
             if case is None or not is_selected(test, test_ids) or target not in suite.targets:
                 continue
             if self.only_ungraded and not captured_test.result.ungraded:
+                continue
+            if (name, test, target) in self.done:
                 continue
             space = case.workspace and replace(case.workspace, isolation="per_test")
             alone = replace(case, depends_on=(), workspace=space)
@@ -77,10 +83,10 @@ class Regrading:
             self._trial(run, replace(job, trial=number if several else 0), trial)
             for number, trial in enumerate(test.trials, 1)
         ]
-        result = combined(run.suite.execution.trials, results) if several else results[0]
+        result = combined(effective_trials(job.case, run.suite), results) if several else results[0]
         now = run.hashes.like(job, test.result.input_hashes)
         # The agent is the one that ran then; only what grades it is of now.
-        hashes = {**test.result.input_hashes, **{part: now[part] for part in ("graders", "settings")}}
+        hashes = {**test.result.input_hashes, **{part: now[part] for part in OF_GRADING}}
         return replace(result, input_hashes=hashes)
 
     def _trial(self, run: SuiteRun, job: Job, trial: CapturedTrial) -> CaseResult:

@@ -21,6 +21,7 @@ from agentv_sandbox.plainfiles import NotPlainError, is_plain, open_plain
 from agentv_sandbox.runfolder import pack as packing
 from agentv_sandbox.runfolder.capture import NAME
 from agentv_sandbox.runfolder.earlier import EarlierRun, earlier_run, folder_of
+from agentv_sandbox.runfolder.intact import Intact
 from agentv_sandbox.runfolder.layout import INDEX, MASKED, STORES, SUMS, TRIAL, TRIALS
 from agentv_sandbox.runfolder.reader import Run
 from agentv_sandbox.runfolder.record import Row
@@ -28,6 +29,7 @@ from agentv_sandbox.runfolder.restoring import result_of
 
 Key = tuple[str, str, str]
 """Suite, test, target."""
+_SHOWN = 5
 _MOST_TRIALS = 1000
 _PART = 1 << 20
 _HASH = re.compile(r"[0-9a-f]{64}")
@@ -130,6 +132,7 @@ def captured_run(path: Path, *, graded: bool | None) -> CapturedRun:
             row=row, result=result, trials=trials
         )
     _refuse_nothing_to_grade(path, earlier, tests, graded=graded)
+    _refuse_altered(path, tests)
     return CapturedRun(
         path=path,
         earlier=earlier,
@@ -138,6 +141,21 @@ def captured_run(path: Path, *, graded: bool | None) -> CapturedRun:
         tests=tests,
         notes=notes,
     )
+
+
+def _refuse_altered(path: Path, tests: Mapping[Key, CapturedTest]) -> None:
+    """Sums say it of a run that was unpacked; rows say it of every run."""
+    intact = Intact(path)
+    altered = [
+        safe_name(key[1], limit=100)
+        for key, test in tests.items()
+        if not all(intact.says_its_files(row) for row in (test.row, *(trial.row for trial in test.trials)))
+    ]
+    if altered:
+        more = f" and {len(altered) - _SHOWN} more" if altered[_SHOWN:] else ""
+        message = f"was altered since it was written: rows or files of {', '.join(altered[:_SHOWN])}{more}"
+        hint = "What an agent left is graded as it was, or not at all. Take a copy that nobody has edited."
+        raise InputError([Problem(message=message, path=path, hint=hint)])
 
 
 def _trials(path: Path, folder: str, row: Row, result: CaseResult) -> Iterator[CapturedTrial]:

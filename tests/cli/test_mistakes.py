@@ -421,7 +421,7 @@ def test_a_mistake_is_reported_once_with_its_place_and_what_to_do(
     said = capsys.readouterr()
     [problem] = json.loads(said.out)
     assert mistake.said in " ".join(str(problem.get(key, "")) for key in ("field", "message", "hint"))
-    assert (code, problem["severity"]) == ((1, "warning") if mistake.warning else (2, "error"))
+    assert (code, problem["severity"]) == ((0, "warning") if mistake.warning else (2, "error"))
     if mistake.line is not None:
         assert (Path(problem["path"]).name, problem.get("line")) == (mistake.file, mistake.line)
     assert problem.get("path") and (problem.get("hint") or ACTS.search(problem["message"])), problem

@@ -257,6 +257,26 @@ def test_a_regraded_row_says_where_it_is_from_and_spends_nothing_of_the_agents(
     assert trial["regraded_from"]["run"] == "first" and trial["cost_usd"] == 0.25
 
 
+def test_a_grading_that_was_killed_goes_on(project: Project, again: Done, tmp_path: Path) -> None:
+    output = tmp_path / "killed"
+    shutil.copytree(again.folder, output)
+    lines = (output / "index.jsonl").read_text().splitlines(keepends=True)
+    stood = [line for line in lines if json.loads(line)["test_id"] in ("kinds", "twice", "broken")]
+    (output / "index.jsonl").write_text("".join(stood))
+    for name in ("regraded.json", "report.html", "benchmark.json"):
+        (output / name).unlink()
+    done = command(project, "regrade", "first", "-o", str(output), "--resume")
+    assert done.code == 3, done.stdout + done.stderr
+    assert "2 of them done before" in done.stdout
+    after = (output / "index.jsonl").read_text().splitlines(keepends=True)
+    assert [line for line in stood if '"broken"' not in line] == after[:2] and len(after) == len(lines)
+    assert "Graded again: 6 tests, all as before." in done.stdout
+    assert json.loads((output / "benchmark.json").read_text())["metadata"]["planned_test_count"] == 6
+    refused = command(project, "regrade", str(output), "-o", str(again.folder), "--resume")
+    assert refused.code == 2 and "holds another run" in refused.stdout + refused.stderr
+    assert command(project, "regrade", "first", "--resume").code == 2
+
+
 def test_what_was_regraded_can_be_regraded(project: Project, again: Done) -> None:
     summary = project.folder / "summary.md"
     in_github = {"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": str(summary)}
@@ -374,11 +394,20 @@ def _no_content(folder: Path) -> None:
             path.write_bytes(b"x" * path.stat().st_size)
 
 
+def _unhashed(folder: Path) -> None:
+    """As a version writes it that knew no hashes, or as somebody does who makes them fit."""
+    for path in (folder / "index.jsonl", *folder.glob("*/*/trials/*/trial.json")):
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+        kept = [{key: row[key] for key in row if key not in ("row_sha256", "files_sha256")} for row in rows]
+        path.write_text("".join(json.dumps(row) + "\n" for row in kept))
+
+
 def test_a_hostile_run_folder_gives_errors_and_never_another_score(
     project: Project, first: Done, tmp_path: Path
 ) -> None:
     bad = project.folder / "bad"
     shutil.copytree(first.folder, bad)
+    _unhashed(bad)
     secret = tmp_path / "secret"
     secret.write_text("a file of this machine")
     _no_content(bad)

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from agentv_sandbox.errors import InputError
 from agentv_sandbox.report import VIEWS
 from agentv_sandbox.report.comparison import compare_runs
+from agentv_sandbox.runfolder.captured import captured_run
 from agentv_sandbox.runfolder.intact import Intact
 from agentv_sandbox.runfolder.reader import Run
 from agentv_sandbox.runfolder.restoring import result_of
@@ -80,3 +82,15 @@ def test_a_run_is_graded_again(kept: Path, tool_image: str) -> None:
     for row in old:
         now = done.rows[row["test_id"]]
         assert (now["score"], verdicts(now)) == (row["score"], verdicts(row)), row["test_id"]
+
+
+@pytest.mark.parametrize(
+    "name", ["all/plain/capture.json", "trials/twice/trials/2/capture.json", "all/kinds/input.md"]
+)
+def test_what_somebody_edited_is_not_graded(kept: Path, name: str) -> None:
+    run = kept / "native/first"
+    captured_run(run, graded=True)
+    with (run / name).open("a") as file:
+        file.write(" ")
+    with pytest.raises(InputError, match=f"altered since it was written.*{name.split('/')[1]}"):
+        captured_run(run, graded=True)
