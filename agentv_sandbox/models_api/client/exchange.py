@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError, wait
 from typing import TYPE_CHECKING, TypeAlias
 
 from agentv_sandbox.errors import Cancelled
 from agentv_sandbox.lazy import lazily
-from agentv_sandbox.models_api.client.gate import SLICE_S
 from agentv_sandbox.models_api.records import WireCall
 from agentv_sandbox.webclient import tls_context
 
@@ -23,11 +23,22 @@ else:
     httpx = lazily("httpx")
 
 REPLY_BYTES = 16 << 20
+SLICE_S = 0.2
+"""Longest sleep between two looks at ``cancelled``."""
 _CONNECT_S = 10.0
 _CLOSE_S = 2.0
 
 Exchanged: TypeAlias = "tuple[int, httpx.Headers, bytes]"
 """Status, headers and body of a reply."""
+
+
+def pause(seconds: float, cancelled: Callable[[], bool]) -> None:
+    """Sleep; raises ``Cancelled`` soon after the user interrupted."""
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        if cancelled():
+            raise Cancelled
+        time.sleep(min(left, SLICE_S))
 
 
 class Exchanges:
