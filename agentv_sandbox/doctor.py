@@ -91,6 +91,8 @@ def engine_checks(info: EngineInfo, runtime: str | None) -> Iterator[Check]:
     yield from _limits_declared(info)
     isolation = tier(info, runtime)
     yield Check(name="isolation", state="ok", text=isolation.summary)
+    for sentence in info.runtimes:
+        yield Check(name="runtime", state="ok", text=sentence)
     if isolation.flaws:
         names = ", ".join(flaw.cve for flaw in isolation.flaws)
         yield Check(

@@ -1,5 +1,5 @@
-"""Image archives (the ``docker save`` layout) whoever wrote them, read within bounds, and their files: the layers laid
-over each other, whiteouts included, in time linear in their entries."""
+"""Image archives (of ``docker save`` or in the OCI's layout) whoever wrote them, read within bounds, and their files:
+the layers laid over each other, whiteouts included, in time linear in their entries."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import hashlib
 import re
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,8 @@ from agentv_sandbox.models.foreign_json import read_json
 _CHUNK = 1 << 20
 _MAX_CONFIG = 4 << 20
 _MAX_LAYERS = 200
+_ZSTANDARD = b"\x28\xb5"
+OCI_INDEX = "index.json"
 MAX_FOLDERS = 250
 """One in another; nothing that people use has more than some fifty."""
 
@@ -68,24 +70,22 @@ class Layers:
         return iter(self._layers)
 
     def _read(self, archive: tarfile.TarFile) -> None:
-        manifest = read_json(_document(archive, "manifest.json"))
-        if not (isinstance(manifest, list) and len(manifest) == 1 and isinstance(manifest[0], dict)):
-            raise ArchiveError("its archive does not hold one image")
-        self.config = _document(archive, str(manifest[0].get("Config")))
+        manifest = _manifest(archive)
+        self.config = _document(archive, str(manifest.get("Config")))
         config = read_json(self.config)
         if not isinstance(config, dict) or not isinstance(config.get("rootfs"), dict):
             raise ArchiveError("its image has no readable configuration")
         self.architecture = str(config.get("architecture"))
         if config.get("os") != "linux" or not re.fullmatch(r"[a-z0-9]{2,16}", self.architecture):
             raise ArchiveError("its image is not for Linux")
-        names, diff_ids = manifest[0].get("Layers"), config["rootfs"].get("diff_ids")
+        names, diff_ids = manifest.get("Layers"), config["rootfs"].get("diff_ids")
         if not isinstance(names, list) or not isinstance(diff_ids, list):
             raise ArchiveError("its archive names no layers")
         if len(names) != len(diff_ids) or len(names) > _MAX_LAYERS:
             raise ArchiveError("its archive has too many layers, or other ones than its image")
         for name, diff_id in zip(names, diff_ids, strict=True):
             self._layers.append(_layer(archive, str(name)[:300], str(diff_id), self._budget, self._folder))
-        tags = manifest[0].get("RepoTags")
+        tags = manifest.get("RepoTags")
         self.tags = tuple(str(tag) for tag in tags) if isinstance(tags, list) else ()
 
     @contextmanager
@@ -161,6 +161,43 @@ def _parents(path: str) -> Iterator[str]:
         end = path.find("/", end + 1)
 
 
+def _manifest(archive: tarfile.TarFile) -> Mapping[str, object]:
+    """The one image of an archive, as ``docker save`` describes it."""
+    names = archive.getnames()
+    if "manifest.json" not in names and OCI_INDEX in names:
+        return _oci_manifest(archive)
+    manifest = read_json(_document(archive, "manifest.json"))
+    if not (isinstance(manifest, list) and len(manifest) == 1 and isinstance(manifest[0], dict)):
+        raise ArchiveError("its archive does not hold one image")
+    return manifest[0]
+
+
+def _oci_manifest(archive: tarfile.TarFile) -> Mapping[str, object]:
+    index = read_json(_document(archive, OCI_INDEX))
+    images = index.get("manifests") if isinstance(index, dict) else None
+    if not (isinstance(images, list) and len(images) == 1 and isinstance(images[0], dict)):
+        raise ArchiveError("its archive does not hold one image")
+    manifest = read_json(_document(archive, _blob(images[0])))
+    layers = manifest.get("layers") if isinstance(manifest, dict) else None
+    if not isinstance(manifest, dict) or not isinstance(layers, list):
+        raise ArchiveError("its archive holds an index of images, not one image")
+    named = images[0].get("annotations")
+    tag = named.get("org.opencontainers.image.ref.name") if isinstance(named, dict) else None
+    return {
+        "Config": _blob(manifest.get("config")),
+        "Layers": [_blob(layer) for layer in layers[: _MAX_LAYERS + 1]],
+        "RepoTags": [tag] if isinstance(tag, str) else [],
+    }
+
+
+def _blob(descriptor: object) -> str:
+    """The path of what an OCI document points to."""
+    digest = descriptor.get("digest") if isinstance(descriptor, dict) else None
+    if not isinstance(digest, str) or not re.fullmatch(r"sha256:[0-9a-f]{64}", digest):
+        raise ArchiveError("its archive names its parts in an unknown way")
+    return f"blobs/sha256/{digest.removeprefix('sha256:')}"
+
+
 def _document(archive: tarfile.TarFile, name: str) -> bytes:
     """A small JSON document of the archive. The last member of a name counts, as for the engines."""
     try:
@@ -187,6 +224,10 @@ def _layer(
         raise ArchiveError(f"its archive has no layer {name}")
     start = file.read(2)
     file.seek(0)
+    if start == _ZSTANDARD:
+        raise ArchiveError(
+            f"layer {name} is compressed in a way that is not read here (zstd); save it uncompressed"
+        )
     source = gzip.GzipFile(fileobj=file) if start == b"\x1f\x8b" else file
     data = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed with the layers
     digest = hashlib.sha256()

@@ -12,10 +12,10 @@ from datetime import UTC, datetime
 from agentv_sandbox.budget import BudgetSpent
 from agentv_sandbox.errors import Cancelled, EngineError, NotKeptError, SandboxError
 from agentv_sandbox.graders import GRADERS, figures_read
-from agentv_sandbox.graders.base import PASS_SCORE, GradeContext, NotBegunError, failed, not_begun
+from agentv_sandbox.graders.base import GradeContext, NotBegunError, failed, not_begun
 from agentv_sandbox.logs import get_logger
 from agentv_sandbox.models.case import Assertion, CaseFailure, Fault, GraderResult, Status
-from agentv_sandbox.models.suite import EvalCase, GraderSpec, Suite, Trials
+from agentv_sandbox.models.suite import PASS_SCORE, EvalCase, GraderSpec, Suite, Trials
 
 log = get_logger()
 
@@ -34,6 +34,11 @@ def effective_threshold(case: EvalCase, suite: Suite, from_user: float | None) -
         if threshold is not None:
             return threshold
     return PASS_SCORE
+
+
+def effective_trials(case: EvalCase, suite: Suite) -> Trials:
+    """The test's own, else the suite's."""
+    return suite.execution.trials if case.trials is None else case.trials
 
 
 def grade_case(context: GradeContext) -> Graded:

@@ -15,7 +15,7 @@ from agentv_sandbox.errors import ContainerEnded, InputError, Problem
 from agentv_sandbox.models.container import ExecResult, Limits, Mount, OnOutput
 from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.paths import INPUT, SUITE, WORKSPACE
-from agentv_sandbox.models.suite import EvalCase, Hook
+from agentv_sandbox.models.suite import EvalCase, Hook, Target
 from agentv_sandbox.models_api import MOST_ADDED_S
 from agentv_sandbox.project import Project
 from agentv_sandbox.providers import Prepared, Request
@@ -194,9 +194,12 @@ def run_hook(
     )
 
 
-def agent_env(names: Sequence[str], environ: Mapping[str, str], run: Mapping[str, str]) -> dict[str, str]:
-    """Exactly the host variables that a target lists, and AGENTV_* ones of this run. Raises InputError for a
-    listed name that is not set."""
+def agent_env(target: Target | None, environ: Mapping[str, str], run: Mapping[str, str]) -> dict[str, str]:
+    """Exactly the host variables that a target lists, those that it gives values, and AGENTV_* ones of this run. Raises
+    InputError for a listed name that is not set."""
+    if target is None:
+        return dict(run)
+    names = target.env
     missing = [name for name in names if name not in environ]
     if missing:
         raise InputError(
@@ -205,4 +208,4 @@ def agent_env(names: Sequence[str], environ: Mapping[str, str], run: Mapping[str
                 for name in missing
             ]
         )
-    return {**run, **{name: environ[name] for name in names}}
+    return {**run, **target.variables, **{name: environ[name] for name in names}}

@@ -22,3 +22,30 @@ class _Lazy:
 def lazily(name: str) -> Any:
     """The module ``name``. For type checkers, import it below ``TYPE_CHECKING`` and use this elsewhere."""
     return _Lazy(name)
+
+
+class _LazyName(_Lazy):
+    """Stands for what has a name in a module: a function, a class, a mapping."""
+
+    def __init__(self, module: str, name: str) -> None:
+        super().__init__(module)
+        self._attribute = name
+
+    @property
+    def _value(self) -> Any:
+        return getattr(import_module(self._name), self._attribute)
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(self._value, attribute)
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        return self._value(*arguments, **keywords)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._value[key]
+
+
+def calling(module: str, name: str) -> Any:
+    """What is called ``name`` in ``module``: to be called, looked into, or asked for an entry. Not itself a text, a
+    number or an exception's class. For type checkers as above."""
+    return _LazyName(module, name)

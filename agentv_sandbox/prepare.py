@@ -33,6 +33,7 @@ from agentv_sandbox.pipeline.destinations import surprises
 from agentv_sandbox.pipeline.images import suite_env, suite_plan_with_refusals
 from agentv_sandbox.pipeline.scopes import is_unset_key, with_stand_in_keys
 from agentv_sandbox.pipeline.scratch import sweep_scratch
+from agentv_sandbox.pipeline.targets import selected_cases
 from agentv_sandbox.plan import refusals
 from agentv_sandbox.request import OnEvent, Paths, RunRequest
 from agentv_sandbox.runfolder.redact import Redactor
@@ -161,6 +162,7 @@ def prepare(
             on_warning=on_warning,
         )
     )
+    loaded = _with_tags(loaded, request)
     if request.replay is not None:
         loaded = replace(loaded, environments=with_stand_in_keys(loaded))
     settings = settings_of(
@@ -177,6 +179,7 @@ def prepare(
         cwd=cwd,
         egress=settings.egress,
         run_env=_run_variables(request.experiment),
+        first=dict(_first_tests(loaded, request)),
     )
     if purpose == "run":
         _refuse_what_cannot_run(loaded, options)
@@ -198,6 +201,29 @@ def prepare(
         redactor=Redactor(secrets),
         notes=notes,
     )
+
+
+def _with_tags(loaded: LoadResult, request: RunRequest) -> LoadResult:
+    """The suites that have all tags that are asked for, and none that is to be left out. Raises InputError where there
+    is none."""
+    wanted, unwanted = set(request.tags), set(request.exclude_tags)
+    suites = tuple(
+        suite for suite in loaded.suites if wanted.issubset(suite.tags) and unwanted.isdisjoint(suite.tags)
+    )
+    if loaded.suites and not suites:
+        known = ", ".join(sorted({tag for suite in loaded.suites for tag in suite.tags})) or "none"
+        message = "no eval file is left by --tag and --exclude-tag"
+        raise InputError([Problem(message=message, hint=f"Tags of these eval files: {known}.")])
+    return replace(loaded, suites=suites)
+
+
+def _first_tests(loaded: LoadResult, request: RunRequest) -> Iterator[tuple[Path, int]]:
+    """How many tests of each suite are among the first ones that are asked for."""
+    left = request.limit
+    for suite in loaded.suites if left is not None else ():
+        there = min(left or 0, len(selected_cases(suite, request.test_ids)))
+        yield suite.path, there
+        left = (left or 0) - there
 
 
 def _refuse_what_cannot_run(loaded: LoadResult, options: RunOptions) -> None:

@@ -274,7 +274,7 @@ def _warn_about_suite(suite: Suite, warnings: dict[str, None]) -> None:
         "outputs": any(case.outputs for case in suite.cases),
         "threshold": any(case.threshold is not None for case in suite.cases)
         or suite.execution.threshold is not None,
-        "trials": suite.execution.trials.count > 1,
+        "trials": any((case.trials or suite.execution.trials).count > 1 for case in suite.cases),
         "depends_on": any(case.depends_on for case in suite.cases),
     }
     names = [name for name, present in lost.items() if present]

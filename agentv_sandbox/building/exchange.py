@@ -18,13 +18,13 @@ from typing import IO, Any
 import zstandard
 
 from agentv_sandbox.building.base import RECIPE
-from agentv_sandbox.building.foreign_archive import repacked, tree_of, tree_sha256
+from agentv_sandbox.building.foreign_archive import as_saved, repacked, tree_of, tree_sha256
 from agentv_sandbox.building.labels import LABEL_DEPTH, LABEL_TREE
 from agentv_sandbox.building.lock import checked_resolution, write_entry
 from agentv_sandbox.building.store import note_use
 from agentv_sandbox.engines import LABEL_ENV_KEY, Images
 from agentv_sandbox.errors import InputError, Problem
-from agentv_sandbox.foreign_image import Layers
+from agentv_sandbox.foreign_image import OCI_INDEX, Layers
 from agentv_sandbox.foreign_tar import MAX_BYTES, ArchiveError, ForeignTar, ReadBudget, archive_errors
 from agentv_sandbox.models.foreign_json import read_json
 from agentv_sandbox.models.image import Image, ImagePlan, Resolution, content_key, image_tag
@@ -115,16 +115,24 @@ def import_image(engine: Images, path: Path, cache_dir: Path) -> str:
 
 
 def load_saved(engine: Images, path: Path) -> None:
-    """Have the engine load an archive of ``docker save``, whose names it sets. Raises InputError, EngineError."""
+    """Have the engine load an archive of ``docker save`` or ``podman save``, whose names it sets. Raises InputError,
+    EngineError."""
     try:
         with path.open("rb") as file:
             with archive_errors("it"), ForeignTar.reading(file, ReadBudget()) as archive:
-                if "manifest.json" not in archive.getnames():
-                    raise ArchiveError("it has no manifest.json")
+                names = archive.getnames()
             file.seek(0)
-            engine.load_image(file)
+            if "manifest.json" in names:
+                engine.load_image(file)
+            elif OCI_INDEX in names:
+                with tempfile.TemporaryFile() as converted:  # older engines do not read this form
+                    as_saved(file, converted)
+                    converted.seek(0)
+                    engine.load_image(converted)
+            else:
+                raise ArchiveError(f"it has neither a manifest.json nor an {OCI_INDEX}")
     except ArchiveError as error:
-        message = f"is not an archive of `docker save`: {error}"
+        message = f"is not an archive of `docker save` or `podman save`: {error}"
         raise InputError([Problem(path=path, message=message)]) from error
     except OSError as error:
         message = f"cannot be read: {error.strerror or error}"

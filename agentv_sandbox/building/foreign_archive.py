@@ -34,7 +34,16 @@ def tree_of(engine: Images, image: str) -> str:
 def repacked(layers: Layers, out: IO[bytes], *, tag: str, labels: Mapping[str, str]) -> None:
     """A new archive of these layers under one tag and a clean configuration."""
     config = clean_config(layers.architecture, labels, [layer.diff_id for layer in layers])
-    raw = config_bytes(config)
+    _write(layers, out, config_bytes(config), [tag])
+
+
+def as_saved(archive: IO[bytes], out: IO[bytes]) -> None:
+    """The image of an archive in any layout in the one of ``docker save``, with the same id. Raises ArchiveError."""
+    with Layers(archive) as layers:
+        _write(layers, out, layers.config, layers.tags)
+
+
+def _write(layers: Layers, out: IO[bytes], raw: bytes, tags: Sequence[str]) -> None:
     name = f"{hashlib.sha256(raw).hexdigest()}.json"
     names = []
     with tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT) as tar:
@@ -45,7 +54,7 @@ def repacked(layers: Layers, out: IO[bytes], *, tag: str, labels: Mapping[str, s
             layer.data.seek(0)
             tar.addfile(info, layer.data)
             names.append(info.name)
-        manifest = [{"Config": name, "RepoTags": [tag], "Layers": names}]
+        manifest = [{"Config": name, "RepoTags": list(tags), "Layers": names}]
         add_bytes(tar, "manifest.json", json.dumps(manifest).encode())
 
 

@@ -20,6 +20,11 @@ from agentv_sandbox import __version__, logs
 # In the order of the help: what is run daily first. Module below this one, function, its docstring's first line.
 COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "run": ("run", "run", "Run AgentV suites in containers and grade what the agents produce."),
+    "init": (
+        "init",
+        "init",
+        "Write a first suite, its target and a pipeline for CI; they run as they stand.",
+    ),
     "validate": (
         "suites",
         "validate",

@@ -7,42 +7,72 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
-from agentv_sandbox.building import ensure_image, sentence
-from agentv_sandbox.building.mirror import sources
-from agentv_sandbox.building.pipconf import read_pip_settings
 from agentv_sandbox.cli.asking import asks
 from agentv_sandbox.cli.common import err, out, with_exit_codes
 from agentv_sandbox.cli.inputs import cache_dir
-from agentv_sandbox.doctor import (
-    Check,
-    disk_checks,
-    engine_checks,
-    image_check,
-    key_checks,
-    leftover_check,
-    limit_checks,
-    network_checks,
-    other_engine_checks,
-)
-from agentv_sandbox.engines import LABEL_RUN, ContainerEngine
-from agentv_sandbox.engines.table import answering_engines, find_engine
 from agentv_sandbox.errors import InputError, NeedsNamespace, SandboxError
-from agentv_sandbox.loading import LoadResult, load_suites
+from agentv_sandbox.lazy import calling, lazily
 from agentv_sandbox.logs import safe_text
-from agentv_sandbox.models.suite import Suite
-from agentv_sandbox.pipeline.destinations import destinations
-from agentv_sandbox.pipeline.images import tool_plan
-from agentv_sandbox.prepare import settings_of
-from agentv_sandbox.report.progress import Progress
 from agentv_sandbox.request import RunRequest
-from agentv_sandbox.sandbox import Sandbox, sweep
-from agentv_sandbox.settings import Operator
+
+if TYPE_CHECKING:
+    from agentv_sandbox import engines
+    from agentv_sandbox.building import ensure_image, sentence
+    from agentv_sandbox.building.mirror import sources
+    from agentv_sandbox.building.pipconf import read_pip_settings
+    from agentv_sandbox.doctor import (
+        Check,
+        disk_checks,
+        engine_checks,
+        image_check,
+        key_checks,
+        leftover_check,
+        limit_checks,
+        network_checks,
+        other_engine_checks,
+    )
+    from agentv_sandbox.engines import ContainerEngine
+    from agentv_sandbox.engines.table import answering_engines, find_engine
+    from agentv_sandbox.loading import LoadResult, load_suites
+    from agentv_sandbox.models.suite import Suite
+    from agentv_sandbox.pipeline.destinations import destinations
+    from agentv_sandbox.pipeline.images import tool_plan
+    from agentv_sandbox.prepare import settings_of
+    from agentv_sandbox.report.progress import Progress
+    from agentv_sandbox.sandbox import Sandbox, sweep
+    from agentv_sandbox.settings import Operator
+else:
+    engines = lazily("agentv_sandbox.engines")
+    ensure_image = calling("agentv_sandbox.building", "ensure_image")
+    sentence = calling("agentv_sandbox.building", "sentence")
+    sources = calling("agentv_sandbox.building.mirror", "sources")
+    read_pip_settings = calling("agentv_sandbox.building.pipconf", "read_pip_settings")
+    Check = calling("agentv_sandbox.doctor", "Check")
+    disk_checks = calling("agentv_sandbox.doctor", "disk_checks")
+    engine_checks = calling("agentv_sandbox.doctor", "engine_checks")
+    image_check = calling("agentv_sandbox.doctor", "image_check")
+    key_checks = calling("agentv_sandbox.doctor", "key_checks")
+    leftover_check = calling("agentv_sandbox.doctor", "leftover_check")
+    limit_checks = calling("agentv_sandbox.doctor", "limit_checks")
+    network_checks = calling("agentv_sandbox.doctor", "network_checks")
+    other_engine_checks = calling("agentv_sandbox.doctor", "other_engine_checks")
+    answering_engines = calling("agentv_sandbox.engines.table", "answering_engines")
+    find_engine = calling("agentv_sandbox.engines.table", "find_engine")
+    LoadResult = calling("agentv_sandbox.loading", "LoadResult")
+    load_suites = calling("agentv_sandbox.loading", "load_suites")
+    destinations = calling("agentv_sandbox.pipeline.destinations", "destinations")
+    tool_plan = calling("agentv_sandbox.pipeline.images", "tool_plan")
+    settings_of = calling("agentv_sandbox.prepare", "settings_of")
+    Progress = calling("agentv_sandbox.report.progress", "Progress")
+    Sandbox = calling("agentv_sandbox.sandbox", "Sandbox")
+    sweep = calling("agentv_sandbox.sandbox", "sweep")
+    Operator = calling("agentv_sandbox.settings", "Operator")
 
 _STYLE = {"ok": "green", "warning": "yellow", "failed": "red"}
 
@@ -145,7 +175,7 @@ def _checks(paths: list[Path], choice: str | None, progress_on: Console) -> Iter
             yield image_check(ensure)
             if sandbox.tool_image:
                 yield from limit_checks(sandbox)
-        yield leftover_check(engine, LABEL_RUN)
+        yield leftover_check(engine, engines.LABEL_RUN)
         yield from other_engine_checks(answering_engines(os.environ), engine.address, settings.runtime)
     except SandboxError as error:
         yield Check(name="engine", state="failed", text=error.message, hint=error.hint)

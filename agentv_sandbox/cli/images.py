@@ -7,40 +7,65 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
-from agentv_sandbox.building import (
-    export_image,
-    import_image,
-    list_images,
-    load_saved,
-    prune_images,
-    sentence,
-    size_text,
-)
 from agentv_sandbox.cli.asking import asks
 from agentv_sandbox.cli.common import out, show_problems, with_exit_codes
 from agentv_sandbox.cli.inputs import cache_dir, settings_here, show_warning
 from agentv_sandbox.cli.options import OptionalPaths, Paths, parsed_option
-from agentv_sandbox.engines import ContainerEngine
-from agentv_sandbox.engines.table import find_engine
 from agentv_sandbox.errors import InputError
-from agentv_sandbox.loading import LoadResult, load_suites
+from agentv_sandbox.lazy import calling
 from agentv_sandbox.logs import safe_text
-from agentv_sandbox.models.image import ImagePlan
-from agentv_sandbox.models.suite import Suite
-from agentv_sandbox.pipeline import image_targets
-from agentv_sandbox.pipeline.destinations import destinations
-from agentv_sandbox.pipeline.images import suite_env, suite_plan_with_refusals
-from agentv_sandbox.plan import dockerfile, refusals
-from agentv_sandbox.prepare import prepare, project_problems, settings_of
-from agentv_sandbox.report.progress import Progress
 from agentv_sandbox.request import RunRequest
 from agentv_sandbox.request.values import size
-from agentv_sandbox.settings import Operator
+
+if TYPE_CHECKING:
+    from agentv_sandbox.building import (
+        export_image,
+        import_image,
+        list_images,
+        load_saved,
+        prune_images,
+        sentence,
+        size_text,
+    )
+    from agentv_sandbox.engines import ContainerEngine
+    from agentv_sandbox.engines.table import find_engine
+    from agentv_sandbox.loading import LoadResult, load_suites
+    from agentv_sandbox.models.image import ImagePlan
+    from agentv_sandbox.models.suite import Suite
+    from agentv_sandbox.pipeline import image_targets
+    from agentv_sandbox.pipeline.destinations import destinations
+    from agentv_sandbox.pipeline.images import suite_env, suite_plan_with_refusals
+    from agentv_sandbox.plan import dockerfile, refusals
+    from agentv_sandbox.prepare import prepare, project_problems, settings_of
+    from agentv_sandbox.report.progress import Progress
+    from agentv_sandbox.settings import Operator
+else:
+    export_image = calling("agentv_sandbox.building", "export_image")
+    import_image = calling("agentv_sandbox.building", "import_image")
+    list_images = calling("agentv_sandbox.building", "list_images")
+    load_saved = calling("agentv_sandbox.building", "load_saved")
+    prune_images = calling("agentv_sandbox.building", "prune_images")
+    sentence = calling("agentv_sandbox.building", "sentence")
+    size_text = calling("agentv_sandbox.building", "size_text")
+    find_engine = calling("agentv_sandbox.engines.table", "find_engine")
+    LoadResult = calling("agentv_sandbox.loading", "LoadResult")
+    load_suites = calling("agentv_sandbox.loading", "load_suites")
+    image_targets = calling("agentv_sandbox.pipeline", "image_targets")
+    destinations = calling("agentv_sandbox.pipeline.destinations", "destinations")
+    suite_env = calling("agentv_sandbox.pipeline.images", "suite_env")
+    suite_plan_with_refusals = calling("agentv_sandbox.pipeline.images", "suite_plan_with_refusals")
+    dockerfile = calling("agentv_sandbox.plan", "dockerfile")
+    refusals = calling("agentv_sandbox.plan", "refusals")
+    prepare = calling("agentv_sandbox.prepare", "prepare")
+    project_problems = calling("agentv_sandbox.prepare", "project_problems")
+    settings_of = calling("agentv_sandbox.prepare", "settings_of")
+    Progress = calling("agentv_sandbox.report.progress", "Progress")
+    Operator = calling("agentv_sandbox.settings", "Operator")
 
 
 @with_exit_codes

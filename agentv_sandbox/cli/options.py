@@ -35,6 +35,20 @@ Serve = Annotated[
     ),
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log what happens, step by step.")]
+Quiet = Annotated[
+    bool,
+    typer.Option("--quiet", "-q", help="Print what did not pass, notes and the result, and nothing else."),
+]
+ListOnly = Annotated[
+    bool,
+    typer.Option("--list", help="Print which tests would run on which targets, and run nothing."),
+]
+Watch = Annotated[
+    bool,
+    typer.Option(
+        "--watch", help="Run again whenever a file beside the suites or below the working directory changes."
+    ),
+]
 RunFolderPath = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.", show_default=False)]
 SuitePaths = Annotated[
     list[Path] | None,

@@ -5,21 +5,32 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from agentv_sandbox import api, logs
+from agentv_sandbox import logs
 from agentv_sandbox.cli import github
 from agentv_sandbox.cli.common import out, relative
-from agentv_sandbox.loading import LoadResult
-from agentv_sandbox.models.suite import Position
-from agentv_sandbox.report.summary import case_label, reasons, verdict_line
-from agentv_sandbox.report.targets import run_figures
-from agentv_sandbox.report.views.markdown import markdown
+from agentv_sandbox.lazy import calling, lazily
 from agentv_sandbox.runfolder.layout import PAGE
-from agentv_sandbox.runfolder.record import Row
-from agentv_sandbox.runfolder.redact import Redactor
 
-Places = Mapping[tuple[str, str], Position]
+if TYPE_CHECKING:
+    from agentv_sandbox import api
+    from agentv_sandbox.loading import LoadResult
+    from agentv_sandbox.models.suite import Position
+    from agentv_sandbox.report.summary import case_label, reasons, verdict_line
+    from agentv_sandbox.report.targets import run_figures
+    from agentv_sandbox.report.views.markdown import markdown
+    from agentv_sandbox.runfolder.record import Row
+    from agentv_sandbox.runfolder.redact import Redactor
+else:
+    api = lazily("agentv_sandbox.api")
+    case_label = calling("agentv_sandbox.report.summary", "case_label")
+    reasons = calling("agentv_sandbox.report.summary", "reasons")
+    verdict_line = calling("agentv_sandbox.report.summary", "verdict_line")
+    run_figures = calling("agentv_sandbox.report.targets", "run_figures")
+    markdown = calling("agentv_sandbox.report.views.markdown", "markdown")
+
+Places = Mapping[tuple[str, str], "Position"]
 """Where a test is written, by its suite and id."""
 
 

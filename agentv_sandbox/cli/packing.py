@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from agentv_sandbox.cli.common import counted, err, out, with_exit_codes
 from agentv_sandbox.cli.options import RunFolderPath
 from agentv_sandbox.errors import InputError, Problem, SandboxError
+from agentv_sandbox.lazy import calling, lazily
 from agentv_sandbox.logs import safe_name, safe_text
-from agentv_sandbox.report import kept_views
-from agentv_sandbox.report.summary import EXIT_FAILED, EXIT_OK
-from agentv_sandbox.runfolder import pack as packing
+
+if TYPE_CHECKING:
+    from agentv_sandbox.report import kept_views, summary
+    from agentv_sandbox.runfolder import pack as packing
+else:
+    summary = lazily("agentv_sandbox.report.summary")
+    kept_views = calling("agentv_sandbox.report", "kept_views")
+    packing = lazily("agentv_sandbox.runfolder.pack")
 
 SUFFIX = ".run.tar.zst"
 SHOWN = 20
@@ -96,4 +102,4 @@ def verify(
     out.print(
         f"{safe_name(str(run))}: {counted(checked.files, 'file')}, {checked.digest}: {words}", markup=False
     )
-    return EXIT_FAILED if problems else EXIT_OK
+    return summary.EXIT_FAILED if problems else summary.EXIT_OK

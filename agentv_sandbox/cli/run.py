@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import shlex
 import signal
@@ -11,28 +12,41 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from agentv_sandbox import api
-from agentv_sandbox.building import sentence
 from agentv_sandbox.cli import options as opt
 from agentv_sandbox.cli.asking import asks
-from agentv_sandbox.cli.common import err, out, relative, start_logs, with_exit_codes
+from agentv_sandbox.cli.common import counted, err, out, relative, start_logs, with_exit_codes
 from agentv_sandbox.cli.inputs import show_warning
 from agentv_sandbox.cli.outcome import places_of, print_json, show_on_github
+from agentv_sandbox.cli.watching import watch_and_run
+from agentv_sandbox.lazy import calling, lazily
 from agentv_sandbox.logs import safe_name
-from agentv_sandbox.prepare import prepare
-from agentv_sandbox.report.live import LivePage
-from agentv_sandbox.report.progress import Progress
-from agentv_sandbox.report.summary import summary
 from agentv_sandbox.request import RunRequest
 from agentv_sandbox.runfolder.layout import PAGE
-from agentv_sandbox.runfolder.redact import Redactor
+
+if TYPE_CHECKING:
+    from agentv_sandbox import api
+    from agentv_sandbox.building import sentence
+    from agentv_sandbox.pipeline import jobs_of
+    from agentv_sandbox.prepare import Prepared, prepare
+    from agentv_sandbox.report.live import LivePage
+    from agentv_sandbox.report.progress import Progress
+    from agentv_sandbox.report.summary import summary
+    from agentv_sandbox.runfolder.redact import Redactor
+else:
+    api = lazily("agentv_sandbox.api")
+    sentence = calling("agentv_sandbox.building", "sentence")
+    jobs_of = calling("agentv_sandbox.pipeline", "jobs_of")
+    prepare = calling("agentv_sandbox.prepare", "prepare")
+    LivePage = calling("agentv_sandbox.report.live", "LivePage")
+    Progress = calling("agentv_sandbox.report.progress", "Progress")
+    summary = calling("agentv_sandbox.report.summary", "summary")
 
 # Of <malloc.h>.
 _M_MMAP_THRESHOLD = -3
@@ -44,8 +58,11 @@ _M_ARENA_MAX = -8
 def run(
     request: RunRequest,
     paths: opt.Paths,
+    list_only: opt.ListOnly = False,
+    watch: opt.Watch = False,
     serve: opt.Serve = False,
     as_json: opt.AsJson = False,
+    quiet: opt.Quiet = False,
     verbose: opt.Verbose = False,
 ) -> int:
     """Run AgentV suites in containers and grade what the agents produce.
@@ -55,26 +72,67 @@ def run(
     """
     start_logs(verbose)
     _return_large_blocks()
+    asked = replace(request, suites=paths)
+    shown = _Shown(serve=serve, as_json=as_json, quiet=quiet)
+    if list_only:
+        return _list(prepare(asked, on_warning=show_warning), as_json=as_json)
+    if watch:
+        return watch_and_run(asked, paths, lambda: _run(asked, shown))
+    return _run(asked, shown)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Shown:
+    """How a person is shown a run."""
+
+    serve: bool
+    as_json: bool
+    quiet: bool
+
+
+def _run(request: RunRequest, shown: _Shown) -> int:
     started = time.monotonic()
-    prepared = prepare(replace(request, suites=paths), on_warning=show_warning)
+    prepared = prepare(request, on_warning=show_warning)
     redactor, places = prepared.redactor, places_of(prepared.loaded)
-    console = err if as_json else out
+    console = err if shown.as_json else out
     # Outermost: who looks at the page is given the last one after the summary.
-    with _live_page(redactor, console, serve) as live:
-        with interruptible() as stop, Progress(console, redactor=redactor, sentence=sentence) as progress:
+    with _live_page(redactor, console, shown.serve) as live:
+        with (
+            interruptible() as stop,
+            Progress(console, quiet=shown.quiet, redactor=redactor, sentence=sentence) as progress,
+        ):
             events = Events(progress, live)
             report = api.execute(prepared, stop, events)
-        show_report(report, redactor, console, seconds=time.monotonic() - started)
+        show_report(report, redactor, console, seconds=time.monotonic() - started, tables=not shown.quiet)
         for line in events.workspaces:
             console.print(line, markup=False)
         if len(report.rows) < report.planned and request.record is None and request.replay is None:
             console.print(f"To go on: {_command_to_go_on(sys.argv[1:], report.folder)}", markup=False)
-        if as_json:
+        if shown.as_json:
             print_json(report, places, redactor)
         show_on_github(report, places, redactor)
     if report.failure is not None:
         raise report.failure
     return report.exit_code
+
+
+def _list(prepared: Prepared, *, as_json: bool) -> int:
+    """Which tests would run, in their order."""
+    tests = [
+        {"file": str(suite.path), "suite": suite.name, "test_id": job.case.id, "target": job.target.name}
+        for suite in prepared.loaded.suites
+        for job in jobs_of(suite, prepared.options)
+    ]
+    if as_json:
+        out.file.write(f"{json.dumps(tests, indent=2)}\n")
+        return 0
+    for test in tests:
+        out.print(
+            f"{safe_name(test['test_id'])} · {safe_name(test['suite'])} · {safe_name(test['target'])}",
+            markup=False,
+        )
+    out.print(f"{counted(len(tests), 'test')} would run", markup=False)
+    return 0
 
 
 @contextmanager
@@ -121,7 +179,9 @@ def _command_to_go_on(argv: Sequence[str], folder: Path) -> str:
     return shlex.join(["agentv-sandbox", *words, "--resume", "--output", where])
 
 
-def show_report(report: api.RunReport, redactor: Redactor, console: Console, *, seconds: float) -> None:
+def show_report(
+    report: api.RunReport, redactor: Redactor, console: Console, *, seconds: float, tables: bool = True
+) -> None:
     """The summary of what ``report`` says."""
     page = report.folder / PAGE
     summary(
@@ -132,6 +192,7 @@ def show_report(report: api.RunReport, redactor: Redactor, console: Console, *, 
         page=relative(str(page)) if page.is_file() else "",
         seconds=seconds,
         planned=report.planned,
+        tables=tables,
     )
 
 

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from agentv_sandbox.building import sentence
 from agentv_sandbox.cli.asking import asks
 from agentv_sandbox.cli.common import err, out, with_exit_codes
-from agentv_sandbox.loading import LoadResult
-from agentv_sandbox.prepare import prepare
-from agentv_sandbox.report.progress import Progress
+from agentv_sandbox.lazy import calling
 from agentv_sandbox.request import RunRequest
-from agentv_sandbox.selfcheck import selfcheck as attack
+
+if TYPE_CHECKING:
+    from agentv_sandbox.building import sentence
+    from agentv_sandbox.loading import LoadResult
+    from agentv_sandbox.prepare import prepare
+    from agentv_sandbox.report.progress import Progress
+    from agentv_sandbox.selfcheck import selfcheck as attack
+else:
+    sentence = calling("agentv_sandbox.building", "sentence")
+    LoadResult = calling("agentv_sandbox.loading", "LoadResult")
+    prepare = calling("agentv_sandbox.prepare", "prepare")
+    Progress = calling("agentv_sandbox.report.progress", "Progress")
+    attack = calling("agentv_sandbox.selfcheck", "selfcheck")
 
 
 @with_exit_codes

@@ -6,30 +6,55 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from agentv_sandbox.authoring.docs import known_keys
 from agentv_sandbox.cli.asking import asks
 from agentv_sandbox.cli.common import counted, out, show_problems, with_exit_codes
-from agentv_sandbox.cli.options import Paths
+from agentv_sandbox.cli.options import Paths, parsed_option
 from agentv_sandbox.errors import InputError, Problem
-from agentv_sandbox.graders import GRADERS
-from agentv_sandbox.graders.kind import ItemDoc
-from agentv_sandbox.loading import LoadResult, load_suites, problems_as_json
-from agentv_sandbox.loading.schema import schema as eval_schema
-from agentv_sandbox.loading.schema import targets_schema
-from agentv_sandbox.pipeline import RunOptions
-from agentv_sandbox.pipeline.checks import run_problems, run_warnings
-from agentv_sandbox.pipeline.targets import on_its_word, target_names, target_problems
-from agentv_sandbox.prepare import project_problems
-from agentv_sandbox.providers import PROVIDERS, check_target
-from agentv_sandbox.providers.response import answer_schema
-from agentv_sandbox.providers.settings import Settings
+from agentv_sandbox.lazy import calling
 from agentv_sandbox.request import RunRequest
-from agentv_sandbox.settings import settings_schema
-from agentv_sandbox.transpile import transpile as transpile_suite
+from agentv_sandbox.request.values import count
+
+if TYPE_CHECKING:
+    from agentv_sandbox.authoring.docs import known_keys
+    from agentv_sandbox.graders import GRADERS
+    from agentv_sandbox.graders.kind import ItemDoc
+    from agentv_sandbox.loading import LoadResult, load_suites, problems_as_json
+    from agentv_sandbox.loading.schema import schema as eval_schema
+    from agentv_sandbox.loading.schema import targets_schema
+    from agentv_sandbox.pipeline import RunOptions
+    from agentv_sandbox.pipeline.checks import run_problems, run_warnings
+    from agentv_sandbox.pipeline.targets import on_its_word, target_names, target_problems
+    from agentv_sandbox.prepare import project_problems
+    from agentv_sandbox.providers import PROVIDERS, check_target
+    from agentv_sandbox.providers.response import answer_schema
+    from agentv_sandbox.providers.settings import Settings
+    from agentv_sandbox.settings import settings_schema
+    from agentv_sandbox.transpile import transpile as transpile_suite
+else:
+    GRADERS = calling("agentv_sandbox.graders", "GRADERS")
+    eval_schema = calling("agentv_sandbox.loading.schema", "schema")
+    targets_schema = calling("agentv_sandbox.loading.schema", "targets_schema")
+    settings_schema = calling("agentv_sandbox.settings", "settings_schema")
+    answer_schema = calling("agentv_sandbox.providers.response", "answer_schema")
+    PROVIDERS = calling("agentv_sandbox.providers", "PROVIDERS")
+    known_keys = calling("agentv_sandbox.authoring.docs", "known_keys")
+    ItemDoc = calling("agentv_sandbox.graders.kind", "ItemDoc")
+    load_suites = calling("agentv_sandbox.loading", "load_suites")
+    problems_as_json = calling("agentv_sandbox.loading", "problems_as_json")
+    RunOptions = calling("agentv_sandbox.pipeline", "RunOptions")
+    run_problems = calling("agentv_sandbox.pipeline.checks", "run_problems")
+    run_warnings = calling("agentv_sandbox.pipeline.checks", "run_warnings")
+    on_its_word = calling("agentv_sandbox.pipeline.targets", "on_its_word")
+    target_names = calling("agentv_sandbox.pipeline.targets", "target_names")
+    target_problems = calling("agentv_sandbox.pipeline.targets", "target_problems")
+    project_problems = calling("agentv_sandbox.prepare", "project_problems")
+    check_target = calling("agentv_sandbox.providers", "check_target")
+    Settings = calling("agentv_sandbox.providers.settings", "Settings")
+    transpile_suite = calling("agentv_sandbox.transpile", "transpile")
 
 
 @with_exit_codes
@@ -38,10 +63,16 @@ def validate(
     request: RunRequest,
     paths: Paths,
     as_json: Annotated[bool, typer.Option("--json", help="Problems as JSON on stdout.")] = False,
+    max_warnings: Annotated[
+        int | None,
+        parsed_option(
+            count(0), "N", "End with 1 where there are more than N warnings.", default="any number"
+        ),
+    ] = None,
 ) -> int:
     """Check eval files and all they refer to; every problem of every file at once.
 
-    Exit status: 0 clean, 1 warnings only, 2 errors.
+    Exit status: 0 no errors, 1 more than --max-warnings, 2 errors.
     """
     result = load_suites(
         paths,
@@ -68,7 +99,7 @@ def validate(
             out.print(line, markup=False, soft_wrap=True)
     if errors:
         return 2
-    return 1 if warnings else 0
+    return 1 if max_warnings is not None and warnings > max_warnings else 0
 
 
 def _target_lines(result: LoadResult) -> list[str]:
@@ -97,12 +128,20 @@ def _target_lines(result: LoadResult) -> list[str]:
 
 
 def _target_problems(result: LoadResult) -> list[Problem]:
-    """What ``run`` would refuse, without what loading has reported already. Variables that are not set are warnings:
-    who checks a suite need not have its keys."""
-    named = [s for s in result.suites if all(name in s.targets for name in target_names(s, ()))]
+    """What ``run`` would refuse, without what loading has reported already, and what would follow from that. Variables
+    that are not set are warnings: who checks a suite need not have its keys."""
+    broken = {problem.path for problem in result.errors}
+    readable = [suite for suite in result.suites if suite.targets_path not in broken]
+    named = [s for s in readable if all(name in s.targets for name in target_names(s, ()))]
+    own = [{suite.path, *suite.test_files} for suite in result.suites]
+    elsewhere = broken - {suite.targets_path for suite in result.suites} - set().union(*own)
+    whole = [s for s in named if not elsewhere and broken.isdisjoint({s.path, *s.test_files})]
     options = RunOptions()
-    problems = run_problems(replace(result, suites=tuple(named)), options)
-    sound = [s for s in named if not any(not p.warning for p in target_problems(s, ()))]
+    problems = run_problems(replace(result, suites=tuple(whole)), options)
+    problems += [p for s in named if s not in whole for p in target_problems(s, ()) if not p.warning]
+    without = [s for s in readable if s.targets_path is None and not s.targets]
+    problems += [p for s in without if s.path not in broken for p in target_problems(s, ())]
+    sound = [s for s in whole if not any(not p.warning for p in target_problems(s, ()))]
     problems += [problem for suite in sound for problem in run_warnings(suite, options)]
     return [replace(p, warning=True) if p.message.endswith("is not set") else p for p in problems]
 

@@ -5,16 +5,27 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agentv_sandbox.authoring.references import project_root
 from agentv_sandbox.cli.common import counted, out, with_exit_codes
 from agentv_sandbox.errors import InputError, Problem, SandboxError
+from agentv_sandbox.lazy import calling, lazily
 from agentv_sandbox.logs import safe_text
-from agentv_sandbox.settings import NAME, Operator, claims_of, shown
-from agentv_sandbox.trust import Trusted, TrustStore
+
+if TYPE_CHECKING:
+    from agentv_sandbox import settings
+    from agentv_sandbox.authoring.references import project_root
+    from agentv_sandbox.settings import Operator, claims_of, shown
+    from agentv_sandbox.trust import Trusted, TrustStore
+else:
+    settings = lazily("agentv_sandbox.settings")
+    project_root = calling("agentv_sandbox.authoring.references", "project_root")
+    Operator = calling("agentv_sandbox.settings", "Operator")
+    claims_of = calling("agentv_sandbox.settings", "claims_of")
+    shown = calling("agentv_sandbox.settings", "shown")
+    TrustStore = calling("agentv_sandbox.trust", "TrustStore")
 
 
 @with_exit_codes
@@ -71,7 +82,11 @@ def _root(folder: Path) -> Path:
     """The project whose file is meant: of the folder itself where it has one."""
     at = Path(os.path.abspath(folder))  # noqa: PTH100 - links stay, as in the paths of suites
     here = at if at.is_dir() else at.parent
-    return here if (here / NAME).is_symlink() or (here / NAME).exists() else project_root(here, Path.cwd())
+    return (
+        here
+        if (here / settings.NAME).is_symlink() or (here / settings.NAME).exists()
+        else project_root(here, Path.cwd())
+    )
 
 
 def _is_agreed() -> bool:

@@ -7,27 +7,48 @@ import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agentv_sandbox.building import clean_images, list_images, size_text
 from agentv_sandbox.cli.asking import asks, parser
 from agentv_sandbox.cli.common import out, with_exit_codes
 from agentv_sandbox.cli.inputs import cache_dir
-from agentv_sandbox.engines import LABEL_OWNER, LABEL_RUN, ContainerEngine
-from agentv_sandbox.engines.native import was_used
-from agentv_sandbox.engines.owner import Owner
-from agentv_sandbox.engines.table import CHOICE, answering_engines, find_engine
 from agentv_sandbox.errors import EngineError, InputError, NeedsNamespace, Problem, SandboxError
-from agentv_sandbox.keptvolumes import remove_copies, sweep_copies
+from agentv_sandbox.lazy import calling, lazily
 from agentv_sandbox.logs import safe_name, safe_text
-from agentv_sandbox.pipeline.scratch import sweep_scratch
 from agentv_sandbox.request import RunRequest
 from agentv_sandbox.request.values import number_between
-from agentv_sandbox.runfolder.pack import is_unpacked
-from agentv_sandbox.runfolder.reader import Run
-from agentv_sandbox.sandbox import remove_kept
+from agentv_sandbox.runfolder.layout import TRIAL
+
+if TYPE_CHECKING:
+    from agentv_sandbox import engines
+    from agentv_sandbox.building import clean_images, list_images, size_text
+    from agentv_sandbox.engines import ContainerEngine, table
+    from agentv_sandbox.engines.native import was_used
+    from agentv_sandbox.engines.owner import Owner
+    from agentv_sandbox.engines.table import answering_engines, find_engine
+    from agentv_sandbox.keptvolumes import remove_copies, sweep_copies
+    from agentv_sandbox.pipeline.scratch import sweep_scratch
+    from agentv_sandbox.runfolder.pack import is_unpacked
+    from agentv_sandbox.runfolder.reader import Run
+    from agentv_sandbox.sandbox import remove_kept
+else:
+    engines = lazily("agentv_sandbox.engines")
+    table = lazily("agentv_sandbox.engines.table")
+    clean_images = calling("agentv_sandbox.building", "clean_images")
+    list_images = calling("agentv_sandbox.building", "list_images")
+    size_text = calling("agentv_sandbox.building", "size_text")
+    was_used = calling("agentv_sandbox.engines.native", "was_used")
+    Owner = calling("agentv_sandbox.engines.owner", "Owner")
+    answering_engines = calling("agentv_sandbox.engines.table", "answering_engines")
+    find_engine = calling("agentv_sandbox.engines.table", "find_engine")
+    remove_copies = calling("agentv_sandbox.keptvolumes", "remove_copies")
+    sweep_copies = calling("agentv_sandbox.keptvolumes", "sweep_copies")
+    sweep_scratch = calling("agentv_sandbox.pipeline.scratch", "sweep_scratch")
+    is_unpacked = calling("agentv_sandbox.runfolder.pack", "is_unpacked")
+    Run = calling("agentv_sandbox.runfolder.reader", "Run")
+    remove_kept = calling("agentv_sandbox.sandbox", "remove_kept")
 
 
 @with_exit_codes
@@ -114,6 +135,8 @@ def _kept_volumes(place: str, problems: list[Problem]) -> list[str]:
         return []
     run = Run.open(folder)
     rows = [row for row in (*run.rows, *run.waiting) if row.test_id == test]
+    # A row shows one of its trials; each of them has a row of its own, and may have left a workspace.
+    rows += [own for row in rows for trial in row.trials if (own := run.row(f"{trial.artifact_dir}/{TRIAL}"))]
     kept = [row.workspace_kept for row in rows if row.workspace_kept]
     far = [text.partition(":")[0] for text in kept if text.startswith("on worker ")]
     volumes = [found[0] for text in kept for found in _VOLUME.finditer(text)]
@@ -136,7 +159,7 @@ def _kept_volumes(place: str, problems: list[Problem]) -> list[str]:
 def _engines(choice: str | None) -> list[ContainerEngine]:
     """The one that was asked for, else all that answer. Raises EngineUnavailable where none does."""
     # Who says where Docker listens means that one.
-    if choice is None and not os.environ.get(CHOICE) and "DOCKER_HOST" not in os.environ:
+    if choice is None and not os.environ.get(table.CHOICE) and "DOCKER_HOST" not in os.environ:
         answers = answering_engines(os.environ)
         needs = next((each for each in answers.values() if isinstance(each, NeedsNamespace)), None)
         if needs is not None and was_used():
@@ -149,8 +172,8 @@ def _engines(choice: str | None) -> list[ContainerEngine]:
 
 def _clean(engine: ContainerEngine, *, everything: bool, images: bool, days: float) -> int:
     removed = 0
-    for obj in engine.owned({LABEL_RUN: None}):
-        if everything or not Owner.parse(obj.labels.get(LABEL_OWNER, "")).alive():
+    for obj in engine.owned({engines.LABEL_RUN: None}):
+        if everything or not Owner.parse(obj.labels.get(engines.LABEL_OWNER, "")).alive():
             try:
                 engine.destroy(obj)
             except EngineError as error:

@@ -8,25 +8,37 @@ import re
 import socket
 import threading
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agentv_sandbox import sites
 from agentv_sandbox.cli import options as opt
 from agentv_sandbox.cli.asking import asks
 from agentv_sandbox.cli.common import err, out, start_logs, with_exit_codes
 from agentv_sandbox.cli.inputs import cache_dir
 from agentv_sandbox.cli.run import interruptible
-from agentv_sandbox.doctor import disk_checks, engine_checks
-from agentv_sandbox.engines.table import find_engine
-from agentv_sandbox.engines.tier import require_tier as demand_tier
-from agentv_sandbox.engines.tier import tier
 from agentv_sandbox.errors import InputError, Problem, SandboxError
-from agentv_sandbox.pipeline.scratch import sweep_scratch
+from agentv_sandbox.lazy import calling, lazily
 from agentv_sandbox.request import RunRequest
 from agentv_sandbox.request.values import count
-from agentv_sandbox.sandbox import sweep
+
+if TYPE_CHECKING:
+    from agentv_sandbox import sites
+    from agentv_sandbox.doctor import disk_checks, engine_checks
+    from agentv_sandbox.engines.table import find_engine
+    from agentv_sandbox.engines.tier import require_tier as demand_tier
+    from agentv_sandbox.engines.tier import tier
+    from agentv_sandbox.pipeline.scratch import sweep_scratch
+    from agentv_sandbox.sandbox import sweep
+else:
+    sites = lazily("agentv_sandbox.sites")
+    disk_checks = calling("agentv_sandbox.doctor", "disk_checks")
+    engine_checks = calling("agentv_sandbox.doctor", "engine_checks")
+    find_engine = calling("agentv_sandbox.engines.table", "find_engine")
+    demand_tier = calling("agentv_sandbox.engines.tier", "require_tier")
+    tier = calling("agentv_sandbox.engines.tier", "tier")
+    sweep_scratch = calling("agentv_sandbox.pipeline.scratch", "sweep_scratch")
+    sweep = calling("agentv_sandbox.sandbox", "sweep")
 
 Address = Annotated[
     str,

@@ -32,7 +32,7 @@ def sweeper_command(owner: str, run_id: str, address: str) -> list[str]:
     return [
         *hostprograms.PYTHON_WITH_PACKAGES,
         "-m",
-        "agentv_sandbox.engines.sweeper",
+        "agentv_sandbox.sweeper",
         owner,
         run_id,
         address,

@@ -14,12 +14,9 @@ from agentv_sandbox.errors import SandboxError
 from agentv_sandbox.graders.llm_proxy import LlmProxy
 from agentv_sandbox.models.case import Assertion, Candidate, CaseOutput, GraderResult, Verdict
 from agentv_sandbox.models.container import ExecResult, Stdin
-from agentv_sandbox.models.suite import EvalCase, GraderSpec, Json, Suite, Target
+from agentv_sandbox.models.suite import PASS_SCORE, EvalCase, GraderSpec, Json, Suite, Target
 from agentv_sandbox.models_api import LlmReply, LlmRequest
 from agentv_sandbox.volumes import StagedFile
-
-PASS_SCORE = 0.8
-"""A grader's own verdict; the case's threshold plays no part in it."""
 
 OptionsT = TypeVar("OptionsT", bound=BaseModel)
 

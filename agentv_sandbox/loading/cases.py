@@ -13,15 +13,18 @@ from agentv_sandbox.loading import messages as text
 from agentv_sandbox.loading.assertions import implicit_grader
 from agentv_sandbox.loading.interpolate import Expansion, interpolate_vars, to_json
 from agentv_sandbox.loading.session import Session
-from agentv_sandbox.loading.suite_docs import SuiteDoc, TestDoc, TurnDoc
+from agentv_sandbox.loading.suite_docs import SuiteDoc, TestDoc, TrialsDoc, TurnDoc
 from agentv_sandbox.loading.workspaces import Part
-from agentv_sandbox.models.suite import Conversation, EvalCase, GraderSpec, Json, Turn, Workspace
+from agentv_sandbox.models.suite import Conversation, EvalCase, GraderSpec, Json, Trials, Turn, Workspace
 
 _TEMPLATED = frozenset(
     {"criteria", "expected_outcome", "input", "input_files", "expected_output", "expected", "turns"}
 )
 
+_GRADED_BY = ("assert", "assertions", "evaluators", "rubrics", "criteria", "expected_output")
 _TEXTS = frozenset({"criteria", "expected_outcome", "input"})
+_OF_SUITES = ("workers", "budget_usd", "fail_on_error", "measured_by")
+"""Keys of ``execution`` that only say something about a suite."""
 
 
 @dataclass
@@ -55,14 +58,17 @@ class CaseReader:
         messages = self._input(doc, skip_defaults)
         expected = self._expected(doc)
         conversation = self._conversation(doc)
+        before = self.session.problems.errors
         assertions = self._assertions(doc, skip_defaults)
+        broken = self.session.problems.errors > before
         criteria = (doc.criteria or "").strip()
         self._check_complete(doc, messages, conversation)
         if not assertions and conversation is None:
             if not criteria and not expected and not self._names_graders(doc):
                 hint = "add assertions, criteria or expected_output"
                 self.session.problems.error(doc.src, None, "has nothing to grade the answer by", hint=hint)
-            assertions = (implicit_grader(self.session.assertions.preprocessors),)
+            if not broken:  # whoever wrote assertions that cannot be read did not ask for a model
+                assertions = (implicit_grader(self.session.assertions.preprocessors),)
         files = self._skill_files(doc)
         prompt = text.agent_prompt(messages)
         references = [f'<file: path="{path}">' for path in files]
@@ -80,6 +86,7 @@ class CaseReader:
             assertions=assertions,
             workspace=self._workspace(doc),
             threshold=doc.execution.threshold if doc.execution else None,
+            trials=self._trials(doc),
             targets=self._targets(doc),
             metadata=self._merged_metadata(doc),
             outputs=tuple(doc.outputs if doc.outputs is not None else self.suite.outputs or ()),
@@ -209,7 +216,10 @@ class CaseReader:
         return (*own, *self.assertions)
 
     def _names_graders(self, doc: TestDoc) -> bool:
-        """Whether there are assertions to begin with; what is wrong with each is reported by itself."""
+        """Whether there are assertions to begin with; what is wrong with each, or with the key of all, is reported by
+        itself."""
+        if any(self.session.problems.is_misspelt(doc.src, key) for key in _GRADED_BY):
+            return True
         inner = doc.execution.assertions if doc.execution is not None else None
         return bool(doc.rubrics or doc.assertions or inner)
 
@@ -226,6 +236,18 @@ class CaseReader:
             self.session.assertions.targets_used.append((name, src["targets"], i))
             names.append(name)
         return tuple(dict.fromkeys(names))
+
+    def _trials(self, doc: TestDoc) -> Trials | None:
+        """The test's own. What holds for a suite as a whole is refused here: it would have no effect."""
+        if doc.execution is None:
+            return None
+        for key in _OF_SUITES:
+            if key in doc.execution.src:
+                hint = "write it under the execution of the suite"
+                self.session.problems.error(
+                    doc.execution.src, key, "holds for a suite, not for one test", hint=hint
+                )
+        return trials_of(doc.execution.trials) if doc.execution.trials is not None else None
 
     def _workspace(self, doc: TestDoc) -> Workspace | None:
         if doc.workspace is None:
@@ -313,3 +335,11 @@ def category(doc: SuiteDoc, path: Path, cwd: Path) -> str:
     relative = os.path.relpath(path.parent, cwd)
     parts = [part for part in Path(relative).parts if part not in ("evals", ".", "..")]
     return "/".join(parts) or "Uncategorized"
+
+
+def trials_of(value: TrialsDoc | int | None) -> Trials:
+    """As it is written; nothing is one trial."""
+    if value is None or isinstance(value, int):
+        return Trials(count=value or 1)
+    strategy = "pass_at_k" if value.strategy == "pass_any" else value.strategy
+    return Trials(count=value.count, strategy=strategy, cost_limit_usd=value.cost_limit_usd)

@@ -12,15 +12,15 @@ from agentv_sandbox.authoring.references import ReferenceScope, project_root
 from agentv_sandbox.authoring.tree import Map, Node, Problems, Seq, nearest, plain, show
 from agentv_sandbox.errors import Problem
 from agentv_sandbox.loading import targets as target_files
-from agentv_sandbox.loading.cases import CaseReader, category, grader_items, suite_name
+from agentv_sandbox.loading.cases import CaseReader, category, grader_items, suite_name, trials_of
 from agentv_sandbox.loading.expand import from_evals_json, json_lines, tests_of
 from agentv_sandbox.loading.interpolate import TooLarge, Variables, env_files
 from agentv_sandbox.loading.messages import FileCache
 from agentv_sandbox.loading.session import Session
-from agentv_sandbox.loading.suite_docs import ExecutionDoc, SuiteDoc, TargetRefDoc, TrialsDoc
+from agentv_sandbox.loading.suite_docs import ExecutionDoc, SuiteDoc, TargetRefDoc
 from agentv_sandbox.loading.targets import TargetReader
 from agentv_sandbox.loading.workspaces import limits, warn_of_large_tmp
-from agentv_sandbox.models.suite import EvalCase, Execution, NetworkPolicy, Suite, Trials
+from agentv_sandbox.models.suite import EvalCase, Execution, NetworkPolicy, Suite
 
 MAX_TESTS = 50_000
 
@@ -177,7 +177,10 @@ def _cases(session: Session, reader: CaseReader, items: Iterator[Map]) -> Iterat
         if first is not item:
             where = f"{first.path.name}:{first.mark[0]}"
             session.problems.error(
-                item, "id", f"a second test has the id {show(case.id)}; the first is at {where}"
+                item,
+                "id",
+                f"a second test has the id {show(case.id)}; the first is at {where}",
+                hint="results are filed by ids: give each test one of its own",
             )
             continue
         yield case, item
@@ -191,12 +194,17 @@ def _check_dependencies(tests: list[tuple[EvalCase, Map]], problems: Problems) -
         for i, name in enumerate(case.depends_on):
             if name not in cases:
                 meant = nearest(name, cases)
-                hint = f"did you mean '{meant}'?" if meant else ""
+                hint = (
+                    f"did you mean '{meant}'?"
+                    if meant
+                    else f"ids of this suite: {', '.join(list(cases)[:20])}"
+                )
                 problems.error(item["depends_on"], i, f"no test has the id {show(name)}", hint=hint)
     for case, item in tests:
         circle = _circle(case.id, cases, done)
         if circle:
-            problems.error(item, "depends_on", f"tests wait for each other: {' → '.join(circle)}")
+            message = f"tests wait for each other: {' → '.join(circle)}"
+            problems.error(item, "depends_on", message, hint="take one of these out of depends_on")
 
 
 def _circle(start: str, cases: Mapping[str, tuple[EvalCase, Map]], done: set[str]) -> list[str]:
@@ -246,19 +254,12 @@ def _targets(
             targets=several,
             workers=execution.workers,
             threshold=execution.threshold,
-            trials=_trials(trials),
+            trials=trials_of(trials),
             budget_usd=execution.budget_usd,
             fail_on_error=execution.fail_on_error,
             measured_by=execution.measured_by,
         ),
     )
-
-
-def _trials(value: TrialsDoc | int | None) -> Trials:
-    if value is None or isinstance(value, int):
-        return Trials(count=value or 1)
-    strategy = "pass_at_k" if value.strategy == "pass_any" else value.strategy
-    return Trials(count=value.count, strategy=strategy, cost_limit_usd=value.cost_limit_usd)
 
 
 def _target_names(

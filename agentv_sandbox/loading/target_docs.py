@@ -137,9 +137,9 @@ class TargetDoc(Doc):
     measured_by: Literal["agent", "host"] | None = None
     """Here only: whose account of its calls of tools, time, tokens and cost counts: its own or this machine's;
     default: `execution.measured_by` of the suite."""
-    env: list[Text] = Field(default_factory=list)
-    """Here only: names of variables of this machine or `.env` that its containers get. A run stops at once when one
-    is not set."""
+    env: list[Text] | dict[str, str | int | float | bool | None] = Field(default_factory=list)
+    """Here only: names of variables of this machine or `.env` that its containers get; or a mapping, with the value
+    that each is to have, or nothing for that of this machine. A run stops at once when one of these is not set."""
     secrets: dict[str, SecretDoc] = Field(default_factory=dict)
     """Here only: credentials that the proxy adds, by the variable that holds each."""
     files: list[Text] = Field(default_factory=list)

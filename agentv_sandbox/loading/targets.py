@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -111,7 +111,8 @@ class TargetReader:
             self.problems.extend(problems)
             return
         if doc.name in self.docs and not local:
-            self.problems.error(entry, "name", f"a second target is named {show(doc.name)}")
+            hint = "suites name targets by these: give each one of its own"
+            self.problems.error(entry, "name", f"a second target is named {show(doc.name)}", hint=hint)
         self.docs[doc.name] = doc
         self._problems_by_name[doc.name] = problems
 
@@ -168,7 +169,10 @@ class TargetReader:
     def _unknown_settings(self, doc: TargetDoc) -> None:
         if doc.provider is not None:
             written = self._value(doc.src, "provider", doc.provider, Problems())
-            unknown_settings(doc, self._kind(str(written)) or _SCRIPT, self._problems_by_name[doc.name])
+            kind = self._kind(str(written))
+            if kind is None and not self._is_script(str(written), doc):
+                return  # an unknown provider is reported: what its settings are, nobody knows
+            unknown_settings(doc, kind or _SCRIPT, self._problems_by_name[doc.name])
 
     def _make(self, name: str, problems: Problems) -> Target | None:
         doc = self.docs[name]
@@ -183,7 +187,8 @@ class TargetReader:
                 return None
             if name in chain or len(chain) > MAX_DELEGATIONS:
                 route = " → ".join([*chain, name])
-                problems.error(doc.src, "use_target", f"delegates in a circle or too far: {route}")
+                hint = f"at most {MAX_DELEGATIONS} steps, and the last target has a provider of its own"
+                problems.error(doc.src, "use_target", f"delegates in a circle or too far: {route}", hint=hint)
                 return None
             if name not in self.docs:
                 meant = nearest(name, self.docs)
@@ -205,17 +210,7 @@ class TargetReader:
         settings = self._settings(doc, provider or _SCRIPT, script, problems)
         secrets = _secrets(doc, problems)
         own = (provider or _SCRIPT).credentials(settings, secrets)
-        for i, name in enumerate(doc.env):
-            if not _ENV_NAME.match(name):
-                problems.error(node["env"], i, f"{show(name)} is not the name of an environment variable")
-            elif looks_like_key(name) and name not in own and name not in secrets:
-                problems.warn(
-                    node["env"],
-                    i,
-                    f"the agent's container is given {name}, which looks like a key",
-                    hint="what a server is sent belongs in the target's secrets, and the proxy adds it: "
-                    f"secrets: {{{name}: {{host: NAME-OF-THE-SERVER}}}}",
-                )
+        env, variables = _variables(doc, {*own, *secrets}, problems)
         warn_of_large_tmp(doc.limits, problems)
         own_hooks = named.hooks or doc.hooks
         hooks = self.workspaces.hooks(own_hooks, node.path.parent, {}) if own_hooks else {}
@@ -227,7 +222,8 @@ class TargetReader:
             fallback_targets=tuple(named.fallback_targets or doc.fallback_targets),
             workers=named.workers or doc.workers,
             measured_by=named.measured_by or doc.measured_by,
-            env=tuple(doc.env),
+            env=env,
+            variables=variables,
             secrets={
                 name: {**own.get(name, {}), **secrets.get(name, {})}
                 for name in dict.fromkeys((*own, *secrets))
@@ -252,11 +248,18 @@ class TargetReader:
         names = [f".agentv/providers/{name}{s}" for s in SCRIPT_SUFFIXES] if usable else []
         return next((p for n in names if (p := self.project.find(n).path) is not None and p.is_file()), None)
 
+    def _is_script(self, name: str, doc: TargetDoc) -> bool:
+        """Whether a kind that is not known is a provider of the user's own: a script, or a command under a name of its
+        own."""
+        return self._script_file(name) is not None or (
+            "command" in doc.extras and nearest(name, NAMES) is None
+        )
+
     def _script(self, name: str, doc: TargetDoc, problems: Problems) -> str | None:
         """The command line of a provider of the user's own: a script in ``.agentv/providers``."""
         file = self._script_file(name)
-        meant = nearest(name, NAMES)
-        if file is None and ("command" not in doc.extras or meant):
+        if not self._is_script(name, doc):
+            meant = nearest(name, NAMES)
             hint = f"did you mean '{meant}'?" if meant else _known_providers()
             problems.error(doc.src, "provider", f"unknown provider {show(name)}", hint=hint)
             # One problem is enough: a command is required where a provider is misspelt, too.
@@ -312,6 +315,42 @@ class TargetReader:
         if isinstance(value, Seq):
             return value.copy_with(self._value(value, i, v, problems) for i, v in enumerate(value))
         return value
+
+
+def _variables(
+    doc: TargetDoc, credentials: Collection[str], problems: Problems
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Names of variables of this machine, and values of others."""
+    node: Map = doc.src
+    written = doc.env if isinstance(doc.env, dict) else dict.fromkeys(doc.env)
+    for place, name in enumerate(written):
+        at = name if isinstance(doc.env, dict) else place
+        value = written[name]
+        if not _ENV_NAME.match(name):
+            problems.error(node["env"], at, f"{show(name)} is not the name of an environment variable")
+        elif isinstance(value, str) and "${{" in value:
+            hint = f"a variable of this machine goes under its own name, without a value: {name}:"
+            problems.error(
+                node["env"],
+                at,
+                "a value is taken as it is written, and this one refers to a variable",
+                hint=hint,
+            )
+        elif looks_like_key(name) and name not in credentials:
+            problems.warn(
+                node["env"],
+                at,
+                f"the agent's container is given {name}, which looks like a key",
+                hint="what a server is sent belongs in the target's secrets, and the proxy adds it: "
+                f"secrets: {{{name}: {{host: NAME-OF-THE-SERVER}}}}",
+            )
+    values = {name: _plain_text(value) for name, value in written.items() if value is not None}
+    return tuple(name for name, value in written.items() if value is None), values
+
+
+def _plain_text(value: str | float | bool) -> str:
+    """A scalar as a program reads it: true and false as YAML has them."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def discover(eval_dir: Path, root: Path, cwd: Path) -> Path | None:

@@ -214,6 +214,8 @@ class EngineInfo:
     crun: str = ""
     containerd: str = ""
     default_runtime: str = "runc"
+    runtimes: tuple[str, ...] = ()
+    """Sentences about the runtimes that were looked at, where that is the engine's choice."""
     cgroup_version: int = 1
     cgroup_driver: str = ""
     memory_limit: bool | None = None

@@ -12,6 +12,10 @@ from pydantic import BaseModel
 from agentv_sandbox.models.image import PackageKind, Runtime
 from agentv_sandbox.models.limits import LimitOverrides
 
+PASS_SCORE = 0.8
+"""Score from which a test passes where nobody says another; also that of a grader's own verdict, in which the test's
+threshold plays no part."""
+
 Json = Any
 """A JSON value: dict, list, str, int, float, bool or None."""
 
@@ -220,6 +224,8 @@ class Target:
     """None: the suite's word."""
     env: tuple[str, ...] = ()
     """Names of host variables that its containers receive as they are."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Other variables of its containers, with their values."""
     secrets: Mapping[str, Json] = field(default_factory=dict)
     """Credentials that the egress proxy adds; never inside a container."""
     files: tuple[str, ...] = ()
@@ -265,6 +271,8 @@ class EvalCase:
     assertions: tuple[GraderSpec, ...] = ()
     workspace: Workspace | None = None
     threshold: float | None = None
+    trials: Trials | None = None
+    """None: as the suite's."""
     targets: tuple[str, ...] = ()
     """Targets that this test restricts itself to; empty means all of the run."""
     metadata: Mapping[str, Json] = field(default_factory=dict)

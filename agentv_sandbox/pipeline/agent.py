@@ -28,7 +28,7 @@ from agentv_sandbox.models.container import MB, Mount, OnOutput
 from agentv_sandbox.models.content import Blob
 from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.paths import HOME, INPUT, OUTPUT, WORKSPACE
-from agentv_sandbox.models.suite import Hook
+from agentv_sandbox.models.suite import Hook, Target
 from agentv_sandbox.models_api import Meter
 from agentv_sandbox.pipeline.following import Followed
 from agentv_sandbox.pipeline.limits import JobLimits, job_limits
@@ -131,7 +131,7 @@ class AgentSide:
         ended it."""
         run, target = self.run, self.job.target
         asked = self._limits.agent(prepared.timeout_s)
-        settings = self._settings(self._agent_mounts(prepared), target.env, asked)
+        settings = self._settings(self._agent_mounts(prepared), target, asked)
         policy = run.suite.network + target.network
         rules = PROVIDERS[target.provider].gateway_policy(target)
         proxy = EgressProxy(run.environ, tape=run.tape, limits=run.limits, way=run.way)
@@ -247,7 +247,7 @@ class AgentSide:
             self.volumes.mount("input", INPUT),
             views.whole() if seen is None else views.part(seen, folder=hook.cwd),
         ]
-        settings = self._settings(mounts, (), self._limits.commands)
+        settings = self._settings(mounts, None, self._limits.commands)
         try:
             problem = run_hook(self.run.sandbox, hook, payload, settings, project)
         except ContainerEnded as error:
@@ -264,7 +264,7 @@ class AgentSide:
         return ("before_all",) if self.job.workspace.isolation == "shared" else ("before_all", "before_each")
 
     def _settings(
-        self, mounts: Sequence[Mount], env: Sequence[str], limits: LimitOverrides
+        self, mounts: Sequence[Mount], target: Target | None, limits: LimitOverrides
     ) -> ContainerSettings:
         own = {"AGENTV_WORKSPACE_PATH": WORKSPACE, "AGENTV_EVAL_ID": self.job.case.id}
         return ContainerSettings(
@@ -272,7 +272,7 @@ class AgentSide:
             uid=self.uid,
             mounts=tuple(mounts),
             limits=limits,
-            env=agent_env(env, self.run.environ, {**self.run.run_env, **own}),
+            env=agent_env(target, self.run.environ, {**self.run.run_env, **own}),
         )
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from agentv_sandbox import __version__
-from agentv_sandbox.grade import effective_threshold
+from agentv_sandbox.grade import effective_threshold, effective_trials
 from agentv_sandbox.graders import models_asked
 from agentv_sandbox.loading.messages import input_files
 from agentv_sandbox.models.image import ProvedImage, content_key
@@ -40,11 +40,13 @@ BEFORE = "1"
 until version 0.3."""
 _IRRELEVANT = frozenset({"position", "positions"})
 _OF_THE_RUN = frozenset(
-    {"targets", "depends_on", "on_dependency_failure", "threshold", "assertions", "workspace"}
+    {"targets", "depends_on", "on_dependency_failure", "threshold", "trials", "assertions", "workspace"}
 )
 """Fields of a test that only decide whether it runs, or that are counted elsewhere."""
 _OF_TARGETS = frozenset({"workers", "beside"})
 """Fields of a target that do not change what it answers; files that its command names count by their content."""
+_LATER = frozenset({"variables"})
+"""Fields that came after the schemes: rows from before stand where these say nothing."""
 _KNOWN_OTHERWISE = (".eval.yaml", ".eval.yml", "agentv-sandbox.lock")
 """Ends of names of files whose content is in suites and images."""
 _MOST_OF_A_COMMAND = 4096
@@ -148,7 +150,8 @@ class InputHashes:
     def _fields(self, value: EvalCase | Target, without: frozenset[str]) -> dict[str, object]:
         if self._scheme != BEFORE:
             without |= _IRRELEVANT
-        return {f.name: getattr(value, f.name) for f in fields(value) if f.name not in without}
+        known = {f.name: getattr(value, f.name) for f in fields(value) if f.name not in without}
+        return {name: each for name, each in known.items() if each or name not in _LATER}
 
     def _graders(self, job: Job) -> Json:
         graders = _graders(job.case)
@@ -161,7 +164,7 @@ class InputHashes:
             [
                 __version__,
                 effective_threshold(job.case, suite, options.threshold),
-                suite.execution.trials,
+                effective_trials(job.case, suite),
                 suite.execution.measured_by,
                 suite.limits,
                 suite.network,

@@ -59,8 +59,12 @@ def uncounted_notes(suite: Suite, result: CaseResult) -> tuple[str, ...]:
 def _bounds(suite: Suite) -> tuple[str, ...]:
     """Those of ``suite``, by the keys that set them."""
     execution = suite.execution
-    known = {"budget_usd": execution.budget_usd, "trials.cost_limit_usd": execution.trials.cost_limit_usd}
-    return tuple(name for name, value in known.items() if value is not None)
+    trials = [execution.trials, *(case.trials for case in suite.cases if case.trials is not None)]
+    known = {
+        "budget_usd": execution.budget_usd is not None,
+        "trials.cost_limit_usd": any(each.cost_limit_usd is not None for each in trials),
+    }
+    return tuple(name for name, is_set in known.items() if is_set)
 
 
 def _cost_graders(case: EvalCase) -> Iterator[str]:

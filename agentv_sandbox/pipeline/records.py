@@ -34,6 +34,8 @@ class RunOptions:
     egress: Way = "auto"
     """How containers reach the egress proxy."""
     run_env: Mapping[str, str] = field(default_factory=dict)
+    first: Mapping[Path, int] = field(default_factory=dict)
+    """By the path of a suite: of how many of its tests the request's limit has room; others have no limit."""
 
     def image_of(self, suite: Suite) -> ImageConfig:
         """How the image of ``suite`` is made."""

@@ -15,7 +15,7 @@ from typing import NoReturn
 from agentv_sandbox import masking
 from agentv_sandbox.errors import NotKeptError
 from agentv_sandbox.files import staged_files
-from agentv_sandbox.grade import Graded, effective_threshold
+from agentv_sandbox.grade import Graded, effective_threshold, effective_trials
 from agentv_sandbox.logs import safe_name
 from agentv_sandbox.models.capture import Capture, CapturedState
 from agentv_sandbox.models.case import AgentResponse, CaseOutput, CaseResult
@@ -83,7 +83,7 @@ class Regrading:
             self._trial(run, replace(job, trial=number if several else 0), trial)
             for number, trial in enumerate(test.trials, 1)
         ]
-        result = combined(run.suite.execution.trials, results) if several else results[0]
+        result = combined(effective_trials(job.case, run.suite), results) if several else results[0]
         now = run.hashes.like(job, test.result.input_hashes)
         # The agent is the one that ran then; only what grades it is of now.
         hashes = {**test.result.input_hashes, **{part: now[part] for part in OF_GRADING}}

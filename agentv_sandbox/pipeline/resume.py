@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from agentv_sandbox.grade import effective_trials
 from agentv_sandbox.loading import LoadResult
 from agentv_sandbox.logs import safe_name
 from agentv_sandbox.models.case import LOST, CaseResult
@@ -161,7 +162,7 @@ class _Sorting:
     ) -> bool:
         """Whether those of ``begun`` stand that are not lost: all of them or none."""
         standing = [each for each in begun if not _is_lost(each.result, errors=errors)]
-        if not standing or suite.execution.trials.count < 2 or _shares(job):
+        if not standing or effective_trials(job.case, suite).count < 2 or _shares(job):
             return False
         folder = begun[0].folder
         # One that cannot be read counts, too: a new one is not written over it.

@@ -111,13 +111,17 @@ def on_its_word(suite: Suite, target: Target) -> list[str]:
 
 def jobs_of(suite: Suite, options: RunOptions) -> list[Job]:
     """Every (case, target) pair that was asked for, in the suite's order."""
-    cases = [c for c in suite.cases if is_selected(c.id, options.request.test_ids)]
+    cases = selected_cases(suite, options.request.test_ids)[: options.first.get(suite.path)]
     return [
         Job(case=case, target=target)
         for target in select_targets(suite, options.request.targets)
         for case in cases
         if not case.targets or target.name in case.targets
     ]
+
+
+def selected_cases(suite: Suite, globs: Sequence[str]) -> list[EvalCase]:
+    return [case for case in suite.cases if is_selected(case.id, globs)]
 
 
 def is_selected(case_id: str, globs: Sequence[str]) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
 
-from agentv_sandbox.grade import Graded, combine_trials, enough_trials
+from agentv_sandbox.grade import Graded, combine_trials, effective_trials, enough_trials
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.spending import cost_of
 from agentv_sandbox.models.suite import Trials
@@ -18,7 +18,7 @@ from agentv_sandbox.runfolder.rows import spent
 
 def run_job(run: SuiteRun, job: Job) -> CaseResult:
     """One row: the case, or several trials of it as one."""
-    trials = run.suite.execution.trials
+    trials = effective_trials(job.case, run.suite)
     hashes = run.hashes.of(job)
     if trials.count <= 1:
         return replace(run_case(run, job), input_hashes=hashes)

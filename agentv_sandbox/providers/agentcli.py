@@ -238,11 +238,12 @@ class AgentCli(Provider):
         api = self.api_of(target.settings)
         same = {} if credential.env in (api.key, *api.other_keys) else {api.key: credential.env}
         runner = (files("agentv_sandbox") / "data" / "agent_runner.py").read_bytes()
+        stated = {*target.env, *target.variables}
         order = {
             "argv": [self._executable(target), *launch.argv],
             "stdin": f"{_FOLDER}/prompt.md",
             "events": EVENTS,
-            "env": {"HOME": HOME, **{name: v for name, v in launch.env.items() if name not in target.env}},
+            "env": {"HOME": HOME, **{name: v for name, v in launch.env.items() if name not in stated}},
             "same": same,
             "folders": [f"{HOME}/{name}" for name in launch.directories],
             "files": {f"{HOME}/{name}": f"{_FOLDER}/home/{name}" for name in launch.files},
@@ -386,6 +387,8 @@ class AgentCli(Provider):
         return None
 
     def _explained(self, target: Target, ran: AgentRun, record: SessionRecord) -> str:
+        if ran.budget_spent:
+            return f"a budget was spent, so its calls of the model were refused. {record.failure}"
         number = record.status or next(iter(self._statuses(target, ran)[-1:]), 0)
         reason = _REASONS.get(number, "")
         if not reason and number >= 500:

@@ -47,7 +47,7 @@ def plain_sentence(event: str, keys: Mapping[str, Any]) -> str:
 
 class Progress:
     """Thread-safe sink of events; a context manager. ``live`` None: live on a terminal, plain
-    elsewhere and in CI.
+    elsewhere and in CI. ``quiet``: only tests that did not pass, and notes.
 
     ``sentence`` words the steps of image builds.
     """
@@ -57,6 +57,7 @@ class Progress:
         console: Console,
         *,
         live: bool | None = None,
+        quiet: bool = False,
         redactor: Redactor | None = None,
         sentence: Sentence = plain_sentence,
     ) -> None:
@@ -76,8 +77,9 @@ class Progress:
         self._running: dict[CaseKey, tuple[str, float]] = {}
         self._step = ("", 0.0)
         self._spinner = Spinner("dots")
+        self._quiet = quiet
         self._live: Live | None = None
-        if _is_interactive(console, os.environ) if live is None else live:
+        if not quiet and (_is_interactive(console, os.environ) if live is None else live):
             self._live = Live(
                 get_renderable=self._render,
                 console=console,
@@ -110,7 +112,7 @@ class Progress:
                 self._done_before = len(done)
                 self._first_case = time.monotonic()
                 going_on = f", {len(done)} of them done before" if done else ""
-                self._line(f"running {tests}{going_on}, results in {keys['folder']}")
+                self._step_line(f"running {tests}{going_on}, results in {keys['folder']}")
             elif event in ("case.started", "case.stage"):
                 self._case_moved(event, keys)
             elif event == "case.finished":
@@ -122,7 +124,7 @@ class Progress:
             else:
                 text = self._sentence(event, keys)
                 self._step = (text, time.monotonic())
-                self._line(text)
+                self._step_line(text)
 
     def _case_moved(self, event: str, keys: Mapping[str, Any]) -> None:
         key = _key_of(keys)
@@ -130,7 +132,7 @@ class Progress:
         stage = str(keys.get("stage", "start"))
         self._running[key] = (stage, since)
         if self._live is None and event == "case.started":
-            self._line(f"start {_case_name(key)}")
+            self._step_line(f"start {_case_name(key)}")
 
     def _case_finished(self, row: Row) -> None:
         status = row.status
@@ -146,7 +148,15 @@ class Progress:
         text.append(f" [{finished}/{self._total or '?'}] {label}{score}  {row.seconds:.1f} s")
         for reason in reasons(row, self._redactor)[:1]:
             text.append(f"  {headline(reason)}")
+        if self._live is None and (left := self._time_left(time.monotonic())):
+            text.append(f"  ({left})", style="dim")
+        if self._quiet and status in ("ok", "not_graded"):
+            return
         self._console.print(text, soft_wrap=True)
+
+    def _step_line(self, text: str) -> None:
+        if not self._quiet:
+            self._line(text)
 
     def _line(self, text: str) -> None:
         shown = safe_text(self._hide(text), limit=MAX_LINE, keep=frozenset())
@@ -183,15 +193,25 @@ class Progress:
             if count:
                 text.append(f"  {count} {WORD[status]}", style=STYLE[status])
         text.append(f"  {_clock(now - self._started)}", style="dim")
-        here = finished - self._done_before
-        if self._first_case is not None and here >= _RATE_FROM and now > self._first_case:
-            rate = here / (now - self._first_case)
+        if rate := self._rate(now):
             text.append(f"  {rate * 60:.3g} a minute", style="dim")
-            if left := self._total - finished:
-                text.append(f"  about {_clock(left / rate)} left", style="dim")
+        if left := self._time_left(now):
+            text.append(f"  {left}", style="dim")
         if self._cost_usd is not None:
             text.append(f"  ${self._cost_usd:.4f}", style="dim")
         return text
+
+    def _rate(self, now: float) -> float:
+        """Tests a second; 0 while it is not known."""
+        here = sum(self._counts.values()) - self._done_before
+        if self._first_case is None or here < _RATE_FROM or now <= self._first_case:
+            return 0.0
+        return here / (now - self._first_case)
+
+    def _time_left(self, now: float) -> str:
+        """Empty while nobody knows, or where nothing is left."""
+        rate, left = self._rate(now), self._total - sum(self._counts.values())
+        return f"about {_clock(left / rate)} left" if rate and left > 0 else ""
 
     def _most_lines(self) -> int:
         """Of running tests: what fits above two lines of our own."""

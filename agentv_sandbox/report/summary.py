@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agentv_sandbox.graders.base import PASS_SCORE
 from agentv_sandbox.logs import safe_name, safe_text
 from agentv_sandbox.models.case import GraderResult
+from agentv_sandbox.models.suite import PASS_SCORE
 from agentv_sandbox.report.targets import COLUMNS, TargetFigures, run_figures, side_by_side
 from agentv_sandbox.runfolder.record import Row
 from agentv_sandbox.runfolder.redact import Redactor
@@ -141,18 +141,20 @@ def summary(
     page: str = "",
     seconds: float = 0.0,
     planned: int | None = None,
+    tables: bool = True,
 ) -> None:
     """Print the table, the targets side by side, the reasons and notes, the totals and the verdict line to ``console``.
 
     ``folder``: where the rows are; ``page``: the HTML page, where there is one; ``seconds``: wall time of the run.
+    Without ``tables``, only what did not pass is listed.
     """
     redactor = redactor or Redactor()
     if not rows and not planned:
         console.print(Text("No tests were run."))
         return
-    if rows:
+    if rows and tables:
         console.print(_table(rows))
-    if targets := side_by_side(rows):
+    if tables and (targets := side_by_side(rows)):
         console.print(_comparison(targets))
     several = len({(row.suite, row.target) for row in rows}) > 1
     for row in rows:

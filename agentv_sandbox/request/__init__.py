@@ -68,6 +68,28 @@ class RunRequest:
         group=TESTS,
         commands=RUN | GRADE,
     )
+    tags: Sequence[str] = option(
+        "--tag",
+        default=(),
+        metavar="TAG",
+        sentence="Take only eval files that have this tag; of several, all of them.",
+        group=TESTS,
+    )
+    exclude_tags: Sequence[str] = option(
+        "--exclude-tag",
+        default=(),
+        metavar="TAG",
+        sentence="Leave out eval files that have this tag; of several, any of them.",
+        group=TESTS,
+    )
+    limit: int | None = option(
+        "--limit",
+        metavar="N",
+        read=count(1),
+        sentence="Take only the first N tests of those that are left, over all eval files.",
+        default_text="all",
+        group=TESTS,
+    )
 
     # -- targets and grading ------------------------------------------------------------------------------
     targets: Sequence[str] = option(

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 
 from agentv_sandbox.graders.agreement import Panels
-from agentv_sandbox.graders.base import PASS_SCORE
 from agentv_sandbox.models.case import CaseResult, TokenUsage
+from agentv_sandbox.models.suite import PASS_SCORE
 from agentv_sandbox.runfolder.rows import Wire, agent_ms, spent, timing, tool_calls
 from agentv_sandbox.runfolder.trialfigures import totals, trial_statistics
 

@@ -32,9 +32,7 @@ def validated(folder: Path, text: str, name: str = "s.eval.yaml") -> list[dict[s
     (folder / name).write_text(text)
     done = command("validate", "--json", name, cwd=folder)
     problems: list[dict[str, Any]] = json.loads(done.stdout)
-    assert done.returncode == (
-        2 if any(p["severity"] == "error" for p in problems) else 1 if problems else 0
-    ), done.stderr
+    assert done.returncode == (2 if any(p["severity"] == "error" for p in problems) else 0), done.stderr
     return problems
 
 

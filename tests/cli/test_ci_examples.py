@@ -158,6 +158,26 @@ def test_a_gitlab_pipeline_runs(checkout: Path) -> None:
     assert_small_results(checkout / "results")
 
 
+def test_no_example_keeps_its_cache_where_containers_see_it() -> None:
+    jobs = yaml.safe_load((EXAMPLES / "gitlab.yml").read_text())
+    assert not [
+        name for name, job in jobs.items() if "cache" in job
+    ]  # GitLab's cache is of files of the project
+    texts = [(EXAMPLES / name).read_text() for name in ("gitlab.yml", "Jenkinsfile")]
+    assert not [text for text in texts if "XDG_CACHE_HOME" in text]
+
+
+def test_the_check_of_an_example_passes_where_keys_are_not_set(tmp_path: Path) -> None:
+    (tmp_path / "evals").mkdir()
+    (tmp_path / "evals" / "small.eval.yaml").write_text(SUITE)
+    target = "{name: canned, provider: openai, model: m, api_key: '${{ NOT_SET_HERE }}'}"
+    (tmp_path / "evals" / "targets.yaml").write_text(f"targets: [{target}]\n")
+    for name in ("gitlab.yml", "Jenkinsfile"):
+        [check] = re.findall(r"agentv-sandbox validate [\w -]+", (EXAMPLES / name).read_text())
+        done = run(check.split(), tmp_path)
+        assert (done.returncode, "NOT_SET_HERE is not set" in done.stderr) == (0, True), done.stderr
+
+
 def test_the_steps_of_the_jenkinsfile_run(checkout: Path) -> None:
     """Without Jenkins, which alone reads its language: the shell steps in their order."""
     text = (EXAMPLES / "Jenkinsfile").read_text()

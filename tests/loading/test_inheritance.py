@@ -202,10 +202,42 @@ def test_circles_of_dependencies_are_found_once(project: Project) -> None:
         for a, b in ["ab", "bc", "ca", "da", "ef"]
     )
     found = project.problems("tests:\n" + text + "  - {id: f, input: x, criteria: y}\n")
-    assert found == ["2: tests[0].depends_on: tests wait for each other: a → b → c → a"]
+    assert found == [
+        "2: tests[0].depends_on: tests wait for each other: a → b → c → a (take one of these out of depends_on)"
+    ]
 
 
 def test_a_suite_without_tests(project: Project) -> None:
     assert project.problems("name: x\n") == ["1: tests: is required"]
     assert project.problems("") == ["1: : must hold a mapping with tests, found nothing (null)"]
     assert project.problems("- a\n") == ["1: : must hold a mapping with tests, found a list"]
+
+
+def test_a_tests_own_trials_are_its_own(project: Project) -> None:
+    suite = project.suite(
+        """
+        execution: {trials: 2}
+        tests:
+          - {id: a, input: x, criteria: y, execution: {trials: {count: 4, strategy: pass_any}}}
+          - {id: b, input: x, criteria: y, execution: {threshold: 0.5}}
+        """
+    )
+    assert [case.trials for case in suite.cases] == [Trials(count=4, strategy="pass_at_k"), None]
+
+
+@pytest.mark.parametrize("key", ["workers: 2", "budget_usd: 1", "fail_on_error: true", "measured_by: host"])
+def test_what_holds_for_a_suite_is_refused_for_a_test_with_its_line(project: Project, key: str) -> None:
+    project.write(
+        "suite.eval.yaml",
+        f"""
+        tests:
+          - id: a
+            input: x
+            criteria: y
+            execution:
+              {key}
+        """,
+    )
+    [problem] = project.load().errors
+    assert (problem.line, problem.field) == (7, f"tests[0].execution.{key.partition(':')[0]}")
+    assert "holds for a suite, not for one test" in problem.message

@@ -330,3 +330,40 @@ def test_names_of_keys(project: Project, name: str) -> None:
 def test_names_of_no_keys(project: Project, name: str) -> None:
     entry = f"targets:\n  - {{name: default, provider: cli, command: 'a {{OUTPUT_FILE}}', env: [{name}]}}\n"
     assert not problems(project, entry)
+
+
+@pytest.mark.parametrize(
+    ("env", "names", "variables"),
+    [
+        ("[LANG]", ("LANG",), {}),
+        (
+            "{MODE: fast, N: 3, X: 1.5, ON: true, LANG: }",
+            ("LANG",),
+            {"MODE": "fast", "N": "3", "X": "1.5", "ON": "true"},
+        ),
+        ("{EMPTY: ''}", (), {"EMPTY": ""}),
+    ],
+)
+def test_variables_may_have_values(
+    project: Project, env: str, names: tuple[str, ...], variables: dict[str, str]
+) -> None:
+    project.write("targets.yaml", f"targets: [{{name: default, provider: cli, command: x, env: {env}}}]\n")
+    suite = project.suite("tests: [{id: a, input: go, criteria: c}]\n", environ={"LANG": "C"})
+    target = suite.targets["default"]
+    assert (target.env, target.variables) == (names, variables)
+
+
+@pytest.mark.parametrize(
+    ("env", "said"),
+    [
+        ("{MODE: '${{ SECRET }}'}", "this one refers to a variable"),
+        ("{1A: x}", "is not the name of an environment variable"),
+        ("{A: [b]}", "env.A"),
+    ],
+)
+def test_values_of_variables_are_refused_with_their_line(project: Project, env: str, said: str) -> None:
+    project.write("targets.yaml", f"targets:\n  - {{name: default, provider: cli, command: x, env: {env}}}\n")
+    project.write("suite.eval.yaml", "tests: [{id: a, input: go, criteria: c}]\n")
+    problems = project.load(environ={"SECRET": "s"}).errors
+    assert [p.line for p in problems] == [2]
+    assert said in str(problems[0])

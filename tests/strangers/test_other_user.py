@@ -274,7 +274,7 @@ def test_modules_in_the_folder_where_the_operator_stands_are_imported(shared: Pa
     _leave(shared, {f"{name}.py": f"open('{shared}/executed', 'w')" for name in MODULES})
     for argv in (
         [*hostprograms.PYTHON, "-c", "import json, socket"],
-        [*hostprograms.PYTHON_WITH_PACKAGES, "-c", "import json, structlog, agentv_sandbox.engines.sweeper"],
+        [*hostprograms.PYTHON_WITH_PACKAGES, "-c", "import json, structlog, agentv_sandbox.sweeper"],
     ):
         done = hostprograms.run(hostprograms.WATCHDOG, argv)
         assert done.returncode == 0, done.stderr

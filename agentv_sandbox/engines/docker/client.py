@@ -20,6 +20,8 @@ from agentv_sandbox.logs import get_logger
 log = get_logger()
 
 API_TIMEOUT_S = 120
+LARGE_S = 1800.0
+"""For calls that carry a whole image."""
 PATIENCE_S = 20.0
 """An engine that has answered before may be away for so long: a restart takes 5 to 10 s."""
 

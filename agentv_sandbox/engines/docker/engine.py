@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from itertools import count
 from typing import IO, Any
@@ -19,6 +19,7 @@ from agentv_sandbox.engines import LABEL_OWNER, LABEL_ROLE, LABEL_RUN, ImageBuil
 from agentv_sandbox.engines.docker.attach import AttachedStream, drain
 from agentv_sandbox.engines.docker.client import (
     API_TIMEOUT_S,
+    LARGE_S,
     PATIENCE_S,
     Patience,
     PatientClient,
@@ -86,6 +87,16 @@ class DockerEngine:
             client.patience = self._patience
             self._local.client = client
         return client
+
+    @contextmanager
+    def _patient(self) -> Iterator[None]:
+        """What this thread asks meanwhile may take long without a word: as much as a large image's bytes do."""
+        client = self._api
+        before, client.timeout = client.timeout, LARGE_S
+        try:
+            yield
+        finally:
+            client.timeout = before
 
     def _do_once(self, do: Callable[[], Any], known: Callable[[], Any]) -> Any:
         """What ``do`` returns. When its answer was lost, it is only repeated if ``known``, which asks the engine
@@ -355,7 +366,7 @@ class DockerEngine:
     def commit(self, container: str, *, tag: str, labels: Mapping[str, str]) -> str:
         repository, _, version = tag.partition(":")
         changes = ["ENTRYPOINT []", 'CMD ["/bin/sh"]', "WORKDIR /", "USER 0:0"]
-        with mapped(f"committing {tag}"):
+        with mapped(f"committing {tag}"), self._patient():
             answer = self._api.commit(
                 container,
                 repository=repository,
@@ -420,13 +431,13 @@ class DockerEngine:
         return info
 
     def load_image(self, archive: IO[bytes]) -> None:
-        with mapped("loading an image"):
+        with mapped("loading an image"), self._patient():
             for step in self._api.load_image(archive):
                 if "error" in step:
                     raise EngineError(f"cannot load an image: {step['error']}")
 
     def save_image(self, ref: str) -> Iterator[bytes]:
-        with mapped(f"saving {ref}"):
+        with mapped(f"saving {ref}"), self._patient():
             yield from self._api.get_image(ref, chunk_size=_IMAGE_CHUNK)
 
     def tag(self, image: str, tag: str) -> None:

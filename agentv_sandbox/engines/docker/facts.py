@@ -32,7 +32,8 @@ def engine_info(
         cgroup_driver=info.get("CgroupDriver") or "",
         memory_limit=info.get("MemoryLimit"),
         pids_limit=info.get("PidsLimit"),
-        cpu_quota=info.get("CpuCfsQuota"),
+        # Podman without root says no under version 2, where the limit holds: what is in force in a container decides.
+        cpu_quota=info.get("CpuCfsQuota") or (None if podman else info.get("CpuCfsQuota")),
         seccomp=any("seccomp" in option for option in security),
         userns=any("userns" in option for option in security),
         rootless=any("rootless" in option for option in security),

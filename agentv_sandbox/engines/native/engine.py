@@ -126,7 +126,12 @@ class NativeEngine:
         )
 
     def info(self) -> EngineInfo:
-        return needs.machine_info(self.address, version=__version__, runtime=self._default_runtime)
+        return needs.machine_info(
+            self.address,
+            version=__version__,
+            runtime=self._default_runtime,
+            runtimes=tuple(self._runtimes.judged()),
+        )
 
     def _prepare(self) -> None:
         with self._ready:

@@ -77,7 +77,7 @@ def has_seccomp() -> bool:
     return Path("/proc/sys/kernel/seccomp/actions_avail").exists()
 
 
-def machine_info(address: str, *, version: str, runtime: Runtime) -> EngineInfo:
+def machine_info(address: str, *, version: str, runtime: Runtime, runtimes: tuple[str, ...]) -> EngineInfo:
     """What this machine offers, as an engine would say it."""
     there = set(cgroups.missing_controllers())
     return EngineInfo(
@@ -90,6 +90,7 @@ def machine_info(address: str, *, version: str, runtime: Runtime) -> EngineInfo:
         runc=version_of(runtime.path) if runtime.name == "runc" else "",
         crun=version_of(runtime.path) if runtime.name == "crun" else "",
         default_runtime=runtime.name,
+        runtimes=runtimes,
         cgroup_version=cgroups.version(),
         cgroup_driver="cgroupfs",
         memory_limit="memory" not in there,

@@ -8,6 +8,7 @@ import re
 import subprocess
 import tempfile
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,13 +17,16 @@ from agentv_sandbox import hostprograms
 from agentv_sandbox.engines.native.namespaces import UserNamespaces
 from agentv_sandbox.engines.runtimenames import KNOWN, find_program, runtime_doubt
 from agentv_sandbox.errors import EngineError
-from agentv_sandbox.logs import safe_text
+from agentv_sandbox.logs import get_logger, safe_text
 from agentv_sandbox.ownership import temporary_folder
 
 NAMES = ("crun", "runc")
 """In the order in which they are tried: the first takes a third of the other's processor time."""
-_NOWHERE = "/nowhere/rootfs"
+_NOWHERE = "nowhere/rootfs"
+"""Relative: of an absolute root that is not there, crun since 1.25 does not say the name."""
+_KEEP_SINCE = " (crun 1.21 and runc 1.1 do)"
 _TRIAL_S = 20.0
+log = get_logger()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +75,8 @@ def tried(path: str, namespace: int) -> Runtime | str:
         return Runtime(path=path, states_ids=True)
     if _NOWHERE in said:
         return Runtime(path=path, states_ids=False)
+    if "--keep" in said or "unrecognized option" in said or "flag provided but not defined" in said:
+        return f"it does not know run --keep, by which its control group stays until it is read{_KEEP_SINCE}"
     return safe_text(said, limit=300).strip() or f"it ended with exit code {done.returncode}"
 
 
@@ -104,6 +110,21 @@ class Runtimes:
             hint="Natively, --runtime and `runtime` in agentv-sandbox.toml name a program, such as /usr/sbin/runc.",
         )
 
+    def judged(self) -> Iterator[str]:
+        """A sentence about each runtime that is here: whether it is taken, or why not. None is tried for it in vain."""
+        taken = ""
+        for name in NAMES:
+            if (path := find_program(name)) is None:
+                continue
+            called = f"{name} {version_of(path)}".strip()
+            if taken:
+                yield f"{called} ({path}): not taken, as {taken} comes first"
+            elif isinstance(answer := self._tried(name), Runtime):
+                taken = called
+                yield f"{called} ({path}): taken"
+            else:
+                yield f"{called} ({path}): cannot be used: {answer}"
+
     def first(self) -> Runtime | str:
         """The first that can be used, or why there is none."""
         answers = {}
@@ -130,6 +151,9 @@ class Runtimes:
             return ""
         namespace = self._namespaces.new()
         try:
-            return tried(path, namespace)
+            answer = tried(path, namespace)
         finally:
             os.close(namespace)
+        reason = "" if isinstance(answer, Runtime) else answer
+        log.debug("runtime.tried", path=path, version=version_of(path), works=not reason, reason=reason)
+        return answer

@@ -14,10 +14,10 @@ from agentv_sandbox.errors import Cancelled, LlmError
 from agentv_sandbox.lazy import lazily
 from agentv_sandbox.logs import get_logger
 from agentv_sandbox.models.suite import Target
-from agentv_sandbox.models_api.client.exchange import Exchanges
-from agentv_sandbox.models_api.client.gate import Gate, pause
+from agentv_sandbox.models_api.client.exchange import Exchanges, pause
 from agentv_sandbox.models_api.client.retry import PassingError, RequestBudget, RetryPolicy
 from agentv_sandbox.models_api.client.server import Server
+from agentv_sandbox.models_api.dialects.base import Dialect
 from agentv_sandbox.models_api.limiter import (
     GoneAway,
     KeyLimit,
@@ -33,7 +33,6 @@ from agentv_sandbox.models_api.records import (
     LlmReply,
     LlmRequest,
     WireCall,
-    WireFormat,
     number_setting,
     stated_prices,
     text_setting,
@@ -88,7 +87,7 @@ class LlmClient:
         self._cancelled = cancelled
         self._exchanges = Exchanges(cancelled)
         self._lock = threading.Lock()
-        self._gates: dict[str, Gate] = {}
+        self._of_targets: dict[str, KeyLimit] = {}
         self._unstructured: set[str] = set()
         """Targets whose server refused a structured output request."""
 
@@ -101,7 +100,7 @@ class LlmClient:
     def __exit__(self, *_exc: object) -> None:
         self.close()
 
-    def complete(self, target: Target, request: LlmRequest, wire: WireFormat) -> LlmReply:
+    def complete(self, target: Target, request: LlmRequest, wire: Dialect) -> LlmReply:
         """Ask ``target``, whose server speaks ``wire``. Raises ``LlmError`` when no attempt gave an answer,
         ``Cancelled`` on interrupt."""
         server = self._server(target, wire)
@@ -114,7 +113,7 @@ class LlmClient:
             server, call, limit, budget, lambda: self._judgement(server, request, call, budget)
         )
 
-    def answer(self, target: Target, request: ChatRequest, wire: WireFormat) -> LlmReply:
+    def answer(self, target: Target, request: ChatRequest, wire: Dialect) -> LlmReply:
         """Have ``target`` answer a test, within ``request.time_limit_s``, retries included. Raises as ``complete``
         does."""
         server = self._server(target, wire)
@@ -193,7 +192,7 @@ class LlmClient:
         asking.attempts += 1
         try:
             with (
-                self._gate(asking.target).slot(self._cancelled),
+                self._of_target(asking.target).turn(gone=self._cancelled),
                 asking.limit.turn(hold_s=policy.max_delay_s, gone=self._cancelled, clock=clock) as turn,
             ):
                 asking.budget.waited(clock.seconds - before_s)
@@ -236,7 +235,7 @@ class LlmClient:
         self._unstructured.add(target.name)  # only when the same request without a schema worked
         return reply
 
-    def _server(self, target: Target, wire: WireFormat) -> Server:
+    def _server(self, target: Target, wire: Dialect) -> Server:
         if not stated_prices(target):
             warm_up()
         return Server(
@@ -267,12 +266,13 @@ class LlmClient:
     def _may_structure(self, target: Target) -> bool:
         return target.settings.get("structured_output") is not False and target.name not in self._unstructured
 
-    def _gate(self, target: Target) -> Gate:
+    def _of_target(self, target: Target) -> KeyLimit:
+        """The bounds that ``target`` sets for its own requests."""
         with self._lock:
-            if target.name not in self._gates:
-                in_flight = number_setting(target, "max_concurrency")
-                self._gates[target.name] = Gate(
-                    in_flight=int(in_flight) if in_flight else None,
+            if target.name not in self._of_targets:
+                most = number_setting(target, "max_concurrency")
+                self._of_targets[target.name] = KeyLimit(
+                    most=int(most) if most else None,
                     per_minute=number_setting(target, "requests_per_minute"),
                 )
-            return self._gates[target.name]
+            return self._of_targets[target.name]

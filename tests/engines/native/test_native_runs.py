@@ -392,11 +392,14 @@ def test_clean_looks_into_every_engine_and_doctor_names_them(
 
 def test_what_is_not_an_archive_of_an_image_is_bad_input(project: Path, native: ContainerEngine) -> None:
     command = [*COMMAND[:3], "import", "--saved", "--engine", "native"]
-    for content, reason in ((b"root:x:0:0", "cannot be read"), (b"\0" * 10240, "it has no manifest.json")):
+    for content, reason in (
+        (b"root:x:0:0", "cannot be read"),
+        (b"\0" * 10240, "it has neither a manifest.json"),
+    ):
         (project / "x.tar").write_bytes(content)
         done = subprocess.run([*command, "x.tar"], cwd=project, capture_output=True, text=True, check=False)
         assert done.returncode == 2
-        assert "x.tar: is not an archive of `docker save`" in done.stderr
+        assert "x.tar: is not an archive of `docker save` or `podman save`" in done.stderr
         assert reason in done.stderr
 
 

@@ -132,6 +132,16 @@ def test_the_filter_goes_by_a_file_that_is_written_once(tmp_path: Path) -> None:
     assert json.loads(file.read_text())["defaultAction"]
 
 
+def test_a_limit_that_rootless_podman_denies_is_looked_at_in_a_container() -> None:
+    """Under control groups version 2 it holds."""
+    said = {**ANSWERS["info"], "CpuCfsQuota": False, "SecurityOptions": ["name=seccomp", "name=rootless"]}
+    info = engine_info(said, ANSWERS["version"], api_version="1.44", address="unix:///x")
+    found = declared(info)
+    assert (found.missing, found.unknown) == ((), ("processor time",))
+    docker = engine_info(said, {"Version": "28", "Components": []}, api_version="1.44", address="unix:///x")
+    assert declared(docker).missing == ("no limit of processor time",)
+
+
 def test_what_podman_says_of_itself_is_understood() -> None:
     info = engine_info(ANSWERS["info"], ANSWERS["version"], api_version="1.44", address="unix:///x")
     assert (info.kind, info.default_runtime, info.seccomp) == ("podman", "crun", True)

@@ -1,4 +1,4 @@
-"""``python -P -m agentv_sandbox.engines.sweeper OWNER RUN_ID ADDRESS``: removes what a dead process left."""
+"""``python -P -m agentv_sandbox.sweeper OWNER RUN_ID ADDRESS``: removes what a dead process left."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ import sys
 import time
 from contextlib import suppress
 
+from agentv_sandbox.egress import sweep as sweep_egress
 from agentv_sandbox.engines import LABEL_KEEP, LABEL_OWNER, LABEL_RUN
 from agentv_sandbox.engines.table import engine_at
 from agentv_sandbox.engines.watchdog import SWEEPING
 from agentv_sandbox.errors import SandboxError
+from agentv_sandbox.pipeline.scratch import sweep_scratch
 
 
 def main(owner: str, run_id: str, address: str) -> None:
-    """Remove everything of its run and of images that it was making; what earlier runs of it kept stays, and copies of
-    projects."""
+    """Remove everything of its run and of images that it was making, and the private folders of dead processes; what
+    earlier runs of it kept stays, and copies of projects."""
     os.environ[SWEEPING] = "1"
     # A container that was being created when the process died appears a moment later: look more than once.
     for pause in (0.0, 1.0, 4.0):
@@ -28,7 +30,10 @@ def main(owner: str, run_id: str, address: str) -> None:
                 with suppress(SandboxError):  # the others go; this one is tried again
                     engine.destroy(obj)
         except SandboxError:
-            continue
+            pass  # an engine that is away keeps no folder
+        for sweep in (sweep_scratch, sweep_egress):
+            with suppress(OSError):
+                sweep()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,90 @@
+"""``init`` and ``run --watch``: the first minutes of a new project."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from agentv_sandbox.cli import app
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "ci"
+
+
+def ended(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-m", "agentv_sandbox", *args]
+    return subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False, timeout=300)
+
+
+@pytest.mark.parametrize(
+    ("ci", "place", "example"),
+    [
+        ("github", ".github/workflows/evals.yml", "github.yml"),
+        ("gitlab", ".gitlab-ci.yml", "gitlab.yml"),
+        ("jenkins", "Jenkinsfile", "Jenkinsfile"),
+    ],
+)
+def test_a_first_suite_is_written_without_a_warning(
+    tmp_path: Path, ci: str, place: str, example: str
+) -> None:
+    done = CliRunner().invoke(app, ["init", str(tmp_path / "new"), "--ci", ci])
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "new" / place).read_text() == (EXAMPLES / example).read_text()
+    assert set(yaml.safe_load((tmp_path / "new/evals/targets.yaml").read_text())) == {"targets"}
+    checked = CliRunner().invoke(app, ["validate", "--max-warnings", "0", str(tmp_path / "new" / "evals")])
+    assert checked.exit_code == 0, checked.output
+
+
+def test_nothing_is_written_where_a_file_would_be_written_over(tmp_path: Path) -> None:
+    (tmp_path / "Jenkinsfile").write_text("mine")
+    done = CliRunner().invoke(app, ["init", str(tmp_path), "--ci", "jenkins"])
+    assert done.exit_code == 2
+    assert "Jenkinsfile: is there already" in done.output
+    assert [path.name for path in tmp_path.iterdir()] == ["Jenkinsfile"]
+    assert CliRunner().invoke(app, ["init", str(tmp_path), "--ci", "none"]).exit_code == 0
+
+
+@pytest.mark.engine
+def test_it_runs_as_it_stands_and_again_at_a_change(tmp_path: Path, tool_image: str) -> None:
+    assert ended(tmp_path, "init").returncode == 0
+    argv = [sys.executable, "-m", "agentv_sandbox", "run", "evals", "--watch", "--quiet"]
+    with subprocess.Popen(
+        argv, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        assert process.stdout is not None
+        seen: list[str] = []
+
+        def until(word: str) -> None:
+            assert process.stdout is not None
+            for line in process.stdout:
+                seen.append(line)
+                if word in line:
+                    return
+            raise AssertionError("".join(seen))
+
+        until("RESULT: PASS  (2/2")
+        until("waiting for a change")
+        suite = tmp_path / "evals" / "first.eval.yaml"
+        suite.write_text(suite.read_text().replace("There are 2 open", "There are 3 open"))
+        until("RESULT: FAIL  (1/2")
+        until("waiting for a change")
+        suite.write_text("tests: [")  # a mistake ends no watching
+        until("error evals/first.eval.yaml")
+        until("waiting for a change")
+        time.sleep(0.2)
+        os.kill(process.pid, signal.SIGINT)
+        assert process.wait(60) == 2
+
+
+@pytest.mark.parametrize("option", ["--resume", "--output=out", "--record=calls", "--retry-errors=old"])
+def test_each_run_of_a_watch_has_a_folder_of_its_own(tmp_path: Path, option: str) -> None:
+    done = CliRunner().invoke(app, ["run", str(tmp_path), "--watch", option])
+    assert done.exit_code == 2
+    assert "each run needs a folder of its own" in done.output

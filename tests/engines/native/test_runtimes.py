@@ -1,0 +1,126 @@
+"""Which OCI runtime is taken, and what is said of the others. The programs here answer as real ones were seen to."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from agentv_sandbox.doctor import engine_checks
+from agentv_sandbox.engines.native import runtimes
+from agentv_sandbox.engines.native.runtimes import Runtime, Runtimes
+from agentv_sandbox.models.container import EngineInfo
+
+ROOT = Path(__file__).parents[3]
+
+CRUN_1_28 = """
+root=$(sed -n 's/.*"root": {"path": "\\([^"]*\\)".*/\\1/p' "$bundle/config.json")
+case $root in /*) echo 'readlink ``: No such file' ;; *) echo "open \\`$root\\`: No such file" ;; esac >&2
+exit 1
+"""
+CRUN_1_8 = """
+echo "crun: unrecognized option '--keep'" >&2; exit 64
+"""
+CRUN_HYBRID = """
+echo "cgroups in hybrid mode not supported, drop all controllers from cgroupv2" >&2; exit 1
+"""
+RUNC = """
+echo 'level=error msg="runc run failed: invalid rootfs: stat '$bundle'/nowhere/rootfs: no such file"' >&2; exit 1
+"""
+
+
+Install = Callable[[str, str, str], Path]
+
+
+class Namespaces:
+    """None is needed by programs that start nothing."""
+
+    def new(self) -> int:
+        return os.open("/dev/null", os.O_RDONLY)
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr("agentv_sandbox.engines.runtimenames._EXTRA_PATH", ())
+    runtimes.version_of.cache_clear()
+
+    def made(name: str, version: str, answer: str) -> Path:
+        program = tmp_path / name
+        program.write_text(
+            f"#!/bin/sh\n[ \"$1\" != --version ] || {{ echo '{name} version {version}'; exit 0; }}\n"
+            f'while [ "$1" != --bundle ]; do shift; done; bundle=$2\n{answer}'
+        )
+        program.chmod(0o755)
+        return program
+
+    yield made
+    runtimes.version_of.cache_clear()
+
+
+_VERBOSE = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from agentv_sandbox import logs
+logs.configure(verbose=True)
+from tests.engines.native.test_runtimes import looked_at
+looked_at().first()
+"""
+
+
+def looked_at() -> Runtimes:
+    return Runtimes(Namespaces())  # type: ignore[arg-type]
+
+
+def test_a_new_crun_that_names_relative_roots_alone_is_taken(install: Install) -> None:
+    path = install("crun", "1.28", CRUN_1_28)
+    install("runc", "1.1.5", RUNC)
+    known = looked_at()
+    assert known.first() == Runtime(path=str(path), states_ids=False)
+    assert [sentence.replace(str(path.parent), "") for sentence in known.judged()] == [
+        "crun 1.28 (/crun): taken",
+        "runc 1.1.5 (/runc): not taken, as crun 1.28 comes first",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("version", "answer", "reason"),
+    [
+        ("1.8", CRUN_1_8, "it does not know run --keep, by which its control group stays until it is read"),
+        ("1.21", CRUN_HYBRID, "cgroups in hybrid mode not supported"),
+    ],
+)
+def test_one_that_cannot_be_used_is_passed_over_with_its_reason(
+    install: Install, version: str, answer: str, reason: str
+) -> None:
+    install("crun", version, answer)
+    path = install("runc", "1.1.5", RUNC)
+    known = looked_at()
+    assert known.first() == Runtime(path=str(path), states_ids=False)
+    crun, runc = known.judged()
+    assert crun.startswith(f"crun {version} (") and f"cannot be used: {reason}" in crun
+    assert runc.endswith("taken")
+
+
+def test_the_doctor_says_so() -> None:
+    info = EngineInfo(
+        kind="native", version="1", api_version="", seccomp=True, runtimes=("crun 1.8 (/x): not",)
+    )
+    assert [check.text for check in engine_checks(info, None) if check.name == "runtime"] == [
+        "crun 1.8 (/x): not"
+    ]
+
+
+def test_verbose_says_what_was_tried(install: Install) -> None:
+    path = install("crun", "1.8", CRUN_1_8)
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", _VERBOSE, str(ROOT)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "runtime.tried" in done.stderr and str(path) in done.stderr and "run --keep" in done.stderr
