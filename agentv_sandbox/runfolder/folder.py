@@ -114,6 +114,7 @@ class RunFolder:
         ``private``: nobody else of this machine may enter it.
         Raises InputError when the folder is not empty, in use or cannot be written.
         """
+        refuse_unusable(output, cwd)
         try:
             path = cls._make(output, cwd, experiment)
             lock = _lock(path)
@@ -435,6 +436,22 @@ class RunFolder:
         self.close()
 
 
+def refuse_unusable(output: Path | None, cwd: Path) -> None:
+    """Raise InputError where results cannot be written to ``output``, or to the default place below ``cwd``. Nothing is
+    made: it is asked before an image is built."""
+    path = cwd / (output if output is not None else DEFAULT_ROOT)
+    try:
+        if output is not None and path.is_dir():
+            _refuse_others(path)
+        existing = next(folder for folder in (path, *path.parents) if folder.exists())
+        if not existing.is_dir():
+            raise _refusal(f"cannot write results to {output or path}: {existing} is not a folder")
+        if not os.access(existing, os.W_OK | os.X_OK):
+            raise _refusal(f"cannot write results to {output or path}: {existing} cannot be written")
+    except OSError as error:
+        raise _refusal(f"cannot write results to {output or path}: {error.strerror or error}") from error
+
+
 def _lock(path: Path) -> int:
     """An exclusive lock on the folder that ends with this process."""
     fd = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
@@ -452,12 +469,16 @@ def _lock(path: Path) -> int:
 def _create_index(path: Path) -> None:
     """An empty index in a folder that must hold nothing else: what is there already may be another run's, and
     a link among it would lead our files elsewhere."""
-    names = {entry.name for entry in path.parent.iterdir()} - {LOCK}
-    if path.name in names:
-        raise _refusal(f"{path.parent} holds the results of another run ({path.name} exists)")
-    if names:
-        raise _refusal(f"{path.parent} is not empty: it holds {safe_name(min(names))}")
+    _refuse_others(path.parent)
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644))
+
+
+def _refuse_others(folder: Path) -> None:
+    names = {entry.name for entry in folder.iterdir()} - {LOCK}
+    if INDEX in names:
+        raise _refusal(f"{folder} holds the results of another run ({INDEX} exists)")
+    if names:
+        raise _refusal(f"{folder} is not empty: it holds {safe_name(min(names))}")
 
 
 def _reason(error: Exception) -> str:

@@ -115,9 +115,9 @@ _MOST_TOKENS = (
     (re.compile(r"claude-3-(?!7)"), 4096),
     (re.compile(r"claude-opus-4-([01]|2025)"), 32_000),
     (re.compile(r"claude-opus-4-[67]"), 128_000),
+    (re.compile(""), 64_000),
 )
-"""What models can write at most, by their names; the others 64,000. AgentV asks for a third of it."""
-_USUAL_MOST_TOKENS = 64_000
+"""What models can write at most, by their names. AgentV asks for a third of it."""
 
 
 class Anthropic(Dialect):
@@ -233,8 +233,7 @@ class Anthropic(Dialect):
     def call(
         self, target: Target, request: LlmRequest, *, key: str | None, structured: bool, stream: bool
     ) -> WireCall:
-        content: list[Json] = [_image_part(image) for image in request.images]
-        content.append({"type": "text", "text": request.user})
+        content: list[Json] = [*map(_image_part, request.images), {"type": "text", "text": request.user}]
         body: dict[str, Json] = {
             "model": text_setting(target, "model"),
             "max_tokens": max_tokens_of(target, request) or DEFAULT_MAX_TOKENS,
@@ -242,8 +241,7 @@ class Anthropic(Dialect):
         }
         if request.system:
             body["system"] = request.system
-        temperature = temperature_of(target, request)
-        if temperature is not None:
+        if (temperature := temperature_of(target, request)) is not None:
             body["temperature"] = temperature
         if structured and request.schema is not None:
             body["tools"] = [{"name": TOOL, "input_schema": dict(request.schema)}]
@@ -330,20 +328,13 @@ def _blocks(value: Json, where: str, check: Check) -> None:
         if block.get("caller") is not None:
             _caller(kind_of(row_of(block["caller"], "a caller"), "a caller"), check)
         if kind == "server_tool_use":
-            _server_call(block, check)
+            check.forced(block.get("name"), frozenset(), _SERVER_TOOLS)
         elif kind not in _CLIENT_BLOCKS:
             check.tool(kind, _SERVER_TOOLS, _CLIENT_BLOCKS)
         elif kind in ("image", "document"):
             _source(block, kind, check)
         elif kind in ("tool_result", "search_result") and not isinstance(block.get("content"), str):
             _blocks(block.get("content"), f"a {kind}", check)
-
-
-def _server_call(block: Row, check: Check) -> None:
-    name = block.get("name")
-    if not isinstance(name, str):
-        raise Denial(400, "a server_tool_use has no name")
-    check.tool(name, _SERVER_TOOLS, frozenset())
 
 
 def _source(block: Row, kind: str, check: Check) -> None:
@@ -372,7 +363,7 @@ def _wire_call(target: Target, body: dict[str, Json], key: str | None) -> WireCa
 
 
 def _third_of_most(model: str) -> int:
-    return next((most for name, most in _MOST_TOKENS if name.match(model)), _USUAL_MOST_TOKENS) // 3
+    return next(most for name, most in _MOST_TOKENS if name.match(model)) // 3
 
 
 def _messages(request: ChatRequest) -> list[Json]:

@@ -134,7 +134,7 @@ class Check:
     def forced(self, name: Json, declared: Set[str], server_side: Iterable[tuple[str, str]]) -> None:
         """Refuse a choice of a tool by ``name`` that is none of the ``declared``: those of the provider need none."""
         if not isinstance(name, str):
-            raise Denial(400, "the name of a chosen tool is not text")
+            raise Denial(400, "the name of a tool is not text")
         self.tool(name, server_side, declared)
 
     def media(self, kind: Json) -> None:
