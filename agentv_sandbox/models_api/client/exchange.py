@@ -112,15 +112,18 @@ class _Running:
         self._idle.append(http)
 
     def close(self) -> None:
-        self._watch.cancel()
-        wait(
-            [asyncio.run_coroutine_threadsafe(http.aclose(), self.loop) for http in self._all],
-            timeout=_CLOSE_S,
-        )
+        wait([asyncio.run_coroutine_threadsafe(self._end(), self.loop)], timeout=_CLOSE_S)
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(_CLOSE_S)
         if not self._thread.is_alive():
             self.loop.close()
+
+    async def _end(self) -> None:
+        """End all tasks before their loop ends: one that waits still is reported by the interpreter."""
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, *(http.aclose() for http in self._all), return_exceptions=True)
 
 
 async def _exchange(http: httpx.AsyncClient, call: WireCall, timeout_s: float) -> Exchanged:
