@@ -26,7 +26,9 @@ def completed(values: str) -> Callable[[Any, str], list[str]]:
     """A completer of ``targets``, ``tests`` or ``tags``."""
 
     def complete(ctx: Any, incomplete: str) -> list[str]:
-        paths = [Path(path) for path in ctx.params.get("paths") or ["."]]
+        # Before an option without its value yet, arguments are what is left over.
+        named = ctx.params["paths"] or ctx.args if "paths" in ctx.params else []
+        paths = [Path(path) for path in named or ["."]]
         try:
             loaded = load_suites(paths, cwd=Path.cwd(), environ=os.environ, running=False)
         except (
