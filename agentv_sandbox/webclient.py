@@ -123,7 +123,7 @@ class KeptConnections:
         """Ask ``to``; the body of what it answers is read within the block. ``addresses``: those that may be connected
         to; not asked where a proxy of the environment stands before the server. Raises OSError as sockets do."""
         pool = self._pool(to, proxy_of(to.scheme, to.host, to.port))
-        with _as_sockets_do():
+        with pool.in_use(), _as_sockets_do():
             response = pool.ask(addresses, request, watch)
             try:
                 yield response
@@ -151,6 +151,11 @@ class _Pool:
         self._proxied = bool(proxy)
         self._last = ""
         """The address that was connected to last: a kept connection is to it."""
+        self._lock = threading.Lock()
+        self._running = 0
+        self._used_at = 0.0
+        self._rests = False
+        """Whether a thread waits for the time at which its connections are of no more use."""
         self.connections = httpcore.ConnectionPool(
             ssl_context=trusted,
             proxy=_proxy(proxy, trusted) if proxy else None,
@@ -159,6 +164,31 @@ class _Pool:
             keepalive_expiry=_KEEP_S,
             network_backend=_Backend(),
         )
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        with self._lock:
+            self._running += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._running -= 1
+                self._used_at = time.monotonic()
+                if not self._rests:
+                    self._rests = True
+                    threading.Thread(target=self._close_when_idle, name="kept", daemon=True).start()
+
+    def _close_when_idle(self) -> None:
+        """A server may serve no one else as long as it is connected."""
+        while True:
+            with self._lock:
+                idle_s = 0.0 if self._running else time.monotonic() - self._used_at
+                if idle_s >= _KEEP_S:
+                    self.connections.close()
+                    self._rests = False
+                    return
+            time.sleep(_KEEP_S - idle_s)
 
     def ask(
         self, addresses: Callable[[], Sequence[str]], request: WebRequest, watch: Watch

@@ -8,7 +8,7 @@ from agentv_sandbox import masking
 from agentv_sandbox.egress.endpoint import Endpoint, Refused
 from agentv_sandbox.egress.mask import Mask
 from agentv_sandbox.lazy import lazily
-from agentv_sandbox.models_api import ModelRequest
+from agentv_sandbox.models_api import KEY_HEADERS, ModelRequest
 
 if TYPE_CHECKING:
     import h11
@@ -30,9 +30,7 @@ HOP_BY_HOP = frozenset(
         b"host",
     }
 )
-IDENTITY = frozenset(
-    {b"authorization", b"x-api-key", b"api-key", b"x-goog-api-key", b"cookie", b"accept-encoding", b"range"}
-)
+IDENTITY = KEY_HEADERS | {b"cookie", b"accept-encoding", b"range"}
 """Not passed on where we add a credential: with one of its own a client would be somebody else there."""
 
 READING = frozenset(

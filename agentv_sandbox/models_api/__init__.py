@@ -9,6 +9,7 @@ from __future__ import annotations
 from agentv_sandbox.models_api.client.llmclient import LlmClient
 from agentv_sandbox.models_api.client.retry import RequestBudget
 from agentv_sandbox.models_api.denial import Denial
+from agentv_sandbox.models_api.dialects import APIS, KEY_HEADERS
 from agentv_sandbox.models_api.gateway.calls import CallLog
 from agentv_sandbox.models_api.gateway.examining import BODY_BYTES, examine, refusal
 from agentv_sandbox.models_api.gateway.heard import HeardAnswers
@@ -24,7 +25,7 @@ from agentv_sandbox.models_api.limiter import (
     RateLimits,
     WaitClock,
 )
-from agentv_sandbox.models_api.policy import APIS, BOUNDS, FORMER_GRANTS, GRANTS, GatewayPolicy, ModelRequest
+from agentv_sandbox.models_api.policy import BOUNDS, FORMER_GRANTS, GRANTS, GatewayPolicy, ModelRequest
 from agentv_sandbox.models_api.prices import Price, PriceList
 from agentv_sandbox.models_api.recordings.canonical import Scope
 from agentv_sandbox.models_api.recordings.recording import RecordedReply, Recorder, asked_by, current_scope
@@ -39,6 +40,7 @@ __all__ = [
     "BOUNDS",
     "FORMER_GRANTS",
     "GRANTS",
+    "KEY_HEADERS",
     "MOST_ADDED_S",
     "Admitted",
     "Bounds",

@@ -27,8 +27,6 @@ GRANTS: Mapping[str, str] = {
 refused: file stores, batches, background answers, administration."""
 FORMER_GRANTS = frozenset({"list_models"})
 """Names that ``allow`` may still have: what they permitted is always permitted now."""
-APIS = ("anthropic", "responses", "chat", "gemini")
-"""What ``gateway: {apis: [...]}`` may name."""
 BOUNDS: Mapping[str, int] = {
     "output_tokens": 128_000,
     "thinking_tokens": 64_000,

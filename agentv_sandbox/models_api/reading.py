@@ -4,13 +4,17 @@ of tools in a request."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from agentv_sandbox import masking
 from agentv_sandbox.models.foreign_json import ForeignJsonError, read_json
 from agentv_sandbox.models.suite import Json
-from agentv_sandbox.models_api.dialects.base import object_of
+from agentv_sandbox.models_api.usage import Usage
+
+if TYPE_CHECKING:
+    from agentv_sandbox.models_api.dialects.base import Dialect
 
 MAX_CALLS = 5_000
 """Of tools, in one answer."""
@@ -50,23 +54,55 @@ class ToolUse:
             return written
 
 
+REFUSAL = "refusal"
+"""The stop reason of an answer of which the API says apart from it that it is one."""
+
+
 class AnswerReading:
     """One answer, read document by document: the events of a stream, or all of it at once."""
 
-    def __init__(self, path: str) -> None:
-        """``path``: of the request, which says the dialect."""
+    def __init__(self, dialect: Dialect | None, *, most_chars: int = MAX_CHARS) -> None:
+        """``dialect``: the API that is spoken; None: one that is not known, of which nothing is read."""
         self.text: list[str] = []
         self.calls: list[ToolUse] = []
         self.hosted: list[ToolUse] = []
         """Calls that the provider made itself."""
         self.whole = False
         """Whether the answer came to its end."""
-        self._read = _reader(path)
-        self._room = MAX_CHARS
+        self.usage: Usage | None = None
+        """As the server reported it last."""
+        self.cost_usd: float | None = None
+        """As the server says it; most do not."""
+        self.model: str | None = None
+        """That answered, as the server says."""
+        self.stop_reason: str | None = None
+        """Why it ended, in the server's own word, or ``REFUSAL``."""
+        self.found = False
+        """Whether there was an answer at all, in the form of the API."""
+        self.fault = ""
+        """What the server reported in place of the rest of an answer."""
+        self.blocked = ""
+        """Why it will not answer this question, and would not if it were asked again."""
+        self._dialect = dialect
+        self._room = most_chars
 
     def add(self, document: Row) -> None:
-        if self._read is not None:
-            self._read(document, self)
+        """Take in one document."""
+        if self._dialect is None:
+            return
+        self.usage = self._dialect.usage(document, self.usage)
+        self._dialect.read(document, self)
+        for holder in (document, document.get("message"), document.get("response")):
+            if self.model is None and isinstance(holder, dict):
+                self.model = word(holder.get("model", holder.get("modelVersion")))
+
+    def stop(self, reason: Json) -> None:
+        """Note why the answer ended."""
+        if self.stop_reason != REFUSAL:
+            self.stop_reason = word(reason) or self.stop_reason
+
+    def fail(self, report: Json) -> None:
+        self.fault = self.fault or f"the server reported: {masking.first(str(report), 300)}"
 
     def say(self, text: Json) -> None:
         if isinstance(text, str) and self._fits(text):
@@ -99,20 +135,6 @@ class AnswerReading:
         return self._room >= 0
 
 
-Reader = Callable[[Row, AnswerReading], None]
-
-
-def is_read(path: str) -> bool:
-    """Whether ``path`` is one at which a model is asked."""
-    return _reader(path) is not None
-
-
-def offers_tools(request: Row) -> bool:
-    """Whether a model could call any."""
-    groups = (item.get("type") == "additional_tools" for item in rows_of(request.get("input")))
-    return bool(request.get("tools")) or any(groups)
-
-
 @dataclass(frozen=True)
 class ToolResult:
     """What a request says that a tool gave back."""
@@ -124,141 +146,22 @@ class ToolResult:
     failed: bool = False
 
 
-def results_in(request: Row) -> Iterator[ToolResult]:
-    """The results of tools in a request of any dialect, in their order."""
-    for message in rows_of(request.get("messages")):
-        if message.get("role") == "tool":
-            yield _result(message.get("tool_call_id"), message.get("content"))
-        for block in rows_of(message.get("content")):
-            if block.get("type") == "tool_result":
-                failed = block.get("is_error") is True
-                yield _result(block.get("tool_use_id"), block.get("content"), failed=failed)
-    for item in rows_of(request.get("input")):
-        if str(item.get("type")).endswith("_output"):
-            yield _result(item.get("call_id"), item.get("output"))
-    for content in rows_of(request.get("contents")):
-        for part in rows_of(content.get("parts")):
-            if isinstance(response := part.get("functionResponse"), dict):
-                given = response.get("response")
-                output = given.get("output", given) if isinstance(given, dict) else given
-                yield _result(response.get("id"), output, tool=str(response.get("name")))
-
-
-def _result(identity: Json, output: Json, *, tool: str = "", failed: bool = False) -> ToolResult:
+def result_of(identity: Json, output: Json, *, tool: str = "", failed: bool = False) -> ToolResult:
     return ToolResult(
         masking.first(identity, _MAX_NAME) if isinstance(identity, str) else "", tool, output, failed
     )
 
 
-# -- the dialects: one document of an answer ------------------------------------------------------------------
-def _anthropic(row: Row, answer: AnswerReading) -> None:
-    kind = row.get("type")
-    if kind == "message":
-        for block in rows_of(row.get("content")):
-            _anthropic_block(block, answer)
-        answer.whole = True
-    elif kind == "content_block_start":
-        _anthropic_block(object_of(row.get("content_block")), answer)
-    elif kind == "content_block_delta":
-        delta = object_of(row.get("delta"))
-        if delta.get("type") == "text_delta":
-            answer.say(delta.get("text"))
-        elif isinstance(piece := delta.get("partial_json"), str) and answer.calls:
-            answer.extend(answer.calls[-1], piece)
-    elif kind == "message_stop":
-        answer.whole = True
+def word(value: Json) -> str | None:
+    """A short text of a reply, such as a model's name; None for everything else."""
+    return masking.first(value, _MAX_NAME) if isinstance(value, str) and value else None
 
 
-def _anthropic_block(block: Row, answer: AnswerReading) -> None:
-    if block.get("type") == "text":
-        answer.say(block.get("text"))
-    elif block.get("type") == "tool_use":
-        answer.call(block.get("name"), block.get("input"), block.get("id"))
+def object_of(value: Json) -> Row:
+    """``value`` where it is an object, else an empty one."""
+    return value if isinstance(value, dict) else {}
 
 
-def _responses(row: Row, answer: AnswerReading) -> None:
-    kind = row.get("type")
-    if kind == "response.output_item.done":
-        _responses_item(object_of(row.get("item")), answer)
-    elif kind == "response.completed":
-        if not answer.text and not answer.calls:
-            for item in rows_of(object_of(row.get("response")).get("output")):
-                _responses_item(item, answer)
-        answer.whole = True
-    elif row.get("object") == "response":
-        for item in rows_of(row.get("output")):
-            _responses_item(item, answer)
-        answer.whole = True
-
-
-def _responses_item(item: Row, answer: AnswerReading) -> None:
-    kind = str(item.get("type"))
-    if kind == "message":
-        for part in rows_of(item.get("content")):
-            answer.say(part.get("text", part.get("refusal")))
-    elif kind in ("function_call", "custom_tool_call"):
-        given = item.get("arguments", item.get("input"))
-        answer.call(item.get("name"), given, item.get("call_id"), item.get("namespace"))
-    elif kind in ("local_shell_call", "shell_call", "apply_patch_call"):
-        given = item.get("action", item.get("operation"))
-        answer.call(kind.removesuffix("_call"), given, item.get("call_id"))
-    elif kind.endswith("_call") and len(answer.hosted) < MAX_CALLS:
-        use = ToolUse(
-            masking.first(kind.removesuffix("_call"), _MAX_NAME), given=item.get("action"), at=time.time()
-        )
-        answer.hosted.append(use)
-
-
-def _chat(row: Row, answer: AnswerReading) -> None:
-    for choice in rows_of(row.get("choices"))[:1]:
-        message = object_of(choice.get("message", choice.get("delta")))
-        answer.say(message.get("content"))
-        for call in rows_of(message.get("tool_calls")):
-            _chat_call(call, answer)
-        answer.whole = answer.whole or choice.get("finish_reason") is not None
-
-
-def _chat_call(call: Row, answer: AnswerReading) -> None:
-    """A whole call, or a piece of one: the first has the id."""
-    function = object_of(call.get("function", call.get("custom")))
-    piece = function.get("arguments", function.get("input"))
-    piece = piece if isinstance(piece, str) else ""
-    if isinstance(call.get("id"), str) and call["id"]:
-        use = answer.call(function.get("name"), "", call["id"])
-        if use is not None:
-            use.index = call.get("index")
-            answer.extend(use, piece)
-        return
-    for use in reversed(answer.calls):
-        if use.index == call.get("index"):
-            answer.extend(use, piece)
-            return
-
-
-def _gemini(row: Row, answer: AnswerReading) -> None:
-    for candidate in rows_of(row.get("candidates"))[:1]:
-        for part in rows_of(object_of(candidate.get("content")).get("parts")):
-            if not part.get("thought"):
-                answer.say(part.get("text"))
-            if isinstance(call := part.get("functionCall"), dict):
-                answer.call(call.get("name"), call.get("args"), call.get("id"))
-        answer.whole = answer.whole or candidate.get("finishReason") is not None
-
-
-_READERS: tuple[tuple[str, Reader], ...] = (
-    ("/messages", _anthropic),
-    ("/responses", _responses),
-    ("/chat/completions", _chat),
-    (":generateContent", _gemini),
-    (":streamGenerateContent", _gemini),
-)
-
-
-def _reader(path: str) -> Reader | None:
-    bare = path.partition("?")[0]
-    return next((read for end, read in _READERS if bare.endswith(end)), None)
-
-
-def rows_of(value: Json) -> list[dict[str, Json]]:
+def objects_in(value: Json) -> list[dict[str, Json]]:
     """The objects of a list; none where it is not one."""
     return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
-from agentv_sandbox import masking
 from agentv_sandbox.models.case import AnswerImage, TokenUsage
 from agentv_sandbox.models.suite import Json, Target
 from agentv_sandbox.models_api.prices import Price
@@ -97,48 +96,6 @@ class WireCall:
     """Holds the key; never recorded."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class WireReply:
-    text: str
-    usage: Usage | None = None
-    cost_usd: float | None = None
-    """As the server says it; most do not."""
-    model: str | None = None
-    stop_reason: str | None = None
-    """``REFUSAL`` where the protocol says apart from it that the text is one."""
-
-
-REFUSAL = "refusal"
-
-
-class WireFormat(Protocol):
-    """One server family's protocol. Pure: no network, no clock, no environment."""
-
-    def call(
-        self, target: Target, request: LlmRequest, *, key: str | None, structured: bool, stream: bool
-    ) -> WireCall: ...
-
-    def chat(self, target: Target, request: ChatRequest, *, key: str | None, stream: bool) -> WireCall:
-        """Exactly what AgentV sends, keys in its order."""
-        ...
-
-    def fold(self, events: list[Json]) -> Json:
-        """The body of a non-streamed reply from the events of a streamed one; ``MalformedReply`` if cut."""
-        ...
-
-    def reply(self, body: Json) -> WireReply:
-        """Raises ``MalformedReply``."""
-        ...
-
-
-class Withheld(Exception):
-    """The server will not answer this question, and would not if it were asked again."""
-
-
-class MalformedReply(Exception):
-    """The server answered something that is not its own protocol."""
-
-
 def text_setting(target: Target, name: str, default: str = "") -> str:
     value = target.settings.get(name)
     return value if isinstance(value, str) and value else default
@@ -169,11 +126,6 @@ def chat_limits(target: Target, max_tokens: str) -> dict[str, Json]:
 def plain_number(value: float | None) -> float | int | None:
     """As JavaScript writes it: whole numbers without a fraction."""
     return int(value) if value is not None and value.is_integer() else value
-
-
-def word(value: Json) -> str | None:
-    """A short text of a reply, such as a model's name; None for everything else."""
-    return masking.first(value, 200) if isinstance(value, str) and value else None
 
 
 def max_tokens_of(target: Target, request: LlmRequest) -> int | None:

@@ -56,27 +56,6 @@ _MAKERS: Mapping[str, Mapping[str, Sequence[str]]] = {
     },
 }
 """Servers of one maker: its APIs, and where each stands. Nothing else of them is passed on."""
-_USUAL: Mapping[str, Sequence[str]] = {
-    "anthropic": _V1,
-    "responses": (*_V1, "/openai", "/openai/v1"),
-    "chat": (*_V1, "/openai", "/openai/v1"),
-    "gemini": ("", "/v1beta", "/v1"),
-}
-"""What programs put between a base URL and an operation."""
-_OTHERS: Mapping[str, Sequence[str]] = {
-    "anthropic": ("/anthropic", "/anthropic/v1", "/api/v1", "/api/anthropic", "/api/anthropic/v1"),
-    "responses": ("/api/v1", "/inference", "/inference/v1", "/compatible-mode/v1"),
-    "chat": (
-        "/api/v1",
-        "/v1beta/openai",
-        "/inference",
-        "/inference/v1",
-        "/compatible-mode/v1",
-        "/api/paas/v4",
-    ),
-    "gemini": (),
-}
-"""Where servers of several APIs have them."""
 
 
 @dataclass(frozen=True)
@@ -100,16 +79,15 @@ class Server:
         """A deployment in its path says which model is asked, whatever the body says."""
         return self.host.endswith(_AZURE)
 
-    def prefixes(self, api: str) -> tuple[str, ...]:
-        """What may stand before the path of an operation of ``api``. No other path is passed on, whatever it ends
-        with."""
+    def prefixes(self, api: str, usual: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
+        """What may stand before the path of an operation of ``api``, which stands at ``usual`` places, on servers of
+        several APIs at ``others``, too. No other path is passed on, whatever it ends with."""
         if (maker := _MAKERS.get(self.host)) is not None:
             return tuple(maker.get(api, ()))
-        below = [f"{self.path}{each}" for each in _USUAL[api]]
+        below = [f"{self.path}{each}" for each in usual]
         if self.below_path:
             return tuple(dict.fromkeys(below))
-        others = [f"{self.path}{each}" for each in _OTHERS[api]]
-        return tuple(dict.fromkeys((*below, *others, *_USUAL[api], *_OTHERS[api])))
+        return tuple(dict.fromkeys((*below, *(f"{self.path}{each}" for each in others), *usual, *others)))
 
 
 def is_model_server(host: str) -> bool:

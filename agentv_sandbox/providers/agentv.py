@@ -11,7 +11,8 @@ from agentv_sandbox.errors import Problem
 from agentv_sandbox.models.case import AgentResponse
 from agentv_sandbox.models.suite import Target
 from agentv_sandbox.models_api import LlmClient, LlmReply, LlmRequest
-from agentv_sandbox.models_api.records import WireFormat, text_setting
+from agentv_sandbox.models_api.dialects.base import Dialect
+from agentv_sandbox.models_api.records import text_setting
 from agentv_sandbox.providers import anthropic, azure, gemini, openai
 from agentv_sandbox.providers.base import AgentRun, Request, setting_problem
 from agentv_sandbox.providers.model import ModelProvider, ModelSettings
@@ -53,7 +54,7 @@ class AgentV(ModelProvider):
         kind, inner = self._inner(target)
         return kind.unpriced(inner)
 
-    def wire(self, target: Target) -> WireFormat:
+    def wire(self, target: Target) -> Dialect:
         kind, inner = self._inner(target)
         return kind.wire(inner)
 

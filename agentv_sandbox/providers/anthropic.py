@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from agentv_sandbox.models.suite import Target
-from agentv_sandbox.models_api.dialects.llm_anthropic import AnthropicFormat
-from agentv_sandbox.models_api.records import WireFormat
+from agentv_sandbox.models_api.dialects.anthropic import Anthropic
+from agentv_sandbox.models_api.dialects.base import Dialect
 from agentv_sandbox.providers.model import ModelProvider, OneNameSettings
 from agentv_sandbox.providers.settings import Positive
 
@@ -19,8 +19,8 @@ class AnthropicProvider(ModelProvider):
     summary = "Anthropic's messages."
     settings = AnthropicSettings
 
-    def wire(self, target: Target) -> WireFormat:
-        return AnthropicFormat()
+    def wire(self, target: Target) -> Dialect:
+        return Anthropic()
 
 
 KINDS = (AnthropicProvider(),)

@@ -8,8 +8,11 @@ from typing import Literal
 
 from agentv_sandbox.authoring.fields import Text
 from agentv_sandbox.models.suite import Target
-from agentv_sandbox.models_api.dialects.llm_openai import ChatFormat, OpenAiServer, ResponsesFormat, model_of
-from agentv_sandbox.models_api.records import WireFormat, text_setting
+from agentv_sandbox.models_api.dialects.base import Dialect
+from agentv_sandbox.models_api.dialects.chat import Chat
+from agentv_sandbox.models_api.dialects.openai import OpenAiServer, model_of
+from agentv_sandbox.models_api.dialects.responses import Responses
+from agentv_sandbox.models_api.records import text_setting
 from agentv_sandbox.providers.model import ModelProvider, ModelSettings
 
 _CHAT_VERSION = "2024-10-21"
@@ -67,10 +70,8 @@ class AzureProvider(ModelProvider):
     addresses = _ADDRESSES
     public = False
 
-    def wire(self, target: Target) -> WireFormat:
-        return (
-            ChatFormat(_SERVER) if text_setting(target, "api_format") == "chat" else ResponsesFormat(_SERVER)
-        )
+    def wire(self, target: Target) -> Dialect:
+        return Chat(_SERVER) if text_setting(target, "api_format") == "chat" else Responses(_SERVER)
 
 
 KINDS = (AzureProvider(),)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from agentv_sandbox.models.suite import Target
-from agentv_sandbox.models_api.dialects.llm_gemini import GeminiFormat
-from agentv_sandbox.models_api.records import WireFormat
+from agentv_sandbox.models_api.dialects.base import Dialect
+from agentv_sandbox.models_api.dialects.gemini import Gemini
 from agentv_sandbox.providers.model import ModelProvider, OneNameSettings
 
 
@@ -15,8 +15,8 @@ class GeminiProvider(ModelProvider):
     settings = OneNameSettings
     has_default_model = True
 
-    def wire(self, target: Target) -> WireFormat:
-        return GeminiFormat()
+    def wire(self, target: Target) -> Dialect:
+        return Gemini()
 
 
 KINDS = (GeminiProvider(),)

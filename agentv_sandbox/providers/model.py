@@ -16,7 +16,8 @@ from agentv_sandbox.models.suite import GatewaySpec, Message, NetworkPolicy, Tar
 from agentv_sandbox.models.times import utc_text
 from agentv_sandbox.models_api import LlmClient, LlmReply, LlmRequest, PriceList
 from agentv_sandbox.models_api.client.address import server_of
-from agentv_sandbox.models_api.records import ChatRequest, WireCall, WireFormat, stated_prices, text_setting
+from agentv_sandbox.models_api.dialects.base import Dialect
+from agentv_sandbox.models_api.records import ChatRequest, WireCall, stated_prices, text_setting
 from agentv_sandbox.providers.base import AgentRun, KeyUse, Provider, Request, setting_problem
 from agentv_sandbox.providers.chat import chat_of_conversation, chat_of_test, unsent_files
 from agentv_sandbox.providers.response import MAX_BYTES
@@ -96,7 +97,7 @@ class ModelProvider(Provider):
     states_cost = False
     """Whether its answers say what they cost."""
 
-    def wire(self, target: Target) -> WireFormat:
+    def wire(self, target: Target) -> Dialect:
         raise NotImplementedError
 
     def check(self, target: Target) -> list[Problem]:

@@ -7,8 +7,11 @@ from typing import Literal
 
 from agentv_sandbox.authoring.fields import Text
 from agentv_sandbox.models.suite import Target
-from agentv_sandbox.models_api.dialects.llm_openai import ChatFormat, OpenAiServer, ResponsesFormat
-from agentv_sandbox.models_api.records import WireFormat, text_setting
+from agentv_sandbox.models_api.dialects.base import Dialect
+from agentv_sandbox.models_api.dialects.chat import Chat
+from agentv_sandbox.models_api.dialects.openai import OpenAiServer
+from agentv_sandbox.models_api.dialects.responses import Responses
+from agentv_sandbox.models_api.records import text_setting
 from agentv_sandbox.providers.model import ModelProvider, ModelSettings
 
 _URL = "https://api.openai.com/v1"
@@ -42,9 +45,9 @@ class OpenAiProvider(ModelProvider):
     settings = OpenAiSettings
     addresses = ("endpoint", "base_url")
 
-    def wire(self, target: Target) -> WireFormat:
+    def wire(self, target: Target) -> Dialect:
         responses = text_setting(target, "api_format") == "responses"
-        return ResponsesFormat(_SERVER) if responses else ChatFormat(_SERVER)
+        return Responses(_SERVER) if responses else Chat(_SERVER)
 
 
 KINDS = (OpenAiProvider(),)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from agentv_sandbox.models.suite import Target
-from agentv_sandbox.models_api.dialects.llm_openai import ChatFormat, OpenAiServer, model_of
-from agentv_sandbox.models_api.records import WireFormat, text_setting
+from agentv_sandbox.models_api.dialects.base import Dialect
+from agentv_sandbox.models_api.dialects.chat import Chat
+from agentv_sandbox.models_api.dialects.openai import OpenAiServer, model_of
+from agentv_sandbox.models_api.records import text_setting
 from agentv_sandbox.providers.model import ModelProvider
 
 _URL = "https://openrouter.ai/api/v1"
@@ -35,8 +37,8 @@ class OpenRouterProvider(ModelProvider):
     summary = "Chat completions of OpenRouter."
     states_cost = True
 
-    def wire(self, target: Target) -> WireFormat:
-        return ChatFormat(_SERVER)
+    def wire(self, target: Target) -> Dialect:
+        return Chat(_SERVER)
 
 
 KINDS = (OpenRouterProvider(),)

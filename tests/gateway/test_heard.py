@@ -12,6 +12,7 @@ import pytest
 
 from agentv_sandbox.egress import hears_all, parse_secrets
 from agentv_sandbox.models_api import HeardAnswers, Player, Recorder, Scope, asked_by
+from agentv_sandbox.models_api.dialects import dialect_at
 from agentv_sandbox.models_api.reading import MAX_CALLS, AnswerReading
 from agentv_sandbox.runfolder.redact import Redactor
 from tests.agents.model_server import ModelServer
@@ -53,7 +54,7 @@ def test_a_request_without_tools_and_a_refused_one_are_told_apart() -> None:
 
 def test_a_long_input_is_read_whole_though_the_log_is_cut() -> None:
     command = "echo " + "x" * (2 << 20)
-    reading = AnswerReading("/v1/messages")
+    reading = AnswerReading(dialect_at("/v1/messages"))
     reading.add(
         {"type": "content_block_start", "content_block": {"type": "tool_use", "id": "t", "name": "Bash"}}
     )
@@ -71,7 +72,7 @@ def test_a_long_input_is_read_whole_though_the_log_is_cut() -> None:
 
 
 def test_what_is_noted_of_an_answer_is_bounded() -> None:
-    reading = AnswerReading("/v1/messages")
+    reading = AnswerReading(dialect_at("/v1/messages"))
     block = {"type": "tool_use", "id": "t", "name": "Bash", "input": {}}
     reading.add({"type": "message", "content": [block] * (MAX_CALLS + 5)})
     assert len(reading.calls) == MAX_CALLS

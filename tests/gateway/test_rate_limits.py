@@ -19,7 +19,8 @@ from agentv_sandbox.egress import EgressProxy
 from agentv_sandbox.errors import LlmError
 from agentv_sandbox.models.suite import NetworkPolicy, Target
 from agentv_sandbox.models_api import Bounds, GatewayPolicy, KeyLimit, LlmClient, Meter, RateLimits, limiter
-from agentv_sandbox.models_api.dialects.llm_openai import ChatFormat, OpenAiServer
+from agentv_sandbox.models_api.dialects.chat import Chat
+from agentv_sandbox.models_api.dialects.openai import OpenAiServer
 from agentv_sandbox.models_api.gateway.modelcall import ModelCall
 from agentv_sandbox.models_api.records import LlmRequest
 from agentv_sandbox.models_api.waits import MOST_WAIT_S, asked_wait
@@ -293,16 +294,16 @@ def test_a_grader_with_the_same_key_waits_too() -> None:
             while not busy.answers:
                 time.sleep(0.01)
             time.sleep(0.1)
-            assert llm.complete(target, LlmRequest(user="U"), ChatFormat(SERVER)).text == "fine"
+            assert llm.complete(target, LlmRequest(user="U"), Chat(SERVER)).text == "fine"
             assert agents.result().status == 200
         assert busy.statuses() == [429, 200, 200]
         assert busy.answers[1][0] - busy.answers[0][0] >= 0.95
         with LlmClient({"KEY": "sk-shared-key"}, limits=limits) as llm:
             busy.limits = lambda _: (429, {"Retry-After": "3600"})
             with pytest.raises(LlmError, match="HTTP 429"):
-                llm.complete(target, LlmRequest(user="U"), ChatFormat(SERVER))
+                llm.complete(target, LlmRequest(user="U"), Chat(SERVER))
             with pytest.raises(LlmError, match="rate limit lasts longer"):
-                llm.complete(target, LlmRequest(user="U"), ChatFormat(SERVER))
+                llm.complete(target, LlmRequest(user="U"), Chat(SERVER))
     assert busy.statuses() == [429, 200, 200, 429]
 
 

@@ -306,7 +306,8 @@ def test_an_event_without_an_end_is_not_kept() -> None:
     piece, passed, kept = b"x" * (1 << 20), 0, 0
     for _ in range(64):
         passed += len(reader.feed(piece))
-        kept = max(kept, len(reader._buffer))
+        assert reader._events is not None
+        kept = max(kept, len(reader._events._buffer))
     assert kept <= MAX_EVENT + len(piece)
     assert passed + len(reader.feed(b"\n\n")) == 64 * len(piece) + 2
     reader.feed(b'data: {"type": "message_delta", "usage": {"output_tokens": 3}}\n\n')

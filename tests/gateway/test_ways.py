@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from agentv_sandbox import webclient
 from agentv_sandbox.egress import EgressProxy
 from agentv_sandbox.models.suite import NetworkPolicy
 from agentv_sandbox.models_api import GatewayPolicy
@@ -100,6 +101,25 @@ def test_a_kept_connection_that_its_server_closed_is_made_anew() -> None:
         assert [client.ask("/v1/messages", BODY).status for _ in range(6)] == [200] * 6
         listener.shutdown(socket.SHUT_RDWR)
     assert given_up
+
+
+def test_a_connection_that_is_not_used_again_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where nothing is asked any more: some servers serve one connection at a time."""
+    monkeypatch.setattr(webclient, "_KEEP_S", 0.2)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        opened(f"127.0.0.1:{listener.getsockname()[1]}") as client,
+    ):
+        asking = threading.Thread(target=client.ask, args=("/v1/messages", BODY))
+        asking.start()
+        sock, _ = listener.accept()
+        with sock:
+            sock.settimeout(20)
+            while not sock.recv(65536).endswith(b"}"):
+                pass
+            sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+            assert sock.recv(1) == b""
+        asking.join()
 
 
 def test_a_server_that_closes_a_new_connection_is_not_asked_again() -> None:

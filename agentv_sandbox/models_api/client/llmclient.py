@@ -18,6 +18,7 @@ from agentv_sandbox.models_api.client.exchange import Exchanges
 from agentv_sandbox.models_api.client.gate import Gate, pause
 from agentv_sandbox.models_api.client.retry import PassingError, RequestBudget, RetryPolicy
 from agentv_sandbox.models_api.client.server import Server
+from agentv_sandbox.models_api.dialects.base import Dialect
 from agentv_sandbox.models_api.limiter import (
     GoneAway,
     KeyLimit,
@@ -33,7 +34,6 @@ from agentv_sandbox.models_api.records import (
     LlmReply,
     LlmRequest,
     WireCall,
-    WireFormat,
     number_setting,
     stated_prices,
     text_setting,
@@ -101,7 +101,7 @@ class LlmClient:
     def __exit__(self, *_exc: object) -> None:
         self.close()
 
-    def complete(self, target: Target, request: LlmRequest, wire: WireFormat) -> LlmReply:
+    def complete(self, target: Target, request: LlmRequest, wire: Dialect) -> LlmReply:
         """Ask ``target``, whose server speaks ``wire``. Raises ``LlmError`` when no attempt gave an answer,
         ``Cancelled`` on interrupt."""
         server = self._server(target, wire)
@@ -114,7 +114,7 @@ class LlmClient:
             server, call, limit, budget, lambda: self._judgement(server, request, call, budget)
         )
 
-    def answer(self, target: Target, request: ChatRequest, wire: WireFormat) -> LlmReply:
+    def answer(self, target: Target, request: ChatRequest, wire: Dialect) -> LlmReply:
         """Have ``target`` answer a test, within ``request.time_limit_s``, retries included. Raises as ``complete``
         does."""
         server = self._server(target, wire)
@@ -236,7 +236,7 @@ class LlmClient:
         self._unstructured.add(target.name)  # only when the same request without a schema worked
         return reply
 
-    def _server(self, target: Target, wire: WireFormat) -> Server:
+    def _server(self, target: Target, wire: Dialect) -> Server:
         if not stated_prices(target):
             warm_up()
         return Server(

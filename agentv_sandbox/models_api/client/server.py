@@ -9,21 +9,21 @@ from agentv_sandbox import masking
 from agentv_sandbox.errors import LlmError
 from agentv_sandbox.lazy import lazily
 from agentv_sandbox.models.foreign_json import read_json
-from agentv_sandbox.models.suite import Json, Target
-from agentv_sandbox.models_api.client.exchange import Exchanges
+from agentv_sandbox.models.suite import Target
+from agentv_sandbox.models_api.client.exchange import REPLY_BYTES, Exchanges
 from agentv_sandbox.models_api.client.retry import PassingError, RetryPolicy
 from agentv_sandbox.models_api.client.tape import taped_post
+from agentv_sandbox.models_api.dialects.base import Dialect
 from agentv_sandbox.models_api.prices import PriceList
+from agentv_sandbox.models_api.reading import AnswerReading
 from agentv_sandbox.models_api.recordings.replaying import Tape
 from agentv_sandbox.models_api.records import (
     LlmReply,
-    MalformedReply,
     WireCall,
-    WireFormat,
-    Withheld,
     stated_prices,
     text_setting,
 )
+from agentv_sandbox.models_api.sse import data_of
 from agentv_sandbox.models_api.usage import Usage
 from agentv_sandbox.models_api.waits import asked_wait, stated_wait
 from agentv_sandbox.webclient import PROXY_HINT
@@ -38,7 +38,6 @@ MAX_EVENTS = 400_000
 _NEVER_AGAIN = frozenset({401, 403})
 _LIMITED = 429
 _NOBODY_THERE = "is the address right, and does a server listen there?"
-_MALFORMED = (MalformedReply, KeyError, TypeError, AttributeError, IndexError, ValueError, RecursionError)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,23 +45,17 @@ class Server:
     """The server of ``target``, which speaks ``wire`` and is given ``key``."""
 
     target: Target
-    wire: WireFormat
+    wire: Dialect
     key: str | None
     exchanges: Exchanges
     tape: Tape | None = None
 
     def exchange(self, call: WireCall, timeout_s: float) -> LlmReply:
         """The reply to ``call``. Raises PassingError for what may pass and LlmError for what will not."""
-        body = self._post(call, timeout_s)
-        try:
-            answer = self.wire.reply(body)
-        except Withheld as error:
-            raise LlmError(self._message(error)) from None
-        except _MALFORMED as error:
-            raise PassingError(self._message(error, prefix="malformed reply: ")) from None
+        answer = self._post(call, timeout_s)
         usage = answer.usage if answer.usage != Usage() else None
         return LlmReply(
-            text=answer.text,
+            text=self.wire.text_of(answer),
             usage=usage,
             token_usage=usage.tokens() if usage is not None else None,
             cost_usd=answer.cost_usd,
@@ -79,7 +72,7 @@ class Server:
         names = (call.model, reply.model or call.model)
         return PriceList(stated_prices(self.target)).cost(names, reply.usage)
 
-    def _post(self, call: WireCall, timeout_s: float) -> Json:
+    def _post(self, call: WireCall, timeout_s: float) -> AnswerReading:
         name = self.target.name
         try:
             status, headers, data = taped_post(self.exchanges, self.tape, call, timeout_s)
@@ -104,14 +97,18 @@ class Server:
                 asked_s = wait_s or stated_wait(headers) or 0.0
                 raise PassingError(message, status=status, retry_after_s=asked_s, limited=wait_s is not None)
             raise LlmError(message, status=status, hint=_hint(self.target, status))
+        streamed = "text/event-stream" in headers.get("content-type", "")
         try:
-            if "text/event-stream" in headers.get("content-type", ""):
-                return self.wire.fold(_events(text))
-            return read_json(text)
-        except _MALFORMED as error:
-            raise PassingError(self._message(error, prefix="malformed reply: "), status=status) from None
+            answer = _read(self.wire, data_of(data) if streamed else [data])
+            if answer.blocked:
+                raise LlmError(self._message(answer.blocked))
+            if fault := answer.fault or _missing(self.wire, answer, streamed=streamed):
+                raise _MalformedReply(fault)
+            return answer
+        except (ValueError, RecursionError) as error:
+            raise PassingError(self._message(str(error), prefix="malformed reply: "), status=status) from None
 
-    def _message(self, error: BaseException, *, prefix: str = "") -> str:
+    def _message(self, error: object, *, prefix: str = "") -> str:
         text = masking.first(self._without_key(str(error)) or type(error).__name__, 300)
         return f"target '{self.target.name}': {prefix}{text}"
 
@@ -120,16 +117,28 @@ class Server:
         return masking.Masker([self.key]).text(text) if self.key else text
 
 
-def _events(text: str) -> list[Json]:
-    """The JSON events of a server-sent stream, in order. Raises MalformedReply when there are too many."""
-    if text.count("\ndata:") > MAX_EVENTS:
-        raise MalformedReply(f"more than {MAX_EVENTS:,} events")
-    events: list[Json] = []
-    for block in text.replace("\r\n", "\n").split("\n\n"):
-        data = "\n".join(line[5:].removeprefix(" ") for line in block.split("\n") if line.startswith("data:"))
-        if data and data != "[DONE]":
-            events.append(read_json(data))
-    return events
+class _MalformedReply(ValueError):
+    """The server answered something that is not its own protocol."""
+
+
+def _read(wire: Dialect, documents: list[bytes]) -> AnswerReading:
+    """Raises ValueError for what is not JSON or not the API's."""
+    if len(documents) > MAX_EVENTS:
+        raise _MalformedReply(f"more than {MAX_EVENTS:,} events")
+    answer = AnswerReading(wire, most_chars=REPLY_BYTES)
+    for each in documents:
+        row = read_json(each)
+        if not isinstance(row, dict):
+            raise _MalformedReply("the reply is not an object")
+        answer.add(row)
+    return answer
+
+
+def _missing(wire: Dialect, answer: AnswerReading, *, streamed: bool) -> str:
+    """What an answer lacks; empty where it is whole."""
+    if streamed and not answer.whole and answer.stop_reason is None:
+        return "the stream ended before the answer was complete"
+    return "" if answer.found or answer.text else f"no {wire.holds} in the reply"
 
 
 def _hint(target: Target, status: int) -> str:

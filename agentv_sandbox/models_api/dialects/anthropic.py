@@ -2,28 +2,43 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from typing import ClassVar
 
 from agentv_sandbox import masking
+from agentv_sandbox.models.case import AnswerImage
 from agentv_sandbox.models.foreign_json import count
-from agentv_sandbox.models.suite import Json
+from agentv_sandbox.models.messages import trim
+from agentv_sandbox.models.suite import Json, Target
 from agentv_sandbox.models_api.denial import Denial
 from agentv_sandbox.models_api.dialects.base import (
     Check,
     Dialect,
     Operation,
-    Row,
+    grants,
     kind_of,
     names,
     number,
-    object_of,
     only,
     row_of,
     rows_of,
 )
-from agentv_sandbox.models_api.policy import GatewayPolicy
+from agentv_sandbox.models_api.policy import GatewayPolicy, ModelRequest
+from agentv_sandbox.models_api.reading import AnswerReading, Row, ToolResult, object_of, objects_in, result_of
+from agentv_sandbox.models_api.records import (
+    Attachment,
+    ChatRequest,
+    LlmRequest,
+    WireCall,
+    chat_limits,
+    max_tokens_of,
+    number_setting,
+    split_data_uri,
+    temperature_of,
+    text_setting,
+)
 from agentv_sandbox.models_api.usage import Usage
 
 _FIELDS = names(
@@ -44,16 +59,10 @@ _EDITS = re.compile(r"(clear_tool_uses|clear_thinking|compact)_[0-9]{8}")
 _EDIT = names(
     "type trigger keep clear_at_least exclude_tools clear_tool_inputs instructions pause_after_compaction"
 )
-_SERVER_TOOLS = (
-    ("web_search", "web_search"),
-    ("web_fetch", "web_fetch"),
-    ("code_execution", "code_execution"),
-    ("bash_code_execution", "code_execution"),
-    ("text_editor_code_execution", "code_execution"),
-    ("mcp_", "mcp"),
-    ("computer", "computer_use"),
-    ("tool_search", "tool_search"),
-    ("container_upload", "files"),
+_SERVER_TOOLS = grants(
+    "web_search>web_search web_fetch>web_fetch code_execution>code_execution "
+    "bash_code_execution>code_execution text_editor_code_execution>code_execution mcp_>mcp "
+    "computer>computer_use tool_search>tool_search container_upload>files"
 )
 _CLIENT_TOOLS = re.compile(r"(bash|text_editor|memory)_[0-9]{8}")
 _CLIENT_BLOCKS = names(
@@ -68,7 +77,6 @@ _ERRORS = {
     429: "rate_limit_error",
 }
 
-
 _BETA = re.compile(r"[A-Za-z0-9._-]{1,80}")
 _BETAS = names(
     "claude-code-20250219 interleaved-thinking-2025-05-14 context-management-2025-06-27 "
@@ -79,25 +87,11 @@ _BETAS = names(
     "tool-examples-2025-10-29 redact-thinking-2026-02-12 pdfs-2024-09-25 compact-2026-01-12"
 )
 """Those that change how an ordinary call is written or answered."""
-_GRANTED_BETAS = (
-    ("web-search-", "web_search"),
-    ("web-fetch-", "web_fetch"),
-    ("code-execution-", "code_execution"),
-    ("mcp-client-", "mcp"),
-    ("mcp-servers-", "mcp"),
-    ("computer-use-", "computer_use"),
-    ("tool-search-tool-", "tool_search"),
-    ("files-api-", "files"),
-    ("fast-mode-", "priority"),
+_GRANTED_BETAS = grants(
+    "web-search->web_search web-fetch->web_fetch code-execution->code_execution mcp-client->mcp "
+    "mcp-servers->mcp computer-use->computer_use tool-search-tool->tool_search files-api->files "
+    "fast-mode->priority"
 )
-
-
-def betas_of(header: str, policy: GatewayPolicy) -> tuple[str, tuple[str, ...]]:
-    """(what of an ``anthropic-beta`` header is sent, what is taken out of it): several lines of it are joined by
-    commas. A header that loses nothing stays as it is."""
-    values = [value for each in header.split(",") if (value := each.strip())]
-    lost = tuple(dict.fromkeys(value for value in values if not _may_ask(value, policy)))
-    return (",".join(value for value in values if value not in lost) if lost else header), lost
 
 
 def _may_ask(beta: str, policy: GatewayPolicy) -> bool:
@@ -107,10 +101,39 @@ def _may_ask(beta: str, policy: GatewayPolicy) -> bool:
     return granted and _BETA.fullmatch(beta) is not None
 
 
+ANTHROPIC_URL = "https://api.anthropic.com/v1"
+API_VERSION = "2023-06-01"
+DEFAULT_MAX_TOKENS = 4096
+"""The protocol has no default of its own."""
+TOOL = "evaluation"
+_CACHED = {"type": "ephemeral"}
+_ADAPTIVE = re.compile(r"(opus-4[-.][67]|sonnet-4[-.]6)")
+"""Models that decide themselves how long they think."""
+_NO_THINKING = re.compile(r"claude-3-(?!7)")
+_MOST_TOKENS = (
+    (re.compile(r"claude-3-5-"), 8192),
+    (re.compile(r"claude-3-(?!7)"), 4096),
+    (re.compile(r"claude-opus-4-([01]|2025)"), 32_000),
+    (re.compile(r"claude-opus-4-[67]"), 128_000),
+)
+"""What models can write at most, by their names; the others 64,000. AgentV asks for a third of it."""
+_USUAL_MOST_TOKENS = 64_000
+
+
 class Anthropic(Dialect):
     name: ClassVar = "Anthropic's Messages API"
     key: ClassVar = "anthropic"
     maker: ClassVar = "Anthropic"
+    asked_at: ClassVar = ("/messages",)
+    talk: ClassVar = "messages"
+    holds: ClassVar = "content[]"
+    more_places: ClassVar = ("/anthropic", "/anthropic/v1", "/api/v1", "/api/anthropic", "/api/anthropic/v1")
+    key_headers: ClassVar = frozenset({"x-api-key"})
+    passed_headers: ClassVar = names("anthropic-version anthropic-dangerous-direct-browser-access")
+    user_fields: ClassVar = ("metadata",)
+
+    def is_spoken(self, request: ModelRequest) -> bool:
+        return "anthropic-version" in request.headers or "/messages" in request.path
 
     def operation(self, path: str, query: Mapping[str, str]) -> Operation | None:
         if path not in ("/messages", "/messages/count_tokens"):
@@ -162,6 +185,99 @@ class Anthropic(Dialect):
             cache_write_1h=min(_reported(hour, "ephemeral_1h_input_tokens", before.cache_write_1h), written),
             reasoning=number(object_of(row.get("output_tokens_details")), "thinking_tokens"),
         )
+
+    def betas(
+        self, headers: Mapping[str, str], policy: GatewayPolicy
+    ) -> tuple[dict[str, str], tuple[str, ...]]:
+        """Several lines of the header are joined by commas. One that loses nothing stays as it is."""
+        header = headers.get("anthropic-beta", "")
+        values = [value for each in header.split(",") if (value := each.strip())]
+        lost = tuple(dict.fromkeys(value for value in values if not _may_ask(value, policy)))
+        kept = ",".join(value for value in values if value not in lost) if lost else header
+        return {"anthropic-beta": kept} if kept else {}, lost
+
+    def read(self, row: Row, answer: AnswerReading) -> None:
+        kind = row.get("type")
+        if kind == "error":
+            answer.fail(row.get("error"))
+        elif kind == "content_block_start":
+            answer.found = True
+            _read_block(object_of(row.get("content_block")), answer)
+        elif kind == "content_block_delta":
+            delta = object_of(row.get("delta"))
+            if delta.get("type") == "text_delta":
+                answer.say(delta.get("text"))
+            elif isinstance(piece := delta.get("partial_json"), str) and answer.calls:
+                answer.extend(answer.calls[-1], piece)
+        elif kind == "message_delta":
+            answer.stop(object_of(row.get("delta")).get("stop_reason"))
+        elif kind == "message_stop":
+            answer.found = answer.whole = True
+        elif kind == "message" or (kind is None and isinstance(row.get("content"), list)):
+            for block in objects_in(row.get("content")):
+                _read_block(block, answer)
+            answer.found = answer.whole = isinstance(row.get("content"), list)
+            answer.stop(row.get("stop_reason"))
+
+    def text_of(self, answer: AnswerReading) -> str:
+        """The forced call of a tool is the structured answer."""
+        return json.dumps(answer.calls[0].input) if answer.calls else super().text_of(answer)
+
+    def results(self, request: Row) -> Iterator[ToolResult]:
+        for message in objects_in(request.get("messages")):
+            for block in objects_in(message.get("content")):
+                if block.get("type") == "tool_result":
+                    failed = block.get("is_error") is True
+                    yield result_of(block.get("tool_use_id"), block.get("content"), failed=failed)
+
+    def call(
+        self, target: Target, request: LlmRequest, *, key: str | None, structured: bool, stream: bool
+    ) -> WireCall:
+        content: list[Json] = [_image_part(image) for image in request.images]
+        content.append({"type": "text", "text": request.user})
+        body: dict[str, Json] = {
+            "model": text_setting(target, "model"),
+            "max_tokens": max_tokens_of(target, request) or DEFAULT_MAX_TOKENS,
+            "messages": [{"role": "user", "content": content}],
+        }
+        if request.system:
+            body["system"] = request.system
+        temperature = temperature_of(target, request)
+        if temperature is not None:
+            body["temperature"] = temperature
+        if structured and request.schema is not None:
+            body["tools"] = [{"name": TOOL, "input_schema": dict(request.schema)}]
+            body["tool_choice"] = {"type": "tool", "name": TOOL}
+        if stream:
+            body["stream"] = True
+        return _wire_call(target, body, key)
+
+    def chat(self, target: Target, request: ChatRequest, *, key: str | None, stream: bool) -> WireCall:
+        model = text_setting(target, "model")
+        limits = chat_limits(target, "max_tokens")
+        body: dict[str, Json] = {
+            "model": model,
+            "messages": _messages(request),
+            "max_tokens": limits.pop("max_tokens", None) or _third_of_most(model),
+        }
+        if stream:
+            body["stream"] = True
+        body["system"] = [{"type": "text", "text": request.system, "cache_control": _CACHED}]
+        budget = number_setting(target, "thinking_budget")
+        if budget is None:
+            body |= limits
+        elif _ADAPTIVE.search(model):
+            body["thinking"] = {"type": "adaptive", "display": "summarized"}
+        elif not _NO_THINKING.match(model):
+            body["thinking"] = {"type": "enabled", "budget_tokens": int(budget), "display": "summarized"}
+        return _wire_call(target, body, key)
+
+
+def _read_block(block: Row, answer: AnswerReading) -> None:
+    if block.get("type") == "text":
+        answer.say(block.get("text"))
+    elif block.get("type") == "tool_use":
+        answer.call(block.get("name"), block.get("input"), block.get("id"))
 
 
 def _reported(row: Row, name: str, before: int) -> int:
@@ -246,3 +362,48 @@ def _source(block: Row, kind: str, check: Check) -> None:
             check.need("files", f"{kind} by the id of a stored file")
         case other:
             raise Denial(403, f"a {kind} from {masking.first(other, 40)!r} is not one that the gateway knows")
+
+
+def _wire_call(target: Target, body: dict[str, Json], key: str | None) -> WireCall:
+    base = text_setting(target, "base_url", ANTHROPIC_URL).rstrip("/")
+    url = f"{base}/messages" if base.endswith("/v1") else f"{base}/v1/messages"
+    headers = {"anthropic-version": API_VERSION, **({"x-api-key": key} if key is not None else {})}
+    return WireCall(url=url, model=str(body["model"]), body=body, headers=headers)
+
+
+def _third_of_most(model: str) -> int:
+    return next((most for name, most in _MOST_TOKENS if name.match(model)), _USUAL_MOST_TOKENS) // 3
+
+
+def _messages(request: ChatRequest) -> list[Json]:
+    """What was said, without what is empty; the last question is marked as worth caching."""
+    messages: list[dict[str, Json]] = []
+    for message in request.messages:
+        part = {"type": "text", "text": message.text}
+        attached = [_attached_part(each) for each in message.attachments]
+        if attached:
+            parts = [*attached, *([part] if trim(message.text) else [])]
+            messages.append({"role": message.role, "content": parts})
+        elif trim(message.text):
+            content: Json = message.text if message.role == "user" else [part]
+            messages.append({"role": message.role, "content": content})
+    if messages and messages[-1]["role"] == "user":
+        last = messages[-1]["content"]
+        parts = last if isinstance(last, list) else [{"type": "text", "text": last}]
+        messages[-1]["content"] = [*parts[:-1], {**parts[-1], "cache_control": _CACHED}]
+    return messages
+
+
+def _attached_part(attachment: Attachment) -> Json:
+    source = {"type": "base64", "media_type": attachment.media_type, "data": attachment.data}
+    return {"type": "image" if attachment.is_image else "document", "source": source}
+
+
+def _image_part(image: AnswerImage) -> Json:
+    data = split_data_uri(image.source)
+    if data is None:
+        return {"type": "image", "source": {"type": "url", "url": image.source}}
+    return {"type": "image", "source": {"type": "base64", "media_type": data[0], "data": data[1]}}
+
+
+API = Anthropic()

@@ -6,20 +6,21 @@ A file of this folder holds one dialect. What it does not know it refuses.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from agentv_sandbox import masking
 from agentv_sandbox.models.foreign_json import count
-from agentv_sandbox.models.suite import Json
+from agentv_sandbox.models.suite import Json, Target
 from agentv_sandbox.models_api.denial import Denial
 from agentv_sandbox.models_api.dialects.strict import refuse_lookalikes, written
-from agentv_sandbox.models_api.policy import GatewayPolicy
+from agentv_sandbox.models_api.policy import GatewayPolicy, ModelRequest
+from agentv_sandbox.models_api.reading import AnswerReading, Row, ToolResult
+from agentv_sandbox.models_api.records import ChatRequest, LlmRequest, WireCall
 from agentv_sandbox.models_api.servers import Server
 from agentv_sandbox.models_api.usage import Usage
 
-Row = Mapping[str, Json]
 _BASE64 = re.compile(r"[A-Za-z0-9+/=_\s-]*")
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+\[\]-]{0,199}")
 _DOCUMENTS = frozenset(
@@ -205,11 +206,37 @@ class Dialect:
 
     name: ClassVar[str]
     key: ClassVar[str]
-    """Of ``APIS``."""
+    """As ``gateway: {apis: [...]}`` names it."""
     maker: ClassVar[str]
     """Dialects of one maker are spoken side by side."""
+    asked_at: ClassVar[tuple[str, ...]]
+    """How paths end at which a model is asked."""
+    talk: ClassVar[str]
+    """The field of a request that holds all that was said so far."""
+    holds: ClassVar[str]
+    """Where an answer has what the model says, for messages."""
+    places: ClassVar[tuple[str, ...]] = ("", "/v1")
+    """What programs put between a base URL and an operation."""
+    more_places: ClassVar[tuple[str, ...]] = ()
+    """Where servers of several APIs have this one."""
+    key_headers: ClassVar[frozenset[str]] = frozenset({"authorization"})
+    """Headers that carry a key."""
+    passed_headers: ClassVar[frozenset[str]] = frozenset()
+    """Headers of its requests that go on as they are, beside those of all APIs."""
+    user_fields: ClassVar[tuple[str, ...]] = ()
+    """Fields that name a user or a session; no answer depends on them."""
     sends_own: ClassVar[bool] = True
     """Whether what ``check`` returns is what is sent, and not the body as it was read."""
+
+    def is_spoken(self, request: ModelRequest) -> bool:
+        """Whether a request looks like one of this API."""
+        return any(end in request.path for end in self.asked_at)
+
+    def betas(
+        self, headers: Mapping[str, str], policy: GatewayPolicy
+    ) -> tuple[dict[str, str], tuple[str, ...]]:
+        """(headers that say which novelties are asked for, as they are sent; what is taken out of them)."""
+        return {}, ()
 
     def operation(self, path: str, query: Mapping[str, str]) -> Operation | None:
         """What ``path``, below the API's own prefix, stands for; None: not one of this API. Raises Denial for a
@@ -226,6 +253,36 @@ class Dialect:
 
     def usage(self, event: Row, so_far: Usage | None) -> Usage | None:
         """Tokens after one event of a stream, or of a whole reply."""
+        raise NotImplementedError
+
+    def adds_usage_event(self, asked: Row, operation: Operation, check: Check) -> bool:
+        """Whether ``check`` asks for an event with the usage that the client did not ask for, and would not get."""
+        return False
+
+    def read(self, row: Row, answer: AnswerReading) -> None:
+        """Take one event of a stream, or a whole reply, into ``answer``."""
+        raise NotImplementedError
+
+    def text_of(self, answer: AnswerReading) -> str:
+        """What an answer says to a question of our own."""
+        return "".join(answer.text)
+
+    def results(self, request: Row) -> Iterator[ToolResult]:
+        """The results of tools in a request, in their order."""
+        raise NotImplementedError
+
+    def offers_tools(self, request: Row) -> bool:
+        """Whether a model that is asked could call any."""
+        return bool(request.get("tools"))
+
+    def call(
+        self, target: Target, request: LlmRequest, *, key: str | None, structured: bool, stream: bool
+    ) -> WireCall:
+        """The request that has ``target`` give a verdict."""
+        raise NotImplementedError
+
+    def chat(self, target: Target, request: ChatRequest, *, key: str | None, stream: bool) -> WireCall:
+        """The request that has ``target`` answer a test: exactly what AgentV sends, keys in its order."""
         raise NotImplementedError
 
 
@@ -255,14 +312,14 @@ def kind_of(row: Row, where: str, default: str | None = None) -> str:
     return kind
 
 
+def grants(text: str) -> tuple[tuple[str, str], ...]:
+    """(how it begins, the grant that it needs) of each ``beginning>grant`` in ``text``."""
+    return tuple((start, grant) for start, _, grant in (each.rpartition(">") for each in text.split()))
+
+
 def names(text: str) -> frozenset[str]:
     """The words of ``text``."""
     return frozenset(text.split())
-
-
-def object_of(value: Json) -> Row:
-    """``value`` of a reply where it is an object, else an empty one."""
-    return value if isinstance(value, dict) else {}
 
 
 def number(row: Row, *names: str) -> int:

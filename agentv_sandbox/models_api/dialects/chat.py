@@ -3,25 +3,57 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 from agentv_sandbox import masking
-from agentv_sandbox.models.suite import Json
+from agentv_sandbox.models.case import AnswerImage
+from agentv_sandbox.models.foreign_json import MAX_COST_USD, amount
+from agentv_sandbox.models.messages import trim
+from agentv_sandbox.models.suite import Json, Target
 from agentv_sandbox.models_api.dialects.base import (
     Check,
     Dialect,
     Operation,
-    Row,
+    grants,
     kind_of,
     names,
     number,
-    object_of,
     only,
     row_of,
     rows_of,
 )
-from agentv_sandbox.models_api.dialects.responses import API_VERSION, SHORT_CACHES, openai_error
+from agentv_sandbox.models_api.dialects.openai import (
+    API_VERSION,
+    KEY_HEADERS,
+    NO_STORE,
+    OLD_NAME,
+    SHORT_CACHES,
+    OpenAiServer,
+    headers_of,
+    model_of,
+    named_schema,
+    openai_error,
+)
+from agentv_sandbox.models_api.reading import (
+    REFUSAL,
+    AnswerReading,
+    Row,
+    ToolResult,
+    object_of,
+    objects_in,
+    result_of,
+)
+from agentv_sandbox.models_api.records import (
+    Attachment,
+    ChatMessage,
+    ChatRequest,
+    LlmRequest,
+    WireCall,
+    chat_limits,
+    max_tokens_of,
+    temperature_of,
+)
 from agentv_sandbox.models_api.usage import Usage
 
 _FIELDS = names(
@@ -35,7 +67,7 @@ _GRANTED_FIELDS = dict.fromkeys(
     ("web_search_options", "plugins", "search_parameters", "enable_search"), "web_search"
 )
 """The last three are OpenRouter's, xAI's and Qwen's."""
-_SERVER_TOOLS = (("web_search", "web_search"), ("openrouter:web_search", "web_search"), ("mcp", "mcp"))
+_SERVER_TOOLS = grants("web_search>web_search openrouter:web_search>web_search mcp>mcp")
 _CLIENT_TOOLS = frozenset({"function", "custom"})
 _PARTS = frozenset({"text", "refusal", "image_url", "file", "thinking"})
 _MESSAGE = names(
@@ -63,6 +95,20 @@ class Chat(Dialect):
     name: ClassVar = "OpenAI's Chat Completions API"
     key: ClassVar = "chat"
     maker: ClassVar = "OpenAI"
+    asked_at: ClassVar = ("/chat/completions",)
+    talk: ClassVar = "messages"
+    holds: ClassVar = "choices[0].message"
+    places: ClassVar = (*Dialect.places, "/openai", "/openai/v1")
+    more_places: ClassVar = (
+        *("/api/v1", "/v1beta/openai", "/inference", "/inference/v1", "/compatible-mode/v1"),
+        "/api/paas/v4",
+    )
+    key_headers: ClassVar = KEY_HEADERS
+    user_fields: ClassVar = (*_USER, "prompt_cache_retention")
+
+    def __init__(self, server: OpenAiServer = OpenAiServer()) -> None:  # noqa: B008 - frozen
+        """``server``: that is asked from this machine."""
+        self.server = server
 
     def operation(self, path: str, query: Mapping[str, str]) -> Operation | None:
         deployment = _DEPLOYMENT.fullmatch(path)
@@ -88,7 +134,7 @@ class Chat(Dialect):
             check.tool(kind_of(tool, "a tool"), _SERVER_TOOLS, _CLIENT_TOOLS)
         _choice(body, check)
         check.inner(body.get("stream_options"), "stream_options", _STREAM)
-        if adds_usage_event(body, operation, check):
+        if self.adds_usage_event(body, operation, check):
             options = row_of(body.get("stream_options") or {}, "stream_options")
             body = {**body, "stream_options": {**options, "include_usage": True}}
         named = {} if operation.model is not None and check.server.azure else body
@@ -110,14 +156,98 @@ class Chat(Dialect):
             reasoning=number(object_of(row.get("completion_tokens_details")), "reasoning_tokens"),
         )
 
+    def adds_usage_event(self, asked: Row, operation: Operation, check: Check) -> bool:
+        options = object_of(asked.get("stream_options"))
+        if asked.get("stream") is not True or options.get("include_usage") is True or check.server.openrouter:
+            return False
+        version = operation.path.partition("?api-version=")[2]
+        return not (version[:2] == "20" and version < _FIRST_WITH_USAGE)
 
-def adds_usage_event(asked: Row, operation: Operation, check: Check) -> bool:
-    """Whether the gateway asks for an event with the usage that the client did not ask for, and would not get."""
-    options = object_of(asked.get("stream_options"))
-    if asked.get("stream") is not True or options.get("include_usage") is True or check.server.openrouter:
-        return False
-    version = operation.path.partition("?api-version=")[2]
-    return not (version[:2] == "20" and version < _FIRST_WITH_USAGE)
+    def read(self, row: Row, answer: AnswerReading) -> None:
+        if row.get("error"):
+            answer.fail(row["error"])
+        answer.cost_usd = amount(object_of(row.get("usage")).get("cost"), MAX_COST_USD) or answer.cost_usd
+        for choice in objects_in(row.get("choices"))[:1]:
+            message = object_of(choice.get("message", choice.get("delta")))
+            answer.found = answer.found or bool(choice.keys() & {"message", "delta"})
+            self._say(message, answer)
+            for call in objects_in(message.get("tool_calls")):
+                _read_call(call, answer)
+            answer.whole = answer.whole or choice.get("finish_reason") is not None
+            answer.stop(choice.get("finish_reason"))
+
+    def _say(self, message: Row, answer: AnswerReading) -> None:
+        content, refusal = message.get("content"), message.get("refusal")
+        for text in [part.get("text") for part in objects_in(content)] or [content or refusal]:
+            answer.say(text)
+        if refusal:
+            answer.stop(REFUSAL)
+
+    def results(self, request: Row) -> Iterator[ToolResult]:
+        for message in objects_in(request.get("messages")):
+            if message.get("role") == "tool":
+                yield result_of(message.get("tool_call_id"), message.get("content"))
+
+    def call(
+        self, target: Target, request: LlmRequest, *, key: str | None, structured: bool, stream: bool
+    ) -> WireCall:
+        body: dict[str, Json] = {"model": model_of(target), "messages": _chat_messages(request)}
+        temperature, max_tokens = temperature_of(target, request), max_tokens_of(target, request)
+        if temperature is not None:
+            body["temperature"] = temperature
+        if max_tokens is not None:
+            old = self.server.has_old_names(target)
+            body["max_tokens" if old else "max_completion_tokens"] = max_tokens
+        if structured and request.schema is not None:
+            body["response_format"] = {"type": "json_schema", "json_schema": named_schema(request.schema)}
+        body.update(self.server.chat_fields)
+        if stream:
+            body["stream"] = True
+            body["stream_options"] = {"include_usage": True}
+        url = self.server.url(target, "chat/completions")
+        return WireCall(url=url, model=model_of(target), body=body, headers=headers_of(self.server, key))
+
+    def chat(self, target: Target, request: ChatRequest, *, key: str | None, stream: bool) -> WireCall:
+        url = self.server.url(target, "chat/completions")
+        stores = not NO_STORE.search(url)
+        role = "developer" if stores and self.server.thinks(target) else "system"
+        said = [
+            {"role": m.role, "content": _content(m)}
+            for m in request.messages
+            if m.role == "user" or trim(m.text)
+        ]
+        body: dict[str, Json] = {
+            "model": model_of(target),
+            "messages": [{"role": role, "content": request.system}, *said],
+        }
+        if self.server.caches(target):
+            _mark_cached(body["messages"])
+        if stream:
+            body["stream"] = True
+            body["stream_options"] = {"include_usage": True}
+        if stores:
+            body["store"] = False
+        body |= chat_limits(target, "max_tokens" if OLD_NAME.search(url) else "max_completion_tokens")
+        if self.server.switches_off(target):
+            body["reasoning_effort"] = "none"
+        return WireCall(url=url, model=model_of(target), body=body, headers=headers_of(self.server, key))
+
+
+def _read_call(call: Row, answer: AnswerReading) -> None:
+    """A whole call, or a piece of one: the first has the id."""
+    function = object_of(call.get("function", call.get("custom")))
+    piece = function.get("arguments", function.get("input"))
+    piece = piece if isinstance(piece, str) else ""
+    if isinstance(call.get("id"), str) and call["id"]:
+        use = answer.call(function.get("name"), "", call["id"])
+        if use is not None:
+            use.index = call.get("index")
+            answer.extend(use, piece)
+        return
+    for use in reversed(answer.calls):
+        if use.index == call.get("index"):
+            answer.extend(use, piece)
+            return
 
 
 def _numbers(body: Row, check: Check) -> None:
@@ -188,3 +318,42 @@ def _part(part: Row, check: Check) -> None:
             check.need("files", "a file by the id of a stored one")
         if file.get("file_data") is not None:
             check.data(file["file_data"], "a file")
+
+
+def _mark_cached(messages: list[dict[str, Json]]) -> None:
+    """Mark the system text and the last message that holds any, as Anthropic's models want it."""
+    last = next((m for m in reversed(messages[1:]) if m["content"]), None)
+    for message in (messages[0], *([last] if last else [])):
+        mark = {"type": "ephemeral"}
+        if isinstance(message["content"], list):
+            message["content"][0] |= {"cache_control": mark}
+        else:
+            message["content"] = [{"type": "text", "text": message["content"], "cache_control": mark}]
+
+
+def _content(message: ChatMessage) -> Json:
+    """The text alone, as AgentV sends it, or with what is attached."""
+    if not message.attachments:
+        return message.text
+    return [{"type": "text", "text": message.text}, *map(_attached_part, message.attachments)]
+
+
+def _attached_part(attachment: Attachment) -> Json:
+    if attachment.is_image:
+        return {"type": "image_url", "image_url": {"url": attachment.uri}}
+    return {"type": "file", "file": {"filename": attachment.name, "file_data": attachment.uri}}
+
+
+def _chat_messages(request: LlmRequest) -> list[Json]:
+    content: Json = request.user
+    if request.images:
+        content = [{"type": "text", "text": request.user}, *map(_image_part, request.images)]
+    messages: list[Json] = [{"role": "system", "content": request.system}] if request.system else []
+    return [*messages, {"role": "user", "content": content}]
+
+
+def _image_part(image: AnswerImage) -> Json:
+    return {"type": "image_url", "image_url": {"url": image.source}}
+
+
+API = Chat()

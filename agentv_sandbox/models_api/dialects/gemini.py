@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 from agentv_sandbox import masking
-from agentv_sandbox.models.suite import Json
+from agentv_sandbox.models.case import AnswerImage
+from agentv_sandbox.models.messages import trim
+from agentv_sandbox.models.suite import Json, Target
 from agentv_sandbox.models_api.denial import Denial
 from agentv_sandbox.models_api.dialects.base import (
     Check,
     Dialect,
     Operation,
-    Row,
+    grants,
     names,
     number,
     only,
@@ -21,6 +23,20 @@ from agentv_sandbox.models_api.dialects.base import (
     rows_of,
 )
 from agentv_sandbox.models_api.dialects.strict import refuse_lookalikes
+from agentv_sandbox.models_api.policy import ModelRequest
+from agentv_sandbox.models_api.reading import AnswerReading, Row, ToolResult, object_of, objects_in, result_of
+from agentv_sandbox.models_api.records import (
+    Attachment,
+    ChatRequest,
+    LlmRequest,
+    WireCall,
+    max_tokens_of,
+    number_setting,
+    plain_number,
+    split_data_uri,
+    temperature_of,
+    text_setting,
+)
 from agentv_sandbox.models_api.usage import Usage
 
 _PATH = re.compile(
@@ -38,16 +54,10 @@ _GENERATION = names(
     "maxOutputTokens temperature topP topK seed presencePenalty frequencyPenalty responseLogprobs logprobs "
     "thinkingConfig mediaResolution audioTimestamp enableEnhancedCivicAnswers"
 )
-_SERVER_TOOLS = (
-    ("googleSearch", "web_search"),
-    ("enterpriseWebSearch", "web_search"),
-    ("googleMaps", "web_search"),
-    ("urlContext", "web_fetch"),
-    ("codeExecution", "code_execution"),
-    ("fileSearch", "file_search"),
-    ("retrieval", "file_search"),
-    ("computerUse", "computer_use"),
-    ("mcpServers", "mcp"),
+_SERVER_TOOLS = grants(
+    "googleSearch>web_search enterpriseWebSearch>web_search googleMaps>web_search urlContext>web_fetch "
+    "codeExecution>code_execution fileSearch>file_search retrieval>file_search computerUse>computer_use "
+    "mcpServers>mcp"
 )
 _TOOLS_BY_NAME = tuple((_TAIL.sub(r"_\1", name).lower(), grant) for name, grant in _SERVER_TOOLS)
 """As functions are named."""
@@ -61,11 +71,23 @@ _TOOLS = names("functionCallingConfig retrievalConfig")
 _CALLING = names("mode allowedFunctionNames streamFunctionCallArguments")
 _STATUSES = {400: "INVALID_ARGUMENT", 403: "PERMISSION_DENIED", 404: "NOT_FOUND", 413: "INVALID_ARGUMENT"}
 
+GEMINI_URL = "https://generativelanguage.googleapis.com/v1beta"
+DEFAULT_MODEL = "gemini-2.5-flash"
+
 
 class Gemini(Dialect):
     name: ClassVar = "Gemini's generateContent"
     key: ClassVar = "gemini"
     maker: ClassVar = "Google"
+    asked_at: ClassVar = (":generateContent", ":streamGenerateContent")
+    talk: ClassVar = "contents"
+    holds: ClassVar = "candidates[]"
+    places: ClassVar = ("", "/v1beta", "/v1")
+    key_headers: ClassVar = frozenset({"x-goog-api-key"})
+
+    def is_spoken(self, request: ModelRequest) -> bool:
+        return "x-goog-api-key" in request.headers or ":" in request.path
+
     sends_own: ClassVar = False
 
     def operation(self, path: str, query: Mapping[str, str]) -> Operation | None:
@@ -114,6 +136,64 @@ class Gemini(Dialect):
             cached=number(row, "cachedContentTokenCount"),
             reasoning=thoughts,
         )
+
+    def read(self, row: Row, answer: AnswerReading) -> None:
+        if row.get("error"):
+            answer.fail(row["error"])
+        if not row.get("candidates") and (reason := object_of(row.get("promptFeedback")).get("blockReason")):
+            answer.blocked = f"the question was blocked: {masking.first(str(reason), 200)}"
+        for candidate in objects_in(row.get("candidates"))[:1]:
+            answer.found = True
+            for part in objects_in(object_of(candidate.get("content")).get("parts")):
+                if not part.get("thought"):
+                    answer.say(part.get("text"))
+                if isinstance(call := part.get("functionCall"), dict):
+                    answer.call(call.get("name"), call.get("args"), call.get("id"))
+            answer.whole = answer.whole or candidate.get("finishReason") is not None
+            answer.stop(candidate.get("finishReason"))
+
+    def results(self, request: Row) -> Iterator[ToolResult]:
+        for content in objects_in(request.get("contents")):
+            for part in objects_in(content.get("parts")):
+                if isinstance(response := part.get("functionResponse"), dict):
+                    given = response.get("response")
+                    output = given.get("output", given) if isinstance(given, dict) else given
+                    yield result_of(response.get("id"), output, tool=str(response.get("name")))
+
+    def call(
+        self, target: Target, request: LlmRequest, *, key: str | None, structured: bool, stream: bool
+    ) -> WireCall:
+        parts: list[Json] = [{"text": request.user}, *map(_image_part, request.images)]
+        body: dict[str, Json] = {"contents": [{"role": "user", "parts": parts}]}
+        if request.system:
+            body["systemInstruction"] = {"parts": [{"text": request.system}]}
+        config: dict[str, Json] = {}
+        temperature, max_tokens = temperature_of(target, request), max_tokens_of(target, request)
+        if temperature is not None:
+            config["temperature"] = temperature
+        if max_tokens is not None:
+            config["maxOutputTokens"] = max_tokens
+        if structured and request.schema is not None:
+            config["responseMimeType"] = "application/json"
+            config["responseJsonSchema"] = dict(request.schema)
+        if config:
+            body["generationConfig"] = config
+        return _wire_call(target, body, key, stream=stream)
+
+    def chat(self, target: Target, request: ChatRequest, *, key: str | None, stream: bool) -> WireCall:
+        names = {"user": "user", "assistant": "model"}
+        body: dict[str, Json] = {
+            "contents": [
+                {"parts": [{"text": m.text}, *map(_attached_part, m.attachments)], "role": names[m.role]}
+                for m in request.messages
+                if m.role == "user" or trim(m.text)
+            ],
+            "systemInstruction": {"parts": [{"text": request.system}], "role": "user"},
+        }
+        most, temperature = number_setting(target, "max_output_tokens"), number_setting(target, "temperature")
+        wanted = {"temperature": temperature, "maxOutputTokens": most}
+        body["generationConfig"] = {k: plain_number(v) for k, v in wanted.items() if v is not None}
+        return _wire_call(target, body, key, stream=stream)
 
 
 def _camel(row: Row) -> dict[str, Json]:
@@ -228,3 +308,25 @@ def _tool(row: Row, check: Check) -> dict[str, Json]:
     for key in tool:
         check.tool(key, _SERVER_TOOLS, frozenset({"functionDeclarations"}))
     return tool
+
+
+def _wire_call(target: Target, body: dict[str, Json], key: str | None, *, stream: bool) -> WireCall:
+    base = text_setting(target, "base_url", GEMINI_URL).rstrip("/")
+    verb = "streamGenerateContent?alt=sse" if stream else "generateContent"
+    model = text_setting(target, "model", DEFAULT_MODEL)
+    headers = {} if key is None else {"x-goog-api-key": key}
+    return WireCall(url=f"{base}/models/{model}:{verb}", model=model, body=body, headers=headers)
+
+
+def _attached_part(attachment: Attachment) -> Json:
+    return {"inlineData": {"mimeType": attachment.media_type, "data": attachment.data}}
+
+
+def _image_part(image: AnswerImage) -> Json:
+    data = split_data_uri(image.source)
+    if data is None:
+        return {"fileData": {"mimeType": image.media_type, "fileUri": image.source}}
+    return {"inlineData": {"mimeType": data[0], "data": data[1]}}
+
+
+API = Gemini()

@@ -2,29 +2,57 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 from agentv_sandbox import masking
-from agentv_sandbox.models.suite import Json
+from agentv_sandbox.models.suite import Json, Target
 from agentv_sandbox.models_api.denial import Denial
 from agentv_sandbox.models_api.dialects.base import (
     Check,
     Dialect,
     Operation,
-    Row,
+    grants,
     kind_of,
     names,
     number,
-    object_of,
     only,
     rows_of,
 )
+from agentv_sandbox.models_api.dialects.openai import (
+    API_VERSION,
+    KEY_HEADERS,
+    SHORT_CACHES,
+    OpenAiServer,
+    headers_of,
+    model_of,
+    named_schema,
+    openai_error,
+)
+from agentv_sandbox.models_api.reading import (
+    MAX_CALLS,
+    REFUSAL,
+    AnswerReading,
+    Row,
+    ToolResult,
+    ToolUse,
+    object_of,
+    objects_in,
+    result_of,
+    word,
+)
+from agentv_sandbox.models_api.records import (
+    ChatMessage,
+    ChatRequest,
+    LlmRequest,
+    WireCall,
+    chat_limits,
+    max_tokens_of,
+    temperature_of,
+)
 from agentv_sandbox.models_api.usage import Usage
 
-API_VERSION = re.compile(r"[0-9A-Za-z-]{1,40}")
-"""Of Azure."""
 _FIELDS = names(
     "model input instructions tools tool_choice parallel_tool_calls reasoning store stream stream_options include "
     "prompt_cache_key prompt_cache_retention text temperature top_p top_logprobs max_output_tokens max_tool_calls "
@@ -35,16 +63,10 @@ _GRANTED_FIELDS = {
     "conversation": "stored_responses",
     "prompt": "stored_responses",
 }
-_SERVER_TOOLS = (
-    ("web_search", "web_search"),
-    ("file_search", "file_search"),
-    ("code_interpreter", "code_execution"),
-    ("shell", "code_execution"),
-    ("mcp", "mcp"),
-    ("computer", "computer_use"),
-    ("image_generation", "image_generation"),
-    ("tool_search", "tool_search"),
-    ("item_reference", "stored_responses"),
+_SERVER_TOOLS = grants(
+    "web_search>web_search file_search>file_search code_interpreter>code_execution shell>code_execution "
+    "mcp>mcp computer>computer_use image_generation>image_generation tool_search>tool_search "
+    "item_reference>stored_responses"
 )
 _CLIENT_TOOLS = frozenset({"function", "custom", "namespace", "local_shell", "apply_patch"})
 _CLIENT_ITEMS = names(
@@ -62,8 +84,6 @@ _PART = names(
 )
 _INCLUDES = frozenset({"reasoning.encrypted_content", "message.output_text.logprobs"})
 _TIERS = frozenset({"auto", "default"})
-SHORT_CACHES: frozenset[Json] = frozenset({"in_memory", "in-memory"})
-"""Values of ``prompt_cache_retention`` under which nothing of a prompt is kept for longer."""
 _USER = ("metadata", "client_metadata", "user", "safety_identifier", "prompt_cache_key")
 _REASONING = names("effort summary generate_summary max_tokens exclude enabled context encrypted_content")
 _TEXT = names("format verbosity")
@@ -78,6 +98,17 @@ class Responses(Dialect):
     name: ClassVar = "OpenAI's Responses API"
     key: ClassVar = "responses"
     maker: ClassVar = "OpenAI"
+    asked_at: ClassVar = ("/responses",)
+    talk: ClassVar = "input"
+    holds: ClassVar = "output[].content[]"
+    places: ClassVar = (*Dialect.places, "/openai", "/openai/v1")
+    more_places: ClassVar = ("/api/v1", "/inference", "/inference/v1", "/compatible-mode/v1")
+    key_headers: ClassVar = KEY_HEADERS
+    user_fields: ClassVar = (*_USER, "prompt_cache_retention")
+
+    def __init__(self, server: OpenAiServer = OpenAiServer()) -> None:  # noqa: B008 - frozen
+        """``server``: that is asked from this machine."""
+        self.server = server
 
     def operation(self, path: str, query: Mapping[str, str]) -> Operation | None:
         if path != "/responses":
@@ -124,11 +155,111 @@ class Responses(Dialect):
             reasoning=number(object_of(row.get("output_tokens_details")), "reasoning_tokens"),
         )
 
+    def read(self, row: Row, answer: AnswerReading) -> None:
+        kind = row.get("type")
+        if kind == "response.output_item.done":
+            _read_item(object_of(row.get("item")), answer)
+        elif kind in ("response.failed", "error"):
+            answer.fail(row.get("response") or row)
+        elif kind in ("response.completed", "response.incomplete"):
+            _read_response(object_of(row.get("response")), answer, whole=kind == "response.completed")
+        elif row.get("object") == "response" or (kind is None and isinstance(row.get("output"), list)):
+            _read_response(row, answer)
 
-def openai_error(status: int, message: str) -> Json:
-    """The form that all of OpenAI's APIs share."""
-    kind = "permission_error" if status == 403 else "invalid_request_error"
-    return {"error": {"message": message, "type": kind, "param": None, "code": "gateway_refused"}}
+    def results(self, request: Row) -> Iterator[ToolResult]:
+        for item in objects_in(request.get("input")):
+            if str(item.get("type")).endswith("_output"):
+                yield result_of(item.get("call_id"), item.get("output"))
+
+    def offers_tools(self, request: Row) -> bool:
+        groups = (item.get("type") == "additional_tools" for item in objects_in(request.get("input")))
+        return bool(request.get("tools")) or any(groups)
+
+    def call(
+        self, target: Target, request: LlmRequest, *, key: str | None, structured: bool, stream: bool
+    ) -> WireCall:
+        content: list[Json] = [{"type": "input_text", "text": request.user}]
+        content += [{"type": "input_image", "image_url": image.source} for image in request.images]
+        body: dict[str, Json] = {
+            "model": model_of(target),
+            "input": [{"role": "user", "content": content}],
+            "store": False,
+        }
+        if request.system:
+            body["instructions"] = request.system
+        temperature, max_tokens = temperature_of(target, request), max_tokens_of(target, request)
+        if temperature is not None:
+            body["temperature"] = temperature
+        if max_tokens is not None:
+            body["max_output_tokens"] = max_tokens
+        if structured and request.schema is not None:
+            body["text"] = {"format": {"type": "json_schema", **named_schema(request.schema)}}
+        if stream:
+            body["stream"] = True
+        url = self.server.url(target, "responses")
+        return WireCall(url=url, model=model_of(target), body=body, headers=headers_of(self.server, key))
+
+    def chat(self, target: Target, request: ChatRequest, *, key: str | None, stream: bool) -> WireCall:
+        thinks = self.server.thinks(target)
+        messages: list[Json] = [{"role": "developer" if thinks else "system", "content": request.system}]
+        for place, message in enumerate(request.messages):
+            if message.role == "user":
+                messages.append({"role": "user", "content": _said(message)})
+                continue
+            part = {"type": "output_text", "text": message.text, "annotations": []}
+            said = {"type": "message", "role": "assistant", "content": [part], "status": "completed"}
+            messages.append({**said, "id": f"msg_{place}"})
+        body: dict[str, Json] = {"model": model_of(target), "input": messages}
+        if stream:
+            body["stream"] = True
+        if self.server.stores:
+            body["store"] = False
+        body |= chat_limits(target, "max_output_tokens")
+        if self.server.switches_off(target):
+            body["reasoning"] = {"effort": "none"}
+        url = self.server.url(target, "responses")
+        return WireCall(url=url, model=model_of(target), body=body, headers=headers_of(self.server, key))
+
+
+def _read_response(response: Row, answer: AnswerReading, *, whole: bool = True) -> None:
+    """The answer as a whole, which may stand after its pieces."""
+    answer.found = answer.found or isinstance(response.get("output"), list)
+    if response.get("status") == "failed":
+        answer.fail(response.get("error"))
+    if not answer.text and not answer.calls:
+        for item in objects_in(response.get("output")):
+            _read_item(item, answer)
+    answer.whole = whole
+    answer.stop(object_of(response.get("incomplete_details")).get("reason") or response.get("status"))
+
+
+def _read_item(item: Row, answer: AnswerReading) -> None:
+    kind = str(item.get("type"))
+    if kind == "message":
+        for part in objects_in(item.get("content")):
+            answer.say(part.get("text", part.get("refusal")))
+            if part.get("type") == "refusal":
+                answer.stop(REFUSAL)
+    elif kind in ("function_call", "custom_tool_call"):
+        given = item.get("arguments", item.get("input"))
+        answer.call(item.get("name"), given, item.get("call_id"), item.get("namespace"))
+    elif kind in ("local_shell_call", "shell_call", "apply_patch_call"):
+        given = item.get("action", item.get("operation"))
+        answer.call(kind.removesuffix("_call"), given, item.get("call_id"))
+    elif kind.endswith("_call") and len(answer.hosted) < MAX_CALLS:
+        name = word(kind.removesuffix("_call")) or ""
+        answer.hosted.append(ToolUse(name, given=item.get("action"), at=time.time()))
+
+
+def _said(message: ChatMessage) -> list[Json]:
+    """The parts of a user's message."""
+    attached: list[Json] = [
+        {"type": "input_image", "image_url": each.uri}
+        if each.is_image
+        else {"type": "input_file", "filename": each.name, "file_data": each.uri}
+        for each in message.attachments
+    ]
+    return [{"type": "input_text", "text": message.text}, *attached]
 
 
 def _may_keep(check: Check) -> bool:
@@ -215,3 +346,6 @@ def _runs_here(kind: str, tool: Row) -> bool:
     if kind == "shell":
         return object_of(tool.get("environment")).get("type") == "local"
     return kind == "tool_search" and tool.get("execution") == "client"
+
+
+API = Responses()

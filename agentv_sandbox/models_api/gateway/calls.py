@@ -15,6 +15,7 @@ from typing import Any
 
 from agentv_sandbox import masking
 from agentv_sandbox.models.suite import Json
+from agentv_sandbox.models_api.dialects import DIALECTS
 
 MAX_ALL = 12 << 20
 """Bytes of all lines."""
@@ -24,7 +25,7 @@ MAX_REQUEST = 4 << 20
 """Bytes of what is new in one request."""
 _SHORT = 100
 """What is shorter is written again rather than referred to."""
-_TALKS = ("messages", "input", "contents")
+_TALKS = frozenset(each.talk for each in DIALECTS)
 
 
 class Capture:

@@ -11,11 +11,8 @@ from functools import lru_cache
 
 from agentv_sandbox import masking
 from agentv_sandbox.models_api.denial import Denial
-from agentv_sandbox.models_api.dialects.anthropic import Anthropic, betas_of
+from agentv_sandbox.models_api.dialects import DIALECTS, spoken_in
 from agentv_sandbox.models_api.dialects.base import Check, Dialect, Operation, names, only
-from agentv_sandbox.models_api.dialects.chat import Chat, adds_usage_event
-from agentv_sandbox.models_api.dialects.gemini import Gemini
-from agentv_sandbox.models_api.dialects.responses import API_VERSION, Responses
 from agentv_sandbox.models_api.dialects.strict import read_object, write_object
 from agentv_sandbox.models_api.gateway.modelcall import Admitted
 from agentv_sandbox.models_api.policy import GatewayPolicy, ModelRequest
@@ -23,21 +20,19 @@ from agentv_sandbox.models_api.servers import Server
 
 BODY_BYTES = 32 << 20
 """Of a request."""
-DIALECTS: tuple[Dialect, ...] = (Anthropic(), Responses(), Chat(), Gemini())
-"""A path tells which one is spoken, since no two share one."""
 ANY_SERVER = Server()
-_PASSED_HEADERS = names(
-    "accept user-agent anthropic-version anthropic-dangerous-direct-browser-access x-app idempotency-key"
+_PASSED_HEADERS = names("accept user-agent x-app idempotency-key").union(
+    *(each.passed_headers for each in DIALECTS)
 )
-"""Of a request; all others, among them those that override methods, addresses and accounts, are dropped.
-``anthropic-beta`` goes by its values."""
+"""Of a request; all others, among them those that override methods, addresses and accounts, are dropped. Those that ask
+for novelties go by their values."""
 _LONGEST_HEADER = 2000
 _MODELS = re.compile(r"/models(?:/[A-Za-z0-9][A-Za-z0-9._@-]{0,199})?")
 _MODELS_QUERY = {
     **dict.fromkeys(("limit", "pageSize"), re.compile(r"[0-9]{1,4}")),
     **dict.fromkeys(("before_id", "after_id", "pageToken"), re.compile(r"[A-Za-z0-9._=-]{1,300}")),
     "beta": re.compile("true"),
-    "api-version": API_VERSION,
+    "api-version": re.compile(r"[0-9A-Za-z-]{1,40}"),
 }
 
 
@@ -80,7 +75,7 @@ def examine(request: ModelRequest, policy: GatewayPolicy, *, server: Server = AN
         headers=headers,
         body=write_object(body if dialect.sends_own else asked, request.body),
         understood=body,
-        adds_usage_event=isinstance(dialect, Chat) and adds_usage_event(asked, operation, check),
+        adds_usage_event=dialect.adds_usage_event(asked, operation, check),
         lost_betas=lost,
     )
 
@@ -88,7 +83,7 @@ def examine(request: ModelRequest, policy: GatewayPolicy, *, server: Server = AN
 def refusal(denial: Denial, request: ModelRequest) -> bytes:
     """The body that says ``denial`` in the form of the API that was spoken, as far as that can be seen."""
     text = f"agentv-sandbox's model gateway refused this request: {denial.reason}"
-    return json.dumps(_spoken(request).error(denial.status, text)).encode()
+    return json.dumps(spoken_in(request).error(denial.status, text)).encode()
 
 
 def _routed(request: ModelRequest, policy: GatewayPolicy, server: Server) -> tuple[Dialect, Operation, str]:
@@ -97,11 +92,11 @@ def _routed(request: ModelRequest, policy: GatewayPolicy, server: Server) -> tup
     if "%" in path or "//" in path or "/../" in path or "/./" in path:
         raise Denial(404, "the address has more than one reading")
     query = _query(request.query)
-    spoken = _spoken(request)
+    spoken = spoken_in(request)
     for dialect in sorted(DIALECTS, key=lambda each: each is not spoken):
         if policy.apis and dialect.key not in policy.apis:
             continue
-        for before in _prefixes(server, dialect.key):
+        for before in _prefixes(server, dialect):
             if not path.startswith(before):
                 continue
             rest = path[len(before) :]
@@ -117,8 +112,8 @@ def _no_operation(request: ModelRequest) -> Denial:
 
 
 @lru_cache(maxsize=64)
-def _prefixes(server: Server, api: str) -> tuple[str, ...]:
-    return server.prefixes(api)
+def _prefixes(server: Server, dialect: Dialect) -> tuple[str, ...]:
+    return server.prefixes(dialect.key, dialect.places, dialect.more_places)
 
 
 def _models_of(request: ModelRequest, path: str, query: Mapping[str, str]) -> Operation | None:
@@ -143,21 +138,14 @@ def _query(text: str) -> dict[str, str]:
 
 
 def _headers(request: ModelRequest, policy: GatewayPolicy) -> tuple[dict[str, str], tuple[str, ...]]:
-    """(what goes on, values of ``anthropic-beta`` that do not)."""
+    """(what goes on, values of headers for novelties that do not)."""
     kept = {
         name: value
         for name, value in request.headers.items()
         if name in _PASSED_HEADERS and len(value) <= _LONGEST_HEADER
     }
-    betas, lost = betas_of(request.headers.get("anthropic-beta", ""), policy)
-    kept |= {"anthropic-beta": betas} if betas else {}
+    lost: tuple[str, ...] = ()
+    for dialect in DIALECTS:
+        betas, taken_out = dialect.betas(request.headers, policy)
+        kept, lost = kept | betas, lost + taken_out
     return {**kept, "content-type": "application/json"} if request.body else kept, lost
-
-
-def _spoken(request: ModelRequest) -> Dialect:
-    anthropic, responses, chat, gemini = DIALECTS
-    if "anthropic-version" in request.headers or "/messages" in request.path:
-        return anthropic
-    if "x-goog-api-key" in request.headers or ":" in request.path:
-        return gemini
-    return responses if "/responses" in request.path else chat

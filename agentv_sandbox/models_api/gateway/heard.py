@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agentv_sandbox.models.modelanswer import AskedCall, ModelAnswer
-from agentv_sandbox.models_api.dialects.base import Row
-from agentv_sandbox.models_api.reading import ToolUse, offers_tools, results_in
+from agentv_sandbox.models_api.dialects import offers_tools, results_in
+from agentv_sandbox.models_api.reading import Row, ToolUse
 
 if TYPE_CHECKING:
     from agentv_sandbox.models_api.gateway.modelcall import ModelCall

@@ -90,9 +90,7 @@ class ModelCall:
         """What answers it in place of a server."""
         self._record = record
         self._complete = False
-        self.reply = ReplyReader(
-            admitted.dialect, path=admitted.path, drop_usage_event=admitted.adds_usage_event
-        )
+        self.reply = ReplyReader(admitted.dialect, drop_usage_event=admitted.adds_usage_event)
         self.status: int | None = None
         """Of the answer; None where there is none."""
         self.cut = False

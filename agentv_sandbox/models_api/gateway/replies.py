@@ -5,89 +5,69 @@ An answer is passed on as it comes. Only an event that the gateway itself asked 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
-from agentv_sandbox import masking
 from agentv_sandbox.models.foreign_json import ForeignJsonError, read_json
 from agentv_sandbox.models.suite import Json
 from agentv_sandbox.models_api.dialects.base import Dialect
 from agentv_sandbox.models_api.gateway.calls import Capture
 from agentv_sandbox.models_api.reading import AnswerReading
+from agentv_sandbox.models_api.sse import MAX_EVENT, Event, EventStream
 from agentv_sandbox.models_api.usage import Usage
-
-MAX_EVENT = 16 << 20
-"""Bytes of one event, or of a whole answer that is none; of a larger one the usage stays unknown."""
-_MAX_MODEL = 200
-_BLANK_LINE = re.compile(rb"\r\n\r\n|\n\n|\r\r")
-_LONGEST = 4
 
 
 class ReplyReader:
     """Reads one answer. Feed it what comes; it gives back what goes on."""
 
-    def __init__(self, dialect: Dialect, *, path: str = "", drop_usage_event: bool = False) -> None:
-        """``path``: of the request."""
-        self.usage: Usage | None = None
-        """As the server reported it last."""
-        self.model: str | None = None
-        """That answered, as the server says."""
+    def __init__(self, dialect: Dialect, *, drop_usage_event: bool = False) -> None:
         self.drops = drop_usage_event
         """Whether what goes on may be less than what came."""
         self.capture = Capture()
-        self.answer = AnswerReading(path)
-        """What the model says and asks for."""
-        self._dialect = dialect
-        self._events = False
-        self._buffer = bytearray()
-        self._searched = 0
-        """Bytes of the buffer that hold no end of an event."""
-        self._too_large = False
-        """The event at hand is passed on unread."""
+        self.answer = AnswerReading(dialect)
+        """What the model says and asks for, and its tokens as the server reported them last."""
+        self._events: EventStream | None = None
+        self._whole: bytearray | None = bytearray()
+        """An answer in one piece; None where it is larger than is read."""
+
+    @property
+    def usage(self) -> Usage | None:
+        return self.answer.usage
+
+    @property
+    def model(self) -> str | None:
+        return self.answer.model
 
     def start(self, status: int, content_type: str) -> None:
         """Note how the answer begins."""
-        self._events = content_type.partition(";")[0].strip().lower() == "text/event-stream"
-        self.drops = self.drops and self._events and status == 200
+        if content_type.partition(";")[0].strip().lower() == "text/event-stream":
+            self._events = EventStream()
+        self.drops = self.drops and self._events is not None and status == 200
 
     def feed(self, data: bytes) -> bytes:
         """What goes on to the agent."""
         self.capture.add(data)
-        self._buffer += data
-        passed = bytearray()
-        start = 0
-        if self._events:
-            for end in [each.end() for each in _BLANK_LINE.finditer(self._buffer, self._searched)]:
-                event = bytes(self._buffer[start:end])
-                start = end
-                says_usage_alone = not self._too_large and self._read_event(event)
-                self._too_large = False
-                if not says_usage_alone:
-                    passed += event
-            del self._buffer[:start]
-            self._searched = max(len(self._buffer) - _LONGEST, 0)
-        if len(self._buffer) > MAX_EVENT:
-            self._too_large = True
-            passed += self._buffer[:-_LONGEST]
-            del self._buffer[:-_LONGEST]
-            self._searched = 0
-        return bytes(passed) if self.drops else data
+        if self._events is not None:
+            passed = self._pass(self._events.feed(data))
+            return passed if self.drops else data
+        if self._whole is not None:
+            self._whole += data
+            self._whole = None if len(self._whole) > MAX_EVENT else self._whole
+        return data
 
     def end(self) -> bytes:
         """The rest, once the server has said everything."""
-        rest = bytes(self._buffer)
-        self._buffer.clear()
-        says_usage_alone = False
-        if not self._too_large:
-            says_usage_alone = self._read_event(rest) if self._events else self._read(rest) is None
-        return rest if self.drops and not says_usage_alone else b""
+        if self._events is not None:
+            passed = self._pass(self._events.end())
+            return passed if self.drops else b""
+        if self._whole is not None:
+            self._read(bytes(self._whole))
+        return b""
 
-    def _read_event(self, event: bytes) -> bool:
-        """Whether it says the usage and nothing else."""
-        lines = event.splitlines()
-        data = b"\n".join(line[5:].removeprefix(b" ") for line in lines if line.startswith(b"data:"))
-        row = self._read(data)
-        return isinstance(row, Mapping) and isinstance(row.get("usage"), dict) and row.get("choices") == []
+    def _pass(self, events: list[Event]) -> bytes:
+        """All of ``events`` but those that say the usage and nothing else."""
+        return b"".join(
+            each.raw for each in events if each.data is None or not _is_usage(self._read(each.data))
+        )
 
     def _read(self, data: bytes) -> Json:
         """One JSON document, taken in; None when it is none."""
@@ -95,13 +75,10 @@ class ReplyReader:
             row = read_json(data)
         except ForeignJsonError:
             return None
-        if not isinstance(row, dict):
-            return None
-        self.usage = self._dialect.usage(row, self.usage)
-        self.answer.add(row)
-        for holder in (row, row.get("message"), row.get("response")):
-            if isinstance(holder, dict):
-                name = holder.get("model", holder.get("modelVersion"))
-                if isinstance(name, str) and self.model is None:
-                    self.model = masking.first(name, _MAX_MODEL)
+        if isinstance(row, dict):
+            self.answer.add(row)
         return row
+
+
+def _is_usage(row: Json) -> bool:
+    return isinstance(row, Mapping) and isinstance(row.get("usage"), dict) and row.get("choices") == []

@@ -14,16 +14,16 @@ from datetime import datetime, timedelta
 from agentv_sandbox.models.content import AnswerMessage, read_message
 from agentv_sandbox.models.foreign_json import ForeignJsonError, amount, read_json
 from agentv_sandbox.models.suite import Json
-from agentv_sandbox.models_api.dialects.base import Row, object_of
+from agentv_sandbox.models_api.dialects import dialect_at, offers_tools, results_in
 from agentv_sandbox.models_api.reading import (
     MAX_CALLS,
     AnswerReading,
+    Row,
     ToolUse,
-    is_read,
-    offers_tools,
-    results_in,
-    rows_of,
+    object_of,
+    objects_in,
 )
+from agentv_sandbox.models_api.sse import data_of
 
 _MAX_EVENTS = 200_000
 _OK = 200
@@ -36,7 +36,7 @@ def trajectory(model_log: str) -> tuple[AnswerMessage, ...]:
     results = _Results()
     for row in rows:
         results.add(object_of(row.get("request")))
-    asked = [row for row in rows if row.get("status") == _OK and is_read(str(row.get("path")))]
+    asked = [row for row in rows if row.get("status") == _OK and dialect_at(str(row.get("path")))]
     # Titles and summaries are asked for without tools; they are no part of the work.
     driving = [row for row in asked if _offers_tools(row)] or asked
     messages: list[AnswerMessage] = []
@@ -112,7 +112,7 @@ def _offers_tools(row: Row) -> bool:
 
 
 def _answer(row: Row) -> AnswerReading:
-    answer, text = AnswerReading(str(row.get("path"))), row.get("reply")
+    answer, text = AnswerReading(dialect_at(str(row.get("path")))), row.get("reply")
     for document in _documents(text if isinstance(text, str) else ""):
         answer.add(document)
     return answer
@@ -120,11 +120,8 @@ def _answer(row: Row) -> AnswerReading:
 
 def _documents(text: str) -> Iterator[Row]:
     """The events of a stream, or the one document that an answer is."""
-    if text.lstrip().startswith("{"):
-        pieces = [text]
-    else:
-        lines = text.replace("\r\n", "\n").split("\n")
-        pieces = [line[5:] for line in lines if line.startswith("data:")][:_MAX_EVENTS]
+    whole = text.lstrip().startswith("{")
+    pieces = [text.encode()] if whole else data_of(text.encode())[:_MAX_EVENTS]
     for piece in pieces:
         try:
             row = read_json(piece)
@@ -136,6 +133,6 @@ def _documents(text: str) -> Iterator[Row]:
 
 def _text(content: Json) -> str:
     if isinstance(content, list):
-        parts = [row.get("text") for row in rows_of(content)]
+        parts = [row.get("text") for row in objects_in(content)]
         return "\n".join(part for part in parts if isinstance(part, str))
     return content if isinstance(content, str) else json.dumps(content)

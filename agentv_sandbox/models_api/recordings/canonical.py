@@ -18,20 +18,12 @@ from itertools import groupby
 from agentv_sandbox import masking
 from agentv_sandbox.models.foreign_json import read_json
 from agentv_sandbox.models.suite import Json
+from agentv_sandbox.models_api.dialects import DIALECTS
 
 MAX_VALUES = 600_000
 """Of a recorded call."""
 
-DROPPED_FIELDS = frozenset(
-    {
-        "metadata",
-        "client_metadata",
-        "user",
-        "safety_identifier",
-        "prompt_cache_key",
-        "prompt_cache_retention",
-    }
-)
+DROPPED_FIELDS = frozenset(name for each in DIALECTS for name in each.user_fields)
 """Of a body: who asks, and in which session. No answer depends on them."""
 CACHE_MARK = "cache_control"
 """Says what the server is to keep, at any depth; it moves on with every message."""

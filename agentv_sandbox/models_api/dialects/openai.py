@@ -1,0 +1,72 @@
+"""What OpenAI's APIs, and the servers that speak them, have in common."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from agentv_sandbox.models.suite import Json, Target
+from agentv_sandbox.models_api.records import text_setting
+
+KEY_HEADERS = frozenset({"authorization", "api-key"})
+"""The second is Azure's."""
+API_VERSION = re.compile(r"[0-9A-Za-z-]{1,40}")
+"""Of Azure."""
+SHORT_CACHES: frozenset[Json] = frozenset({"in_memory", "in-memory"})
+"""Values of ``prompt_cache_retention`` under which nothing of a prompt is kept for longer."""
+_REASONING = re.compile(r"o[1-9](-|\Z)|gpt-5(?!(\.3)?-chat)", re.ASCII)
+"""Models that think before they answer."""
+_SWITCHED_OFF = re.compile(r"gpt-5\.([1245]|4-mini|4-nano|3-codex)", re.ASCII)
+"""Those of them whose thinking AgentV switches off."""
+NO_STORE = re.compile(
+    r"cerebras\.ai|api\.x\.ai|api\.together\.(ai|xyz)|chutes\.ai|deepseek\.com|api\.z\.ai|api\.moonshot\."
+    r"|opencode\.ai|api\.cloudflare\.com|gateway\.ai\.cloudflare\.com"
+)
+"""Servers that know neither ``store`` nor the role ``developer``."""
+OLD_NAME = re.compile(r"chutes\.ai|api\.moonshot\.|gateway\.ai\.cloudflare\.com|api\.together\.(ai|xyz)")
+"""Servers that know ``max_tokens`` alone."""
+
+
+def bearer(key: str) -> Mapping[str, str]:
+    return {"authorization": f"Bearer {key}"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenAiServer:
+    """What differs between the servers that speak these protocols."""
+
+    url: Callable[[Target, str], str] = lambda target, verb: f"{text_setting(target, 'base_url')}/{verb}"
+    """Address of a verb, such as ``chat/completions``."""
+    auth: Callable[[str], Mapping[str, str]] = bearer
+    has_old_names: Callable[[Target], bool] = lambda _target: False
+    """Whether it calls the bound of chat completions ``max_tokens`` still, as compatible servers do."""
+    chat_fields: Mapping[str, Json] = field(default_factory=dict)
+    """Further fields of a chat completion."""
+    caches: Callable[[Target], bool] = lambda _target: False
+    """Whether a request says what of it should be cached."""
+    thinks: Callable[[Target], bool] = lambda target: bool(_REASONING.match(model_of(target)))
+    """Whether the model takes its instructions from a ``developer``."""
+    switches_off: Callable[[Target], bool] = lambda target: bool(_SWITCHED_OFF.fullmatch(model_of(target)))
+    stores: bool = True
+    """Whether responses are kept unless it is said that they are not."""
+
+
+def openai_error(status: int, message: str) -> Json:
+    """The form that all of OpenAI's APIs share."""
+    kind = "permission_error" if status == 403 else "invalid_request_error"
+    return {"error": {"message": message, "type": kind, "param": None, "code": "gateway_refused"}}
+
+
+def named_schema(schema: Mapping[str, Json]) -> dict[str, Json]:
+    return {"name": "evaluation", "schema": dict(schema), "strict": True}
+
+
+def model_of(target: Target) -> str:
+    """Azure calls it a deployment, AgentV also a variant."""
+    names = ("model", "deployment", "variant")
+    return next(filter(None, (text_setting(target, name) for name in names)), "gpt-4o-mini")
+
+
+def headers_of(server: OpenAiServer, key: str | None) -> Mapping[str, str]:
+    return {} if key is None else server.auth(key)
