@@ -35,7 +35,7 @@ from agentv_sandbox.request import OnEvent, RunRequest, as_json
 from agentv_sandbox.request.keywords import by_keywords
 from agentv_sandbox.runfolder.earlier import earlier_facts, find_earlier
 from agentv_sandbox.runfolder.facts import run_facts
-from agentv_sandbox.runfolder.folder import RunFolder
+from agentv_sandbox.runfolder.folder import RunFolder, refuse_unusable
 from agentv_sandbox.runfolder.pack import require_unaltered
 from agentv_sandbox.runfolder.record import Row
 from agentv_sandbox.runfolder.redact import Redactor
@@ -112,6 +112,8 @@ def execute(prepared: Prepared, stop: threading.Event | None, on_event: OnEvent)
     earlier = find_earlier(loaded.suites, request, prepared.cwd)
     if earlier is not None:
         require_unaltered(earlier.path)
+    if earlier is None or not request.goes_on:
+        refuse_unusable(request.output, prepared.cwd)
     if request.cluster is not None:
         cluster_module("site").check(prepared)
     tape = prepared.tape()

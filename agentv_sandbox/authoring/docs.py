@@ -122,6 +122,9 @@ def _report(errors: list[ErrorDetails], root: Node, problems: Problems) -> set[P
         value = _value(node, key)
         if key is not None and isinstance(value, Map | Seq) and id(value) in inner:
             continue
+        missing = any(error["type"] == "missing" for error in details)
+        if missing and isinstance(key, str) and problems.is_misspelt(node, key):
+            continue
         message, hint = explain(details, value)
         problems.error(node, key, message, hint=hint)
     return set(places)

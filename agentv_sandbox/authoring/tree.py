@@ -162,6 +162,8 @@ class Problems:
         self._limit = limit
         self._warnings = 0
         self._unknown_keys = 0
+        self._misspelt: set[tuple[Path, Mark, str]] = set()
+        """Where an unknown key was reported, and what it probably was to be."""
 
     def __iter__(self) -> Iterator[Problem]:
         return iter(self._found.values())
@@ -203,10 +205,16 @@ class Problems:
             return
         known = sorted(valid)
         meant = nearest(key, known, cutoff=0.75)
+        if meant is not None:
+            self._misspelt.add((node.path, node.mark, meant))
         name = safe_text(key, limit=80, keep=frozenset())
         hint = f"did you mean '{meant}'?" if meant else f"known here: {', '.join(known)}"
         mark = node.keys_at.get(key, node.mark)
         self._at(node, key, mark, f"unknown key '{name}'", hint, warning=meant is None)
+
+    def is_misspelt(self, node: Node, key: str) -> bool:
+        """Whether ``key`` is written there, probably, and was reported as unknown: that it is missing is no news."""
+        return (node.path, node.mark, key) in self._misspelt
 
     def _at(
         self, node: Node, key: str | int | None, mark: Mark, message: str, hint: str, *, warning: bool

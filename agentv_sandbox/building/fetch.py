@@ -7,7 +7,6 @@ Credentials, proxies and certificates are the host's; none of them leaves it.
 from __future__ import annotations
 
 import base64
-import errno
 import hashlib
 import json
 import os
@@ -24,7 +23,7 @@ from agentv_sandbox.building.credentials import Credentials, without_credentials
 from agentv_sandbox.building.events import CancelCheck, OnEvent, stop_if
 from agentv_sandbox.building.origins import HINT, Origins, open_regular
 from agentv_sandbox.building.pipconf import LOCAL
-from agentv_sandbox.errors import BuildError, InputError, Problem
+from agentv_sandbox.errors import DISK_FULL, BuildError, InputError, Problem
 from agentv_sandbox.lazy import lazily
 from agentv_sandbox.models.image import Artefact
 from agentv_sandbox.webclient import PROXY_HINT, tls_context
@@ -43,9 +42,6 @@ LARGE_FETCH_BYTES = 1_000_000_000
 """Fetches from this size on report their largest files."""
 _TIMEOUT_S, _CONNECT_S = 30.0, 10.0
 MAX_INDEX_BYTES = 256 << 20
-
-
-DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class _Transient(Exception):

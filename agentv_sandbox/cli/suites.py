@@ -128,12 +128,20 @@ def _target_lines(result: LoadResult) -> list[str]:
 
 
 def _target_problems(result: LoadResult) -> list[Problem]:
-    """What ``run`` would refuse, without what loading has reported already. Variables that are not set are warnings:
-    who checks a suite need not have its keys."""
-    named = [s for s in result.suites if all(name in s.targets for name in target_names(s, ()))]
+    """What ``run`` would refuse, without what loading has reported already, and what would follow from that. Variables
+    that are not set are warnings: who checks a suite need not have its keys."""
+    broken = {problem.path for problem in result.errors}
+    readable = [suite for suite in result.suites if suite.targets_path not in broken]
+    named = [s for s in readable if all(name in s.targets for name in target_names(s, ()))]
+    own = [{suite.path, *suite.test_files} for suite in result.suites]
+    elsewhere = broken - {suite.targets_path for suite in result.suites} - set().union(*own)
+    whole = [s for s in named if not elsewhere and broken.isdisjoint({s.path, *s.test_files})]
     options = RunOptions()
-    problems = run_problems(replace(result, suites=tuple(named)), options)
-    sound = [s for s in named if not any(not p.warning for p in target_problems(s, ()))]
+    problems = run_problems(replace(result, suites=tuple(whole)), options)
+    problems += [p for s in named if s not in whole for p in target_problems(s, ()) if not p.warning]
+    without = [s for s in readable if s.targets_path is None and not s.targets]
+    problems += [p for s in without if s.path not in broken for p in target_problems(s, ())]
+    sound = [s for s in whole if not any(not p.warning for p in target_problems(s, ()))]
     problems += [problem for suite in sound for problem in run_warnings(suite, options)]
     return [replace(p, warning=True) if p.message.endswith("is not set") else p for p in problems]
 

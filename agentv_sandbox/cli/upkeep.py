@@ -19,6 +19,7 @@ from agentv_sandbox.lazy import calling, lazily
 from agentv_sandbox.logs import safe_name, safe_text
 from agentv_sandbox.request import RunRequest
 from agentv_sandbox.request.values import number_between
+from agentv_sandbox.runfolder.layout import TRIAL
 
 if TYPE_CHECKING:
     from agentv_sandbox import engines
@@ -134,6 +135,8 @@ def _kept_volumes(place: str, problems: list[Problem]) -> list[str]:
         return []
     run = Run.open(folder)
     rows = [row for row in (*run.rows, *run.waiting) if row.test_id == test]
+    # A row shows one of its trials; each of them has a row of its own, and may have left a workspace.
+    rows += [own for row in rows for trial in row.trials if (own := run.row(f"{trial.artifact_dir}/{TRIAL}"))]
     kept = [row.workspace_kept for row in rows if row.workspace_kept]
     far = [text.partition(":")[0] for text in kept if text.startswith("on worker ")]
     volumes = [found[0] for text in kept for found in _VOLUME.finditer(text)]

@@ -60,7 +60,10 @@ def check(pattern: str, flags: str) -> str | None:
     try:
         regress.Regex(pattern, flags)
     except regress.RegressError as error:
-        return f"Invalid regular expression: /{pattern}/: {error}"
+        return (
+            f"Invalid regular expression: /{pattern}/: {error}; a bracket, dot or star that stands for itself needs a "
+            "backslash before it"
+        )
     return None
 
 

@@ -21,6 +21,7 @@ _TEMPLATED = frozenset(
     {"criteria", "expected_outcome", "input", "input_files", "expected_output", "expected", "turns"}
 )
 
+_GRADED_BY = ("assert", "assertions", "evaluators", "rubrics", "criteria", "expected_output")
 _TEXTS = frozenset({"criteria", "expected_outcome", "input"})
 _OF_SUITES = ("workers", "budget_usd", "fail_on_error", "measured_by")
 """Keys of ``execution`` that only say something about a suite."""
@@ -57,14 +58,17 @@ class CaseReader:
         messages = self._input(doc, skip_defaults)
         expected = self._expected(doc)
         conversation = self._conversation(doc)
+        before = self.session.problems.errors
         assertions = self._assertions(doc, skip_defaults)
+        broken = self.session.problems.errors > before
         criteria = (doc.criteria or "").strip()
         self._check_complete(doc, messages, conversation)
         if not assertions and conversation is None:
             if not criteria and not expected and not self._names_graders(doc):
                 hint = "add assertions, criteria or expected_output"
                 self.session.problems.error(doc.src, None, "has nothing to grade the answer by", hint=hint)
-            assertions = (implicit_grader(self.session.assertions.preprocessors),)
+            if not broken:  # whoever wrote assertions that cannot be read did not ask for a model
+                assertions = (implicit_grader(self.session.assertions.preprocessors),)
         files = self._skill_files(doc)
         prompt = text.agent_prompt(messages)
         references = [f'<file: path="{path}">' for path in files]
@@ -212,7 +216,10 @@ class CaseReader:
         return (*own, *self.assertions)
 
     def _names_graders(self, doc: TestDoc) -> bool:
-        """Whether there are assertions to begin with; what is wrong with each is reported by itself."""
+        """Whether there are assertions to begin with; what is wrong with each, or with the key of all, is reported by
+        itself."""
+        if any(self.session.problems.is_misspelt(doc.src, key) for key in _GRADED_BY):
+            return True
         inner = doc.execution.assertions if doc.execution is not None else None
         return bool(doc.rubrics or doc.assertions or inner)
 

@@ -53,7 +53,8 @@ def _reference(session: Session, node: Node, key: str | int, value: str) -> Iter
         return
     files = sorted(path for path in matches if path.is_file())
     if not files:
-        session.problems.error(node, key, f"no file matches {show(value)} below {base}")
+        hint = "patterns are relative to the eval file's folder; `**` stands for folders of any depth"
+        session.problems.error(node, key, f"no file matches {show(value)} below {base}", hint=hint)
     for path in files:
         yield from _source(session, node, key, str(path.relative_to(base)))
 

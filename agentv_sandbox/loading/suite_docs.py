@@ -355,7 +355,8 @@ class TestDoc(Doc):
     depends_on: list[Text] | None = None
     """Ids of tests that run first."""
     on_dependency_failure: Literal["skip", "fail", "run"] = "skip"
-    """What happens when one of them did not pass."""
+    """What happens when one of them ended with an execution error or was not run; one that only scored low counts as
+    done. `skip` and `fail` are the same: the test is not run."""
     mode: Literal["conversation"] | None = None
     """`conversation`: several turns."""
     turns: Annotated[list[TurnDoc], Field(min_length=1)] | None = None

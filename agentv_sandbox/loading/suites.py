@@ -177,7 +177,10 @@ def _cases(session: Session, reader: CaseReader, items: Iterator[Map]) -> Iterat
         if first is not item:
             where = f"{first.path.name}:{first.mark[0]}"
             session.problems.error(
-                item, "id", f"a second test has the id {show(case.id)}; the first is at {where}"
+                item,
+                "id",
+                f"a second test has the id {show(case.id)}; the first is at {where}",
+                hint="results are filed by ids: give each test one of its own",
             )
             continue
         yield case, item
@@ -191,12 +194,17 @@ def _check_dependencies(tests: list[tuple[EvalCase, Map]], problems: Problems) -
         for i, name in enumerate(case.depends_on):
             if name not in cases:
                 meant = nearest(name, cases)
-                hint = f"did you mean '{meant}'?" if meant else ""
+                hint = (
+                    f"did you mean '{meant}'?"
+                    if meant
+                    else f"ids of this suite: {', '.join(list(cases)[:20])}"
+                )
                 problems.error(item["depends_on"], i, f"no test has the id {show(name)}", hint=hint)
     for case, item in tests:
         circle = _circle(case.id, cases, done)
         if circle:
-            problems.error(item, "depends_on", f"tests wait for each other: {' → '.join(circle)}")
+            message = f"tests wait for each other: {' → '.join(circle)}"
+            problems.error(item, "depends_on", message, hint="take one of these out of depends_on")
 
 
 def _circle(start: str, cases: Mapping[str, tuple[EvalCase, Map]], done: set[str]) -> list[str]:

@@ -111,7 +111,8 @@ class TargetReader:
             self.problems.extend(problems)
             return
         if doc.name in self.docs and not local:
-            self.problems.error(entry, "name", f"a second target is named {show(doc.name)}")
+            hint = "suites name targets by these: give each one of its own"
+            self.problems.error(entry, "name", f"a second target is named {show(doc.name)}", hint=hint)
         self.docs[doc.name] = doc
         self._problems_by_name[doc.name] = problems
 
@@ -168,7 +169,10 @@ class TargetReader:
     def _unknown_settings(self, doc: TargetDoc) -> None:
         if doc.provider is not None:
             written = self._value(doc.src, "provider", doc.provider, Problems())
-            unknown_settings(doc, self._kind(str(written)) or _SCRIPT, self._problems_by_name[doc.name])
+            kind = self._kind(str(written))
+            if kind is None and not self._is_script(str(written), doc):
+                return  # an unknown provider is reported: what its settings are, nobody knows
+            unknown_settings(doc, kind or _SCRIPT, self._problems_by_name[doc.name])
 
     def _make(self, name: str, problems: Problems) -> Target | None:
         doc = self.docs[name]
@@ -183,7 +187,8 @@ class TargetReader:
                 return None
             if name in chain or len(chain) > MAX_DELEGATIONS:
                 route = " → ".join([*chain, name])
-                problems.error(doc.src, "use_target", f"delegates in a circle or too far: {route}")
+                hint = f"at most {MAX_DELEGATIONS} steps, and the last target has a provider of its own"
+                problems.error(doc.src, "use_target", f"delegates in a circle or too far: {route}", hint=hint)
                 return None
             if name not in self.docs:
                 meant = nearest(name, self.docs)
@@ -243,11 +248,18 @@ class TargetReader:
         names = [f".agentv/providers/{name}{s}" for s in SCRIPT_SUFFIXES] if usable else []
         return next((p for n in names if (p := self.project.find(n).path) is not None and p.is_file()), None)
 
+    def _is_script(self, name: str, doc: TargetDoc) -> bool:
+        """Whether a kind that is not known is a provider of the user's own: a script, or a command under a name of its
+        own."""
+        return self._script_file(name) is not None or (
+            "command" in doc.extras and nearest(name, NAMES) is None
+        )
+
     def _script(self, name: str, doc: TargetDoc, problems: Problems) -> str | None:
         """The command line of a provider of the user's own: a script in ``.agentv/providers``."""
         file = self._script_file(name)
-        meant = nearest(name, NAMES)
-        if file is None and ("command" not in doc.extras or meant):
+        if not self._is_script(name, doc):
+            meant = nearest(name, NAMES)
             hint = f"did you mean '{meant}'?" if meant else _known_providers()
             problems.error(doc.src, "provider", f"unknown provider {show(name)}", hint=hint)
             # One problem is enough: a command is required where a provider is misspelt, too.

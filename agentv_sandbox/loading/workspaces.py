@@ -36,6 +36,8 @@ from agentv_sandbox.models.suite import (
 from agentv_sandbox.request.values import size
 
 _URL = re.compile(r"(?:https?|ssh|git|file)://[^\s]+\Z|[A-Za-z0-9._-]+@[A-Za-z0-9.-]+:[^\s]+\Z", re.ASCII)
+_UNPROTECTED = re.compile(r"(?:http|git)://", re.IGNORECASE)
+_FULL_HASH = re.compile(r"[0-9a-f]{40}")
 _SHORTHAND = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*/(?!\.{1,2}\Z)[A-Za-z0-9_.-]+\Z", re.ASCII)
 _REVISION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,199}\Z", re.ASCII)
 _NOUNS = {"command": "a command name", "module": "an import name"}
@@ -135,6 +137,14 @@ class WorkspaceReader:
                 repo = str(reference.path)
             if doc.commit is not None and not _REVISION.match(doc.commit):
                 self.problems.error(doc.src, "commit", f"{show(doc.commit)} is not a commit, tag or branch")
+            if _UNPROTECTED.match(repo) and not _FULL_HASH.fullmatch(doc.commit or ""):
+                key = "commit" if doc.commit is not None else "repo"
+                message = (
+                    "is fetched without protection, so its commit must be pinned by its full 40-digit hash"
+                )
+                self.problems.error(
+                    doc.src, key, message, hint="write the hash as commit, or use https or ssh"
+                )
             path = doc.path or re.split(r"[/:]", repo.rstrip("/"))[-1].removesuffix(".git")
             if path.startswith(("/", "\\")) or ".." in path.replace("\\", "/").split("/"):
                 self.problems.error(doc.src, "path", f"{show(path)} must be a folder inside the workspace")

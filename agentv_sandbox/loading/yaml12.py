@@ -127,13 +127,15 @@ def parse_json_line(text: str, path: Path, line: int, problems: Problems) -> Any
 
 
 def _json(text: str, path: Path, problems: Problems, *, line: int) -> Any:
+    hint = ""
     try:
         return json.loads(text, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
         message, line, column = f"is not valid JSON: {error.msg}", line + error.lineno - 1, error.colno
+        hint = "names and texts stand in double quotes, and no comma stands before a closing bracket"
     except (RecursionError, ValueError):
         message, column = "is nested too deeply, or holds a number that is not finite or too long", 1
-    problems.add(Problem(message=message, path=path, line=line, column=column))
+    problems.add(Problem(message=message, path=path, line=line, column=column, hint=hint))
     return _FAILED
 
 

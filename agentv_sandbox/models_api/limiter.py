@@ -58,12 +58,16 @@ class Turn:
 
 
 class KeyLimit:
-    """The limit of one server for one key. Thread-safe."""
+    """The limit of one server for one key, or of one target. Thread-safe."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, most: int | None = None, per_minute: float | None = None) -> None:
+        """``most``: calls at once. ``per_minute``: calls that begin, evenly spaced."""
         self._changed = threading.Condition()
         self._queue: deque[object] = deque()
-        self._most: int | None = None
+        self._most = most
+        self._interval_s = 60 / per_minute if per_minute else 0.0
+        self._next = 0.0
+        """When the next call may begin; by ``time.monotonic``."""
         self._running = 0
         self._until = 0.0
         """Nobody asks before; by ``time.monotonic``."""
@@ -121,8 +125,9 @@ class KeyLimit:
                         raise GoneAway
                     if now >= deadline or self._until > min(deadline, now + hold_s):
                         raise LimitWait(max(self._until - now, 1.0))
-                    held = self._until - now if self._until > now else _SLICE_S
-                    self._changed.wait(min(held, _SLICE_S, deadline - now))
+                    held = max(self._until, self._next) - now
+                    self._changed.wait(min(held if held > 0 else _SLICE_S, _SLICE_S, deadline - now))
+                self._next = time.monotonic() + self._interval_s
                 self._running += 1
                 self._in_epoch += 1
                 return Turn(self._epoch, time.monotonic() - began if waiting else 0.0, self)
@@ -132,7 +137,7 @@ class KeyLimit:
 
     def _may_start(self) -> bool:
         room = self._running < (self._most or float("inf")) and self._in_epoch < self._width
-        return room and time.monotonic() >= self._until
+        return room and time.monotonic() >= max(self._until, self._next)
 
     def passed(self, turn: Turn) -> None:
         """What ``turn`` asked was taken: one more may run beside it."""

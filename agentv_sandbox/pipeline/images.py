@@ -64,7 +64,7 @@ def suite_env(suite: Suite, targets: Sequence[Target] = ()) -> WorkspaceEnv:
     builtins = sorted(
         {name for spec in _preprocessors(suite) if (name := builtin_of(spec.command)) is not None}
     )
-    modules = [module for name in builtins for module in BUILTINS[name].modules]
+    modules = [module for name in builtins if name in BUILTINS for module in BUILTINS[name].modules]
     packages: dict[PackageKind, dict[str, str]] = {}
     versions: dict[Runtime, str] = {}
     problems: dict[Problem, None] = {}

@@ -387,6 +387,8 @@ class AgentCli(Provider):
         return None
 
     def _explained(self, target: Target, ran: AgentRun, record: SessionRecord) -> str:
+        if ran.budget_spent:
+            return f"a budget was spent, so its calls of the model were refused. {record.failure}"
         number = record.status or next(iter(self._statuses(target, ran)[-1:]), 0)
         reason = _REASONS.get(number, "")
         if not reason and number >= 500:

@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 from types import TracebackType
 
-from agentv_sandbox.errors import InputError, Problem, SandboxError
+from agentv_sandbox.errors import DISK_FULL, InputError, NoSpaceError, Problem, SandboxError
 from agentv_sandbox.logs import error_line, safe_name
 from agentv_sandbox.models.case import CaseFailure, CaseResult
 from agentv_sandbox.models.identity import name_of
@@ -69,6 +69,10 @@ class Takeover:
     """Names of the suites that run now."""
 
 
+_END_BYTES = 4096
+"""What may be added to ``run.json`` when a run ends."""
+
+
 class RunFolder:
     """One run's results. ``write_result`` may be called from several threads; use as a context manager."""
 
@@ -111,6 +115,7 @@ class RunFolder:
         ``private``: nobody else of this machine may enter it.
         Raises InputError when the folder is not empty, in use or cannot be written.
         """
+        refuse_unusable(output, cwd)
         try:
             path = cls._make(output, cwd, experiment)
             lock = _lock(path)
@@ -261,7 +266,10 @@ class RunFolder:
     def write_run(self, info: Mapping[str, Json]) -> None:
         """``run.json``: what this run was made of (engine, images, versions, limits)."""
         self._facts = dict(info)
-        self._write_file(self.path / FACTS, self.redactor.dumps(dict(info), indent=2) + "\n")
+        text = self.redactor.dumps(dict(info), indent=2) + "\n"
+        self._write_file(self.path / FACTS, text)
+        # How the run ended is written there, too, and a full disk may be why.
+        files.reserve(self.path / FACTS, len(text) + _END_BYTES)
 
     def add_facts(self, more: Mapping[str, Json]) -> None:
         """Put ``more`` into ``run.json``. Raises SandboxError."""
@@ -410,6 +418,7 @@ class RunFolder:
     def close(self) -> None:
         """Give up the lock."""
         if self._lock_fd >= 0:
+            files.unreserve(self.path / FACTS)
             os.close(self._lock_fd)
             self._lock_fd = -1
 
@@ -426,6 +435,22 @@ class RunFolder:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def refuse_unusable(output: Path | None, cwd: Path) -> None:
+    """Raise InputError where results cannot be written to ``output``, or to the default place below ``cwd``. Nothing is
+    made: it is asked before an image is built."""
+    path = cwd / (output if output is not None else DEFAULT_ROOT)
+    try:
+        if output is not None and path.is_dir():
+            _refuse_others(path)
+        existing = next(folder for folder in (path, *path.parents) if folder.exists())
+        if not existing.is_dir():
+            raise _refusal(f"cannot write results to {output or path}: {existing} is not a folder")
+        if not os.access(existing, os.W_OK | os.X_OK):
+            raise _refusal(f"cannot write results to {output or path}: {existing} cannot be written")
+    except OSError as error:
+        raise _refusal(f"cannot write results to {output or path}: {error.strerror or error}") from error
 
 
 def _lock(path: Path) -> int:
@@ -445,12 +470,16 @@ def _lock(path: Path) -> int:
 def _create_index(path: Path) -> None:
     """An empty index in a folder that must hold nothing else: what is there already may be another run's, and
     a link among it would lead our files elsewhere."""
-    names = {entry.name for entry in path.parent.iterdir()} - {LOCK}
-    if path.name in names:
-        raise _refusal(f"{path.parent} holds the results of another run ({path.name} exists)")
-    if names:
-        raise _refusal(f"{path.parent} is not empty: it holds {safe_name(min(names))}")
+    _refuse_others(path.parent)
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644))
+
+
+def _refuse_others(folder: Path) -> None:
+    names = {entry.name for entry in folder.iterdir()} - {LOCK}
+    if INDEX in names:
+        raise _refusal(f"{folder} holds the results of another run ({INDEX} exists)")
+    if names:
+        raise _refusal(f"{folder} is not empty: it holds {safe_name(min(names))}")
 
 
 def _reason(error: Exception) -> str:
@@ -464,7 +493,8 @@ def _refusal(message: str) -> InputError:
 
 
 def _disk_error(path: Path, error: OSError) -> SandboxError:
-    return SandboxError(
+    kind = NoSpaceError if error.errno in DISK_FULL else SandboxError
+    return kind(
         f"cannot write results below {path}: {error.strerror or error}",
         hint="free some space or choose another folder with --output; the rows written so far are complete",
     )

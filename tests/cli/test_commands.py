@@ -251,6 +251,7 @@ def test_validate_takes_files_outside_of_the_project_only_where_that_is_allowed(
         "execution", "tags"
     )
     (inside / "small.eval.yaml").write_text(suite.replace("tags: {target: t}", "tags: [x]"))
+    (inside / "targets.yaml").write_text("targets: [{name: default, provider: mock}]\n")
     refused = command("validate", "small.eval.yaml", cwd=inside)
     assert refused.returncode == 2
     assert "outside" in refused.stderr

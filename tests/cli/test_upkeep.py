@@ -85,6 +85,28 @@ def test_the_workspace_that_a_live_run_keeps_is_not_removed(tmp_path: Path, engi
         assert len(engine.owned({LABEL_RUN: None})) == left
 
 
+def test_the_workspaces_of_all_trials_of_a_test_are_removed(tmp_path: Path, engine: FakeEngine) -> None:
+    stems = [f"agentv-0123456789abcdef-0123456{number}" for number in range(3)]
+    row = {"test_id": "t", "score": 0.0, "execution_status": "quality_failure"}
+    trials = []
+    for number, stem in enumerate(stems, 1):
+        own = {**row, "trial": number, "workspace_kept": f"docker run -v {stem}-workspace:/workspace image"}
+        folder = tmp_path / f"s/t/trials/{number}"
+        folder.mkdir(parents=True)
+        (folder / "trial.json").write_text(json.dumps(own))
+        trials.append({**row, "trial": number, "artifact_dir": f"s/t/trials/{number}"})
+        labels = {LABEL_RUN: "r", LABEL_KEEP: "1", LABEL_SET: stem, LABEL_OWNER: str(DEAD)}
+        engine.create_volume(f"{stem}-workspace", VolumeSpec(disk=True), labels=labels)
+    shown = {
+        **row,
+        "workspace_kept": f"docker run -v {stems[0]}-workspace:/workspace image",
+        "trials": trials,
+    }
+    (tmp_path / "index.jsonl").write_text(json.dumps(shown) + "\n")
+    assert app(["clean", f"{tmp_path}/t"], standalone_mode=False) == 0
+    assert engine.owned({LABEL_RUN: None}) == []
+
+
 def test_images_go_that_were_not_used_for_the_days_that_were_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: FakeEngine
 ) -> None:

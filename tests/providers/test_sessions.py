@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,7 @@ def answer(
     stderr: bytes = b"",
     session: Session | None = None,
     stand_ins: tuple[str, ...] = (),
+    budget_spent: bool = False,
 ) -> Any:
     kind = NAMES[provider]
     settings = {"base_url": "https://api.example.com"}
@@ -90,6 +92,7 @@ def answer(
         duration_s=1.0,
     )
     ran = AgentRun(result=result, network_log=log, output_file=data, stand_ins=stand_ins)
+    ran = replace(ran, budget_spent=budget_spent)
     return kind.response(request, ran)
 
 
@@ -175,6 +178,14 @@ def test_a_session_that_failed_says_why(
     failure = answer(provider, data, **keys).failure
     assert failure is not None
     assert expected in failure.message
+
+
+def test_a_spent_budget_is_not_reported_as_a_refused_key() -> None:
+    refused = {**CLAUDE_END, "is_error": True, "api_error_status": 403, "result": "API Error: 403"}
+    data = stream(refused)
+    assert "the server refused the key" in answer("claude", data).failure.message
+    spent = answer("claude", data, budget_spent=True).failure.message
+    assert "a budget was spent" in spent and "key" not in spent
 
 
 @pytest.mark.parametrize("provider", ["claude", "codex", "gemini-cli", "opencode", "copilot", "pi"])

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError, wait
 from typing import TYPE_CHECKING, TypeAlias
 
 from agentv_sandbox.errors import Cancelled
 from agentv_sandbox.lazy import lazily
-from agentv_sandbox.models_api.client.gate import SLICE_S
 from agentv_sandbox.models_api.records import WireCall
 from agentv_sandbox.webclient import tls_context
 
@@ -23,11 +23,22 @@ else:
     httpx = lazily("httpx")
 
 REPLY_BYTES = 16 << 20
+SLICE_S = 0.2
+"""Longest sleep between two looks at ``cancelled``."""
 _CONNECT_S = 10.0
 _CLOSE_S = 2.0
 
 Exchanged: TypeAlias = "tuple[int, httpx.Headers, bytes]"
 """Status, headers and body of a reply."""
+
+
+def pause(seconds: float, cancelled: Callable[[], bool]) -> None:
+    """Sleep; raises ``Cancelled`` soon after the user interrupted."""
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        if cancelled():
+            raise Cancelled
+        time.sleep(min(left, SLICE_S))
 
 
 class Exchanges:
@@ -101,15 +112,18 @@ class _Running:
         self._idle.append(http)
 
     def close(self) -> None:
-        self._watch.cancel()
-        wait(
-            [asyncio.run_coroutine_threadsafe(http.aclose(), self.loop) for http in self._all],
-            timeout=_CLOSE_S,
-        )
+        wait([asyncio.run_coroutine_threadsafe(self._end(), self.loop)], timeout=_CLOSE_S)
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(_CLOSE_S)
         if not self._thread.is_alive():
             self.loop.close()
+
+    async def _end(self) -> None:
+        """End all tasks before their loop ends: one that waits still is reported by the interpreter."""
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, *(http.aclose() for http in self._all), return_exceptions=True)
 
 
 async def _exchange(http: httpx.AsyncClient, call: WireCall, timeout_s: float) -> Exchanged:

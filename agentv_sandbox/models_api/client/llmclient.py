@@ -14,8 +14,7 @@ from agentv_sandbox.errors import Cancelled, LlmError
 from agentv_sandbox.lazy import lazily
 from agentv_sandbox.logs import get_logger
 from agentv_sandbox.models.suite import Target
-from agentv_sandbox.models_api.client.exchange import Exchanges
-from agentv_sandbox.models_api.client.gate import Gate, pause
+from agentv_sandbox.models_api.client.exchange import Exchanges, pause
 from agentv_sandbox.models_api.client.retry import PassingError, RequestBudget, RetryPolicy
 from agentv_sandbox.models_api.client.server import Server
 from agentv_sandbox.models_api.dialects.base import Dialect
@@ -88,7 +87,7 @@ class LlmClient:
         self._cancelled = cancelled
         self._exchanges = Exchanges(cancelled)
         self._lock = threading.Lock()
-        self._gates: dict[str, Gate] = {}
+        self._of_targets: dict[str, KeyLimit] = {}
         self._unstructured: set[str] = set()
         """Targets whose server refused a structured output request."""
 
@@ -193,7 +192,7 @@ class LlmClient:
         asking.attempts += 1
         try:
             with (
-                self._gate(asking.target).slot(self._cancelled),
+                self._of_target(asking.target).turn(gone=self._cancelled),
                 asking.limit.turn(hold_s=policy.max_delay_s, gone=self._cancelled, clock=clock) as turn,
             ):
                 asking.budget.waited(clock.seconds - before_s)
@@ -267,12 +266,13 @@ class LlmClient:
     def _may_structure(self, target: Target) -> bool:
         return target.settings.get("structured_output") is not False and target.name not in self._unstructured
 
-    def _gate(self, target: Target) -> Gate:
+    def _of_target(self, target: Target) -> KeyLimit:
+        """The bounds that ``target`` sets for its own requests."""
         with self._lock:
-            if target.name not in self._gates:
-                in_flight = number_setting(target, "max_concurrency")
-                self._gates[target.name] = Gate(
-                    in_flight=int(in_flight) if in_flight else None,
+            if target.name not in self._of_targets:
+                most = number_setting(target, "max_concurrency")
+                self._of_targets[target.name] = KeyLimit(
+                    most=int(most) if most else None,
                     per_minute=number_setting(target, "requests_per_minute"),
                 )
-            return self._gates[target.name]
+            return self._of_targets[target.name]

@@ -70,7 +70,6 @@ _CLIENT_BLOCKS = names(
     "compaction"
 )
 _ERRORS = {
-    400: "invalid_request_error",
     403: "permission_error",
     404: "not_found_error",
     413: "request_too_large",
@@ -115,9 +114,9 @@ _MOST_TOKENS = (
     (re.compile(r"claude-3-(?!7)"), 4096),
     (re.compile(r"claude-opus-4-([01]|2025)"), 32_000),
     (re.compile(r"claude-opus-4-[67]"), 128_000),
+    (re.compile(""), 64_000),
 )
-"""What models can write at most, by their names; the others 64,000. AgentV asks for a third of it."""
-_USUAL_MOST_TOKENS = 64_000
+"""What models can write at most, by their names. AgentV asks for a third of it."""
 
 
 class Anthropic(Dialect):
@@ -131,6 +130,12 @@ class Anthropic(Dialect):
     key_headers: ClassVar = frozenset({"x-api-key"})
     passed_headers: ClassVar = names("anthropic-version anthropic-dangerous-direct-browser-access")
     user_fields: ClassVar = ("metadata",)
+    id_keys: ClassVar = frozenset({"id", "tool_use_id"})
+    cut: ClassVar = frozenset({"max_tokens", "model_context_window_exceeded"})
+    limit_headers: ClassVar = tuple(
+        (f"anthropic-ratelimit-{each}-remaining", f"anthropic-ratelimit-{each}-reset")
+        for each in ("requests", "tokens", "input-tokens", "output-tokens")
+    )
 
     def is_spoken(self, request: ModelRequest) -> bool:
         return "anthropic-version" in request.headers or "/messages" in request.path
@@ -223,18 +228,20 @@ class Anthropic(Dialect):
         """The forced call of a tool is the structured answer."""
         return json.dumps(answer.calls[0].input) if answer.calls else super().text_of(answer)
 
+    def is_result(self, row: Row) -> bool:
+        return row.get("type") == "tool_result"
+
     def results(self, request: Row) -> Iterator[ToolResult]:
         for message in objects_in(request.get("messages")):
             for block in objects_in(message.get("content")):
-                if block.get("type") == "tool_result":
+                if self.is_result(block):
                     failed = block.get("is_error") is True
                     yield result_of(block.get("tool_use_id"), block.get("content"), failed=failed)
 
     def call(
         self, target: Target, request: LlmRequest, *, key: str | None, structured: bool, stream: bool
     ) -> WireCall:
-        content: list[Json] = [_image_part(image) for image in request.images]
-        content.append({"type": "text", "text": request.user})
+        content: list[Json] = [*map(_image_part, request.images), {"type": "text", "text": request.user}]
         body: dict[str, Json] = {
             "model": text_setting(target, "model"),
             "max_tokens": max_tokens_of(target, request) or DEFAULT_MAX_TOKENS,
@@ -242,26 +249,24 @@ class Anthropic(Dialect):
         }
         if request.system:
             body["system"] = request.system
-        temperature = temperature_of(target, request)
-        if temperature is not None:
+        if (temperature := temperature_of(target, request)) is not None:
             body["temperature"] = temperature
         if structured and request.schema is not None:
             body["tools"] = [{"name": TOOL, "input_schema": dict(request.schema)}]
             body["tool_choice"] = {"type": "tool", "name": TOOL}
-        if stream:
-            body["stream"] = True
+        body |= {"stream": True} if stream else {}
         return _wire_call(target, body, key)
 
     def chat(self, target: Target, request: ChatRequest, *, key: str | None, stream: bool) -> WireCall:
         model = text_setting(target, "model")
         limits = chat_limits(target, "max_tokens")
+        most = next(most for name, most in _MOST_TOKENS if name.match(model))
         body: dict[str, Json] = {
             "model": model,
             "messages": _messages(request),
-            "max_tokens": limits.pop("max_tokens", None) or _third_of_most(model),
+            "max_tokens": limits.pop("max_tokens", None) or most // 3,
         }
-        if stream:
-            body["stream"] = True
+        body |= {"stream": True} if stream else {}
         body["system"] = [{"type": "text", "text": request.system, "cache_control": _CACHED}]
         budget = number_setting(target, "thinking_budget")
         if budget is None:
@@ -330,20 +335,13 @@ def _blocks(value: Json, where: str, check: Check) -> None:
         if block.get("caller") is not None:
             _caller(kind_of(row_of(block["caller"], "a caller"), "a caller"), check)
         if kind == "server_tool_use":
-            _server_call(block, check)
+            check.forced(block.get("name"), frozenset(), _SERVER_TOOLS)
         elif kind not in _CLIENT_BLOCKS:
             check.tool(kind, _SERVER_TOOLS, _CLIENT_BLOCKS)
         elif kind in ("image", "document"):
             _source(block, kind, check)
         elif kind in ("tool_result", "search_result") and not isinstance(block.get("content"), str):
             _blocks(block.get("content"), f"a {kind}", check)
-
-
-def _server_call(block: Row, check: Check) -> None:
-    name = block.get("name")
-    if not isinstance(name, str):
-        raise Denial(400, "a server_tool_use has no name")
-    check.tool(name, _SERVER_TOOLS, frozenset())
 
 
 def _source(block: Row, kind: str, check: Check) -> None:
@@ -371,22 +369,15 @@ def _wire_call(target: Target, body: dict[str, Json], key: str | None) -> WireCa
     return WireCall(url=url, model=str(body["model"]), body=body, headers=headers)
 
 
-def _third_of_most(model: str) -> int:
-    return next((most for name, most in _MOST_TOKENS if name.match(model)), _USUAL_MOST_TOKENS) // 3
-
-
 def _messages(request: ChatRequest) -> list[Json]:
     """What was said, without what is empty; the last question is marked as worth caching."""
     messages: list[dict[str, Json]] = []
     for message in request.messages:
-        part = {"type": "text", "text": message.text}
-        attached = [_attached_part(each) for each in message.attachments]
-        if attached:
-            parts = [*attached, *([part] if trim(message.text) else [])]
-            messages.append({"role": message.role, "content": parts})
-        elif trim(message.text):
-            content: Json = message.text if message.role == "user" else [part]
-            messages.append({"role": message.role, "content": content})
+        parts = [_attached_part(each) for each in message.attachments]
+        parts += [{"type": "text", "text": message.text}] if trim(message.text) else []
+        if parts:
+            plain = message.role == "user" and not message.attachments
+            messages.append({"role": message.role, "content": message.text if plain else parts})
     if messages and messages[-1]["role"] == "user":
         last = messages[-1]["content"]
         parts = last if isinstance(last, list) else [{"type": "text", "text": last}]
