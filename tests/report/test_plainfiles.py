@@ -42,8 +42,6 @@ OTHERS = {
     ("cli/interchange.py", "Run.open"): "reads through plainfiles",
     ("cli/report.py", "Run.open"): "reads through plainfiles",
     ("runfolder/earlier.py", "shutil.copyfile"): "after a look at everything in the folder, and at its size",
-    ("cli/init.py", "(data / 'ci' / name).read_text"): "a file of this package",
-    ("cli/init.py", "(data / 'init' / name).read_text"): "a file of this package",
     ("runfolder/earlier.py", "shutil.copytree"): "the same",
     ("runfolder/files.py", "os.open"): "new files, and folders to be synced",
     ("report/live.py", "Run.open"): "reads through plainfiles",
