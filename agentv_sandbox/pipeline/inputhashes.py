@@ -46,6 +46,7 @@ _OF_THE_RUN = frozenset(
         "on_dependency_failure",
         "threshold",
         "trials",
+        "eval_file",
         "assertions",
         "workspace",
         "judged_as",
