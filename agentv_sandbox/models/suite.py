@@ -273,6 +273,8 @@ class EvalCase:
     threshold: float | None = None
     trials: Trials | None = None
     """None: as the suite's."""
+    eval_file: str = ""
+    """Of the project's root, where another suite of the run has the same name; see ``models/identity.py``."""
     targets: tuple[str, ...] = ()
     """Targets that this test restricts itself to; empty means all of the run."""
     metadata: Mapping[str, Json] = field(default_factory=dict)

@@ -40,7 +40,16 @@ BEFORE = "1"
 until version 0.3."""
 _IRRELEVANT = frozenset({"position", "positions"})
 _OF_THE_RUN = frozenset(
-    {"targets", "depends_on", "on_dependency_failure", "threshold", "trials", "assertions", "workspace"}
+    {
+        "targets",
+        "depends_on",
+        "on_dependency_failure",
+        "threshold",
+        "trials",
+        "eval_file",
+        "assertions",
+        "workspace",
+    }
 )
 """Fields of a test that only decide whether it runs, or that are counted elsewhere."""
 _OF_TARGETS = frozenset({"workers", "beside"})

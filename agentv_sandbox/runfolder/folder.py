@@ -25,6 +25,7 @@ from types import TracebackType
 from agentv_sandbox.errors import DISK_FULL, InputError, NoSpaceError, Problem, SandboxError
 from agentv_sandbox.logs import error_line, safe_name
 from agentv_sandbox.models.case import CaseFailure, CaseResult
+from agentv_sandbox.models.identity import name_of
 from agentv_sandbox.models.suite import EvalCase, Json, Suite
 from agentv_sandbox.runfolder import casefiles, files, rows
 from agentv_sandbox.runfolder.aggregate import Aggregate
@@ -217,7 +218,7 @@ class RunFolder:
             if key in ungraded:
                 self._folders.adopt_begun(key, folder)
             else:
-                self._folders.adopt(key[0], folder)
+                self._folders.adopt(name_of(key[0]), folder)
                 self._count(result, result.suite, tool_calls=self._tool_calls(row))
 
     def drop_graded(self) -> None:
