@@ -37,6 +37,8 @@ else:
 
 CONNECT_S = 15.0
 PROXY_HINT = "HTTPS_PROXY, HTTP_PROXY or ALL_PROXY of the environment names the proxy"
+LOCAL = ("localhost", "127.0.0.1", "::1")
+"""Asked directly, whatever the environment says: no proxy leads to this machine."""
 _KEEP_S = 4.0
 """How long a connection waits for its next request: servers close theirs after 5 s and more."""
 _MOST_POOLS = 64
@@ -60,8 +62,15 @@ def _context(_file: str, _folder: str, more: str) -> ssl.SSLContext:
     return context
 
 
+def without_proxy() -> Mapping[str, None]:
+    """The same for clients of httpx, as their ``mounts``."""
+    return {f"all://{f'[{name}]' if ':' in name else name}": None for name in LOCAL}
+
+
 def proxy_of(scheme: str, host: str, port: int) -> str:
     """Address of the proxy that the environment names for a server; empty where it names none."""
+    if host in LOCAL:
+        return ""
     proxies = getproxies()
     proxy = proxies.get(scheme) or proxies.get("all", "")
     if not proxy or proxy_bypass(f"[{host}]:{port}" if ":" in host else f"{host}:{port}"):
