@@ -22,17 +22,19 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote, urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 import certifi
 
 from agentv_sandbox.lazy import lazily
 
 if TYPE_CHECKING:
+    from urllib import request as urllib_request
+
     import httpcore
     from httpcore import NetworkBackend, NetworkStream
 else:
     httpcore = lazily("httpcore")
+    urllib_request = lazily("urllib.request")
     NetworkBackend = NetworkStream = object  # so that importing this loads nothing
 
 CONNECT_S = 15.0
@@ -71,9 +73,9 @@ def proxy_of(scheme: str, host: str, port: int) -> str:
     """Address of the proxy that the environment names for a server; empty where it names none."""
     if host in LOCAL:
         return ""
-    proxies = getproxies()
+    proxies = urllib_request.getproxies()
     proxy = proxies.get(scheme) or proxies.get("all", "")
-    if not proxy or proxy_bypass(f"[{host}]:{port}" if ":" in host else f"{host}:{port}"):
+    if not proxy or urllib_request.proxy_bypass(f"[{host}]:{port}" if ":" in host else f"{host}:{port}"):
         return ""
     return proxy if "://" in proxy else f"http://{proxy}"
 
