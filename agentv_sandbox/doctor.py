@@ -214,7 +214,8 @@ def disk_checks(cache: Path) -> Iterator[Check]:
             name="disk",
             state="failed",
             text=text,
-            hint="At least 1 GiB is needed; `docker system prune` frees some.",
+            hint="At least 1 GiB is needed; `agentv-sandbox clean --images` removes images and fetched files "
+            "that are not used.",
         )
     elif free < 5 * _GB:
         yield Check(

@@ -10,6 +10,7 @@
     │   └── EngineLost           3   it answered before and no longer does
     ├── BuildError               3   an image could not be built or did not pass its checks
     ├── LlmError                 3   an LLM target gave no usable answer (graders turn it into a result)
+    ├── NoSpaceError             3   the results' disk is full
     └── Cancelled              130   SIGINT or SIGTERM
 
 A command that ran and failed is never an exception: it is an ``ExecResult``.
@@ -17,12 +18,16 @@ A command that ran and failed is never an exception: it is an ``ExecResult``.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from agentv_sandbox.logs import error_line
+
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+"""Numbers of errors that mean so."""
 
 LlmFault = Literal["target_unreachable", "timeout", "target_error"]
 
@@ -161,6 +166,12 @@ class LlmError(SandboxError):
         self.fault: LlmFault = fault
 
 
+class NoSpaceError(SandboxError):
+    """The disk of the results is full."""
+
+    fault = "no_space"
+
+
 class Cancelled(SandboxError):
     """The user interrupted the run."""
 
@@ -173,5 +184,7 @@ class Cancelled(SandboxError):
 
 def unforeseen(error: Exception) -> SandboxError:
     """An unexpected exception, as an error with one message."""
+    if isinstance(error, OSError) and error.errno in DISK_FULL:
+        return NoSpaceError(f"a disk is full: {error_line(error)}", hint="Free some space; --resume goes on.")
     hint = "This is a fault of agentv-sandbox; please report this line, which holds no values of yours."
     return SandboxError(f"something unforeseen went wrong: {error_line(error)}", hint=hint)

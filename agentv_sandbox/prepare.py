@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -24,8 +25,10 @@ from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.files import BlobStore
 from agentv_sandbox.keptvolumes import sweep_copies
 from agentv_sandbox.loading import LoadResult, load_suites
+from agentv_sandbox.models.identity import eval_file_of
 from agentv_sandbox.models.image import ProvedImage
 from agentv_sandbox.models.limits import LimitOverrides
+from agentv_sandbox.models.suite import Suite
 from agentv_sandbox.models_api import Player, Recorder, Tape
 from agentv_sandbox.pipeline import MadeImage, RunOptions, RunTools, build_images
 from agentv_sandbox.pipeline.checks import planned_tests, run_problems, secret_values
@@ -162,7 +165,7 @@ def prepare(
             on_warning=on_warning,
         )
     )
-    loaded = _with_tags(loaded, request)
+    loaded = _told_apart(_with_tags(loaded, request))
     if request.replay is not None:
         loaded = replace(loaded, environments=with_stand_in_keys(loaded))
     settings = settings_of(
@@ -215,6 +218,19 @@ def _with_tags(loaded: LoadResult, request: RunRequest) -> LoadResult:
         message = "no eval file is left by --tag and --exclude-tag"
         raise InputError([Problem(message=message, hint=f"Tags of these eval files: {known}.")])
     return replace(loaded, suites=suites)
+
+
+def _told_apart(loaded: LoadResult) -> LoadResult:
+    """Tests of suites that have one name know their eval files."""
+    names = Counter(suite.name for suite in loaded.suites)
+
+    def marked(suite: Suite) -> Suite:
+        if names[suite.name] == 1:
+            return suite
+        place = eval_file_of(suite)
+        return replace(suite, cases=tuple(replace(case, eval_file=place) for case in suite.cases))
+
+    return replace(loaded, suites=tuple(map(marked, loaded.suites)))
 
 
 def _first_tests(loaded: LoadResult, request: RunRequest) -> Iterator[tuple[Path, int]]:

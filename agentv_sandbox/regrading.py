@@ -25,6 +25,7 @@ from agentv_sandbox.engines.tier import tier
 from agentv_sandbox.errors import InputError, NotKeptError, Problem, SandboxError
 from agentv_sandbox.files import BlobStore
 from agentv_sandbox.models.case import CaseResult
+from agentv_sandbox.models.identity import Key
 from agentv_sandbox.models.image import ProvedImage
 from agentv_sandbox.models.paths import WORKSPACE
 from agentv_sandbox.models.suite import EvalCase, Suite
@@ -41,7 +42,7 @@ from agentv_sandbox.report import kept_views
 from agentv_sandbox.request import RunRequest, as_json
 from agentv_sandbox.request.keywords import after_one
 from agentv_sandbox.runfolder.capture import read_capture
-from agentv_sandbox.runfolder.captured import CapturedContents, CapturedRun, Key, captured_run
+from agentv_sandbox.runfolder.captured import CapturedContents, CapturedRun, captured_run
 from agentv_sandbox.runfolder.earlier import earlier_run
 from agentv_sandbox.runfolder.facts import engine_facts, run_facts
 from agentv_sandbox.runfolder.folder import RunFolder, Takeover
@@ -196,7 +197,7 @@ class _Grading:
             environ = self._loaded.environments[suite.path]
             hashes = InputHashes(suite, images[suite.path], project, environ, self._options.request)
             for job in jobs[suite.path]:
-                row = rows.get((job.case.suite, job.case.id, job.target.name))
+                row = rows.get(job.key)
                 result = result_of(row) if row is not None else None
                 if row is None or result is None or result.status == "execution_error":
                     continue
@@ -237,12 +238,7 @@ class _Grading:
             )
             raise InputError([Problem(message=message, path=self._source.path)])
         jobs = self._jobs(only_ungraded=False)
-        found = [
-            (suite, job)
-            for suite in self._loaded.suites
-            for job in jobs[suite.path]
-            if (job.case.suite, job.case.id, job.target.name) == key
-        ]
+        found = [(suite, job) for suite in self._loaded.suites for job in jobs[suite.path] if job.key == key]
         if not found:
             message = f"{logs.safe_name(key[1], limit=100)} is no longer in its suite"
             raise InputError([Problem(message=message, path=self._source.path)])
@@ -350,7 +346,7 @@ class _Grading:
         stores = {name: BlobStore(results.path / name) for name in STORES}
         regrading = self._regrading(stores, only_ungraded=only_ungraded, done=frozenset(standing or ()))
         tests = self._source.tests
-        here = [(job.case.suite, job.case.id, job.target.name) for each in jobs.values() for job in each]
+        here = [job.key for each in jobs.values() for job in each]
         done = [test.row for key, test in tests.items() if key not in here] if only_ungraded else []
         done += (standing or {}).values()
         if only_ungraded:

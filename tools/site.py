@@ -17,6 +17,27 @@ import yaml
 
 ROOT = Path(__file__).parents[1]
 _LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+STYLE, SCRIPT = "site.css", "site.js"
+_CSS = """\
+/* What is copied of a console: its commands, without the prompt and what they print. */
+[data-md-copying] :is(.gp, .go) { display: none; }
+/* Contrast of small texts, links and code, as WCAG AA has it. */
+.md-tabs__link, .md-tabs__item--active .md-tabs__link { opacity: 1; }
+.md-typeset a:not(.md-button, .headerlink) { text-decoration: underline; }
+.md-typeset a code { color: inherit; }
+:root, [data-md-color-scheme] { --md-footer-fg-color--light: #ffffffc8; --md-footer-fg-color--lighter: #ffffffb4; }
+[data-md-color-scheme="default"][data-md-color-primary] {
+  --md-default-fg-color--light: #000000b3; --md-default-fg-color--lighter: #0000009e; --md-typeset-a-color: #2f3fa0;
+  --md-code-hl-comment-color: #5a6270; --md-code-hl-generic-color: #5a6270;
+}
+[data-md-color-scheme="slate"][data-md-color-primary] {
+  --md-default-fg-color--light: #ffffffc4; --md-default-fg-color--lighter: #ffffffb0; --md-typeset-a-color: #9db1ff;
+  --md-code-hl-comment-color: #b3b9c9; --md-code-hl-generic-color: #b3b9c9; --md-code-hl-constant-color: #b9adf8;
+}
+"""
+_SCRIPT = """\
+document.querySelector(".md-search")?.setAttribute("aria-label", "Search");
+"""
 NAVIGATION: list[dict[str, object]] = [
     {"Start": ["README.md", "docs/tutorial.md"]},
     {"How to": "docs/how-to"},
@@ -71,8 +92,15 @@ def _configuration(source: Path, target: Path) -> dict[str, object]:
         "strict": True,
         "nav": navigation,
         # Nothing from elsewhere: the site works without a network, and tells nobody who reads it.
-        "theme": {"name": "material", "font": False, "features": ["navigation.tabs", "content.code.copy"]},
-        "plugins": ["search"],
+        "theme": {
+            "name": "material",
+            "font": False,
+            "features": ["navigation.tabs", "content.code.copy"],
+            "palette": [_palette("light", "default", "dark"), _palette("dark", "slate", "light")],
+        },
+        "extra_css": [STYLE],
+        "extra_javascript": [SCRIPT],
+        "plugins": [{"search": {"separator": r"[\s\-,:!=\[\](){}<>\"`/.|]+"}}],
         "markdown_extensions": [
             "tables",
             {"toc": {"permalink": True}},
@@ -83,6 +111,15 @@ def _configuration(source: Path, target: Path) -> dict[str, object]:
     }
 
 
+def _palette(mode: str, scheme: str, other: str) -> dict[str, object]:
+    """One of the two colour schemes; the reader's system chooses, and a button changes to the other."""
+    toggle = {
+        "icon": f"material/weather-{'sunny' if mode == 'light' else 'night'}",
+        "name": f"Switch to {other} mode",
+    }
+    return {"media": f"(prefers-color-scheme: {mode})", "scheme": scheme, "toggle": toggle}
+
+
 def main(target: Path) -> int:
     source = target.with_name(f"{target.name}-source")
     for folder in (source, target):
@@ -91,6 +128,8 @@ def main(target: Path) -> int:
         copy = source / path.relative_to(ROOT)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, copy)
+    (source / STYLE).write_text(_CSS)
+    (source / SCRIPT).write_text(_SCRIPT)
     settings = source.with_name(f"{source.name}.yml")
     settings.write_text(yaml.safe_dump(_configuration(source, target), sort_keys=False))
     # Not quietly: what it does not say does not count as a warning either.

@@ -27,7 +27,7 @@ from agentv_sandbox.building.base import (
 from agentv_sandbox.building.containers import Builder, disk_full
 from agentv_sandbox.building.credentials import Credentials
 from agentv_sandbox.building.events import CancelCheck, OnEvent, stop_if
-from agentv_sandbox.building.fetch import DISK_FULL, Cache
+from agentv_sandbox.building.fetch import Cache
 from agentv_sandbox.building.install import install
 from agentv_sandbox.building.labels import LABEL_DEPTH, LABEL_TREE, image_with_key
 from agentv_sandbox.building.layering import best_start
@@ -40,7 +40,7 @@ from agentv_sandbox.building.pipconf import PipSettings, read_pip_settings
 from agentv_sandbox.building.store import note_use
 from agentv_sandbox.building.trees import Trees
 from agentv_sandbox.engines import LABEL_ENV_KEY, ContainerEngine
-from agentv_sandbox.errors import BuildError, ImageRequestError, InputError, Problem
+from agentv_sandbox.errors import DISK_FULL, BuildError, ImageRequestError, InputError, Problem
 from agentv_sandbox.lazy import lazily
 from agentv_sandbox.models.image import Artefact, Image, ImagePlan, LockMode, Resolution, image_tag
 

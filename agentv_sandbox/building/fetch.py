@@ -7,7 +7,6 @@ Credentials, proxies and certificates are the host's; none of them leaves it.
 from __future__ import annotations
 
 import base64
-import errno
 import hashlib
 import json
 import os
@@ -24,10 +23,10 @@ from agentv_sandbox.building.credentials import Credentials, without_credentials
 from agentv_sandbox.building.events import CancelCheck, OnEvent, stop_if
 from agentv_sandbox.building.origins import HINT, Origins, open_regular
 from agentv_sandbox.building.pipconf import LOCAL
-from agentv_sandbox.errors import BuildError, InputError, Problem
+from agentv_sandbox.errors import DISK_FULL, BuildError, InputError, Problem
 from agentv_sandbox.lazy import lazily
 from agentv_sandbox.models.image import Artefact
-from agentv_sandbox.webclient import PROXY_HINT, tls_context
+from agentv_sandbox.webclient import PROXY_HINT, tls_context, without_proxy
 
 if TYPE_CHECKING:
     import httpx
@@ -43,9 +42,6 @@ LARGE_FETCH_BYTES = 1_000_000_000
 """Fetches from this size on report their largest files."""
 _TIMEOUT_S, _CONNECT_S = 30.0, 10.0
 MAX_INDEX_BYTES = 256 << 20
-
-
-DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class _Transient(Exception):
@@ -97,8 +93,11 @@ class Cache:
                 limits=limits,
                 verify=trusted,
                 mounts={
-                    origin: httpx.HTTPTransport(verify=trusted, limits=limits, proxy=proxy)
-                    for origin, proxy in proxies.items()
+                    **without_proxy(),
+                    **{
+                        origin: httpx.HTTPTransport(verify=trusted, limits=limits, proxy=proxy)
+                        for origin, proxy in proxies.items()
+                    },
                 },
                 # Of every request, those that a server redirects to included.
                 event_hooks={"request": [lambda request: self._origins.check(str(request.url))]},

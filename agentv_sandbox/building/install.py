@@ -100,9 +100,10 @@ def _staged_files(
 
 
 def unpacked_uv(cache: Cache, uv: Artefact, tools: Path) -> Path:
-    """uv's program for the container's platform, taken out of its wheel."""
+    """uv's program for the container's platform, taken out of its wheel, which is fetched where it is not there."""
     target = tools / f"uv-{uv.sha256[:16]}"
     if not target.exists():
+        cache.ensure([uv], what="uv")
         tools.mkdir(parents=True, exist_ok=True)
         with zipfile.ZipFile(cache.path(uv.sha256)) as wheel:
             member = next((name for name in wheel.namelist() if name.endswith(".data/scripts/uv")), None)

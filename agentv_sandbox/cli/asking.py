@@ -11,6 +11,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from agentv_sandbox.cli.completing import completed
 from agentv_sandbox.request import RunRequest, options_of
 from agentv_sandbox.request.option import Option
 
@@ -68,6 +69,8 @@ def _typed(name: str, option: Option) -> tuple[Any, Any]:
     if not option.metavar:
         return Annotated[bool, typer.Option(*option.flags, **told)], default
     told["metavar"] = option.metavar
+    if option.values:
+        told["autocompletion"] = completed(option.values)
     if option.many:
         return Annotated[list[str] | None, typer.Option(*option.flags, **told)], default
     if option.is_path:

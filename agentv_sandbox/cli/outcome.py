@@ -11,6 +11,7 @@ from agentv_sandbox import logs
 from agentv_sandbox.cli import github
 from agentv_sandbox.cli.common import out, relative
 from agentv_sandbox.lazy import calling, lazily
+from agentv_sandbox.models.identity import suite_key
 from agentv_sandbox.runfolder.layout import PAGE
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ Places = Mapping[tuple[str, str], "Position"]
 
 def places_of(loaded: LoadResult) -> Places:
     return {
-        (case.suite, case.id): case.position
+        (suite_key(case.suite, case.eval_file), case.id): case.position
         for suite in loaded.suites
         for case in suite.cases
         if case.position is not None
@@ -64,7 +65,7 @@ def print_json(report: api.RunReport, places: Places, redactor: Redactor) -> Non
 
 
 def _test(row: Row, places: Places, redactor: Redactor) -> dict[str, Any]:
-    place = places.get((row.suite, row.test_id))
+    place = places.get(row.key[:2])
     return {
         "suite": row.suite,
         "test_id": row.test_id,
@@ -91,7 +92,7 @@ def show_on_github(report: api.RunReport, places: Places, redactor: Redactor) ->
 
 
 def _annotation(row: Row, places: Places, why: Sequence[str]) -> github.Annotation:
-    place = places.get((row.suite, row.test_id))
+    place = places.get(row.key[:2])
     word = "could not be judged" if row.execution_status == "execution_error" else f"scored {row.score:.2f}"
     return github.Annotation(
         title=f"{case_label(row, long=True)} {word}",

@@ -13,6 +13,7 @@ from agentv_sandbox.cli.common import err, out, with_exit_codes
 from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.logs import safe_name, safe_text
 from agentv_sandbox.report import VIEWS, View
+from agentv_sandbox.report.runlist import LIST, runs_below, write_list
 from agentv_sandbox.runfolder.layout import PAGE
 from agentv_sandbox.runfolder.pack import require_unaltered
 from agentv_sandbox.runfolder.reader import Run
@@ -36,7 +37,8 @@ def report(
         list[Path],
         typer.Argument(
             metavar="RUN...",
-            help="Folders of runs; with several, each is compared with the first.",
+            help="Folders of runs; with several, each is compared with the first. A folder that holds runs: their "
+            "list.",
             show_default=False,
         ),
     ],
@@ -62,6 +64,14 @@ def report(
     """
     if len(runs) > 1 and not view.several:
         raise InputError([Problem(message=f"--format {view.name} takes one run, found {len(runs)}")])
+    if len(runs) == 1 and view.name == "page" and (below := runs_below(runs[0])):
+        path = output or runs[0] / LIST
+        with written_to(path, "--output"):
+            problems = write_list(runs[0], below, path)
+        for sentence in problems:
+            err.print(safe_text(f"warning: {sentence}"), markup=False)
+        out.print(f"Runs: {safe_name(str(path))}", markup=False, soft_wrap=True)
+        return
     opened = open_runs(runs)
     path = output or _usual_place(view, opened)
     with written_to(path, "--output"):

@@ -157,9 +157,9 @@ class Events:
         if event == "workspace.kept":
             self.workspaces.append(f"kept {safe_name(keys['what'])}: {keys['command']}")
             return
+        if self._live is not None:
+            self._live.on_event(event, **keys)
         if event == "run.started":
-            if self._live is not None:
-                self._live.show(Path(keys["folder"]))
             keys["folder"] = relative(str(keys["folder"]))
         self._progress.on_event(event, **keys)
 

@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from agentv_sandbox.errors import Cancelled
+from agentv_sandbox.errors import SandboxError
 from agentv_sandbox.models.case import CaseFailure, CaseResult
 from agentv_sandbox.pipeline.records import Job, unfinished
 
@@ -55,7 +55,8 @@ class Attempt:
         if not self.future.done():
             self.future.set_exception(error)
 
-    def interrupt(self) -> None:
+    def end(self, why: SandboxError) -> None:
+        """Now, wherever it is."""
+        self.fail(why)  # first: what its task raises when it is cancelled says nothing
         if self.task is not None:
             self.task.cancel()
-        self.fail(Cancelled())

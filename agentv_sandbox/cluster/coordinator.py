@@ -340,14 +340,14 @@ class Coordinator:
             self._pending.appendleft(attempt)
 
     # -- the end ----------------------------------------------------------------------------------------
-    def _end_attempts(self) -> None:
-        """The run is interrupted: what is going on ends now, here and on the workers."""
+    def _end_attempts(self, why: SandboxError | None = None) -> None:
+        """What is going on ends now, here and on the workers. ``why``: None where the run is interrupted."""
         for link in self.links.values():
             for attempt in link.running.values():
-                attempt.interrupt()
+                attempt.end(why or Cancelled())
             link.running.clear()
         while self._pending:
-            self._pending.popleft().interrupt()
+            self._pending.popleft().end(why or Cancelled())
 
     async def after_all(self, suite: str) -> list[str]:
         """Have workers run what follows the last test of a suite; what is worth saying, each once."""
@@ -362,10 +362,10 @@ class Coordinator:
                 notes |= dict.fromkeys(str(note) for note in said)
         return list(notes)
 
-    async def end(self) -> None:
-        """Have all workers end the run and remove what it left there."""
+    async def end(self, why: SandboxError | None = None) -> None:
+        """Have all workers end the run and remove what it left there. ``why`` the run ends before its jobs have."""
         self.ended = True
-        self._end_attempts()
+        self._end_attempts(why)
         for link in self.links.values():
             if link.task is not None:
                 link.task.cancel()

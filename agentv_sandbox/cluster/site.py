@@ -22,6 +22,7 @@ from agentv_sandbox.cluster.local import local_cluster
 from agentv_sandbox.cluster.packing import Packing, locks_of, refusals, travelling
 from agentv_sandbox.cluster.records import ReadyReport, RunParcel
 from agentv_sandbox.engines.tier import LEVELS
+from agentv_sandbox.engines.watchdog import Watchdog
 from agentv_sandbox.errors import Cancelled, InputError, SandboxError
 from agentv_sandbox.files import BlobStore
 from agentv_sandbox.grade import effective_threshold
@@ -68,6 +69,7 @@ def gathered(prepared: Prepared, stop: threading.Event | None, on_event: OnEvent
     for warning in (*address.warnings(), *_bounds_of_each(prepared.loaded.suites)):
         on_event("note", message=warning)
     with ExitStack() as stack:
+        stack.enter_context(Watchdog(""))  # of no engine: the folder goes also after a SIGKILL
         packing = Packing(stack.enter_context(scratch_folder()))
         parcel = packing.parcel(prepared)
         yield from _site(address, prepared, parcel, packing.contents, stop, on_event)
@@ -172,6 +174,7 @@ class ClusterSite:
             coordinator = self._coordinator = make(client)
             coordinator.first_hashes = self._first_hashes
             watching = asyncio.create_task(coordinator.watch())
+            lost: SandboxError | None = None
             try:
                 while not self._leaving.is_set() and not watching.done():
                     if coordinator.leader is not None or coordinator.hopeless:
@@ -179,9 +182,12 @@ class ClusterSite:
                     await asyncio.wait([watching], timeout=_POLL_S)
                 if watching.done():
                     await watching
+            except SandboxError as error:
+                lost = self._failure = error  # before jobs end, whose end would look like an interrupt
+                raise
             finally:
                 watching.cancel()
-                await coordinator.end()
+                await coordinator.end(lost)
 
     def wait_until_ready(self) -> None:
         """Raises what keeps the run from starting."""

@@ -44,7 +44,8 @@ class Watchdog:
     itself."""
 
     def __init__(self, address: str, run_id: str = "", owner: str = "") -> None:
-        """``owner``: whose objects are removed; this process's by default. ``run_id``: the run of which also goes what
+        """``address``: empty where there is no engine. ``owner``: whose objects are removed; this process's by default.
+        ``run_id``: the run of which also goes what
         was to be kept; that of others stays."""
         self._process = hostprograms.start(
             hostprograms.WATCHDOG,

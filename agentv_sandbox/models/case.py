@@ -16,6 +16,7 @@ from agentv_sandbox.models.content import (
     final_content,
     text_of,
 )
+from agentv_sandbox.models.identity import Key, suite_key
 from agentv_sandbox.models.suite import Json
 from agentv_sandbox.models.wire import ALWAYS, NEVER, written
 
@@ -410,6 +411,8 @@ class CaseResult:
     score: float
     status: Status
     threshold: float
+    eval_file: str = ""
+    """As of its test."""
     scores: tuple[GraderResult, ...] = ()
     output: CaseOutput | None = None
     response: AgentResponse | None = None
@@ -445,6 +448,11 @@ class CaseResult:
     """Folder of an earlier run whose files it keeps, as far as it has none of its own."""
     input_hashes: Mapping[str, str] = field(default_factory=dict)
     """Of all that the result is made of, by part: another run may take it over while they are the same."""
+
+    @property
+    def key(self) -> Key:
+        """As that of its row."""
+        return suite_key(self.suite, self.eval_file), self.case_id, self.target
 
     @property
     def ungraded(self) -> bool:

@@ -10,6 +10,8 @@ from email.utils import parsedate_to_datetime
 
 from agentv_sandbox.models.foreign_json import ForeignJsonError, read_json
 from agentv_sandbox.models.suite import Json
+from agentv_sandbox.models_api.dialects import DIALECTS
+from agentv_sandbox.models_api.reading import object_of
 
 MOST_WAIT_S = 600.0
 """Whatever a server asks for; then it is asked again."""
@@ -22,10 +24,6 @@ _DURATION = re.compile(
     re.ASCII,
 )
 _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
-_ANTHROPIC = ("requests", "tokens", "input-tokens", "output-tokens")
-_OPENAI = ("requests", "tokens")
-_FOR_GOOD = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
-"""Codes of answers with status 429 that no waiting helps."""
 _MOST_CHARS = 200
 
 
@@ -42,18 +40,15 @@ def asked_wait(status: int, headers: Mapping[str, str], body: bytes) -> float | 
     if not may_ask_to_wait(status, headers):
         return None
     try:
-        error = _object(_object(read_json(body)).get("error"))
+        error = object_of(object_of(read_json(body)).get("error"))
     except ForeignJsonError:
         error = {}
-    if any(error.get(name) in _FOR_GOOD for name in ("code", "type") if isinstance(error.get(name), str)):
-        return None
-    details = error.get("details")
-    rows = [_object(row) for row in details[:50]] if isinstance(details, list) else []
-    if any("PerDay" in name for name in _quotas(rows)):
+    if any(each.is_for_good(error) for each in DIALECTS):
         return None
     seconds = stated_wait(headers)
     if seconds is None:
-        seconds = max((_duration(row.get("retryDelay")) or 0.0 for row in rows), default=0.0)
+        delays = (delay for each in DIALECTS for delay in each.delay_in(error))
+        seconds = max((_duration(delay) or 0.0 for delay in delays), default=0.0)
     return min(seconds, MOST_WAIT_S)
 
 
@@ -72,15 +67,10 @@ def stated_wait(headers: Mapping[str, str]) -> float | None:
 
 def _resets(headers: Mapping[str, str]) -> Iterator[float]:
     """Seconds until the limits that are used up begin anew."""
-    for name in _ANTHROPIC:
-        start = f"anthropic-ratelimit-{name}"
-        if headers.get(f"{start}-remaining") == "0":
-            seconds = _until(headers.get(f"{start}-reset", ""))
-            if seconds is not None:
-                yield seconds
-    for name in _OPENAI:
-        if headers.get(f"x-ratelimit-remaining-{name}") == "0":
-            seconds = _duration(headers.get(f"x-ratelimit-reset-{name}", ""))
+    for left, reset in (pair for each in DIALECTS for pair in each.limit_headers):
+        if headers.get(left) == "0":
+            text = headers.get(reset, "")
+            seconds = _until(text) if (duration := _duration(text)) is None else duration
             if seconds is not None:
                 yield seconds
 
@@ -104,16 +94,3 @@ def _duration(value: Json) -> float | None:
     if not isinstance(value, str) or not value or not (parts := _DURATION.fullmatch(value)):
         return None
     return sum(float(number) * _SECONDS[unit] for unit, number in parts.groupdict().items() if number)
-
-
-def _quotas(rows: list[Mapping[str, Json]]) -> Iterator[str]:
-    for row in rows:
-        violations = row.get("violations")
-        for each in violations[:50] if isinstance(violations, list) else ():
-            name = _object(each).get("quotaId")
-            if isinstance(name, str):
-                yield name
-
-
-def _object(value: Json) -> Mapping[str, Json]:
-    return value if isinstance(value, dict) else {}

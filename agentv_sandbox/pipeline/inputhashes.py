@@ -40,7 +40,18 @@ BEFORE = "1"
 until version 0.3."""
 _IRRELEVANT = frozenset({"position", "positions"})
 _OF_THE_RUN = frozenset(
-    {"targets", "depends_on", "on_dependency_failure", "threshold", "trials", "assertions", "workspace"}
+    {
+        "targets",
+        "depends_on",
+        "on_dependency_failure",
+        "threshold",
+        "trials",
+        "eval_file",
+        "assertions",
+        "workspace",
+        "judged_as",
+        "opening",
+    }
 )
 """Fields of a test that only decide whether it runs, or that are counted elsewhere."""
 _OF_TARGETS = frozenset({"workers", "beside"})
@@ -136,7 +147,8 @@ class InputHashes:
         test = self._fields(case, without=_OF_THE_RUN)
         space = job.workspace
         # Its environment is the image's.
-        workspace = [space.template, space.isolation, space.storage, space.repos, space.hooks]
+        workspace: list[object] = [space.template, space.isolation, space.storage, space.repos, space.hooks]
+        workspace += ["each set up"] if space.each_set_up and "before_all" in space.hooks else []
         return self._plain([test, workspace])
 
     def _target(self, target: Target) -> Json:

@@ -11,6 +11,7 @@ from agentv_sandbox.egress import Way
 from agentv_sandbox.errors import EngineError, SandboxError
 from agentv_sandbox.grade import Graded
 from agentv_sandbox.models.case import AgentResponse, CaseFailure, CaseOutput, CaseResult
+from agentv_sandbox.models.identity import Key, suite_key
 from agentv_sandbox.models.image import ImageConfig
 from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.suite import EvalCase, Hook, Suite, Target, Workspace
@@ -51,6 +52,11 @@ class Job:
     trial: int = 0
 
     @property
+    def key(self) -> Key:
+        """As that of its row."""
+        return suite_key(self.case.suite, self.case.eval_file), self.case.id, self.target.name
+
+    @property
     def workspace(self) -> Workspace:
         return self.case.workspace or Workspace()
 
@@ -60,6 +66,11 @@ class Job:
         if name.startswith("after"):
             sources.reverse()
         return [source[name] for source in sources if name in source]
+
+    def before_hooks(self) -> list[tuple[str, Hook]]:
+        """Commands that run in the test's own workspace before the agent, each with the name of its hook."""
+        names = ("before_all", "before_each") if self.workspace.each_set_up else ("before_each",)
+        return [(name, hook) for name in names for hook in self.hooks(name) if hook.command]
 
     def resets(self, name: str) -> bool:
         """Whether a hook asks for the workspace as it was at the start."""
@@ -83,6 +94,7 @@ def unfinished(job: Job, threshold: float, failure: CaseFailure | None = None) -
     return CaseResult(
         case_id=job.case.id,
         suite=job.case.suite,
+        eval_file=job.case.eval_file,
         category=job.case.category,
         target=job.target.name,
         score=0.0,

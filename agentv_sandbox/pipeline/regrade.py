@@ -21,6 +21,7 @@ from agentv_sandbox.models.capture import Capture, CapturedState
 from agentv_sandbox.models.case import AgentResponse, CaseOutput, CaseResult
 from agentv_sandbox.models.container import Mount
 from agentv_sandbox.models.content import Blob
+from agentv_sandbox.models.identity import Key, suite_keys
 from agentv_sandbox.models.paths import FILES, WORKSPACE
 from agentv_sandbox.models.suite import EvalCase, Suite
 from agentv_sandbox.pipeline.answer import given_files
@@ -36,7 +37,7 @@ from agentv_sandbox.pipeline.trials import combined
 from agentv_sandbox.pipeline.workspace import workspace_volume
 from agentv_sandbox.providers.base import Session
 from agentv_sandbox.runfolder.capture import read_capture
-from agentv_sandbox.runfolder.captured import CapturedContents, CapturedRun, CapturedTrial, Key
+from agentv_sandbox.runfolder.captured import CapturedContents, CapturedRun, CapturedTrial
 from agentv_sandbox.sandbox import Role
 from agentv_sandbox.volumes import DeferredVolumes, StagedFile, VolumeSet
 
@@ -63,21 +64,21 @@ class Regrading:
         """What is to be graded of ``suite``, in its order. Neither order nor shared workspaces matter any more."""
         jobs = []
         for (name, test, target), captured_test in self.source.tests.items():
-            case = next((c for c in suite.cases if (c.suite, c.id) == (name, test)), None)
+            case = next((c for c in suite.cases if name in suite_keys(suite) and c.id == test), None)
             if case is None or not is_selected(test, test_ids) or target not in suite.targets:
                 continue
             if self.only_ungraded and not captured_test.result.ungraded:
                 continue
-            if (name, test, target) in self.done:
-                continue
             space = case.workspace and replace(case.workspace, isolation="per_test")
-            alone = replace(case, depends_on=(), workspace=space)
-            jobs.append(Job(case=alone, target=suite.targets[target]))
+            alone = replace(case, depends_on=(), workspace=space, eval_file=captured_test.result.eval_file)
+            job = Job(case=alone, target=suite.targets[target])
+            if job.key not in self.done:
+                jobs.append(job)
         return jobs
 
     def run_job(self, run: SuiteRun, job: Job) -> CaseResult:
         """The row of a test, graded again."""
-        test = self.source.tests[job.case.suite, job.case.id, job.target.name]
+        test = self.source.tests[job.key]
         several = bool(test.result.trials)
         results = [
             self._trial(run, replace(job, trial=number if several else 0), trial)
@@ -115,7 +116,7 @@ class Regrading:
         answers = CapturedAnswers(run, job, capture, self.contents)
         verdict = graded_answer(answers)
         kept = captured(run, job, capture.states)
-        key = (job.case.suite, job.case.id, blank.target)
+        key = (job.key[0], job.case.id, blank.target)
         self.definitions.setdefault(key, (capture.graders, run.hashes.definitions_like(job, capture.graders)))
         notes = trial.result.notes
         if capture.image != run.image.key:

@@ -11,6 +11,7 @@ from agentv_sandbox.grade import effective_trials
 from agentv_sandbox.loading import LoadResult
 from agentv_sandbox.logs import safe_name
 from agentv_sandbox.models.case import LOST, CaseResult
+from agentv_sandbox.models.identity import Key, known_key, suite_keys
 from agentv_sandbox.models.image import ProvedImage
 from agentv_sandbox.models.suite import Suite
 from agentv_sandbox.pipeline.inputhashes import SCHEME, InputHashes
@@ -25,8 +26,6 @@ from agentv_sandbox.runfolder.layout import TRIAL, TRIALS
 from agentv_sandbox.runfolder.record import Row
 from agentv_sandbox.runfolder.restoring import result_of
 
-Key = tuple[str, str, str]
-"""Suite, test, target."""
 SHOWN = 5
 _ERROR = "they ended in an execution error"
 _LOST = "trials were lost to faults that are not their agent's"
@@ -92,6 +91,7 @@ class _Sorting:
         self._lost: list[Path] = []
         self._dropped: list[Row] = []
         self._reasons: dict[str, list[str]] = defaultdict(list)
+        self._there = {row.key for row in earlier.rows} | self._begun.keys()
         for row in earlier.rows:
             if row in self._left[row.key]:  # written in another way, perhaps; its cost counts once
                 self._reasons[_SECOND].append(_name(row))
@@ -101,7 +101,7 @@ class _Sorting:
     def sort(self, suite: Suite, jobs: Sequence[Job], hashes: InputHashes) -> None:
         """The rows and trials of ``jobs``."""
         for job in jobs:
-            key = (job.case.suite, job.case.id, job.target.name)
+            key = known_key(suite, job.case.id, job.target.name, self._there) or job.key
             rows = self._left[key]
             if not rows:
                 begun = self._begun.pop(key, [])
@@ -175,7 +175,7 @@ class _Sorting:
             for each in standing
         ):
             return False
-        self._folders[standing[0].row.key] = folder
+        self._folders[job.key] = folder
         self._trials[suite.path][job.target.name, job.case.id] = [each.result for each in standing]
         lost = [each for each in begun if each not in standing]
         self._dropped += [each.row for each in lost]
@@ -201,7 +201,9 @@ class _Sorting:
 
     def sort_others(self) -> None:
         """Rows that no job of this run stands for: they stay, unless their test is gone."""
-        known = {(case.suite, case.id) for suite in self._suites for case in suite.cases}
+        known = {
+            (key, case.id) for suite in self._suites for key in suite_keys(suite) for case in suite.cases
+        }
         names = {suite for suite, _ in known}
         for key, rows in self._left.items():
             *older, row = self._without_second(key, rows) or [Row()]
@@ -257,11 +259,11 @@ class _Sorting:
         )
 
     def _start(self, suite: Suite, rows: Iterable[Row]) -> SuiteStart:
-        names = {case.suite for case in suite.cases}
+        keys = suite_keys(suite)
         return SuiteStart(
             done={key[1:]: result for key, (_, result) in self._kept.items() if key[0] == suite.path},
             trials=self._trials[suite.path],
-            spent_usd=sum(row.spent_usd or 0.0 for row in rows if row.suite in names),
+            spent_usd=sum(row.spent_usd or 0.0 for row in rows if row.key[0] in keys),
         )
 
     @staticmethod

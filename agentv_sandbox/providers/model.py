@@ -16,6 +16,7 @@ from agentv_sandbox.models.suite import GatewaySpec, Message, NetworkPolicy, Tar
 from agentv_sandbox.models.times import utc_text
 from agentv_sandbox.models_api import LlmClient, LlmReply, LlmRequest, PriceList
 from agentv_sandbox.models_api.client.address import server_of
+from agentv_sandbox.models_api.dialects import CUT, WITHHELD
 from agentv_sandbox.models_api.dialects.base import Dialect
 from agentv_sandbox.models_api.records import ChatRequest, WireCall, stated_prices, text_setting
 from agentv_sandbox.providers.base import AgentRun, KeyUse, Provider, Request, setting_problem
@@ -24,18 +25,6 @@ from agentv_sandbox.providers.response import MAX_BYTES
 from agentv_sandbox.providers.settings import Amount, Flag, Number, Positive, Seconds, Secret, Settings
 
 _MODEL = ("model", "deployment", "variant")
-_CUT = frozenset({"length", "max_tokens", "max_output_tokens", "model_context_window_exceeded"})
-"""Stop reasons of answers that are not whole, in lower case."""
-_WITHHELD = frozenset(
-    {
-        *("content_filter", "sensitive"),  # OpenAI, compatible servers
-        *("network_error", "error", "abort"),  # routers, compatible servers
-        *("safety", "recitation", "language", "other", "blocklist", "prohibited_content", "spii"),  # Google
-        *("malformed_function_call", "unexpected_tool_call", "finish_reason_unspecified", "no_image"),
-        *("image_safety", "image_prohibited_content", "image_recitation", "image_other"),
-    }
-)
-"""Stop reasons of answers that are none. A refusal is one: it is what the model had to say."""
 
 
 class ModelSettings(Settings):
@@ -172,7 +161,7 @@ def _answer(blank: AgentResponse, reply: LlmReply, messages: Sequence[Message]) 
     itself = {"model": reply.model, "stop_reason": reply.stop_reason}
     stop = (reply.stop_reason or "").lower()
     failure = None
-    if stop in _WITHHELD:
+    if stop in WITHHELD:
         text = f"target '{blank.target_used}': the server withheld the answer: {reply.stop_reason}"
         failure = CaseFailure(stage="agent", code="provider_error", message=text, fault="target_error")
     if len(reply.text.encode("utf-8", "replace")) > MAX_BYTES:
@@ -188,7 +177,7 @@ def _answer(blank: AgentResponse, reply: LlmReply, messages: Sequence[Message]) 
         cost_usd=reply.cost_usd,
         agent={name: text for name, text in itself.items() if text is not None},
         failure=failure,
-        notes=() if failure else tuple(_notes(messages, cut=stop in _CUT)),
+        notes=() if failure else tuple(_notes(messages, cut=stop in CUT)),
         **_times(reply.duration_ms),
     )
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from agentv_sandbox.models.identity import Key, shown
 from agentv_sandbox.runfolder.evidence import (
     chance_if_below,
     chance_of_fall,
@@ -22,8 +23,6 @@ from agentv_sandbox.runfolder.rows import cost_of, tokens_of
 
 Outcome = Literal["better or equal", "worse", "not enough evidence", "incomplete"]
 Change = Literal["fell", "rose", "same", "error", "mended", "missing", "new"]
-Key = tuple[str, str, str]
-"""Suite, test and target; the target is empty where each run has one alone, so that two targets can be compared."""
 
 _SAME = 0.0005
 """Scores that differ by less are equal: rows round to thousandths."""
@@ -217,7 +216,7 @@ def _figures(run: Run, by_target: bool) -> dict[Key, Figures]:
     rows: dict[Key, list[Row]] = {}
     for row in run.rows:
         target = row.target if by_target else ""
-        rows.setdefault((row.suite, row.test_id, target), []).append(row)
+        rows.setdefault((row.key[0], row.test_id, target), []).append(row)
     return {key: _test_figures(of_test) for key, of_test in rows.items()}
 
 
@@ -257,7 +256,7 @@ def _verdicts(row: Row) -> Iterator[bool]:
 
 
 def _test_change(key: Key, before: Figures | None, after: Figures | None) -> TestChange:
-    suite, test, target = key
+    suite, test, target = shown(key[0]), *key[1:]
     return TestChange(
         suite=suite, test=test, target=target, change=_change(before, after), before=before, after=after
     )

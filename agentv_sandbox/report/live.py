@@ -12,6 +12,7 @@ import secrets
 import socket
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -39,6 +40,8 @@ _PATIENCE_S = 10.0
 _READING_S = 60.0
 """For a client to take the page."""
 _MOST_CLIENTS = 16
+_MOST_NAMED, _MAX_NAME = 12, 200
+"""Of the tests that run now."""
 _PREPARING = b"""<!doctype html><html lang="en"><meta charset="utf-8"><title>preparing</title>
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'"><p>The run is being prepared.</p></html>"""
 
@@ -55,6 +58,16 @@ class _MaskedRun(Run):
         return None if data is None else self.redactor.data(data)[:limit]
 
 
+def _name(keys: Mapping[str, Any]) -> tuple[str, str, str, int]:
+    suite, test, target = (str(keys.get(key, "")) for key in ("suite", "case_id", "target"))
+    return suite, test, target, int(keys.get("trial") or 0)
+
+
+def _words(name: tuple[str, str, str, int]) -> str:
+    _, test, target, trial = name
+    return " · ".join(filter(None, (test, target, f"trial {trial}" if trial else "")))
+
+
 class LivePage:
     """A server for as long as the block lasts; ``url`` is its secret address."""
 
@@ -64,6 +77,10 @@ class LivePage:
         self._redactor = redactor
         self._token = secrets.token_urlsafe(24)
         self._folder: Path | None = None
+        self._planned = self._done = 0
+        self._running: dict[tuple[str, str, str, int], float] = {}
+        """Since when, by suite, test, target and trial."""
+        self._mutex = threading.Lock()
         self._ended = False
         self._page = _PREPARING
         self._farewell_s = farewell_s
@@ -81,9 +98,31 @@ class LivePage:
     def url(self) -> str:
         return f"http://127.0.0.1:{self._server.server_address[1]}/{self._token}/"
 
-    def show(self, folder: Path) -> None:
-        """Serve the run in ``folder`` from now on."""
-        self._folder = folder
+    def on_event(self, event: str, **keys: Any) -> None:
+        """Take one event of a run, as ``Progress`` does: its folder is served from when it starts."""
+        with self._mutex:
+            if event == "run.started":
+                self._folder, self._planned = Path(keys["folder"]), int(keys["total"])
+                self._done = len(keys.get("done") or ())
+            elif event == "case.started":
+                self._running.setdefault(_name(keys), time.monotonic())
+            elif event == "case.finished":
+                row = keys["row"]
+                self._done += 1
+                for name in [name for name in self._running if name[:3] == row.key]:
+                    del self._running[name]
+
+    def _now(self) -> Json:
+        """How far the run is, and what runs; None once it has ended."""
+        if self._ended:
+            return None
+        with self._mutex:
+            now = time.monotonic()
+            longest = sorted(self._running.items(), key=lambda each: each[1])[:_MOST_NAMED]
+            running = [
+                [self._redactor.text(_words(name))[:_MAX_NAME], now - since] for name, since in longest
+            ]
+            return {"done": self._done, "planned": self._planned, "running": running}
 
     def __enter__(self) -> LivePage:
         self._thread.start()
@@ -128,7 +167,7 @@ class LivePage:
                     problems=run.problems,
                     redactor=self._redactor,
                 )
-                self._page = b"".join(render([masked]))
+                self._page = b"".join(render([masked], live=self._now()))
         except (InputError, OSError) as error:
             log.debug("live.unwritten", error=str(error))
         self._written = time.monotonic()

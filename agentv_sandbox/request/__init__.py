@@ -64,6 +64,7 @@ class RunRequest:
         "--test-id",
         default=(),
         metavar="GLOB",
+        values="tests",
         sentence="Take only tests whose id matches; may be repeated.",
         group=TESTS,
         commands=RUN | GRADE,
@@ -72,6 +73,7 @@ class RunRequest:
         "--tag",
         default=(),
         metavar="TAG",
+        values="tags",
         sentence="Take only eval files that have this tag; of several, all of them.",
         group=TESTS,
     )
@@ -79,6 +81,7 @@ class RunRequest:
         "--exclude-tag",
         default=(),
         metavar="TAG",
+        values="tags",
         sentence="Leave out eval files that have this tag; of several, any of them.",
         group=TESTS,
     )
@@ -96,6 +99,7 @@ class RunRequest:
         "--target",
         default=(),
         metavar="NAME",
+        values="targets",
         sentence="Target to evaluate; may be repeated.",
         group=TARGETS,
         commands=RUN | IMAGES,
@@ -121,6 +125,7 @@ class RunRequest:
     grader_target: str | None = option(
         "--grader-target",
         metavar="NAME",
+        values="targets",
         sentence="Target that all LLM graders use.",
         group=TARGETS,
         commands=RUN | GRADE,
@@ -297,7 +302,7 @@ class RunRequest:
     runtime: str | None = option(
         "--runtime",
         metavar="NAME",
-        sentence="OCI runtime: one that the engine knows, such as runsc; natively its program.",
+        sentence="OCI runtime: one that the engine knows, such as crun; natively its program.",
         default_text="the engine's",
         group=WHERE,
         commands=RUN | GRADE | {"shell", "selfcheck", "worker"},
@@ -306,7 +311,7 @@ class RunRequest:
     required_tier: str | None = option(
         "--require-tier",
         metavar="TIER",
-        sentence="Refuse to run below this isolation: kernel, userns, gvisor, vm.",
+        sentence="Refuse to run below this isolation: kernel, userns.",
         group=WHERE,
         commands=RUN | GRADE | {"worker"},
         cluster=OnCluster(says="each worker must meet it"),
@@ -341,6 +346,7 @@ class RunRequest:
         "--follow",
         default=(),
         metavar="TEST",
+        values="tests",
         sentence="Print what the agent of this test prints, as it prints it. Globs work.",
         group=WHERE,
         cluster=OnCluster(

@@ -46,6 +46,8 @@ class Option:
     default_text: str = ""
     """What holds without it, where the default does not say it."""
     group: str = ""
+    values: str = ""
+    """What a shell completes: ``targets``, ``tests`` or ``tags`` of the eval files."""
     commands: frozenset[str] = RUN
     cluster: OnCluster = OnCluster()
 

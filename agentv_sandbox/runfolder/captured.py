@@ -17,6 +17,7 @@ from agentv_sandbox.files import BlobStore
 from agentv_sandbox.logs import safe_name
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.content import Blob
+from agentv_sandbox.models.identity import Key
 from agentv_sandbox.plainfiles import NotPlainError, is_plain, open_plain
 from agentv_sandbox.runfolder import pack as packing
 from agentv_sandbox.runfolder.capture import NAME
@@ -27,8 +28,6 @@ from agentv_sandbox.runfolder.reader import Run
 from agentv_sandbox.runfolder.record import Row
 from agentv_sandbox.runfolder.restoring import result_of
 
-Key = tuple[str, str, str]
-"""Suite, test, target."""
 _SHOWN = 5
 _MOST_TRIALS = 1000
 _PART = 1 << 20
@@ -128,9 +127,7 @@ def captured_run(path: Path, *, graded: bool | None) -> CapturedRun:
             continue
         relative = folder.relative_to(path).as_posix()
         trials = tuple(_trials(path, relative, row, result))
-        tests[result.suite, result.case_id, result.target] = CapturedTest(
-            row=row, result=result, trials=trials
-        )
+        tests[row.key] = CapturedTest(row=row, result=result, trials=trials)
     _refuse_nothing_to_grade(path, earlier, tests, graded=graded)
     _refuse_altered(path, tests)
     return CapturedRun(

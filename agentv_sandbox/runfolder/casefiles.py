@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import chain
@@ -23,6 +24,7 @@ NAMES = {
     "grading_path": "grading.json",
     "timing_path": "timing.json",
     "input_path": "input.md",
+    "asked_path": "asked.json",
     "trace_path": "outputs/trace.json",
     "transcript_path": "outputs/transcript.jsonl",
     "agent_stdout_path": "logs/agent.stdout.txt",
@@ -72,6 +74,8 @@ def write(
     out.json("timing_path", rows.case_timing(result))
     if case.input:
         out.text("input_path", markdown(case.input))
+    if asked := _asked(case, suite):
+        out.json("asked_path", asked)
     trace = Trace(result, case, run_id=run_id, experiment=experiment, eval_path=str(suite.path))
     out.json("trace_path", trace.document())
     out.json_lines("transcript_path", trace.transcript())
@@ -128,6 +132,16 @@ def carry(directory: Path, result: CaseResult, redactor: Redactor) -> dict[str, 
         out.names["output_path"] = out.names["answer_path"]
     files.sync_all([*out.files, *out.directories])
     return out.names
+
+
+def _asked(case: EvalCase, suite: Suite) -> dict[str, Json]:
+    """What a test wants, for those who read its answer: it decides nothing when the test is graded again."""
+    files: list[Json] = [safe_name(os.path.relpath(path, suite.project_root)) for path in case.input_files]
+    return rows.defined(
+        criteria=case.criteria or None,
+        expected_output=case.reference_answer or None,
+        input_files=files or None,
+    )
 
 
 def _prompts_in(folder: Path) -> list[str]:

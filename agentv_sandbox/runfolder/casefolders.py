@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from agentv_sandbox.models.case import CaseResult
+from agentv_sandbox.models.identity import name_of
 from agentv_sandbox.runfolder.foldernames import is_reserved
 from agentv_sandbox.runfolder.naming import UniqueNames, slug
 
@@ -25,14 +26,14 @@ class CaseFolders:
 
     def of_trial(self, trial: CaseResult) -> Path:
         """The folder of a trial's test, the same for all of them."""
-        key = (trial.suite, trial.case_id, trial.target)
+        key = trial.key
         if key not in self._begun:
             self._begun[key] = self._new(replace(trial, trial=0))
         return self._begun[key]
 
     def of_result(self, result: CaseResult) -> Path:
         """The folder of a row: that of its trials, else a new one."""
-        return self._begun.pop((result.suite, result.case_id, result.target), None) or self._new(result)
+        return self._begun.pop(result.key, None) or self._new(result)
 
     def adopt(self, suite: str, folder: Path) -> None:
         """Have a test's folder keep its name, and its suite the folder."""
@@ -44,7 +45,7 @@ class CaseFolders:
 
     def adopt_begun(self, key: tuple[str, str, str], folder: Path) -> None:
         """The same for a test that goes on: ``key`` is its suite, test and target."""
-        self.adopt(key[0], folder)
+        self.adopt(name_of(key[0]), folder)
         self._begun[key] = folder
 
     def _new(self, result: CaseResult) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 _syncing = ThreadPoolExecutor(12, thread_name_prefix="sync")
@@ -33,6 +34,24 @@ def replace_file(path: Path, data: bytes | Iterable[bytes], *, sync: bool = True
     """``write_file`` for a file that may be there from before, or half-written from a crash."""
     path.with_name(f".{path.name}.tmp").unlink(missing_ok=True)
     write_file(path, data, sync=sync)
+
+
+def reserve(path: Path, size: int) -> None:
+    """Keep room for ``replace_file`` of ``path`` on a disk that may be full by then. As far as there is any."""
+    place = path.with_name(f".{path.name}.tmp")
+    with suppress(OSError):
+        place.unlink(missing_ok=True)
+        fd = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            write_all(fd, os.urandom(size))
+        finally:
+            os.close(fd)
+
+
+def unreserve(path: Path) -> None:
+    """Give up the room."""
+    with suppress(OSError):
+        path.with_name(f".{path.name}.tmp").unlink(missing_ok=True)
 
 
 def write_all(fd: int, data: bytes) -> None:

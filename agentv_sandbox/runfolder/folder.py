@@ -22,9 +22,10 @@ from functools import partial
 from pathlib import Path
 from types import TracebackType
 
-from agentv_sandbox.errors import InputError, Problem, SandboxError
+from agentv_sandbox.errors import DISK_FULL, InputError, NoSpaceError, Problem, SandboxError
 from agentv_sandbox.logs import error_line, safe_name
 from agentv_sandbox.models.case import CaseFailure, CaseResult
+from agentv_sandbox.models.identity import name_of
 from agentv_sandbox.models.suite import EvalCase, Json, Suite
 from agentv_sandbox.runfolder import casefiles, files, rows
 from agentv_sandbox.runfolder.aggregate import Aggregate
@@ -66,6 +67,10 @@ class Takeover:
     """Folders of trials that are run again while others of their test stand."""
     suites: Sequence[str] = ()
     """Names of the suites that run now."""
+
+
+_END_BYTES = 4096
+"""What may be added to ``run.json`` when a run ends."""
 
 
 class RunFolder:
@@ -213,7 +218,7 @@ class RunFolder:
             if key in ungraded:
                 self._folders.adopt_begun(key, folder)
             else:
-                self._folders.adopt(key[0], folder)
+                self._folders.adopt(name_of(key[0]), folder)
                 self._count(result, result.suite, tool_calls=self._tool_calls(row))
 
     def drop_graded(self) -> None:
@@ -261,7 +266,10 @@ class RunFolder:
     def write_run(self, info: Mapping[str, Json]) -> None:
         """``run.json``: what this run was made of (engine, images, versions, limits)."""
         self._facts = dict(info)
-        self._write_file(self.path / FACTS, self.redactor.dumps(dict(info), indent=2) + "\n")
+        text = self.redactor.dumps(dict(info), indent=2) + "\n"
+        self._write_file(self.path / FACTS, text)
+        # How the run ended is written there, too, and a full disk may be why.
+        files.reserve(self.path / FACTS, len(text) + _END_BYTES)
 
     def add_facts(self, more: Mapping[str, Json]) -> None:
         """Put ``more`` into ``run.json``. Raises SandboxError."""
@@ -410,6 +418,7 @@ class RunFolder:
     def close(self) -> None:
         """Give up the lock."""
         if self._lock_fd >= 0:
+            files.unreserve(self.path / FACTS)
             os.close(self._lock_fd)
             self._lock_fd = -1
 
@@ -484,7 +493,8 @@ def _refusal(message: str) -> InputError:
 
 
 def _disk_error(path: Path, error: OSError) -> SandboxError:
-    return SandboxError(
+    kind = NoSpaceError if error.errno in DISK_FULL else SandboxError
+    return kind(
         f"cannot write results below {path}: {error.strerror or error}",
         hint="free some space or choose another folder with --output; the rows written so far are complete",
     )

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from agentv_sandbox.models.case import Claim, GraderResult, ModelCalls, TokenUsage
+from agentv_sandbox.models.identity import suite_key
 from agentv_sandbox.models.suite import Json
 from agentv_sandbox.models.wire import NEVER, REST, Found, read
 
@@ -28,6 +29,8 @@ class Row(Mapping[str, Json]):
     """The test's `id`."""
     suite: str = ""
     """The suite's name."""
+    eval_file: str = ""
+    """Here only, where several eval files of the run have that name: which one, of its project's root."""
     category: str = ""
     """Of the suite."""
     conversation_id: str = ""
@@ -164,5 +167,5 @@ class Row(Mapping[str, Json]):
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """Suite, test and target."""
-        return self.suite, self.test_id, self.target
+        """Suite, test and target, as all that joins rows knows them."""
+        return suite_key(self.suite, self.eval_file), self.test_id, self.target

@@ -40,7 +40,9 @@ def _change(old: Row, new: Row, defined: Mapping[str, str], defined_now: Mapping
     if before != after and not why:
         why.append(masking.first(str(new.error or "the rules by which scores become one"), 200))
     return {
-        **dict(zip(("suite", "test_id", "target"), new.key, strict=True)),
+        "suite": new.suite,
+        "test_id": new.test_id,
+        "target": new.target,
         "before": before,
         "after": after,
         "equal": before == after and all(each["equal"] for each in graders),

@@ -21,6 +21,7 @@ def result_of(row: Row, of: Row | None = None) -> CaseResult | None:
     return CaseResult(
         case_id=test.test_id,
         suite=test.suite,
+        eval_file=test.eval_file,
         category=row.category,
         target=test.target,
         score=float(row.score),

@@ -60,6 +60,7 @@ def row(
         timestamp=result.timestamp,
         test_id=result.case_id,
         suite=result.suite,
+        eval_file=result.eval_file or None,
         category=result.category,
         conversation_id=case.conversation_id,
         experiment=experiment,

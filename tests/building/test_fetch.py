@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import io
+import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +17,7 @@ from agentv_sandbox.building import fetch
 from agentv_sandbox.building.credentials import Credentials, without_credentials
 from agentv_sandbox.building.events import sentence
 from agentv_sandbox.building.fetch import Cache
+from agentv_sandbox.building.install import unpacked_uv
 from agentv_sandbox.errors import BuildError, Cancelled
 from agentv_sandbox.models.image import Artefact
 from tests.building.mirrors import Anywhere, FileServer, serving
@@ -47,6 +50,21 @@ def test_a_file_is_fetched_once(server: FileServer, tmp_path: Path) -> None:
         store.ensure([wanted, wanted], what="files")
         store.ensure([wanted], what="files")
         assert store.path(wanted.sha256).read_bytes() == DATA
+    assert len(server.asked) == 1
+
+
+def test_the_program_that_builds_sources_is_fetched_when_it_is_first_needed(
+    server: FileServer, tmp_path: Path
+) -> None:
+    """Nothing else asks for it where a suite has source distributions and no wheels."""
+    wheel = io.BytesIO()
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("uv-1.data/scripts/uv", b"program")
+    server.files["/uv.whl"] = wheel.getvalue()
+    wanted = artefact(f"{server.url}/uv.whl", wheel.getvalue())
+    with cache(tmp_path) as store:
+        for _ in range(2):
+            assert unpacked_uv(store, wanted, tmp_path / "tools").read_bytes() == b"program"
     assert len(server.asked) == 1
 
 

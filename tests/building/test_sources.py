@@ -260,7 +260,6 @@ def build(engine: DockerEngine, tool_image: str, index: FileServer, tmp_path: Pa
         ):
             platform = container_platform(builder, survey(builder, base, ()))
             (uv,) = wheels([f"uv=={version('uv')}"])
-            cache.ensure([uv], what="uv")
             maker = SourceBuilder(
                 builder,
                 cache,

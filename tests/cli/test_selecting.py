@@ -128,3 +128,25 @@ def test_help_of_no_command_loads_what_only_work_needs() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        ("run a.eval.yaml --target ", ["canned", "other"]),
+        ("run . --target o", ["other"]),
+        ("run a.eval.yaml c.eval.yaml --test-id c", ["c-1", "c-2"]),
+        ("run --tag ", ["fast", "one", "two"]),
+        ("run nowhere --exclude-tag ", []),
+        ("regrade a.eval.yaml --test-id b-", ["b-1", "b-2"]),
+    ],
+)
+def test_a_shell_completes_targets_tests_and_tags(
+    folder: Path, words: str, names: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = f"agentv-sandbox {words}"
+    monkeypatch.setenv("_AGENTV_SANDBOX_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", line)
+    monkeypatch.setenv("COMP_CWORD", str(len(line.split(" ")) - 1))
+    done = CliRunner().invoke(app, [], prog_name="agentv-sandbox")
+    assert done.stdout.split() == names

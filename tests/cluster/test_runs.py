@@ -149,19 +149,40 @@ def test_jobs_of_a_worker_whose_network_is_cut_run_elsewhere(
     wait_for(lambda: not held.by(far.pid), 60)
 
 
-def test_workers_stop_when_the_coordinator_is_killed_and_the_run_goes_on(
+def test_a_lost_scheduler_is_an_error_and_no_interrupt(
     project: Project, cluster: Cluster, held: Held
+) -> None:
+    project.write({"s.eval.yaml": suite(["{id: slow, input: wait 50}"])})
+    cluster.start_scheduler()
+    worker = cluster.start_worker("one")
+    run = project.start("s.eval.yaml", "--cluster", cluster.address)
+    wait_until_begun(run, project)
+    wait_for(lambda: held.by(worker.pid), 60)
+    (scheduler, *_) = cluster.processes
+    scheduler.kill()
+    stdout, _ = run.communicate(timeout=300)
+    assert run.returncode == 3, stdout
+    assert "scheduler" in stdout and "nterrupt" not in stdout
+    wait_for(lambda: not held.by(worker.pid), 60)
+
+
+def test_workers_stop_when_the_coordinator_is_killed_and_the_run_goes_on(
+    project: Project, cluster: Cluster, held: Held, tmp_path: Path
 ) -> None:
     tests = ["{id: quick, input: go}", *(f"{{id: slow{n}, input: 'wait 50'}}" for n in range(2))]
     project.write({"s.eval.yaml": suite(tests)})
     cluster.start_scheduler()
     worker = cluster.start_worker("one", slots=3)
-    run = project.start("s.eval.yaml", "--cluster", cluster.address)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    run = project.start("s.eval.yaml", "--cluster", cluster.address, env={"TMPDIR": str(temporary)})
     wait_for(lambda: (project.output / "index.jsonl").exists() and rows_of(project.output), 240)
     assert held.by(worker.pid)
+    assert list(temporary.iterdir())  # what travels
     run.kill()
     run.wait()
     wait_for(lambda: not held.by(worker.pid), 30)
+    wait_for(lambda: not list(temporary.iterdir()), 60)
     before = rows_of(project.output)
     project.write({"agent.sh": (project.folder / "agent.sh").read_text()})
     again = project.start("s.eval.yaml", "--cluster", cluster.address, "--resume", "--test-id", "quick")

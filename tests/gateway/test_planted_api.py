@@ -54,9 +54,12 @@ class Acme(Dialect):
         answer.whole = answer.whole or row.get("over") is True
         answer.stop("over" if row.get("over") else None)
 
+    def is_result(self, row):
+        return "result" in row
+
     def results(self, request):
         for row in objects_in(request.get("script")):
-            if "result" in row:
+            if self.is_result(row):
                 yield result_of(row.get("of"), row["result"])
 
     def call(self, target, request, *, key, structured, stream):

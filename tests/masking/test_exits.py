@@ -87,7 +87,7 @@ def _live_page(folder: Path) -> bytes:
         raw = b"".join(path.read_bytes() for path in run.path.rglob("*") if path.is_file())
         assert readable(raw)
         with suppress(KeyboardInterrupt), LivePage(Redactor([KEY])) as live:
-            live.show(run.path)
+            live.on_event("run.started", folder=run.path, total=2)
             page = httpx.get(live.url, timeout=30).content
             raise KeyboardInterrupt  # else the page's end is waited for
     return b"\n".join([page, *blocks(page).values()])

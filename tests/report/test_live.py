@@ -109,7 +109,7 @@ def test_secrets_are_masked_before_the_run_folder_masks_them(tmp_path: Path, sui
         write_case(folder, result, make_case(), suite)
         assert any(SECRET.encode() in path.read_bytes() for path in folder.path.rglob("*") if path.is_file())
         with LivePage(Redactor([SECRET]), farewell_s=0) as live:
-            live.show(folder.path)
+            live.on_event("run.started", folder=folder.path, total=2)
             page = httpx.get(live.url).content
     texts = b"\n".join([page, *blocks(page).values()])
     assert len(index_of(page)["rows"]) == 1
@@ -122,7 +122,7 @@ def test_the_last_page_is_given_to_who_looked_and_nobody_else_is_waited_for(
 ) -> None:
     begun = time.monotonic()
     with LivePage(Redactor()) as live:
-        live.show(tmp_path / "not there yet")
+        live.on_event("run.started", folder=tmp_path / "not there yet", total=2)
     with pytest.raises(KeyboardInterrupt), LivePage(Redactor()) as live:
         assert int(httpx.get(live.url).headers["refresh"]) >= 3
         raise KeyboardInterrupt
@@ -130,7 +130,7 @@ def test_the_last_page_is_given_to_who_looked_and_nobody_else_is_waited_for(
     with RunFolder.create(tmp_path / "run", tmp_path) as folder:
         seen: list[httpx.Response] = []
         with LivePage(Redactor()) as live:
-            live.show(folder.path)
+            live.on_event("run.started", folder=folder.path, total=2)
             first = httpx.get(live.url)
             assert int(first.headers["refresh"]) >= 3
             assert httpx.get(live.url).content == first.content, "it is not written for each look"
@@ -140,3 +140,22 @@ def test_the_last_page_is_given_to_who_looked_and_nobody_else_is_waited_for(
         later.join()
     assert "refresh" not in seen[0].headers
     assert len(index_of(seen[0].content)["rows"]) == 1
+
+
+def test_the_page_says_that_it_is_live_how_far_it_is_and_what_runs_now(tmp_path: Path, suite: Suite) -> None:
+    result = make_result("a")
+    with (
+        RunFolder.create(tmp_path / "run", tmp_path) as folder,
+        LivePage(Redactor([SECRET]), farewell_s=0) as live,
+    ):
+        live.on_event("run.started", folder=folder.path, total=3)
+        for test in ("a", f"b {SECRET}"):
+            live.on_event("case.started", case_id=test, suite=result.suite, target=result.target, trial=0)
+        written, row = folder.write_result(result, make_case("a"), suite)
+        live.on_event("case.finished", row=row)
+        now = index_of(httpx.get(live.url).content)["live"]
+        live._ended, live._written = True, -1.0
+        assert index_of(httpx.get(live.url).content)["live"] is None
+    assert written is result and (now["done"], now["planned"]) == (1, 3)
+    [[name, seconds]] = now["running"]
+    assert name.startswith("b ") and SECRET not in name and 0 <= seconds < 60

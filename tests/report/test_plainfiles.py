@@ -35,6 +35,9 @@ OPENERS = frozenset({"open", "read_text", "read_bytes", "fdopen", "copyfile", "c
 OTHERS = {
     ("cli/common.py", "os.open"): "the device that takes what nobody reads",
     ("cli/github.py", "Path(path).open"): "writes the file that a runner of GitHub names",
+    ("cli/init.py", "(data / 'init' / name).read_text"): "a file of this package",
+    ("cli/init.py", "(data / 'ci' / name).read_text"): "the same",
+    ("report/runlist.py", "Run.open"): "reads through plainfiles",
     ("cli/upkeep.py", "Run.open"): "reads through plainfiles",
     ("cli/interchange.py", "Run.open"): "reads through plainfiles",
     ("cli/report.py", "Run.open"): "reads through plainfiles",

@@ -21,6 +21,9 @@ KEY_HEADERS = frozenset(name.encode() for each in DIALECTS for name in each.key_
 """Headers that carry a key of some API."""
 
 
+CUT = frozenset[str]().union(*(each.cut for each in DIALECTS))
+WITHHELD = frozenset[str]().union(*(each.withheld for each in DIALECTS))
+"""Stop reasons of all APIs, since servers and routers pass on what others said."""
 _USUAL = next(each for each in DIALECTS if each.key == "chat")
 """The one that most servers know."""
 

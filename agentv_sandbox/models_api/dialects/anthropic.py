@@ -70,7 +70,6 @@ _CLIENT_BLOCKS = names(
     "compaction"
 )
 _ERRORS = {
-    400: "invalid_request_error",
     403: "permission_error",
     404: "not_found_error",
     413: "request_too_large",
@@ -131,6 +130,12 @@ class Anthropic(Dialect):
     key_headers: ClassVar = frozenset({"x-api-key"})
     passed_headers: ClassVar = names("anthropic-version anthropic-dangerous-direct-browser-access")
     user_fields: ClassVar = ("metadata",)
+    id_keys: ClassVar = frozenset({"id", "tool_use_id"})
+    cut: ClassVar = frozenset({"max_tokens", "model_context_window_exceeded"})
+    limit_headers: ClassVar = tuple(
+        (f"anthropic-ratelimit-{each}-remaining", f"anthropic-ratelimit-{each}-reset")
+        for each in ("requests", "tokens", "input-tokens", "output-tokens")
+    )
 
     def is_spoken(self, request: ModelRequest) -> bool:
         return "anthropic-version" in request.headers or "/messages" in request.path
@@ -223,10 +228,13 @@ class Anthropic(Dialect):
         """The forced call of a tool is the structured answer."""
         return json.dumps(answer.calls[0].input) if answer.calls else super().text_of(answer)
 
+    def is_result(self, row: Row) -> bool:
+        return row.get("type") == "tool_result"
+
     def results(self, request: Row) -> Iterator[ToolResult]:
         for message in objects_in(request.get("messages")):
             for block in objects_in(message.get("content")):
-                if block.get("type") == "tool_result":
+                if self.is_result(block):
                     failed = block.get("is_error") is True
                     yield result_of(block.get("tool_use_id"), block.get("content"), failed=failed)
 
@@ -246,20 +254,19 @@ class Anthropic(Dialect):
         if structured and request.schema is not None:
             body["tools"] = [{"name": TOOL, "input_schema": dict(request.schema)}]
             body["tool_choice"] = {"type": "tool", "name": TOOL}
-        if stream:
-            body["stream"] = True
+        body |= {"stream": True} if stream else {}
         return _wire_call(target, body, key)
 
     def chat(self, target: Target, request: ChatRequest, *, key: str | None, stream: bool) -> WireCall:
         model = text_setting(target, "model")
         limits = chat_limits(target, "max_tokens")
+        most = next(most for name, most in _MOST_TOKENS if name.match(model))
         body: dict[str, Json] = {
             "model": model,
             "messages": _messages(request),
-            "max_tokens": limits.pop("max_tokens", None) or _third_of_most(model),
+            "max_tokens": limits.pop("max_tokens", None) or most // 3,
         }
-        if stream:
-            body["stream"] = True
+        body |= {"stream": True} if stream else {}
         body["system"] = [{"type": "text", "text": request.system, "cache_control": _CACHED}]
         budget = number_setting(target, "thinking_budget")
         if budget is None:
@@ -362,22 +369,15 @@ def _wire_call(target: Target, body: dict[str, Json], key: str | None) -> WireCa
     return WireCall(url=url, model=str(body["model"]), body=body, headers=headers)
 
 
-def _third_of_most(model: str) -> int:
-    return next(most for name, most in _MOST_TOKENS if name.match(model)) // 3
-
-
 def _messages(request: ChatRequest) -> list[Json]:
     """What was said, without what is empty; the last question is marked as worth caching."""
     messages: list[dict[str, Json]] = []
     for message in request.messages:
-        part = {"type": "text", "text": message.text}
-        attached = [_attached_part(each) for each in message.attachments]
-        if attached:
-            parts = [*attached, *([part] if trim(message.text) else [])]
-            messages.append({"role": message.role, "content": parts})
-        elif trim(message.text):
-            content: Json = message.text if message.role == "user" else [part]
-            messages.append({"role": message.role, "content": content})
+        parts = [_attached_part(each) for each in message.attachments]
+        parts += [{"type": "text", "text": message.text}] if trim(message.text) else []
+        if parts:
+            plain = message.role == "user" and not message.attachments
+            messages.append({"role": message.role, "content": message.text if plain else parts})
     if messages and messages[-1]["role"] == "user":
         last = messages[-1]["content"]
         parts = last if isinstance(last, list) else [{"type": "text", "text": last}]

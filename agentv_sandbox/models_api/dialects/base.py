@@ -225,6 +225,16 @@ class Dialect:
     """Headers of its requests that go on as they are, beside those of all APIs."""
     user_fields: ClassVar[tuple[str, ...]] = ()
     """Fields that name a user or a session; no answer depends on them."""
+    id_keys: ClassVar[frozenset[str]] = frozenset({"id"})
+    """Keys that hold ids, which servers and programs make up."""
+    cut: ClassVar[frozenset[str]] = frozenset()
+    """Stop reasons of answers that are not whole, in lower case."""
+    withheld: ClassVar[frozenset[str]] = frozenset()
+    """Stop reasons of answers that are none. A refusal is one: it is what the model had to say."""
+    limit_headers: ClassVar[tuple[tuple[str, str], ...]] = ()
+    """Headers of answers: (what is left of a limit, when or how long until it begins anew)."""
+    for_good: ClassVar[frozenset[str]] = frozenset()
+    """Codes of errors with status 429 that no waiting helps."""
     sends_own: ClassVar[bool] = True
     """Whether what ``check`` returns is what is sent, and not the body as it was read."""
 
@@ -266,6 +276,24 @@ class Dialect:
     def text_of(self, answer: AnswerReading) -> str:
         """What an answer says to a question of our own."""
         return "".join(answer.text)
+
+    def is_usage_event(self, row: Json) -> bool:
+        """Whether an event says the usage and nothing else."""
+        return False
+
+    def is_result(self, row: Row) -> bool:
+        """Whether a part of a request is what a tool gave back."""
+        raise NotImplementedError
+
+    def is_for_good(self, error: Row) -> bool:
+        """Whether an error with status 429 is one that no waiting helps."""
+        return any(
+            error.get(name) in self.for_good for name in ("code", "type") if isinstance(error.get(name), str)
+        )
+
+    def delay_in(self, error: Row) -> Iterator[Json]:
+        """How long an error asks to wait, as it writes it."""
+        return iter(())
 
     def results(self, request: Row) -> Iterator[ToolResult]:
         """The results of tools in a request, in their order."""

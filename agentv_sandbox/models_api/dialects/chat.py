@@ -25,7 +25,9 @@ from agentv_sandbox.models_api.dialects.base import (
 )
 from agentv_sandbox.models_api.dialects.openai import (
     API_VERSION,
+    FOR_GOOD,
     KEY_HEADERS,
+    LIMIT_HEADERS,
     NO_STORE,
     OLD_NAME,
     SHORT_CACHES,
@@ -105,6 +107,12 @@ class Chat(Dialect):
     )
     key_headers: ClassVar = KEY_HEADERS
     user_fields: ClassVar = (*_USER, "prompt_cache_retention")
+    id_keys: ClassVar = frozenset({"id", "tool_call_id"})
+    cut: ClassVar = frozenset({"length"})
+    withheld: ClassVar = names("content_filter sensitive network_error error abort")
+    """Also of routers and compatible servers."""
+    limit_headers: ClassVar = LIMIT_HEADERS
+    for_good: ClassVar = FOR_GOOD
 
     def __init__(self, server: OpenAiServer = OpenAiServer()) -> None:  # noqa: B008 - frozen
         """``server``: that is asked from this machine."""
@@ -183,9 +191,15 @@ class Chat(Dialect):
         if refusal:
             answer.stop(REFUSAL)
 
+    def is_usage_event(self, row: Json) -> bool:
+        return isinstance(row, dict) and isinstance(row.get("usage"), dict) and row.get("choices") == []
+
+    def is_result(self, row: Row) -> bool:
+        return row.get("role") == "tool"
+
     def results(self, request: Row) -> Iterator[ToolResult]:
         for message in objects_in(request.get("messages")):
-            if message.get("role") == "tool":
+            if self.is_result(message):
                 yield result_of(message.get("tool_call_id"), message.get("content"))
 
     def call(

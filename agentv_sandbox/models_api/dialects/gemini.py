@@ -71,6 +71,7 @@ _TOOLS = names("functionCallingConfig retrievalConfig")
 _CALLING = names("mode allowedFunctionNames streamFunctionCallArguments")
 _STATUSES = {400: "INVALID_ARGUMENT", 403: "PERMISSION_DENIED", 404: "NOT_FOUND", 413: "INVALID_ARGUMENT"}
 
+_MOST_DETAILS = 50
 GEMINI_URL = "https://generativelanguage.googleapis.com/v1beta"
 DEFAULT_MODEL = "gemini-2.5-flash"
 
@@ -84,6 +85,12 @@ class Gemini(Dialect):
     holds: ClassVar = "candidates[]"
     places: ClassVar = ("", "/v1beta", "/v1")
     key_headers: ClassVar = frozenset({"x-goog-api-key"})
+    cut: ClassVar = frozenset({"max_tokens"})
+    withheld: ClassVar = names(
+        "safety recitation language other blocklist prohibited_content spii malformed_function_call "
+        "unexpected_tool_call finish_reason_unspecified no_image image_safety image_prohibited_content "
+        "image_recitation image_other"
+    )
 
     def is_spoken(self, request: ModelRequest) -> bool:
         return "x-goog-api-key" in request.headers or ":" in request.path
@@ -152,6 +159,19 @@ class Gemini(Dialect):
             answer.whole = answer.whole or candidate.get("finishReason") is not None
             answer.stop(candidate.get("finishReason"))
 
+    def is_for_good(self, error: Row) -> bool:
+        """A quota of a day is used up."""
+        violations = [
+            each for row in _details(error) for each in objects_in(row.get("violations"))[:_MOST_DETAILS]
+        ]
+        return any("PerDay" in str(each.get("quotaId")) for each in violations)
+
+    def delay_in(self, error: Row) -> Iterator[Json]:
+        return (row.get("retryDelay") for row in _details(error))
+
+    def is_result(self, row: Row) -> bool:
+        return "functionResponse" in row
+
     def results(self, request: Row) -> Iterator[ToolResult]:
         for content in objects_in(request.get("contents")):
             for part in objects_in(content.get("parts")):
@@ -194,6 +214,10 @@ class Gemini(Dialect):
         wanted = {"temperature": temperature, "maxOutputTokens": most}
         body["generationConfig"] = {k: plain_number(v) for k, v in wanted.items() if v is not None}
         return _wire_call(target, body, key, stream=stream)
+
+
+def _details(error: Row) -> list[dict[str, Json]]:
+    return objects_in(error.get("details"))[:_MOST_DETAILS]
 
 
 def _camel(row: Row) -> dict[str, Json]:

@@ -11,6 +11,11 @@ from agentv_sandbox.models_api.records import text_setting
 
 KEY_HEADERS = frozenset({"authorization", "api-key"})
 """The second is Azure's."""
+LIMIT_HEADERS = tuple(
+    (f"x-ratelimit-remaining-{each}", f"x-ratelimit-reset-{each}") for each in ("requests", "tokens")
+)
+FOR_GOOD = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
+"""Codes of errors with status 429 that no waiting helps."""
 API_VERSION = re.compile(r"[0-9A-Za-z-]{1,40}")
 """Of Azure."""
 SHORT_CACHES: frozenset[Json] = frozenset({"in_memory", "in-memory"})

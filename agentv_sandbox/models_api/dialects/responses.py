@@ -22,7 +22,9 @@ from agentv_sandbox.models_api.dialects.base import (
 )
 from agentv_sandbox.models_api.dialects.openai import (
     API_VERSION,
+    FOR_GOOD,
     KEY_HEADERS,
+    LIMIT_HEADERS,
     SHORT_CACHES,
     OpenAiServer,
     headers_of,
@@ -105,6 +107,11 @@ class Responses(Dialect):
     more_places: ClassVar = ("/api/v1", "/inference", "/inference/v1", "/compatible-mode/v1")
     key_headers: ClassVar = KEY_HEADERS
     user_fields: ClassVar = (*_USER, "prompt_cache_retention")
+    id_keys: ClassVar = frozenset({"id", "call_id", "item_id"})
+    cut: ClassVar = frozenset({"max_output_tokens"})
+    withheld: ClassVar = frozenset({"content_filter"})
+    limit_headers: ClassVar = LIMIT_HEADERS
+    for_good: ClassVar = FOR_GOOD
 
     def __init__(self, server: OpenAiServer = OpenAiServer()) -> None:  # noqa: B008 - frozen
         """``server``: that is asked from this machine."""
@@ -166,9 +173,12 @@ class Responses(Dialect):
         elif row.get("object") == "response" or (kind is None and isinstance(row.get("output"), list)):
             _read_response(row, answer)
 
+    def is_result(self, row: Row) -> bool:
+        return str(row.get("type")).endswith("_output")
+
     def results(self, request: Row) -> Iterator[ToolResult]:
         for item in objects_in(request.get("input")):
-            if str(item.get("type")).endswith("_output"):
+            if self.is_result(item):
                 yield result_of(item.get("call_id"), item.get("output"))
 
     def offers_tools(self, request: Row) -> bool:

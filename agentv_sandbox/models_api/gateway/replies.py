@@ -5,8 +5,6 @@ An answer is passed on as it comes. Only an event that the gateway itself asked 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from agentv_sandbox.models.foreign_json import ForeignJsonError, read_json
 from agentv_sandbox.models.suite import Json
 from agentv_sandbox.models_api.dialects.base import Dialect
@@ -22,6 +20,7 @@ class ReplyReader:
     def __init__(self, dialect: Dialect, *, drop_usage_event: bool = False) -> None:
         self.drops = drop_usage_event
         """Whether what goes on may be less than what came."""
+        self._dialect = dialect
         self.capture = Capture()
         self.answer = AnswerReading(dialect)
         """What the model says and asks for, and its tokens as the server reported them last."""
@@ -66,7 +65,9 @@ class ReplyReader:
     def _pass(self, events: list[Event]) -> bytes:
         """All of ``events`` but those that say the usage and nothing else."""
         return b"".join(
-            each.raw for each in events if each.data is None or not _is_usage(self._read(each.data))
+            each.raw
+            for each in events
+            if each.data is None or not self._dialect.is_usage_event(self._read(each.data))
         )
 
     def _read(self, data: bytes) -> Json:
@@ -78,7 +79,3 @@ class ReplyReader:
         if isinstance(row, dict):
             self.answer.add(row)
         return row
-
-
-def _is_usage(row: Json) -> bool:
-    return isinstance(row, Mapping) and isinstance(row.get("usage"), dict) and row.get("choices") == []

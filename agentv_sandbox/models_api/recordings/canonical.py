@@ -27,7 +27,7 @@ DROPPED_FIELDS = frozenset(name for each in DIALECTS for name in each.user_field
 """Of a body: who asks, and in which session. No answer depends on them."""
 CACHE_MARK = "cache_control"
 """Says what the server is to keep, at any depth; it moves on with every message."""
-_ID_KEYS = frozenset({"id", "call_id", "tool_use_id", "tool_call_id", "item_id"})
+_ID_KEYS = frozenset(name for each in DIALECTS for name in each.id_keys)
 _STAND_IN = re.compile(r"agentv-[A-Za-z0-9_-]{32}")
 _UUID = re.compile(r"(?<![0-9a-fA-F])[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}(?![0-9a-fA-F])")
 _CLOCK = r"[0-2]\d:[0-5]\d(?::[0-5]\d(?:[.,]\d+)?)?(?: ?(?:Z|UTC|GMT|[+-]\d\d:?\d\d))?"
@@ -161,12 +161,7 @@ class _Rewriter:
 
 def _is_result(row: Json) -> bool:
     """Whether ``row`` is what a tool gave back."""
-    if not isinstance(row, dict):
-        return False
-    kind = row.get("type")
-    if isinstance(kind, str) and (kind == "tool_result" or kind.endswith("_output")):
-        return True
-    return row.get("role") == "tool" or "functionResponse" in row
+    return isinstance(row, dict) and any(each.is_result(row) for each in DIALECTS)
 
 
 def _call_id(row: Json) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from agentv_sandbox.budget import Budget
+from agentv_sandbox.models.suite import Json
 from agentv_sandbox.report.comparison import Comparison, compare_runs
 from agentv_sandbox.report.comparisonwords import evidence
 from agentv_sandbox.report.page import entries, shell
@@ -41,12 +42,18 @@ def write_report(path: Path, runs: Sequence[Run], comparisons: Sequence[Comparis
 
 
 def render(
-    runs: Sequence[Run], comparisons: Sequence[Comparison] = (), sentences: Sequence[str] = ()
+    runs: Sequence[Run],
+    comparisons: Sequence[Comparison] = (),
+    sentences: Sequence[str] = (),
+    *,
+    live: Json = None,
 ) -> Iterator[bytes]:
-    """The page in pieces: first what the list of tests needs, then one block a test, what went wrong first."""
+    """The page in pieces: first what the list of tests needs, then one block a test, what went wrong first. ``live``:
+    of a run that goes on, ``done`` and ``planned`` tests, and names and seconds of those that are ``running``."""
     rows = [(run, number, row) for number, run in enumerate(runs) for row in (*run.rows, *run.waiting)]
     rows.sort(key=lambda each: entries.rank(each[2]))
     index = entries.index(runs, [(number, row) for _, number, row in rows], comparisons, sentences)
+    index["live"] = live
     yield shell.head()
     yield shell.block("index", index)
     yield shell.script()

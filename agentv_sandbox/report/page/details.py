@@ -90,6 +90,7 @@ class Details:
             "cause": row.cause,
             "notes": list(row.notes[:MAX_LINES]),
             "input": self._text(row, "input_path"),
+            "asked": self._asked(row),
             "answer": self._text(row, "answer_path"),
             "graders": [self._grader(entry) for entry in graders[:MAX_LINES]],
             "files": file_views(self.run, manifest, diff, self.limit, self.originals),
@@ -99,7 +100,10 @@ class Details:
             ],
             "diff": diff,
             "messages": list(self._messages(row)),
-            "model_calls": [_call(line) for line in self._lines(row, "model_log_path")],
+            "model_calls": [
+                [*_call(line), cut(_pretty(line), self.limit // 8)]
+                for line in self._lines(row, "model_log_path")
+            ],
             "network": [_visit(line) for line in self._lines(row, "network_log_path")],
             "prompts": list(self._prompts(row)),
             "logs": [[title, text] for title, key in _LOGS if (text := self._text(row, key))],
@@ -108,6 +112,17 @@ class Details:
             ),
             "facts": list(_facts(row)),
             "folder": row.artifact_dir,
+        }
+
+    def _asked(self, row: Row) -> Wire:
+        """What the test wanted, beside its answer."""
+        asked = self._record(row.paths.get("asked_path"))
+        files = asked.get("input_files")
+        return {
+            "criteria": cut(str(asked.get("criteria") or ""), self.limit),
+            "expected": cut(content_text(asked.get("expected_output")), self.limit),
+            "files": [str(name)[:MAX_NAME] for name in files[:MAX_LINES]] if isinstance(files, list) else [],
+            "target": row.target[:MAX_NAME],
         }
 
     def _text(self, row: Row, key: str) -> str:

@@ -4,7 +4,7 @@
  * @typedef {{run: number, suite: string, test: string, target: string, trial: number | null, verdict: string,
  *   score: number | null, seconds: number, cost: number | null, tokens: number | null, tags: string[],
  *   graders: [string, string, number][], reasons: string[], reason: string, trials: string,
- *   attempts: number | null, number: number, haystack: string, changes?: Change[]}} Entry
+ *   attempts: number | null, number: number, haystack: string, changes?: Change[], differs?: string[]}} Entry
  * @typedef {{tests: number, passed: number, failed: number, errors: number, open: number, pass_interval: [number, number] | null,
  *   mean: number | null, mean_interval: [number, number] | null, cost: number | null, priced: number,
  *   spent: number | null, tokens: number | null, seconds: number, stages: [string, number][], buckets: number[],
@@ -16,7 +16,8 @@
  *   flaky: number, faults: [string, number][]}} Totals
  * @typedef {[string, string, string, string, number | null, boolean, string, string, [number | null, number | null]]} Change
  * @typedef {{run: number, outcome: string, sentence: string, before: Totals, after: Totals, tests: Change[]}} Comparison
- * @typedef {{runs: RunInfo[], rows: Entry[], comparisons: Comparison[], columns: string[]}} Index
+ * @typedef {{runs: RunInfo[], rows: Entry[], comparisons: Comparison[], columns: string[],
+ *   live: {done: number, planned: number, running: [string, number][]} | null}} Index
  */
 
 /** @type {Promise<void>} */

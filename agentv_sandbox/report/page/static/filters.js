@@ -9,6 +9,7 @@ const FACETS = new Map([
   ["reason", (entry) => entry.reasons],
   ["run", (entry) => [String(entry.run)]],
   ["score", (entry) => (entry.score === null ? [] : [String(bucketOf(entry.score))])],
+  ["differs", (entry) => entry.differs || []],
   ["change", (entry) => changesOf(entry).flatMap((change) => [change[3], ...(change[5] ? ["flaky"] : [])])],
 ]);
 
@@ -52,15 +53,73 @@ function haystack(entry) {
   return entry.haystack;
 }
 
+/** Numbers that an expression of the search compares. @type {Map<string, (entry: Entry) => number | null>} */
+const MEASURES = new Map(/** @type {[string, (entry: Entry) => number | null][]} */ ([
+  ["score", (entry) => entry.score],
+  ["seconds", (entry) => entry.seconds],
+  ["tokens", (entry) => entry.tokens],
+  ["cost", (entry) => entry.cost],
+]));
+
+/** What a word of the search asks for: `score<0.5`, `target:NAME`, `verdict:fail`, `-WORD` for its opposite, or a text.
+ * @param {string} word lower case @returns {(entry: Entry) => boolean} */
+function condition(word) {
+  if (word.length > 1 && word.startsWith("-")) {
+    const inner = condition(word.slice(1));
+    return (entry) => !inner(entry);
+  }
+  const [, name = "", sign = "", text = ""] = /^([a-z]+)(<=|>=|<|>|=|:)(.+)$/.exec(word) || [];
+  const measure = MEASURES.get(name);
+  const wanted = Number(text);
+  if (measure && sign !== ":" && Number.isFinite(wanted)) {
+    const holds = COMPARISONS.get(sign);
+    return (entry) => {
+      const value = measure(entry);
+      return value !== null && holds !== undefined && holds(value, wanted);
+    };
+  }
+  const facet = name === "verdict" ? (/** @type {Entry} */ entry) => [entry.verdict] : FACETS.get(name);
+  if (facet && (sign === ":" || sign === "=")) return (entry) => facet(entry).some((value) => (sign === ":" ? value.toLowerCase().includes(text) : value.toLowerCase() === text));
+  return (entry) => haystack(entry).includes(word) || (searchTexts[entry.number] || "").includes(word);
+}
+
+/** @type {Map<string, (a: number, b: number) => boolean>} */
+const COMPARISONS = new Map([
+  ["<", (a, b) => a < b],
+  ["<=", (a, b) => a <= b],
+  [">", (a, b) => a > b],
+  [">=", (a, b) => a >= b],
+  ["=", (a, b) => Math.abs(a - b) < 0.0005],
+]);
+
+/** Say of each entry whether its test has other verdicts with other targets, or in other runs. @param {Entry[]} entries */
+function noteDifferences(entries) {
+  /** @type {Map<string, Entry[]>} */
+  const tests = new Map();
+  for (const entry of entries) {
+    const key = JSON.stringify([entry.suite, entry.test]);
+    tests.set(key, [...(tests.get(key) || []), entry]);
+  }
+  const differ = (/** @type {Entry[]} */ some) => new Set(some.map((each) => each.verdict)).size > 1;
+  for (const same of tests.values()) {
+    if (!differ(same)) continue;
+    for (const entry of same) {
+      const targets = differ(same.filter((each) => each.run === entry.run)) && "between targets";
+      const runs = differ(same.filter((each) => each.target === entry.target)) && "between runs";
+      entry.differs = /** @type {string[]} */ ([targets, runs].filter(Boolean));
+    }
+  }
+}
+
 /** Entries that match, in the order asked for.
  * @param {Entry[]} entries @param {State} state @param {string} [except] a filter that does not count */
 function matching(entries, state, except = "") {
-  const words = state.q.toLowerCase().split(/\s+/).filter(Boolean);
+  const conditions = state.q.toLowerCase().split(/\s+/).filter(Boolean).map(condition);
   const wanted = [...state.filters].filter(([name]) => name !== except);
   return entries.filter((entry) => {
     if (except !== "verdict" && state.verdict.length && !state.verdict.includes(entry.verdict)) return false;
     for (const [name, value] of wanted) if (!FACETS.get(name)?.(entry).includes(value)) return false;
-    return words.every((word) => haystack(entry).includes(word) || (searchTexts[entry.number] || "").includes(word));
+    return conditions.every((holds) => holds(entry));
   });
 }
 

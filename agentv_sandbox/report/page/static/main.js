@@ -4,6 +4,7 @@
 function start(index) {
   index.rows.forEach((entry, number) => (entry.number = number));
   readChanges(index);
+  noteDifferences(index.rows);
   const several = index.runs.length > 1 || new Set(index.rows.map((entry) => entry.target)).size > 1;
   /** @type {State} */
   let state = readState(location.hash);
@@ -148,7 +149,7 @@ class Toolbar {
     this.change = change;
     this.onSearch = () => {};
     this.search = /** @type {HTMLInputElement} */ (el("input", {
-      type: "search", placeholder: "Search tests, prompts, answers   /", "aria-label": "Search tests, prompts, answers and reasons", autocomplete: "off", spellcheck: "false",
+      type: "search", placeholder: "Search tests, prompts, answers   /", "aria-label": "Search tests, prompts, answers and reasons", title: "Also score<0.5, seconds>60, cost>0.1, target:NAME, tag:NAME, reason:NAME, -WORD", autocomplete: "off", spellcheck: "false",
       oninput: () => this.typed(),
     }));
     this.controls = el("div", { class: "controls" });
@@ -191,7 +192,7 @@ class Toolbar {
   /** @param {string} name @param {State} state @param {(value: string) => string} title @returns {Child} */
   choice(name, state, title) {
     const chosen = state.filters.get(name);
-    const fewest = name === "reason" || name === "tag" ? 1 : 2;
+    const fewest = ["reason", "tag", "differs"].includes(name) ? 1 : 2;
     if (chosen === undefined && (this.possible.get(name) || 0) < fewest) return null;
     const values = facetCounts(name, matching(this.index.rows, state, name)).filter(([value]) => value !== "");
     if (chosen !== undefined && !values.some(([value]) => value === chosen)) values.unshift([chosen, 0]);

@@ -10,6 +10,8 @@ function drawTop(home, index) {
     el("p", { class: "soft" }, runs.map((run, number) => [number > 0 && " · ", datum(run.name, "strong")]).flat(),
       single && runs[0].experiment && runs[0].experiment !== "default" ? [" · experiment ", datum(runs[0].experiment)] : null,
       single && runs[0].started ? ` · ${runs[0].started.slice(0, 19).replace("T", " ")} UTC` : null),
+    index.live && el("p", { class: "live", role: "status" }, badge("live", "open"), ` ${count(index.live.done)} of ${counted(index.live.planned, "test")} finished`,
+      index.live.running.length > 0 && ["; now: ", index.live.running.map(([name, seconds], n) => [n > 0 && ", ", datum(name), ` (${duration(seconds)})`]).flat()].flat()),
     runs.flatMap((run) => [
       run.ended && el("p", { class: "reason" }, datum(run.name), `: this run ended early (`, datum(run.ended), ")"),
       ...run.problems.map((problem) => el("p", { class: "reason" }, datum(problem))),
@@ -134,8 +136,8 @@ function reasonsCard(figures, number, index, change) {
         state.filters.set("reason", name);
         if (index.runs.length > 1) state.filters.set("run", String(number));
       });
-      const line = button("", act, { class: "bar-line", "aria-label": `${name}: ${counted(tests, "test")}` });
-      append(line, [fillOf, datum(name, "bar-name"), el("span", { class: "count" }, tests)]);
+      const line = button("", act, { class: "bar-line" });
+      append(line, [fillOf, datum(name, "bar-name"), " ", el("span", { class: "count" }, tests), el("span", { class: "visually-hidden" }, tests === 1 ? " test" : " tests")]);
       return el("li", {}, line);
     })),
     figures.reasons.length > 6 && el("p", { class: "soft" }, `and ${figures.reasons.length - 6} more: see the filter "reason"`));

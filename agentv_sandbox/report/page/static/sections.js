@@ -8,7 +8,7 @@ function testSections(details, entry) {
     details.notes.length > 0 && part("Limits and notes", el("ul", {}, details.notes.map((/** @type {string} */ note) => el("li", {}, datum(note))))),
     refusals(details.network),
     details.graders.length > 0 && part("Graders", [...details.graders].sort((a, b) => stateOrder(a) - stateOrder(b)).map((grader) => graderView(grader, details.prompts))),
-    details.answer && part("Answer", pre(details.answer, "Answer", "prose")),
+    answerPart(details),
     details.files.length > 0 && part(`Files (${details.files.length})`, details.files.map(fileView)),
     details.skipped.length > 0 && part("Not collected", table(["file", "why"], details.skipped.map((/** @type {string[]} */ row) => row.map((text) => datum(text))), "Not collected")),
     details.diff && part("Changes in the workspace", diffView(details.diff)),
@@ -50,13 +50,45 @@ function promptView(prompt) {
   return fold(prompt.grader, () => [el("h4", {}, "Asked"), pre(prompt.request, "Asked"), prompt.reply && [el("h4", {}, "Answered"), pre(prompt.reply, "Answered")]].flat(), false, note);
 }
 
-/** @param {any[]} messages */
+/** The answer beside what was expected. @param {any} details @returns {Child} */
+function answerPart(details) {
+  const asked = details.asked || {};
+  const expected = [
+    asked.criteria && el("div", {}, el("h4", {}, "Criteria"), prose(asked.criteria, "Criteria")),
+    asked.expected && el("div", {}, el("h4", {}, "Expected"), prose(asked.expected, "Expected")),
+    asked.files?.length > 0 && el("div", {}, el("h4", {}, "Input files"), el("ul", {}, asked.files.map((/** @type {string} */ name) => el("li", {}, el("code", {}, datum(name)))))),
+  ].filter(Boolean);
+  if (!details.answer && !expected.length) return null;
+  const answer = el("div", {}, expected.length > 0 && el("h4", {}, ["Answer", asked.target && [" of ", datum(asked.target)]].flat(2)), details.answer ? prose(details.answer, "Answer") : el("p", { class: "soft" }, "There is no answer."));
+  return part(expected.length ? "Answer and what was expected" : "Answer", el("div", { class: expected.length ? "side-by-side" : null }, answer, expected.length > 0 && el("div", {}, expected)));
+}
+
+/** Each step of a conversation in a line that leads to it. @param {any[]} messages @param {HTMLElement} talk */
+function outline(messages, talk) {
+  return fold("Outline", () => el("ol", { class: "outline" }, messages.map((message, n) => {
+    const tools = message.calls.map((/** @type {any} */ call) => call.tool).join(", ");
+    const words = message.text.replace(/\s+/g, " ").slice(0, 80);
+    return el("li", {}, button(`${message.role || "…"}: ${[words, tools && `[${tools}]`].filter(Boolean).join(" ")}`, () => {
+      const place = /** @type {HTMLElement} */ (talk.children[n]);
+      place.scrollIntoView({ block: "center" });
+      place.focus({ preventScroll: true });
+    }, { class: "outline-step" }));
+  })), messages.length > 6);
+}
+
+/** @param {any[]} messages @returns {Child[]} */
 function conversation(messages) {
+  const talk = talkOf(messages);
+  return [messages.length > 2 && outline(messages, talk), talk];
+}
+
+/** @param {any[]} messages */
+function talkOf(messages) {
   return el("ol", { class: "talk" }, messages.map((message) => {
     const long = message.text.length > 1500;
-    return el("li", { class: `message ${["user", "assistant", "tool", "system"].includes(message.role) ? message.role : "other"}` },
+    return el("li", { tabindex: "-1", class: `message ${["user", "assistant", "tool", "system"].includes(message.role) ? message.role : "other"}` },
       message.role && el("div", { class: "role" }, datum(message.role)),
-      message.text && (long ? fold(`${message.text.slice(0, 200).replace(/\s+/g, " ")}…`, () => pre(message.text, "Message")) : el("div", { class: "text" }, datum(message.text))),
+      message.text && (long ? fold(`${message.text.slice(0, 200).replace(/\s+/g, " ")}…`, () => pre(message.text, "Message")) : prose(message.text, "Message")),
       message.calls.map(toolCall));
   }));
 }
@@ -89,6 +121,7 @@ function modelCalls(calls) {
   const rows = calls.map(([time, model, input, output, cost, status, seconds]) => [datum(time), datum(model), count(input), count(output), dollars(cost), fixed(status, 0), duration(seconds)]);
   return [
     el("p", { class: "soft" }, `${counted(calls.length, "call")}, ${count(sum(2))} tokens in, ${count(sum(3))} out, ${dollars(sum(4))}`),
+    fold("As logged", () => calls.filter((call) => call[7]).map((call) => fold(`${call[0]} ${call[1]}`, () => pre(call[7], "Model call")))),
     fold("Each call", () => table(["time", "model", "tokens in#", "out#", "cost#", "status#", "took#"], rows, "Model calls"), calls.length <= 12),
   ];
 }
