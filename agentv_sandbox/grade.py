@@ -67,9 +67,10 @@ def run_grader(spec: GraderSpec, context: GradeContext) -> GraderResult:
     if spec.negate:
         graded = negated(graded)
     log.info("grader.done", grader=spec.name, score=graded.score, verdict=graded.verdict)
-    read = figures_read(spec)
+    read, kind = figures_read(spec), GRADERS[spec.type]
     return replace(
         graded,
+        type=kind.type_in_rows(spec.options) if kind.type_in_rows else graded.type,
         weight=spec.weight,
         agents_word=tuple(name for name in context.output.measure.by_agent if name in read),
         duration_ms=(time.monotonic() - clock) * 1000,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 from collections.abc import Mapping, Sequence
@@ -13,6 +12,7 @@ from agentv_sandbox import masking
 from agentv_sandbox.egress import Grant
 from agentv_sandbox.errors import ContainerEnded, InputError, Problem
 from agentv_sandbox.models.container import ExecResult, Limits, Mount, OnOutput
+from agentv_sandbox.models.js_json import dumps
 from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.paths import INPUT, SUITE, WORKSPACE
 from agentv_sandbox.models.suite import EvalCase, Hook, Target
@@ -143,7 +143,7 @@ class HookPayload:
             "case_input": self.case_input,
             "case_metadata": self.case_metadata,
         }
-        return json.dumps(payload, separators=(",", ":"), ensure_ascii=False).encode()
+        return dumps(payload).encode("utf-8", "replace")
 
     def fill(self, argv: Sequence[str], *, quoted: bool = False) -> tuple[str, ...]:
         """``argv`` with its placeholders; ``quoted``: as words of a shell."""
@@ -152,7 +152,7 @@ class HookPayload:
             "test_id": self.test_id,
             "eval_run_id": self.run_id,
             "case_input": self.case_input or "",
-            "case_metadata": json.dumps(self.case_metadata) if self.case_metadata else "",
+            "case_metadata": dumps(self.case_metadata) if self.case_metadata else "",
         }
         filled = []
         for element in argv:
@@ -189,9 +189,8 @@ def run_hook(
     output = masking.last((result.stderr.strip() or result.stdout.strip()).decode("utf-8", "replace"), _TAIL)
     if result.outcome == "exited":
         return f"Script failed: {result.exit_text}" + (f": {output}" if output else "")
-    return f"Script failed: {result.outcome} after {result.duration_s:.0f} s" + (
-        f": {output}" if output else ""
-    )
+    after = f"{hook.timeout_s:g}" if result.outcome == "timeout" else f"{result.duration_s:.1f}"
+    return f"Script failed: {result.outcome} after {after} s" + (f": {output}" if output else "")
 
 
 def agent_env(target: Target | None, environ: Mapping[str, str], run: Mapping[str, str]) -> dict[str, str]:

@@ -27,6 +27,7 @@ from agentv_sandbox.engines.binds import check_bind
 from agentv_sandbox.engines.enforcement import PROBE, Enforcement, declared, demand, observed
 from agentv_sandbox.engines.owner import Owner
 from agentv_sandbox.engines.stream import Conversation
+from agentv_sandbox.engines.tier import refuse_unseen
 from agentv_sandbox.errors import Cancelled, EngineError, SandboxError
 from agentv_sandbox.logs import get_logger
 from agentv_sandbox.models.container import (
@@ -262,6 +263,7 @@ class Sandbox:
         """
         with self._probe_lock:
             if self._enforcement is None:
+                refuse_unseen(self.info, self.runtime)
                 demand(declared(self.info))
                 if not (image := self.tool_image or image):
                     return declared(self.info)

@@ -22,21 +22,25 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote, urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 import certifi
 
 from agentv_sandbox.lazy import lazily
 
 if TYPE_CHECKING:
+    from urllib import request as urllib_request
+
     import httpcore
     from httpcore import NetworkBackend, NetworkStream
 else:
     httpcore = lazily("httpcore")
+    urllib_request = lazily("urllib.request")
     NetworkBackend = NetworkStream = object  # so that importing this loads nothing
 
 CONNECT_S = 15.0
 PROXY_HINT = "HTTPS_PROXY, HTTP_PROXY or ALL_PROXY of the environment names the proxy"
+LOCAL = ("localhost", "127.0.0.1", "::1")
+"""Asked directly, whatever the environment says: no proxy leads to this machine."""
 _KEEP_S = 4.0
 """How long a connection waits for its next request: servers close theirs after 5 s and more."""
 _MOST_POOLS = 64
@@ -60,11 +64,18 @@ def _context(_file: str, _folder: str, more: str) -> ssl.SSLContext:
     return context
 
 
+def without_proxy() -> Mapping[str, None]:
+    """The same for clients of httpx, as their ``mounts``."""
+    return {f"all://{f'[{name}]' if ':' in name else name}": None for name in LOCAL}
+
+
 def proxy_of(scheme: str, host: str, port: int) -> str:
     """Address of the proxy that the environment names for a server; empty where it names none."""
-    proxies = getproxies()
+    if host in LOCAL:
+        return ""
+    proxies = urllib_request.getproxies()
     proxy = proxies.get(scheme) or proxies.get("all", "")
-    if not proxy or proxy_bypass(f"[{host}]:{port}" if ":" in host else f"{host}:{port}"):
+    if not proxy or urllib_request.proxy_bypass(f"[{host}]:{port}" if ":" in host else f"{host}:{port}"):
         return ""
     return proxy if "://" in proxy else f"http://{proxy}"
 

@@ -46,6 +46,7 @@ class Doc(BaseModel):
         problems = info.context
         assert isinstance(problems, Problems)
         entries: dict[str, Any] = {"src": data, "extras": {}}
+        spelled: dict[str, str] = {}
         known = known_keys(cls)
         for written, value in data.items():
             key = known.get(written)
@@ -56,11 +57,14 @@ class Doc(BaseModel):
             elif key in entries:
                 if entries[key] == value:
                     continue
-                problems.error(data, written, f"'{written}' and '{key}' are two spellings of one key")
+                problems.error(
+                    data, written, f"'{written}' and '{spelled[key]}' are two spellings of one key"
+                )
             elif value is None:
                 problems.warn(data, written, "has no value; it counts as absent")
             else:
                 entries[key] = value
+                spelled[key] = written
         return entries
 
     @classmethod

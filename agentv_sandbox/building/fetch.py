@@ -26,7 +26,7 @@ from agentv_sandbox.building.pipconf import LOCAL
 from agentv_sandbox.errors import DISK_FULL, BuildError, InputError, Problem
 from agentv_sandbox.lazy import lazily
 from agentv_sandbox.models.image import Artefact
-from agentv_sandbox.webclient import PROXY_HINT, tls_context
+from agentv_sandbox.webclient import PROXY_HINT, tls_context, without_proxy
 
 if TYPE_CHECKING:
     import httpx
@@ -93,8 +93,11 @@ class Cache:
                 limits=limits,
                 verify=trusted,
                 mounts={
-                    origin: httpx.HTTPTransport(verify=trusted, limits=limits, proxy=proxy)
-                    for origin, proxy in proxies.items()
+                    **without_proxy(),
+                    **{
+                        origin: httpx.HTTPTransport(verify=trusted, limits=limits, proxy=proxy)
+                        for origin, proxy in proxies.items()
+                    },
                 },
                 # Of every request, those that a server redirects to included.
                 event_hooks={"request": [lambda request: self._origins.check(str(request.url))]},

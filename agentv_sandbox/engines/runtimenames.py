@@ -10,7 +10,7 @@ from pathlib import Path
 
 from agentv_sandbox.ownership import describe, others_can_write
 
-KNOWN = ("crun", "runc", "runsc", "youki", "kata-runtime")
+KNOWN = ("crun", "runc", "youki")
 """Names that are looked for natively; what a daemon's names mean, its own configuration says."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
 _EXTRA_PATH = ("/usr/local/sbin", "/usr/sbin", "/sbin")

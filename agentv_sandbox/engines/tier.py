@@ -15,9 +15,8 @@ from typing import Literal, get_args
 from agentv_sandbox.errors import InputError, Problem, SandboxError
 from agentv_sandbox.models.container import EngineInfo
 
-Level = Literal["kernel", "userns", "gvisor", "vm"]
-"""Weakest first. ``kernel``: shared kernel and user ids. ``userns``: root inside is nobody outside.
-``gvisor``: a kernel in user space between. ``vm``: a kernel of its own."""
+Level = Literal["kernel", "userns"]
+"""Weakest first. ``kernel``: shared kernel and user ids. ``userns``: root inside is nobody outside."""
 
 LEVELS: tuple[Level, ...] = get_args(Level)
 
@@ -79,12 +78,11 @@ def tier(info: EngineInfo, runtime: str | None = None) -> Tier:
     name = PurePath(given).name  # folders on the way say nothing
     # The version of a program elsewhere is not known.
     reported = {"runc": info.runc, "crun": info.crun}.get(name, "") if given == name else ""
-    level = _level(name, info)
+    level = _level(info)
     program = f"{name} {reported}" if reported else given
     users = "rootless" if info.rootless else "on" if info.userns else "off"
     seccomp = "own seccomp" if info.seccomp else "NO seccomp"
-    shared_kernel = level in ("kernel", "userns")
-    versions = _versions(info, {name: reported} if name in ("runc", "crun") and shared_kernel else {})
+    versions = _versions(info, {name: reported} if name in ("runc", "crun") else {})
     return Tier(
         level=level,
         runtime=given,
@@ -95,12 +93,7 @@ def tier(info: EngineInfo, runtime: str | None = None) -> Tier:
     )
 
 
-def _level(runtime: str, info: EngineInfo) -> Level:
-    word = runtime.lower()
-    if "kata" in word or "firecracker" in word:
-        return "vm"
-    if "runsc" in word or "gvisor" in word:
-        return "gvisor"
+def _level(info: EngineInfo) -> Level:
     return "userns" if info.userns or info.rootless else "kernel"
 
 
@@ -131,6 +124,19 @@ def _is_affected(version: _Version, fixed: tuple[_Version, ...]) -> bool:
         if version[:2] <= repaired[:2]:
             return version < repaired
     return False
+
+
+_OWN_KERNELS = ("runsc", "gvisor", "kata", "firecracker")
+
+
+def refuse_unseen(info: EngineInfo, runtime: str | None) -> None:
+    """Raises SandboxError for a runtime whose containers have a kernel of their own."""
+    name = PurePath(runtime or info.default_runtime).name
+    if any(word in name.lower() for word in _OWN_KERNELS):
+        raise SandboxError(
+            f"containers of {name} are not run: which limits are in force in them cannot be seen",
+            hint="Use runc or crun (--runtime, or the engine's default).",
+        )
 
 
 def require_tier(have: Tier, level: str | None) -> None:

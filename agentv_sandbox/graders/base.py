@@ -86,6 +86,8 @@ class GradeContext:
     threshold: float
     """Effective one of the case."""
     tools: GradeTools
+    question: str = ""
+    """The prompt as the target got it, roles and files included; blank: the texts of the input."""
     grader_target: str | None = None
     """``--grader-target``: wins over every other choice of a grader's model."""
     targets: Mapping[str, Target] | None = None

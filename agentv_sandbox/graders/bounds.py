@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from agentv_sandbox.graders.javascript import number
 from agentv_sandbox.models.case import Assertion
+from agentv_sandbox.models.js_json import number
 
 
 def bound_check(

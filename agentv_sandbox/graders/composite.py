@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
@@ -27,11 +26,11 @@ from agentv_sandbox.graders.code import (
     read_assertions,
     shell_line,
 )
-from agentv_sandbox.graders.javascript import number
 from agentv_sandbox.graders.kind import Assertions, GraderKind, ItemDoc, LoadTools, Options, Translation
 from agentv_sandbox.graders.llm_target import choose_target
 from agentv_sandbox.graders.replies import BadReply
 from agentv_sandbox.models.case import Assertion, GraderResult, Verdict
+from agentv_sandbox.models.js_json import dumps, number
 from agentv_sandbox.models.messages import trim
 from agentv_sandbox.models.suite import GraderSpec, Json
 from agentv_sandbox.models_api import LlmRequest
@@ -228,7 +227,7 @@ def _threshold(spec: GraderSpec, members: Sequence[GraderResult], how: MemberThr
 def _by_code(
     spec: GraderSpec, members: Sequence[GraderResult], context: GradeContext, how: CodeAggregator
 ) -> GraderResult:
-    stdin = json.dumps({"results": _wire(members)}, indent=2, ensure_ascii=False).encode("utf-8", "replace")
+    stdin = dumps({"results": _wire(members)}, indent=2).encode("utf-8", "replace")
     ran = context.tools.run(how.command, cwd=how.cwd, stdin=stdin)
     try:
         check_ended(ran)
@@ -250,7 +249,7 @@ def _by_llm(
     spec: GraderSpec, members: Sequence[GraderResult], context: GradeContext, how: LlmAggregator
 ) -> GraderResult:
     target = choose_target(context, how.target)
-    results = json.dumps(_wire(members), indent=2, ensure_ascii=False)
+    results = dumps(_wire(members), indent=2)
     nonce = shield.nonce_of(results)
     if how.prompt is None:
         user = prompts.aggregation(results, nonce)

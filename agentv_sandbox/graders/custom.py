@@ -54,7 +54,11 @@ def find_script(written: str, project: ReferenceScope) -> Path | None:
     """The script that implements the type ``written``."""
     if "/" in written or "\\" in written or written.startswith("."):
         return None
-    names = (f".agentv/{folder}/{written}{suffix}" for folder in _FOLDERS for suffix in _SUFFIXES)
+    # As AgentV, which has kebab-case names alone; a file that is named as it is written goes first.
+    spelled = dict.fromkeys((written, written.replace("_", "-")))
+    names = (
+        f".agentv/{folder}/{name}{suffix}" for name in spelled for folder in _FOLDERS for suffix in _SUFFIXES
+    )
     places = (project.find(name).path for name in names)
     return next((path for path in places if path is not None and path.is_file()), None)
 
@@ -103,6 +107,8 @@ CUSTOM = GraderKind(
     translate=_translate,
     written=CustomDoc,
     load=load,
-    default_name=lambda options: options.written_type,
+    default_name=lambda options: options.written_type.replace("_", "-"),
+    type_in_rows=lambda options: options.written_type.replace("_", "-"),
+    programs=lambda options: [command_of(options.script)],
 )
 KINDS = (CUSTOM,)

@@ -14,17 +14,21 @@ from pydantic import Field, Strict
 
 from agentv_sandbox.authoring.fields import NonNegative, Text, Weight
 from agentv_sandbox.graders.base import GradeContext, options_of, result, yes_no
-from agentv_sandbox.graders.javascript import number, parse_float
+from agentv_sandbox.graders.javascript import parse_float
 from agentv_sandbox.graders.kind import GraderKind, Options, sentence
 from agentv_sandbox.graders.replies import BadReply, json_in
 from agentv_sandbox.graders.values import MISSING, at_path, same, type_name
 from agentv_sandbox.models.case import Assertion, GraderResult
 from agentv_sandbox.models.foreign_json import NO_NUMBER
+from agentv_sandbox.models.js_json import number
 from agentv_sandbox.models.messages import trim
 from agentv_sandbox.models.suite import GraderSpec, Json, Message
 
 _NUMERIC_DATE = re.compile(r"(\d{1,2})[/-](\d{1,2})[/-](\d{4})", re.ASCII)
+_MONTH_AND_YEAR = re.compile(r"\d{1,2}[/.-]\d{4}", re.ASCII)
+"""Which JavaScript does not read."""
 _DATE_CHARS = 100
+_YEAR_DIGITS = 4
 
 
 class AccuracyField(Options):
@@ -182,14 +186,20 @@ def _day(year: int, month: int, day: int) -> date | None:
 
 
 def _written_date(text: str) -> date | None:
-    """A date in words or ISO; one that leaves out year, month or day is not a date."""
-    guesses = set()
+    """A date in words or ISO. As in JavaScript, a month without a day is its first one; one without a year is not a
+    date."""
+    if text.isdigit():
+        return _day(int(text), 1, 1) if len(text) == _YEAR_DIGITS else None
+    if _MONTH_AND_YEAR.fullmatch(text):
+        return None
+    guesses = []
     for default in (datetime(2000, 1, 1, tzinfo=UTC), datetime(2001, 2, 2, tzinfo=UTC)):
         try:
-            guesses.add(date_parser.parse(text, default=default).astimezone(UTC).date())
+            guesses.append(date_parser.parse(text, default=default).astimezone(UTC).date())
         except (ValueError, OverflowError, TypeError):
             return None
-    return guesses.pop() if len(guesses) == 1 else None
+    first, second = guesses
+    return first if (first.year, first.month) == (second.year, second.month) else None
 
 
 KINDS = (

@@ -22,10 +22,3 @@ def parse_float(text: str) -> float | None:
     """``parseFloat``: the number that ``text`` begins with; None for NaN."""
     match = _NUMBER.match(trim(text))
     return float(match[0].replace("Infinity", "inf")) if match else None
-
-
-def number(value: float) -> str:
-    """A number as JavaScript writes it: no trailing ``.0``, no exponent for everyday sizes."""
-    if float(value).is_integer() and abs(value) < 1e21:
-        return str(int(value))
-    return repr(float(value))

@@ -185,6 +185,8 @@ class GraderKind(Generic[OptionsT]):
     """Warn about parts of an entry, read without errors, that have no effect."""
     default_name: Callable[[OptionsT], str] | None = None
     """Name of an entry without one; its type where this is None."""
+    type_in_rows: Callable[[OptionsT], str] | None = None
+    """Type of its results; its own where this is None."""
     graded_as: str = ""
     """Type of the loaded grader, where this type is only another way of writing it."""
     reads: Callable[[OptionsT], Sequence[Figure]] | None = None

@@ -295,10 +295,10 @@ def _user_text(
 ) -> tuple[str, bool]:
     """The user prompt, and whether it is a built-in one (which shields the candidate)."""
     if options.prompt_command is not None:
-        return template.substitute(_printed_template(context, options, candidate), values), False
+        return trim(template.substitute(_printed_template(context, options, candidate), values)), False
     prompt = options.prompt
     if prompt is not None and (options.prompt_file is not None or template.names_variable(prompt)):
-        return template.substitute(prompt, values), False
+        return trim(template.substitute(prompt, values)), False
     criteria = values["criteria"] if prompt is None else trim(prompt)
     if not options.rubrics:
         return prompts.freeform(values, criteria, nonce), True

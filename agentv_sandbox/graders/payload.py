@@ -24,9 +24,10 @@ from agentv_sandbox.graders.base import GradeContext
 from agentv_sandbox.models.case import CaseOutput
 from agentv_sandbox.models.container import Stdin
 from agentv_sandbox.models.content import AnswerMessage, Block, FileBlock, ImageBlock, InputBlock
+from agentv_sandbox.models.js_json import json_number
 from agentv_sandbox.models.json_pieces import json_pieces
 from agentv_sandbox.models.paths import WORKSPACE
-from agentv_sandbox.models.suite import Json, Message
+from agentv_sandbox.models.suite import EvalCase, Json, Message
 from agentv_sandbox.models_api.records import split_data_uri
 from agentv_sandbox.volumes import GeneratedFile, StagedFile
 
@@ -64,7 +65,7 @@ def code_payload(context: GradeContext, *, answer: str, config: Mapping[str, Jso
         "output": None if spilled else answer,
     }
     input_messages = builder.messages(case.input)
-    conversation = list(trace.transcript(input_messages, answer_messages))
+    conversation = _conversation(case, input_messages, answer_messages)
     document["messages"] = conversation
     if spilled:
         document["output_path"] = spilled
@@ -83,7 +84,7 @@ def prompt_payload(context: GradeContext, *, answer: str, config: Mapping[str, J
     builder = _Builder(context)
     case, output = context.case, context.output
     input_messages = builder.messages(case.input)
-    conversation = list(trace.transcript(input_messages, builder.answer(output.messages)))
+    conversation = _conversation(case, input_messages, builder.answer(output.messages))
     document: dict[str, Json] = {
         "criteria": case.criteria,
         "expected_output": builder.messages(case.expected_output),
@@ -93,6 +94,13 @@ def prompt_payload(context: GradeContext, *, answer: str, config: Mapping[str, J
     }
     document |= _evidence(context, input_messages, conversation, config)
     return Payload(stdin=_encode(document, builder.budget), files=tuple(builder.files))
+
+
+def _conversation(case: EvalCase, sent: list[Json], received: list[Json]) -> list[Json]:
+    """All that was said; the answer to a whole conversation holds what its user said, but not what came before."""
+    return (
+        list(trace.transcript(sent, received)) if case.opening is None else [*sent[: case.opening], *received]
+    )
 
 
 def _evidence(
@@ -254,7 +262,7 @@ def _encode(document: Mapping[str, Json], budget: Budget) -> Stdin:
     Raises BudgetSpent."""
     out: IO[bytes] = io.BytesIO()
     try:
-        for piece in budget.spent_on(json_pieces(document, ascii_only=False)):
+        for piece in budget.spent_on(json_pieces(document, ascii_only=False, number=json_number)):
             out.write(piece.encode("utf-8", "replace"))
             if out.tell() > _IN_MEMORY and isinstance(out, io.BytesIO):
                 written = out.getvalue()

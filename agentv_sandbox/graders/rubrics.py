@@ -59,7 +59,7 @@ def score_ranges(reply: RangesReply, rubrics: Sequence[Rubric]) -> RubricScore:
         reached = gate is None or check.score / 10 >= gate
         gates.append(reached)
         outcome = next((r.outcome for r in rubric.score_ranges if r.low <= check.score <= r.high), "")
-        text = f"[{rubric.id}] {rubric.outcome} - Score: {check.score}/10" + (
+        text = f"[{rubric.id}] {rubric.outcome or rubric.id} - Score: {check.score}/10" + (
             f" ({outcome})" if outcome else ""
         )
         passed = check.score >= MET_SCORE and reached

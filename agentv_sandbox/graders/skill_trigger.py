@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-
 from agentv_sandbox.authoring.fields import Text
 from agentv_sandbox.graders import trace
 from agentv_sandbox.graders.base import GradeContext, options_of, unmeasured, yes_no
 from agentv_sandbox.graders.kind import GraderKind, Options, sentence
 from agentv_sandbox.models.case import GraderResult
 from agentv_sandbox.models.content import ToolCall
+from agentv_sandbox.models.js_json import dumps
 from agentv_sandbox.models.suite import GraderSpec
 
 
@@ -49,7 +48,7 @@ def _skill_use(call: ToolCall, skill: str) -> str | None:
         return f"Read tool loaded skill file: {path}"
     if call.output is None:
         return None
-    output = call.output if isinstance(call.output, str) else json.dumps(call.output, ensure_ascii=False)
+    output = call.output if isinstance(call.output, str) else dumps(call.output)
     return f'Tool "{call.tool}" output referenced skill file for "{skill}"' if folder in output else None
 
 

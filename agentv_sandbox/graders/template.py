@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 
@@ -11,6 +10,7 @@ from agentv_sandbox.graders import trace
 from agentv_sandbox.graders.base import GradeContext
 from agentv_sandbox.graders.rubric_items import Rubric
 from agentv_sandbox.models.content import AnswerMessage, ToolCall
+from agentv_sandbox.models.js_json import dumps
 from agentv_sandbox.models.messages import trim
 from agentv_sandbox.models.suite import Json
 
@@ -64,7 +64,7 @@ def variables(context: GradeContext, answer: str, rubrics: Sequence[Rubric]) -> 
     items = [rubric_json(rubric) for rubric in rubrics]
     metadata = dict(case.metadata) or None
     return {
-        "input": trim(case.question),
+        "input": trim(context.question) or trim(case.question),
         "output": trim(answer),
         "expected_output": trim(case.reference_answer),
         "criteria": trim(case.criteria),
@@ -116,8 +116,8 @@ def _detail(call: ToolCall) -> str:
 
 
 def _pretty(value: Json) -> str:
-    return "" if value is None else json.dumps(value, indent=2, ensure_ascii=False)
+    return "" if value is None else dumps(value, indent=2)
 
 
 def _compact(value: Json) -> str:
-    return "" if value is None else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return "" if value is None else dumps(value)

@@ -36,6 +36,8 @@ class AssertionReader:
     preprocessors: tuple[PreprocessorSpec, ...] = ()
     """The suite's."""
     targets_used: list[tuple[str, Node, str | int]] = field(default_factory=list)
+    judges_used: list[tuple[str, Node, str | int]] = field(default_factory=list)
+    """Targets that graders ask, with their places."""
     """Target names that graders mention, with their places: checked once the targets are known."""
 
     def read_list(self, items: Seq, *, turn: bool = False) -> tuple[GraderSpec, ...]:
@@ -79,7 +81,8 @@ class AssertionReader:
             type=LLM_GRADER.type,
             name="turn-rubrics" if turn else "rubrics",
             options=LlmGraderOptions(rubrics=rubrics),
-            weight=float(len(texts)),
+            # Sentences of a test weigh as many as they are; those of a turn one together, as in AgentV.
+            weight=1.0 if turn else float(len(texts)),
             preprocessors=self.preprocessors,
             position=at,
         )
@@ -153,7 +156,7 @@ class AssertionReader:
 
     def target(self, node: Map, name: str | None) -> str | None:
         if name is not None:
-            self.targets_used.append((name, node, "target"))
+            self.judges_used.append((name, node, "target"))
         return name
 
     def members(self, items: Seq) -> tuple[GraderSpec, ...]:

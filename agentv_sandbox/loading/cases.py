@@ -15,6 +15,7 @@ from agentv_sandbox.loading.interpolate import Expansion, interpolate_vars, to_j
 from agentv_sandbox.loading.session import Session
 from agentv_sandbox.loading.suite_docs import SuiteDoc, TestDoc, TrialsDoc, TurnDoc
 from agentv_sandbox.loading.workspaces import Part
+from agentv_sandbox.models.messages import prompt_text
 from agentv_sandbox.models.suite import Conversation, EvalCase, GraderSpec, Json, Trials, Turn, Workspace
 
 _TEMPLATED = frozenset(
@@ -70,7 +71,7 @@ class CaseReader:
             if not broken:  # whoever wrote assertions that cannot be read did not ask for a model
                 assertions = (implicit_grader(self.session.assertions.preprocessors),)
         files = self._skill_files(doc)
-        prompt = text.agent_prompt(messages)
+        prompt = prompt_text(messages, inline=False)
         references = [f'<file: path="{path}">' for path in files]
         return EvalCase(
             id=doc.id,
@@ -262,12 +263,24 @@ class CaseReader:
             if doc.mode is not None:
                 self.session.problems.error(doc.src, "mode", "a conversation needs turns")
             return None
+        if doc.mode is None:
+            self._turns_alone(doc)
+            return None
         return Conversation(
             turns=tuple(self._turn(turn) for turn in doc.turns),
             aggregation=doc.aggregation,
             on_turn_failure=doc.on_turn_failure,
             window_size=doc.window_size,
         )
+
+    def _turns_alone(self, doc: TestDoc) -> None:
+        """``turns`` of a test that is not called a conversation: AgentV asks its input alone."""
+        hint = "write mode: conversation beside it"
+        if doc.input is None and doc.input_files is None:
+            self.session.problems.error(doc.src, "turns", "are those of a conversation", hint=hint)
+        else:
+            message = "are not asked, as in AgentV: the test is its input alone"
+            self.session.problems.warn(doc.src, "turns", message, hint=hint)
 
     def _turn(self, doc: TurnDoc) -> Turn:
         reader = self.session.assertions

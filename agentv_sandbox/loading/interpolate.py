@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -13,6 +12,7 @@ from dotenv import dotenv_values
 
 from agentv_sandbox.authoring.tree import Map, Problems, Seq, plain
 from agentv_sandbox.loading.yaml12 import read_text
+from agentv_sandbox.models.js_json import dumps
 from agentv_sandbox.providers.settings import is_secret, looks_like_key
 
 _ENV = re.compile(r"\$\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}|\{\{\s*env\.([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
@@ -183,7 +183,7 @@ def interpolate_vars(value: Any, variables: Mapping[str, Any], expansion: Expans
 
 def to_json(value: Any) -> str:
     """Compact JSON, as it appears inside other text."""
-    return json.dumps(plain(value), ensure_ascii=False, separators=(",", ":"))
+    return dumps(plain(value))
 
 
 def _rewrite(value: Any, wanted: Callable[[str], bool], replace: Callable[[str, Any, Any], Any]) -> Any:

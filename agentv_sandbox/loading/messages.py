@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +13,8 @@ from agentv_sandbox.authoring.tree import Map, Node, Problems, Seq, nearest, pla
 from agentv_sandbox.errors import Problem
 from agentv_sandbox.models import media
 from agentv_sandbox.models.content import ROLES
-from agentv_sandbox.models.messages import needs_roles, texts, visible
+from agentv_sandbox.models.js_json import dumps
+from agentv_sandbox.models.messages import texts
 from agentv_sandbox.models.suite import Json, Message
 
 IMAGE_TYPES = {
@@ -274,39 +274,7 @@ def reference_answer(expected: Sequence[Message]) -> str:
         content = expected[-1].get("tool_calls")
     if content is None or isinstance(content, str):
         return content or ""
-    return json.dumps(content, indent=2, ensure_ascii=False)
-
-
-def agent_prompt(messages: Sequence[Message]) -> str:
-    """What a command-line agent is asked: text, and files as references to their host paths.
-
-    Roles are marked (``@[User]:``) only where it matters who says what.
-    """
-    if not needs_roles(messages):
-        parts = (part.strip() for m in messages for part in _segments(m.get("content")))
-        return "\n\n".join(part for part in parts if part)
-    turns = []
-    for message in messages:
-        segments = [s for s in _segments(message.get("content")) if s]
-        if segments and visible(message.get("content")):
-            turns.append(f"@[{str(message.get('role')).capitalize()}]:\n" + "\n".join(segments))
-    return "\n\n".join(turns)
-
-
-def _segments(content: Json) -> list[str]:
-    if not isinstance(content, list):
-        return [text for text in texts(content) if text.strip()]
-    segments = []
-    for block in content:
-        if not isinstance(block, dict):
-            continue
-        if block.get("type") == "text" and isinstance(block.get("value"), str):
-            segments.append(block["value"])
-        elif block.get("type") == "file" and block.get("path"):
-            segments.append(f'<file: path="{block.get("resolvedPath") or block["path"]}">')
-        elif block.get("type") == "image" and block.get("resolvedPath"):
-            segments.append(f'<file: path="{block["resolvedPath"]}">')
-    return segments
+    return dumps(content, indent=2)
 
 
 def input_files(messages: Sequence[Message]) -> tuple[Path, ...]:

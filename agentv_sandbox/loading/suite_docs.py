@@ -123,7 +123,7 @@ class HooksDoc(Doc):
     enabled: bool = True
     """`false` turns all of them off."""
     before_all: HookDoc | None = None
-    """Runs once; every test starts from what it leaves."""
+    """Runs once; every test starts from what it leaves. Where `isolation: per_test` is written: for each test."""
     before_each: HookDoc | None = None
     """Runs before each agent."""
     after_each: HookDoc | None = None
@@ -358,7 +358,7 @@ class TestDoc(Doc):
     """What happens when one of them ended with an execution error or was not run; one that only scored low counts as
     done. `skip` and `fail` are the same: the test is not run."""
     mode: Literal["conversation"] | None = None
-    """`conversation`: several turns."""
+    """`conversation`: several turns; without it `turns` are not asked."""
     turns: Annotated[list[TurnDoc], Field(min_length=1)] | None = None
     """Turns of a conversation."""
     aggregation: Literal["mean", "min", "max"] = "mean"

@@ -14,6 +14,7 @@ from agentv_sandbox.errors import Problem
 from agentv_sandbox.loading import targets as target_files
 from agentv_sandbox.loading.cases import CaseReader, category, grader_items, suite_name, trials_of
 from agentv_sandbox.loading.expand import from_evals_json, json_lines, tests_of
+from agentv_sandbox.loading.foreign_config import warn_of_config
 from agentv_sandbox.loading.interpolate import TooLarge, Variables, env_files
 from agentv_sandbox.loading.messages import FileCache
 from agentv_sandbox.loading.session import Session
@@ -54,25 +55,9 @@ def load_suite(
     doc = read(SuiteDoc, document, problems)
     if doc is None:
         return None, variables
-    _warn_about_session_hook(session)
+    warn_of_config(project, variables, problems)
     suite = _suite(session, doc, targets_file, chosen)
     return replace(suite, variables=asked.asked), variables
-
-
-def _warn_about_session_hook(session: Session) -> None:
-    """AgentV runs ``hooks.before_session`` of its configuration on the host and takes variables from it."""
-    for folder in session.project.search_roots:
-        path = folder / ".agentv/config.yaml"
-        if not path.is_file() or not session.project.contains(path):
-            continue
-        config = session.document(path)
-        hooks = config.get("hooks") if isinstance(config, Map) else None
-        if isinstance(hooks, Map) and "before_session" in hooks:
-            hint = "set the variables that it prints before you start, or put them into .env"
-            session.problems.warn(
-                hooks, "before_session", "is not run: a suite runs nothing on this machine", hint=hint
-            )
-        return
 
 
 def _document(session: Session) -> Map | None:
@@ -243,7 +228,7 @@ def _targets(
     used += [(name, doc.src, "target") for name in chosen]
     if not (chosen or single or several) and "default" in reader.docs:
         used.append(("default", doc.src, "target"))
-    targets = reader.targets(used)
+    targets = reader.targets(used, session.assertions.judges_used)
     execution = doc.execution or ExecutionDoc()
     trials = execution.trials
     return (
@@ -287,4 +272,6 @@ def _local(target: str | TargetRefDoc, reader: TargetReader) -> str:
         return target
     if target.use_target is not None or "provider" in target.extras:
         reader.add(target.src, local=True)
+    elif target.hooks is not None:
+        reader.hooks[target.name] = target.hooks
     return target.name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from agentv_sandbox.authoring.tree import (
 from agentv_sandbox.egress import parse_secrets, plain_http_doubt
 from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.loading.interpolate import env_reference
+from agentv_sandbox.loading.suite_docs import HooksDoc
 from agentv_sandbox.loading.target_docs import TargetDoc, unknown_settings
 from agentv_sandbox.loading.workspaces import WorkspaceReader, limits, warn_of_large_tmp
 from agentv_sandbox.models.suite import GatewaySpec, NetworkPolicy, Target
@@ -85,6 +86,8 @@ class TargetReader:
     environ: Mapping[str, str]
     workspaces: WorkspaceReader
     docs: dict[str, TargetDoc] = field(default_factory=dict)
+    hooks: dict[str, HooksDoc] = field(default_factory=dict)
+    """More hooks of targets, which an eval file has for them, by the target's name."""
     _problems_by_name: dict[str, Problems] = field(default_factory=dict)
     """What is wrong with each target, by name."""
 
@@ -116,9 +119,14 @@ class TargetReader:
         self.docs[doc.name] = doc
         self._problems_by_name[doc.name] = problems
 
-    def targets(self, used: Sequence[tuple[str, Node, str | int]]) -> dict[str, Target]:
-        """All targets. ``used`` are the names that suites mention, with their places."""
-        pending = list(used)
+    def targets(
+        self,
+        used: Sequence[tuple[str, Node, str | int]],
+        judges: Sequence[tuple[str, Node, str | int]] = (),
+    ) -> dict[str, Target]:
+        """All targets. ``used`` are the names that suites mention, with their places; ``judges`` those that graders
+        ask, of which one that is missing fails only the tests that need it."""
+        pending = [*used, *self._known(judges)]
         errors: set[str] = set()
         while pending:
             name, node, key = pending.pop()
@@ -160,11 +168,22 @@ class TargetReader:
                 targets[name] = target
         return targets
 
-    def _unknown(self, name: str, node: Node, key: str | int) -> None:
+    def _known(self, judges: Sequence[tuple[str, Node, str | int]]) -> Iterator[tuple[str, Node, str | int]]:
+        for name, node, key in judges:
+            if name in self.docs:
+                yield name, node, key
+            else:
+                self._unknown(name, node, key, judge=True)
+
+    def _unknown(self, name: str, node: Node, key: str | int, *, judge: bool = False) -> None:
         meant = nearest(name, self.docs)
         known = ", ".join(self.docs) or "none: there is no targets.yaml"
         hint = f"did you mean '{meant}'?" if meant else f"known targets: {known}"
-        self.problems.broken(node, key, f"no target is named {show(name)}", hint=hint)
+        if judge:
+            message = f"no target is named {show(name)}: tests that it is to judge become execution errors"
+            self.problems.warn(node, key, message, hint=hint)
+        else:
+            self.problems.broken(node, key, f"no target is named {show(name)}", hint=hint)
 
     def _unknown_settings(self, doc: TargetDoc) -> None:
         if doc.provider is not None:
@@ -214,6 +233,8 @@ class TargetReader:
         warn_of_large_tmp(doc.limits, problems)
         own_hooks = named.hooks or doc.hooks
         hooks = self.workspaces.hooks(own_hooks, node.path.parent, {}) if own_hooks else {}
+        if (more := self.hooks.get(named.name)) is not None:
+            hooks = self.workspaces.hooks(more, more.src.path.parent, hooks)
         return Target(
             name=named.name,
             provider=(provider or _SCRIPT).name,

@@ -90,6 +90,7 @@ class WorkspaceReader:
         return Workspace(
             template=self._template(*template) if template else None,
             isolation=_isolation(levels),
+            each_set_up=_last(levels, "isolation") is not None and _isolation(levels) == "per_test",
             storage=storage[1] if (storage := _last(levels, "storage")) else "memory",
             repos=tuple(self._repos(*repos)) if repos else (),
             hooks=self._hooks(levels, shared=_isolation(levels) == "shared"),

@@ -14,15 +14,20 @@ _TOO_DEEP = "(nested too deeply)"
 
 
 def json_pieces(
-    value: Json, scalar: Callable[[Json], Json] = lambda value: value, *, ascii_only: bool = True
+    value: Json,
+    scalar: Callable[[Json], Json] = lambda value: value,
+    *,
+    ascii_only: bool = True,
+    number: Callable[[float], str] = json.dumps,
 ) -> Iterator[str]:
     """``json.dumps(value, indent=2)`` in pieces. A list may also be an iterator, of which one item is held at a time.
 
-    ``scalar``: what stands in the place of each key and of each value that is neither a list nor a mapping."""
+    ``scalar``: what stands in the place of each key and of each value that is neither a list nor a mapping;
+    ``number``: how numbers are written."""
     encoder = json.JSONEncoder(ensure_ascii=ascii_only)
     part: list[str] = []
     size = 0
-    for text in _Walk(encoder.encode, scalar).texts(value, "\n", 0):
+    for text in _Walk(encoder.encode, scalar, number).texts(value, "\n", 0):
         part.append(text)
         size += len(text)
         if size >= PIECE:
@@ -32,9 +37,15 @@ def json_pieces(
 
 
 class _Walk:
-    def __init__(self, encode: Callable[[Json], str], scalar: Callable[[Json], Json]) -> None:
+    def __init__(
+        self,
+        encode: Callable[[Json], str],
+        scalar: Callable[[Json], Json],
+        number: Callable[[float], str],
+    ) -> None:
         self._encode = encode
         self._scalar = scalar
+        self._number = number
 
     def texts(self, value: Json, pad: str, depth: int) -> Iterator[str]:
         if depth >= MAX_DEPTH and isinstance(value, Mapping | list | tuple | Iterator):
@@ -67,6 +78,9 @@ class _Walk:
         yield "[]" if before is first else pad + "]"
 
     def _leaf(self, value: Json) -> Iterator[str]:
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            yield self._number(value)
+            return
         if not isinstance(value, str) or len(value) <= PIECE:
             yield self._encode(value)
             return

@@ -1,10 +1,11 @@
-"""What the messages of a test's input hold: their text, and whether roles have to be told apart."""
+"""What the messages of a test's input hold: their text, whether roles have to be told apart, and what they are as one
+prompt."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 
+from agentv_sandbox.models.js_json import dumps
 from agentv_sandbox.models.suite import Json, Message
 
 _SPACE = (
@@ -24,7 +25,7 @@ def texts(content: Json) -> list[str]:
     if isinstance(content, str):
         return [content]
     if isinstance(content, dict):
-        return [json.dumps(content, indent=2, ensure_ascii=False)]
+        return [dumps(content, indent=2)]
     blocks = content if isinstance(content, list) else []
     return [
         b["value"]
@@ -57,3 +58,38 @@ def needs_roles(messages: Sequence[Message]) -> bool:
         any(message.get("role") in ("assistant", "tool") for message in messages)
         or sum(visible(message.get("content")) for message in messages) > 1
     )
+
+
+def segments(content: Json, *, inline: bool, blank: bool = False) -> list[str]:
+    """What of a content is sent: texts, and files. ``inline``: with their text, for models; else as references to
+    their host paths. ``blank``: a text of spaces alone, too."""
+    if not isinstance(content, list):
+        return [text for text in texts(content) if blank or trim(text)]
+    parts = (_segment(block, inline=inline) for block in content if isinstance(block, dict))
+    return [part for part in parts if part]
+
+
+def _segment(block: Mapping[str, Json], *, inline: bool) -> str:
+    if block.get("type") == "text" and isinstance(block.get("value"), str):
+        return str(block["value"])
+    if block.get("type") == "image" and block.get("resolvedPath") and not inline:
+        return f'<file: path="{block["resolvedPath"]}">'
+    if block.get("type") != "file" or not block.get("path"):
+        return ""
+    if not inline:
+        return f'<file: path="{block.get("resolvedPath") or block["path"]}">'
+    return f'<file path="{block["path"]}">\n{trim(block["text"])}\n</file>' if block.get("text") else ""
+
+
+def prompt_text(messages: Sequence[Message], *, inline: bool) -> str:
+    """The messages as one prompt; ``inline`` as in ``segments``. Roles are marked (``@[User]:``) only where it matters
+    who says what."""
+    if not needs_roles(messages):
+        parts = (trim(part) for m in messages for part in segments(m.get("content"), inline=inline))
+        return "\n\n".join(part for part in parts if part)
+    turns = []
+    for message in messages:
+        said = segments(message.get("content"), inline=inline)
+        if said and visible(message.get("content")):
+            turns.append(f"@[{str(message.get('role')).capitalize()}]:\n" + "\n".join(said))
+    return "\n\n".join(turns)

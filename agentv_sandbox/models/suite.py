@@ -125,6 +125,9 @@ class DockerSpec:
 class Workspace:
     template: Path | None = None
     isolation: Literal["shared", "per_test"] = "per_test"
+    each_set_up: bool = False
+    """``per_test`` was written: ``before_all`` sets up each test's workspace with the test in view, as in AgentV. Else
+    what it makes is made once, and copied."""
     storage: Literal["memory", "disk"] = "memory"
     """``disk``: for workspaces larger than memory allows; only single files are bounded there, not their sum."""
     repos: tuple[RepoSpec, ...] = ()
@@ -262,10 +265,14 @@ class EvalCase:
     """Resolved messages: shorthand expanded, files read, suite input prepended."""
     question: str = ""
     """Text parts of the input, trimmed, joined by one space."""
+    judged_as: str | None = None
+    """What model graders read as the question; None: the prompt, as the target got it."""
     prompt: str = ""
     """What a cli agent is asked: text with ``<file: path="…">`` references in host paths."""
     input_files: tuple[Path, ...] = ()
     """Absolute host paths of all file blocks, unique, in order."""
+    opening: int | None = None
+    """Of a conversation that is graded as a whole: how many messages of ``input`` came before its first turn."""
     expected_output: tuple[Message, ...] = ()
     reference_answer: str = ""
     assertions: tuple[GraderSpec, ...] = ()

@@ -96,10 +96,10 @@ class AgentSide:
     def before(self, baseline: Baseline, *, look: bool) -> Baseline:
         """Run the before hooks; the baseline is what they leave. ``look``: the workspace may no longer be what
         ``baseline`` says."""
-        commands = [hook for hook in self.job.hooks("before_each") if hook.command]
-        for hook in commands:
-            self.run_required_hook(hook, "before_each")
-        return self.baseline_now(baseline) if commands or look else baseline
+        hooks = self.job.before_hooks()
+        for name, hook in hooks:
+            self.run_required_hook(hook, name)
+        return self.baseline_now(baseline) if hooks or look else baseline
 
     def baseline_now(self, baseline: Baseline) -> Baseline:
         """What the workspace holds now, as far as ``baseline`` is out of date. Raises CaseFailed."""

@@ -41,6 +41,7 @@ from agentv_sandbox.pipeline.records import CaseFailed, Job, is_of_engine, unfin
 from agentv_sandbox.pipeline.repos import RepoError
 from agentv_sandbox.pipeline.scopes import scope_of
 from agentv_sandbox.pipeline.suiterun import SuiteRun
+from agentv_sandbox.pipeline.targets import missing_judges
 from agentv_sandbox.providers import PROVIDERS
 from agentv_sandbox.spans import containers_seen
 
@@ -137,6 +138,7 @@ def guarded_case(run: SuiteRun, job: Job, work: Callable[[CaseResult, Progress],
 def _attempts(run: SuiteRun, job: Job, blank: CaseResult, at: Progress) -> CaseResult:
     """Try the target, then its fallbacks, each in a fresh workspace unless it is shared. An agent that fails is
     tried again only when that was asked for; what the engine did to it is tried once more in any case."""
+    _refuse_without_judge(run, job)
     names = [job.target, *(run.suite.targets[name] for name in job.target.fallback_targets)]
     attempt = 0
     engine_faults = 0
@@ -165,6 +167,17 @@ def _attempts(run: SuiteRun, job: Job, blank: CaseResult, at: Progress) -> CaseR
                     engine_faults += 1
                     left += 1
     raise at.failed.pop()
+
+
+def _refuse_without_judge(run: SuiteRun, job: Job) -> None:
+    """Let a test that nobody could judge end before its agent runs. Raises CaseFailed."""
+    if run.options.grader_target is not None or run.options.no_grade:
+        return
+    for problem in missing_judges(run.suite, [(job.case, job.target)]):
+        message = f"{problem.message}; {problem.hint[0].lower()}{problem.hint[1:]}"
+        raise CaseFailed(
+            CaseFailure(stage="evaluator", code="evaluator_error", message=message, fault="grader_failed")
+        )
 
 
 def _is_agents(error: SandboxError) -> bool:

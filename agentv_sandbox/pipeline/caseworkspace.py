@@ -46,8 +46,7 @@ class CaseWorkspace:
     @property
     def altered(self) -> bool:
         """Whether hooks or earlier tests may have changed it."""
-        hooks = self.side.job.hooks("before_each")
-        return self.shared is not None or any(hook.command for hook in hooks)
+        return self.shared is not None or bool(self.side.job.before_hooks())
 
     def run_before_hooks(self) -> Baseline:
         """The baseline is what they, and earlier tests in a shared workspace, left."""

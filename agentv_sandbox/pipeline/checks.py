@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from agentv_sandbox.authoring.commands import IN_IMAGE, first_script
 from agentv_sandbox.errors import InputError, Problem
@@ -42,8 +43,9 @@ def run_problems(loaded: LoadResult, options: RunOptions) -> list[Problem]:
         problems |= dict.fromkeys(missing_scripts(suite, jobs))
         problems |= dict.fromkeys(unsendable(suite, jobs))
         if options.request.grader_target is None:
-            pairs = ((job.case, job.target) for job in jobs)
-            problems |= dict.fromkeys(missing_judges(suite, pairs))
+            unjudged = missing_judges(suite, [(job.case, job.target) for job in jobs])
+            # Where some tests have a judge, they run, and the others are execution errors.
+            problems |= dict.fromkeys(unjudged if len(unjudged) == len(jobs) else ())
     return list(problems)
 
 
@@ -82,6 +84,9 @@ def run_warnings(suite: Suite, options: RunOptions) -> list[Problem]:
     ``validate`` reports. Raises InputError for targets that cannot be run."""
     pairs = [(job.case, job.target) for job in jobs_of(suite, options)]
     warnings = target_warnings(select_targets(suite, options.request.targets))
+    unjudged = missing_judges(suite, pairs) if options.request.grader_target is None else []
+    if len(unjudged) < len(pairs):
+        warnings += [replace(problem, warning=True) for problem in unjudged]
     return [*warnings, *unpriced_problems(suite, pairs, options.request.grader_target)]
 
 

@@ -5,14 +5,13 @@ The workspace stays the same over the turns; containers, the answer file and wha
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 
 from agentv_sandbox.grade import Graded, status_of
-from agentv_sandbox.loading.messages import agent_prompt, input_files, question, reference_answer
+from agentv_sandbox.loading.messages import input_files, question, reference_answer
 from agentv_sandbox.models.case import (
     NOT_THE_AGENTS,
     AgentResponse,
@@ -26,6 +25,8 @@ from agentv_sandbox.models.case import (
     total_usage,
 )
 from agentv_sandbox.models.content import AnswerMessage, user_turn
+from agentv_sandbox.models.js_json import dumps
+from agentv_sandbox.models.messages import prompt_text
 from agentv_sandbox.models.suite import Conversation, EvalCase, Json, Message, Turn
 from agentv_sandbox.pipeline.answer import Answers
 from agentv_sandbox.pipeline.records import CaseFailed, ungraded
@@ -116,7 +117,7 @@ def _run_turn(state: ConversationState, number: int, turn: Turn, window: int | N
     case = _turn_case(state.case, name, turn, shown)
     session = state.next_session()
     if session is not None and session.resumes:
-        case = replace(case, prompt=agent_prompt(state.history[-1:]))
+        case = replace(case, prompt=prompt_text(state.history[-1:], inline=False))
     answers = state.answers
     with answers.turn():
         response = answers.ask(name, case, in_conversation=True, session=session)
@@ -139,17 +140,19 @@ def _run_turn(state: ConversationState, number: int, turn: Turn, window: int | N
 
 
 def _turn_case(case: EvalCase, name: str, turn: Turn, shown: Sequence[Message]) -> EvalCase:
-    """A turn as a test of its own. What graders read as the question is the conversation so far."""
+    """A turn as a test of its own. What model graders read as the question is the conversation so far."""
     expected = _messages(turn.expected_output)
+    # As in AgentV, what the test expects is what every turn without a word of its own is held against.
+    reference = reference_answer(expected) if expected else case.reference_answer
     return replace(
         case,
         id=f"{case.id}/{name}",
         input=tuple(shown),
-        question=transcript(shown, quoted=True),
-        prompt=agent_prompt(shown),
+        judged_as=transcript(shown, quoted=True),
+        prompt=prompt_text(shown, inline=False),
         input_files=tuple(dict.fromkeys([*case.input_files, *input_files(shown)])),
         expected_output=expected,
-        reference_answer=reference_answer(expected),
+        reference_answer=reference,
         assertions=turn.assertions,
         conversation=None,
     )
@@ -159,9 +162,15 @@ def _grade_transcript(state: ConversationState, output: CaseOutput) -> GraderRes
     """The test's own assertions, on the transcript."""
     text = transcript(state.history)
     whole_output = replace(output, messages=(*output.messages, AnswerMessage(role="assistant", content=text)))
-    question_text = transcript([m for m in state.history if m.get("role") in ("system", "user")])
+    # The agent's words are the answer, and no part of the question.
+    asked = transcript([m for m in state.history if m.get("role") in ("system", "user")])
     case = replace(
-        state.case, question=question_text, expected_output=(), reference_answer="", conversation=None
+        state.case,
+        input=tuple(state.history),
+        judged_as=asked,
+        opening=len(state.case.input),
+        expected_output=(),
+        conversation=None,
     )
     graded = state.answers.judge(case, whole_output)
     return _graded_result(state, "conversation", graded)
@@ -197,7 +206,7 @@ def transcript(messages: Sequence[Message], *, quoted: bool = False) -> str:
     parts = []
     for message in messages:
         content = message.get("content")
-        text = content if isinstance(content, str) else question([message]) or json.dumps(content)
+        text = content if isinstance(content, str) else question([message]) or dumps(content)
         if quoted and message.get("role") == "assistant":
             text = "(quoted)\n" + "\n".join(f"> {line}" for line in text.splitlines())
         parts.append(f"{message.get('role')}: {text}")

@@ -49,6 +49,8 @@ _OF_THE_RUN = frozenset(
         "eval_file",
         "assertions",
         "workspace",
+        "judged_as",
+        "opening",
     }
 )
 """Fields of a test that only decide whether it runs, or that are counted elsewhere."""
@@ -145,7 +147,8 @@ class InputHashes:
         test = self._fields(case, without=_OF_THE_RUN)
         space = job.workspace
         # Its environment is the image's.
-        workspace = [space.template, space.isolation, space.storage, space.repos, space.hooks]
+        workspace: list[object] = [space.template, space.isolation, space.storage, space.repos, space.hooks]
+        workspace += ["each set up"] if space.each_set_up and "before_all" in space.hooks else []
         return self._plain([test, workspace])
 
     def _target(self, target: Target) -> Json:

@@ -67,6 +67,11 @@ class Job:
             sources.reverse()
         return [source[name] for source in sources if name in source]
 
+    def before_hooks(self) -> list[tuple[str, Hook]]:
+        """Commands that run in the test's own workspace before the agent, each with the name of its hook."""
+        names = ("before_all", "before_each") if self.workspace.each_set_up else ("before_each",)
+        return [(name, hook) for name in names for hook in self.hooks(name) if hook.command]
+
     def resets(self, name: str) -> bool:
         """Whether a hook asks for the workspace as it was at the start."""
         return any(hook.reset != "none" for hook in self.hooks(name))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
 
 from agentv_sandbox.egress import hears_all, parse_secrets
 from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.graders import figures_read, models_asked
+from agentv_sandbox.models.id_globs import matches
 from agentv_sandbox.models.suite import EvalCase, Suite, Target
 from agentv_sandbox.pipeline.images import all_graders, involved
 from agentv_sandbox.pipeline.records import Job, RunOptions
@@ -125,26 +125,41 @@ def selected_cases(suite: Suite, globs: Sequence[str]) -> list[EvalCase]:
 
 
 def is_selected(case_id: str, globs: Sequence[str]) -> bool:
-    return not globs or any(fnmatchcase(case_id, glob) for glob in globs)
+    return not globs or any(matches(case_id, glob) for glob in globs)
 
 
 def missing_judges(suite: Suite, pairs: Iterable[tuple[EvalCase, Target]]) -> list[Problem]:
-    """Model graders for which nothing says which model: reported before any agent runs."""
+    """Tests with a model grader that asks a target which does not exist, or for which nothing says which to ask; one
+    problem for each test and target."""
     problems: dict[tuple[str, str], Problem] = {}
     for case, target in pairs:
-        if target.grader_target in suite.targets or is_model(target):
-            continue
-        needy = next((g for g in all_graders(case) if None in models_asked(g)), None)
-        if needy is not None:
-            at = needy.position or case.position
-            lost = f"{target.grader_target!r}, which does not exist" if target.grader_target else "none"
-            problems[case.id, target.name] = Problem(
-                path=at.path if at else suite.path,
-                line=at.line if at else None,
-                message=f"test {case.id!r} is graded by a model, and target {target.name!r} names {lost}",
-                hint="Give the target a grader_target (a mock will do for a start), or use --grader-target.",
+        own = target.grader_target in suite.targets or is_model(target)
+        for grader in all_graders(case):
+            lost = [
+                name
+                for name in models_asked(grader)
+                if (not own if name is None else name not in suite.targets)
+            ]
+            if not lost:
+                continue
+            at = grader.position or case.position
+            problems.setdefault(
+                (case.id, target.name),
+                Problem(
+                    path=at.path if at else suite.path,
+                    line=at.line if at else None,
+                    message=f"test {case.id!r} is graded by a model, and {_lost_judge(target, lost[0])}",
+                    hint="Give the target a grader_target (a mock will do for a start), or use --grader-target.",
+                ),
             )
     return list(problems.values())
+
+
+def _lost_judge(target: Target, name: str | None) -> str:
+    if name is not None:
+        return f"no target is named {name!r}"
+    named = f"{target.grader_target!r}, which does not exist" if target.grader_target else "none"
+    return f"target {target.name!r} names {named}"
 
 
 def unset_judges(

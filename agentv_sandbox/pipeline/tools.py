@@ -16,12 +16,13 @@ from agentv_sandbox.grade import Graded, grade_case
 from agentv_sandbox.graders.base import GradeContext, NotBegunError
 from agentv_sandbox.graders.beginning import Beginning
 from agentv_sandbox.graders.llm_proxy import LlmProxy
-from agentv_sandbox.invoke import merged, with_overrides
+from agentv_sandbox.invoke import input_paths, merged, prompt_for_container, with_overrides
 from agentv_sandbox.logs import safe_name
 from agentv_sandbox.models.case import Candidate, CaseOutput
 from agentv_sandbox.models.container import MB, ExecResult, Stdin
 from agentv_sandbox.models.content import counted
 from agentv_sandbox.models.limits import LimitOverrides
+from agentv_sandbox.models.messages import prompt_text
 from agentv_sandbox.models.paths import FILES, GRADING, SUITE, WORKSPACE
 from agentv_sandbox.models.suite import EvalCase, GraderSpec, NetworkPolicy, Target
 from agentv_sandbox.models_api import LlmReply, LlmRequest, asked_by, current_scope
@@ -52,9 +53,20 @@ def grade(run: SuiteRun, job: Job, output: CaseOutput, volumes: CaseVolumes, thr
             output=output,
             threshold=threshold,
             tools=tools,
+            question=_question(job, run),
             grader_target=run.options.grader_target,
         )
     )
+
+
+def _question(job: Job, run: SuiteRun) -> str:
+    """What was asked, as the target got it: agents read files by their paths, models their contents."""
+    case = job.case
+    if case.judged_as is not None:
+        return case.judged_as
+    if PROVIDERS[job.target.provider].in_container:
+        return prompt_for_container(case, input_paths(case, run.project))
+    return prompt_text(case.input, inline=True)
 
 
 @dataclass(frozen=True, kw_only=True)

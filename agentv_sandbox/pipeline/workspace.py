@@ -91,6 +91,9 @@ class TemplateCache:
 
 
 def before_all_hooks(workspace: Workspace, target: Target) -> list[Hook]:
+    """Those whose work is done once, and copied."""
+    if workspace.each_set_up:
+        return []
     return [hooks["before_all"] for hooks in (workspace.hooks, target.hooks) if "before_all" in hooks]
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from agentv_sandbox.models.messages import attached, needs_roles, texts, trim
+from agentv_sandbox.models.js_json import dumps
+from agentv_sandbox.models.messages import attached, needs_roles, prompt_text, segments, trim
 from agentv_sandbox.models.suite import Json, Message
 from agentv_sandbox.models_api.records import Attachment, ChatMessage
 
@@ -20,18 +20,17 @@ def chat_of_test(messages: Sequence[Message]) -> Chat:
     """Leading system messages become the system text. Where it matters who says what, every message keeps its role,
     and those of later systems and of tools are marked text of the assistant; elsewhere all is one question."""
     led = next((i for i, m in enumerate(messages) if m.get("role") != "system"), len(messages))
-    leading = [_parts(message.get("content")) for message in messages[:led]]
+    leading = [segments(message.get("content"), inline=True) for message in messages[:led]]
     system = "\n\n".join("\n".join(parts) for parts in leading if parts)
     if not needs_roles(messages):
-        parts = [trim(part) for message in messages for part in _parts(message.get("content"))]
-        question = "\n\n".join(part for part in parts if part)
+        question = prompt_text(messages, inline=True)
         attached = tuple(attachments(messages))
         return trim(system) or DEFAULT_SYSTEM, (
             ChatMessage(role="user", text=question, attachments=attached),
         )
     said = []
     for message in messages[led:]:
-        role, parts = str(message.get("role")), _parts(message.get("content"))
+        role, parts = str(message.get("role")), segments(message.get("content"), inline=True)
         if role in ("system", "tool"):
             parts = [f"@[{role.capitalize()}]:", *parts]
         attached = tuple(attachments([message]))
@@ -45,7 +44,11 @@ def chat_of_conversation(messages: Sequence[Message]) -> Chat:
     system, said = [], []
     for message in messages:
         role, content = str(message.get("role")), message.get("content")
-        text = _compact(content) if isinstance(content, dict) else "\n".join(_parts(content, blank=True))
+        text = (
+            dumps(content)
+            if isinstance(content, dict)
+            else "\n".join(segments(content, inline=True, blank=True))
+        )
         if role == "system":
             system.append(text)
             continue
@@ -95,22 +98,3 @@ def _blocks(messages: Sequence[Message], kind: str) -> Iterator[Mapping[str, Jso
 
 def _message(role: str, text: str, attachments: tuple[Attachment, ...] = ()) -> ChatMessage:
     return ChatMessage(role="user" if role == "user" else "assistant", text=text, attachments=attachments)
-
-
-def _parts(content: Json, *, blank: bool = False) -> list[str]:
-    """What of a content is sent: texts, and files with their text. ``blank``: text of spaces alone, too."""
-    if not isinstance(content, list):
-        return [text for text in texts(content) if blank or trim(text)]
-    parts = []
-    for block in content:
-        if not isinstance(block, dict):
-            continue
-        if block.get("type") == "text" and isinstance(block.get("value"), str) and block["value"]:
-            parts.append(block["value"])
-        elif block.get("type") == "file" and block.get("path") and block.get("text"):
-            parts.append(f'<file path="{block["path"]}">\n{trim(block["text"])}\n</file>')
-    return parts
-
-
-def _compact(content: Json) -> str:
-    return json.dumps(content, ensure_ascii=False, separators=(",", ":"))

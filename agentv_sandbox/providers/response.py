@@ -22,6 +22,7 @@ from agentv_sandbox.models.foreign_json import (
     count,
     read_json,
 )
+from agentv_sandbox.models.js_json import dumps
 from agentv_sandbox.models.suite import Json
 
 MAX_BYTES = 8 << 20
@@ -76,12 +77,13 @@ def _unusable(value: Mapping[str, Json], **read: Json) -> Iterator[str]:
 
 def _messages(value: Mapping[str, Json]) -> tuple[AnswerMessage, ...] | None:
     rows = next((value[key] for key in _LISTS if key in value), None)
-    if isinstance(rows, list):
-        messages = [read_message(row) for row in rows]
-        return tuple(m for m in messages if m is not None) if None not in messages else None
-    if isinstance(value.get("text"), str):
-        return (AnswerMessage(role="assistant", content=value["text"]),)
-    return None
+    text = value.get("text")
+    if isinstance(text, str | int | float) and not (isinstance(rows, list) and rows):
+        return (AnswerMessage(role="assistant", content=text if isinstance(text, str) else dumps(text)),)
+    if not isinstance(rows, list):
+        return None
+    messages = [read_message(row) for row in rows]
+    return tuple(m for m in messages if m is not None) if None not in messages else None
 
 
 def _tokens(value: Json) -> TokenUsage | None:

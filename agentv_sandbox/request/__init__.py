@@ -255,7 +255,7 @@ class RunRequest:
     runtime: str | None = option(
         "--runtime",
         metavar="NAME",
-        sentence="OCI runtime: one that the engine knows, such as runsc; natively its program.",
+        sentence="OCI runtime: one that the engine knows, such as crun; natively its program.",
         default_text="the engine's",
         group=WHERE,
         commands=RUN | GRADE | {"shell", "selfcheck", "worker"},
@@ -264,7 +264,7 @@ class RunRequest:
     required_tier: str | None = option(
         "--require-tier",
         metavar="TIER",
-        sentence="Refuse to run below this isolation: kernel, userns, gvisor, vm.",
+        sentence="Refuse to run below this isolation: kernel, userns.",
         group=WHERE,
         commands=RUN | GRADE | {"worker"},
         cluster=OnCluster(says="each worker must meet it"),

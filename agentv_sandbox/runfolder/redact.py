@@ -18,7 +18,8 @@ from agentv_sandbox.runfolder.files import replace_file
 
 _PIECE = 1 << 20
 MAX_INT = 1 << 63
-"""Larger numbers are not measurements, and not every reader of JSON takes them."""
+"""Larger whole numbers are written as floats: not every reader of JSON takes them."""
+_MOST = 10**308
 
 
 class Redactor:
@@ -110,7 +111,8 @@ class Redactor:
 
     def _number(self, value: int) -> Json:
         if abs(value) >= MAX_INT:
-            return None
+            # As JavaScript has it; what no float can hold is nobody's measurement.
+            return float(value) if abs(value) < _MOST else None
         digits = str(value)
         masked = self.text(digits)
         return value if masked == digits else masked

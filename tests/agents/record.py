@@ -28,6 +28,7 @@ _OTHERS = (
     "agents.test_replay",
     "agents.test_recipes",
     "graders.test_agentv_itself",
+    "beside.both",
 )
 """Modules of tests, each with its ``RECORDED``."""
 

@@ -53,7 +53,7 @@ def is_taken(folder: Path, text: str) -> bool:
     ("text", "good"),
     [
         ("", True),
-        ('engine = "native"\nruntime = "runsc"\nrequire_tier = "gvisor"\negress = "relay"', True),
+        ('engine = "native"\nruntime = "runsc"\nrequire_tier = "userns"\negress = "relay"', True),
         ("private_results = true\n[ceiling]\nmemory = '2g'\ncpus = 1.5\npids = 20\ntmp_size = 4096", True),
         (
             "[image]\nrelease = 'bookworm'\npull = false\nkeyring = 'k.gpg'\nversions = {python = '3.12'}",

@@ -25,7 +25,7 @@ def test_no_file_means_defaults(tmp_path: Path) -> None:
 def test_a_whole_file(tmp_path: Path) -> None:
     (tmp_path / "agentv-sandbox.toml").write_text("""
 runtime = "runsc"
-require_tier = "gvisor"
+require_tier = "userns"
 [image]
 release = "bookworm"
 [image.packages.apt]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from agentv_sandbox.engines.table import CHOICE
 from tests.cluster.conftest import Cluster, rows_of, suite
 from tests.e2e.conftest import Project
 from tests.llm.servers import Answer, Asked, Server, stream_of
@@ -29,14 +30,14 @@ def test_tier_and_secrets_hold_on_workers_and_bounds_of_each_are_named(
     project: Project, cluster: Cluster
 ) -> None:
     cluster.start_scheduler()
-    cluster.start_worker("other", env={"K": HERS})
+    cluster.start_worker("other", env={"K": HERS, CHOICE: "docker"})  # where root inside is root outside
     with Server([echo]) as server:
         targets = model(server, ", max_concurrency: 2")
         project.write({"targets.yaml": targets, "s.eval.yaml": suite(["{id: a, input: go}"])})
         start = ("s.eval.yaml", "--cluster", cluster.address)
-        refused = project.run(*start, "--require-tier", "vm", env={"K": KEY})
+        refused = project.run(*start, "--require-tier", "userns", env={"K": KEY})
         assert refused.code == 3
-        assert "vm is required" in refused.stderr
+        assert "userns is required" in refused.stderr
         assert not project.output.exists()
         done = project.run(*start, env={"K": KEY})
     assert "max_concurrency and requests_per_minute of agent hold for each worker" in done.stdout

@@ -137,8 +137,9 @@ def test_what_is_missing_is_said_where_dask_is_not_installed(tmp_path: Path) -> 
 
 
 @pytest.mark.engine
+@pytest.mark.docker
 def test_a_worker_below_the_tier_that_it_is_to_have_never_asks_for_work(tmp_path: Path) -> None:
-    argv = [sys.executable, "-m", "agentv_sandbox", "worker", "tcp://127.0.0.1:1", "--require-tier", "vm"]
+    argv = [sys.executable, "-m", "agentv_sandbox", "worker", "tcp://127.0.0.1:1", "--require-tier", "userns"]
     done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 3
-    assert "vm is required" in done.stderr
+    assert "userns is required" in done.stderr

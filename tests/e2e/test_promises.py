@@ -85,14 +85,15 @@ def command(
 # -- the operator decides ----------------------------------------------------------------------------------
 
 
+@pytest.mark.docker
 @pytest.mark.parametrize("by", ["option", "settings"])
 def test_nothing_runs_below_the_required_tier(project: Project, by: str) -> None:
-    args = ["--require-tier", "gvisor"] if by == "option" else []
+    args = ["--require-tier", "userns"] if by == "option" else []
     if by == "settings":
-        project.write({"agentv-sandbox.toml": 'require_tier = "gvisor"\n'})
+        project.write({"agentv-sandbox.toml": 'require_tier = "userns"\n'})
     done = run(project, "echo done > $1", *args)
     assert done.code == 3
-    assert "gvisor is required" in done.stderr
+    assert "userns is required" in done.stderr
     assert not done.folder.exists()
 
 

@@ -81,16 +81,16 @@ def fake() -> Iterator[FakeEngine]:
 
 def test_building_and_proving_use_the_runtime_that_was_asked_for(fake: FakeEngine, tmp_path: Path) -> None:
     """A stranger's code runs in all of them; with the engine's default it would be less walled in than agents."""
-    with Builder(fake, ImageConfig(), cancelled=lambda: False, runtime="runsc") as builder:
+    with Builder(fake, ImageConfig(), cancelled=lambda: False, runtime="youki") as builder:
         builder.run("i", ["true"])
         with builder.volume("i", []) as volume:
             builder.run_sealed("i", ["true"], volume=volume, on_output=lambda _: None)
     image = Image(id="i", tag="t", key="k", base={}, resolution=Resolution(base={}))
     plan = ImagePlan(checks=(Check(kind="command", name="jq"),))
     candidate = Candidate(image=image, plan=plan, env=WorkspaceEnv())
-    with Sandbox(fake, runtime="runsc") as box, pytest.raises(BuildError):
+    with Sandbox(fake, runtime="youki") as box, pytest.raises(BuildError):
         prove(box, {None: candidate}, cache_dir=tmp_path, on_event=lambda *_: None)
-    assert {spec.runtime for spec in fake.runs} == {"runsc"}
+    assert {spec.runtime for spec in fake.runs} == {"youki"}
     assert [spec.role for spec in fake.runs if spec.role != "holder"] == ["builder", "grader", "grader"]
 
 

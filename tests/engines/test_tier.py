@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from agentv_sandbox.doctor import engine_checks
-from agentv_sandbox.engines.tier import LEVELS, parse_version, tier
+from agentv_sandbox.engines.tier import LEVELS, parse_version, refuse_unseen, tier
+from agentv_sandbox.errors import SandboxError
 from agentv_sandbox.models.container import EngineInfo
+from agentv_sandbox.sandbox import Role, Sandbox
+from tests.fake_engine import FakeEngine
 
 
 def info(**fields) -> EngineInfo:
@@ -22,12 +25,7 @@ def info(**fields) -> EngineInfo:
         ("crun", {}, "kernel"),
         (None, {"userns": True}, "userns"),
         (None, {"rootless": True}, "userns"),
-        ("runsc", {}, "gvisor"),
-        (None, {"default_runtime": "io.containerd.runsc.v1"}, "gvisor"),
-        ("kata-qemu", {"userns": True}, "vm"),
-        ("io.containerd.kata.v2", {}, "vm"),
-        ("/opt/runsc", {}, "gvisor"),
-        ("/home/kata/runsc-test/runc", {"userns": True}, "userns"),
+        ("youki", {"userns": True}, "userns"),
     ],
 )
 def test_levels(runtime: str | None, fields: dict, level: str) -> None:
@@ -55,10 +53,31 @@ def test_known_holes_by_version(runc: str, cve: str, affected: bool) -> None:
     assert (cve in {flaw.cve for flaw in tier(info(runc=runc)).flaws}) is affected
 
 
-def test_holes_of_runc_do_not_matter_under_another_kernel() -> None:
+@pytest.mark.parametrize(
+    ("runtime", "fields"),
+    [
+        ("runsc", {}),
+        (None, {"default_runtime": "io.containerd.runsc.v1"}),
+        ("kata-qemu", {"userns": True}),
+        ("io.containerd.kata.v2", {}),
+        ("/opt/runsc", {}),
+    ],
+)
+def test_a_runtime_whose_limits_cannot_be_seen_is_refused(runtime: str | None, fields: dict) -> None:
+    with pytest.raises(SandboxError, match="are not run: which limits are in force"):
+        refuse_unseen(info(**fields), runtime)
+    refuse_unseen(info(), "/home/kata/runsc-test/runc")
+    engine = FakeEngine(reported=fields)
+    with Sandbox(engine, runtime=runtime) as box, pytest.raises(SandboxError, match="are not run"):
+        box.run(Role.AGENT, ["true"], image="i")
+    assert engine.runs == []
+    engine.close()
+
+
+def test_holes_of_runc_do_not_matter_under_another_runtime() -> None:
     old = info(runc="1.0.0", containerd="1.4.0", version="20.10.24")
     assert {flaw.component for flaw in tier(old).flaws} == {"runc", "containerd", "engine"}
-    assert {flaw.component for flaw in tier(old, "runsc").flaws} == {"containerd", "engine"}
+    assert {flaw.component for flaw in tier(old, "youki").flaws} == {"containerd", "engine"}
 
 
 def test_of_a_runc_elsewhere_the_version_is_not_known() -> None:

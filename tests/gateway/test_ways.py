@@ -209,3 +209,10 @@ def test_a_proxy_of_a_kind_that_is_not_installed_is_a_clear_error(monkeypatch: p
         reply = client.ask("/v1/messages", BODY)
     assert reply.status == 502
     assert b"the proxy socks5://127.0.0.1 of the environment needs the package socksio" in reply.body
+
+
+def test_servers_of_this_machine_are_asked_directly(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    with served(None) as server, opened(at(server)) as client:
+        assert client.ask("/v1/messages", BODY).status == 200

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from agentv_sandbox.graders import programs_of
 from agentv_sandbox.graders.composite import CodeAggregator, LlmAggregator, MemberThreshold, WeightedAverage
 from agentv_sandbox.graders.custom import CustomOptions, command_of
 from agentv_sandbox.models.suite import GraderSpec, Target
@@ -123,7 +124,7 @@ def test_llm_aggregator() -> None:
     targets = (AGENT, GRADER_TARGET, Target(name="other", provider="openai"))
     graded = grade_one(composite(YES, aggregator=own), used, answer="a", targets=targets)
     assert graded.target == "other"
-    assert used.asked[1][1].user.startswith('Sum up {\n  "yes": {\n    "score": 1.0')
+    assert used.asked[1][1].user.startswith('Sum up {\n  "yes": {\n    "score": 1,')
 
 
 def test_llm_aggregator_has_one_attempt() -> None:
@@ -165,6 +166,7 @@ def test_custom_assertion_follows_the_code_grader_rules() -> None:
     spec = GraderSpec(type="custom", name="tone", options=options)
     used = tools()
     graded = grade_one(spec, used, answer="a")
-    assert graded.score == 0.5
+    assert (graded.score, graded.type) == (0.5, "tone")
+    assert [list(argv) for argv in programs_of(spec)] == [list(used.calls[0].argv)]
     assert used.calls[0].argv == ("bun", "run", "/project/.agentv/assertions/tone.ts")
     assert json.loads(used.calls[0].stdin)["config"] == {"type": "tone", "k": 1}

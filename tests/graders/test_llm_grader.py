@@ -115,7 +115,7 @@ def test_rubric_variables() -> None:
     rubrics = (Rubric(id="a", outcome="A", operator="correctness"),)
     _, tools = grade({"prompt": "{{rubric}}§{{ rubrics }}§{{rubrics_json}}§{{metadata}}", "rubrics": rubrics})
     rubric, pretty, compact, metadata = prompt_of(tools, 0)[1].split("§")
-    item = {"id": "a", "outcome": "A", "weight": 1.0, "required": True, "operator": "correctness"}
+    item = {"id": "a", "outcome": "A", "weight": 1, "required": True, "operator": "correctness"}
     assert json.loads(rubric) == json.loads(compact) == [item]
     assert pretty == json.dumps([item], indent=2)
     assert metadata == json.dumps(ASKED["metadata"], indent=2, ensure_ascii=False)
@@ -466,7 +466,7 @@ def test_score_range_prompt_and_texts() -> None:
     graded, tools = grade({"rubrics": (S1, S2)}, reply=ranged(s1=3, s2=7))
     user = prompt_of(tools)[1]
     assert headings(user)[-1] == "scoring_criteria"
-    assert "### Criterion: s1 (weight: 1)\nDescription: first\nScore ranges:\n  - Score 0-3: bad\n" in user
+    assert "### Criterion: s1\nDescription: first\nScore ranges:\n  - Score 0-3: bad\n" in user
     assert "### Criterion: s2 (weight: 3) [REQUIRED: min score 5]" in user
     assert [a.text for a in graded.assertions] == [
         "[s1] first - Score: 3/10 (bad)",

@@ -48,6 +48,12 @@ def test_no_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
             assert ask(llm, target(server.url), LlmRequest(user="U")).text == "direct"
 
 
+def test_servers_of_this_machine_are_asked_directly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    with Server([chat("direct")]) as server, LlmClient({}) as llm:
+        assert ask(llm, target(server.url), LlmRequest(user="U")).text == "direct"
+
+
 def certificate(folder: Path, *names: str) -> Path:
     """A key and a certificate for 127.0.0.1, or for ``names``, that is its own authority, in one file."""
     key = ec.generate_private_key(ec.SECP256R1())

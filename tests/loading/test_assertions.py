@@ -361,6 +361,15 @@ def test_custom_assertions_are_scripts_of_the_project(project: Project, place: s
     assert found.options == CustomOptions(script=script, written_type="word-count", config={"most": 5})
 
 
+def test_custom_assertions_are_found_as_agentv_finds_them(project: Project) -> None:
+    script = project.write(".agentv/assertions/word-count.ts")
+    found = spec(project, "{type: word_count}")
+    assert (found.name, found.options) == (
+        "word-count",
+        CustomOptions(script=script, written_type="word_count", config={}),
+    )
+
+
 def test_includes(project: Project) -> None:
     project.write(
         ".agentv/templates/base.yaml",

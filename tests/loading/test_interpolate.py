@@ -95,6 +95,7 @@ def test_variables_of_a_test(project: Project) -> None:
         expected_output: "{{ data }}"
         metadata: {v: "{{ n }}"}
         assert: [{type: contains, value: "{{ n }}"}, {type: llm-grader, prompt: "{{ output }} {{ n }}"}]
+        mode: conversation
         turns: [{input: "n={{ n }}", expected_output: "{{ n }}!"}]
     """).cases[0]
     assert case.criteria == 'plain and 7 and {"name":"Ada","tags":["a"]}'

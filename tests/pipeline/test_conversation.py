@@ -323,8 +323,11 @@ def test_conversation_graders_see_no_files_of_single_turns(bench: Bench) -> None
     )
     bench.run(bench.suite([one], targets=targets))
     assert "user: a" in prompts[0]
-    assert "REFERENCE" not in prompts[0]
+    assert prompts[0].startswith("THE REFERENCE | ")  # what the test expects is no file of a turn
     assert "CONTENT OF THE FILE" not in prompts[0]
+    said = [("system", "be short"), ("user", "a"), ("assistant", "made")]
+    assert [(m["role"], m["content"]) for m in payloads[0]["input"]] == said  # type: ignore[attr-defined]
+    assert [m["role"] for m in payloads[0]["messages"]] == ["system", "user", "assistant", "assistant"]  # type: ignore[attr-defined]
     assert payloads[0]["expected_output"] == []
     assert files == [("a.txt", "CONTENT OF THE FILE")]  # a program may still open what the last turn left
 

@@ -40,6 +40,7 @@ BLOCKS = [{"type": "text", "text": "x"}, {"type": "file", "media_type": "text/cs
         ({"output": [{"role": "assistant", "content": ["text"]}]}, [None]),
         ({"output": [{"role": "assistant"}]}, [None]),
         ({"output": []}, []),
+        ({"output": [], "text": "t"}, ["t"]),
     ],
 )
 def test_answers(value: Json, expected: Json) -> None:
@@ -56,7 +57,7 @@ HOSTILE: list[tuple[str, bytes]] = [
     ("a huge integer", b"1" * 5000),
     ("cut JSON", b'{"text": "x'),
     ("two documents", b'{"text": "a"}{"text": "b"}'),
-    ("text that is no text", b'{"text": 5}'),
+    ("text that is no text", b'{"text": [5]}'),
     ("unknown role", b'{"output": [{"role": "root", "content": "x"}]}'),
     ("message that is no object", b'{"output": ["x"]}'),
     ("output that is no list", b'{"output": {"role": "assistant"}}'),

@@ -310,7 +310,7 @@ def test_the_operators_own_file_holds_and_no_project_loosens_it(
     own.mkdir(parents=True)
     says(
         own,
-        'engine = "docker"\nrequire_tier = "gvisor"\nprivate_results = true\n'
+        'engine = "docker"\nrequire_tier = "userns"\nprivate_results = true\n'
         '[ceiling]\nmemory = "1g"\npids = 50\n[image]\nexclude_newer = "2026-01-01"\nmirror = "http://own.example"\n',
     )
     says(
@@ -319,7 +319,7 @@ def test_the_operators_own_file_holds_and_no_project_loosens_it(
         '[ceiling]\nmemory = "8g"\npids = 20\n[image]\nexclude_newer = "2099-01-01"\n',
     )
     settings = Operator(home).settings(cloned)  # its engine is what the operator says, too
-    assert (settings.engine, settings.require_tier, settings.private_results) == ("docker", "gvisor", True)
+    assert (settings.engine, settings.require_tier, settings.private_results) == ("docker", "userns", True)
     assert (settings.ceiling.memory, settings.ceiling.pids) == (1 << 30, 20)
     assert (settings.image.exclude_newer, settings.image.mirror) == ("2026-01-01", "http://own.example")
     (own / NAME).chmod(0o666)
@@ -394,7 +394,7 @@ def test_each_project_has_its_own_ceiling_in_either_order(
 def test_the_strictest_tier_and_privacy_hold_for_a_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: bool
 ) -> None:
-    a, b = two(tmp_path, "", 'require_tier = "vm"\nprivate_results = true\n')
+    a, b = two(tmp_path, "", 'require_tier = "userns"\nprivate_results = true\n')
     roots = (b, a) if first else (a, b)
     assert run_both(roots, monkeypatch) == {}
     says(b, "private_results = true\n")

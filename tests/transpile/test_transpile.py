@@ -276,7 +276,10 @@ LOST = [
         "input: [{role: system, content: s}, {role: user, content: x}]\n    criteria: y",
         "only the last user message",
     ),
-    ("input: x\n    criteria: y\n    turns: [{input: a}]", "a conversation became one query"),
+    (
+        "input: x\n    criteria: y\n    mode: conversation\n    turns: [{input: a}]",
+        "a conversation became one query",
+    ),
     (
         "input: x\n    criteria: y\n    workspace: {isolation: shared}",
         "no counterpart for the suite's workspace",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from agentv_sandbox.errors import Cancelled
 from agentv_sandbox.lazy import lazily
 from agentv_sandbox.models_api.records import WireCall
-from agentv_sandbox.webclient import tls_context
+from agentv_sandbox.webclient import tls_context, without_proxy
 
 if TYPE_CHECKING:
     import asyncio
@@ -104,7 +104,9 @@ class _Running:
             return self._idle.pop()
         except IndexError:
             limits = httpx.Limits(max_connections=None, max_keepalive_connections=2)
-            http = httpx.AsyncClient(verify=tls_context(), limits=limits, follow_redirects=False)
+            http = httpx.AsyncClient(
+                verify=tls_context(), limits=limits, follow_redirects=False, mounts=without_proxy()
+            )
             self._all.append(http)
             return http
 

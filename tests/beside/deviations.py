@@ -1,0 +1,101 @@
+"""What of small suites differs on purpose: each with the row of docs/deviations.md that says so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """``places`` in ``suites`` (globs of both) differ, as the row ``row`` of docs/deviations.md says."""
+
+    row: str
+    suites: tuple[str, ...]
+    places: tuple[str, ...]
+
+
+_WHOLE = ("refused", "asked.*", "rows.*")
+"""One side runs it and the other does not."""
+DEVIATIONS = (
+    Deviation("a missing input file", ("missing-input-file",), _WHOLE),
+    Deviation("incomplete or broken tests", ("incomplete", "turns-without-input"), _WHOLE),
+    Deviation("two spellings of one key (`assert` and `assertions`)", ("both-words",), _WHOLE),
+    Deviation("two tests of one id", ("duplicate-ids",), _WHOLE),
+    Deviation("a number as a test's `id`", ("number-id",), _WHOLE),
+    Deviation(
+        "`evaluators` and `rubrics` as a test's only graders, `assertions` inside `execution`",
+        ("evaluators-word", "rubrics-only", "execution-assertions"),
+        _WHOLE,
+    ),
+    Deviation(
+        "`criteria: a sentence` of `type: rubrics`",
+        ("kind-rubrics-text",),
+        ("asked.judge.*", "rows.*.scores", "rows.*.score"),
+    ),
+    Deviation("`category` of a JSONL file", ("jsonl", "jsonl-sidecar"), ("rows.*.category",)),
+    Deviation("`prompt: ./x.md`", ("prompt-path",), ("asked.judge.*",)),
+    Deviation(
+        "a model that an assertion names and that does not exist",
+        ("grader-own-target-missing",),
+        ("asked.*", "rows.b@*"),
+    ),
+    Deviation(
+        "a model that gives no verdict on a test with nothing but `criteria`",
+        ("grader-target-missing",),
+        ("rows.b@*",),
+    ),
+    Deviation("tests on a target with `use_target`", ("alias",), ("rows.*",)),
+    Deviation("`fallback_targets`", ("fallback",), ("rows.*.target_used",)),
+    Deviation(
+        "attempts at a model's server that refuses (401)",
+        ("fallback", "provider-error", "depends-failed", "fail-on-error", "judge-says-error"),
+        ("asked.*", "rows.*.scores.0.assertions.0.0"),
+    ),
+    Deviation("a date without a year", ("dates-no-year",), ("rows.*.assertions.0.0",)),
+    Deviation("several trials", ("trials", "trials-bound"), ("rows.*.tokens.*",)),
+    Deviation(
+        "an answer file with an empty `output` and no `text`", ("says-nothing-in-output",), ("rows.*",)
+    ),
+    Deviation(
+        "the words of built-in prompts, and of the request to repair a reply",
+        ("judge-says-*",),
+        ("asked.judge.0.user",),
+    ),
+    Deviation(
+        "the least score of a rubric with ranges, in the prompt",
+        ("range-says-*",),
+        ("asked.judge.0.user.scoring_criteria",),
+    ),
+    Deviation(
+        "what judges of a turn read as the question",
+        ("talk-expected*", "talk-sentences"),
+        ("asked.judge.0.user", "asked.judge.0.user.question"),
+    ),
+    Deviation(
+        "what judges of a whole conversation read as the question",
+        ("talk-whole*",),
+        ("asked.judge.0.user", "asked.judge.0.user.question"),
+    ),
+    Deviation(
+        "`expected_output` of a turn",
+        ("talk-expected", "talk-expected-only"),
+        ("asked.judge.0.user", "asked.judge.0.user.reference_answer"),
+    ),
+    Deviation("figures and graders of a conversation", ("talk*",), ("rows.*.tokens", "rows.*.scores.*.name")),
+    Deviation(
+        "the grader of a test with nothing but `criteria` or `expected_output`",
+        (
+            "vars-criteria",
+            "criteria-only",
+            "expected-only",
+            "two-tests",
+            "tests-file",
+            "tests-jsonl",
+            "jsonl",
+            "jsonl-sidecar",
+            "mock-judge",
+            "talk-expected-only",
+        ),
+        ("rows.*.scores",),
+    ),
+)
