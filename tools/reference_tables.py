@@ -41,7 +41,8 @@ from agentv_sandbox.providers.model import ModelSettings
 from agentv_sandbox.providers.response import answer_schema
 from agentv_sandbox.providers.settings import REFERENCE, Settings
 from agentv_sandbox.report import VIEWS
-from agentv_sandbox.request import RunRequest, options_of
+from agentv_sandbox.request import RunRequest
+from agentv_sandbox.request.asked import options_of
 from agentv_sandbox.request.option import RUN
 from agentv_sandbox.runfolder.record import Row
 from agentv_sandbox.settings import NATURES, settings_schema

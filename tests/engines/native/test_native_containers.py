@@ -101,7 +101,7 @@ def test_containers_get_to_their_files_whatever_the_umask_is(
             image = own.images("agentv-sandbox.env-key") or own.images("agentv-sandbox.base-key")
             own.create_volume("disk", VolumeSpec(disk=True), labels={})
             mounts = (Mount(source="disk", target="/data", read_only=False),)
-            result = own.run(replace(spec(image[0].id, "ls", "/data"), mounts=mounts))
+            result = own.run(Command(spec=replace(spec(image[0].id, "ls", "/data"), mounts=mounts)))
             own.remove_volume("disk")
     finally:
         os.umask(before)
