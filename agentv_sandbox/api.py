@@ -31,7 +31,8 @@ from agentv_sandbox.pipeline.scopes import how_asked, incomplete
 from agentv_sandbox.prepare import Prepared, load, prepare
 from agentv_sandbox.report import kept_views
 from agentv_sandbox.report.summary import exit_code
-from agentv_sandbox.request import OnEvent, RunRequest, as_json
+from agentv_sandbox.request import OnEvent, RunRequest
+from agentv_sandbox.request.asked import as_json
 from agentv_sandbox.request.keywords import by_keywords
 from agentv_sandbox.runfolder.earlier import earlier_facts, find_earlier
 from agentv_sandbox.runfolder.facts import run_facts

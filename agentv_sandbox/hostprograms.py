@@ -51,7 +51,7 @@ class HostProgram:
 
 UV = HostProgram(
     name="uv",
-    purpose="choose Python distributions, and bring npm where the machine has none",
+    purpose="choose Python distributions, and provide npm where it is not installed",
     reads="`--no-config`: no `uv.toml` and no `pyproject.toml`; the settings of pip and uv as variables, `~/.netrc`",
     variables=(*NETWORK, *_PACKAGES),
 )

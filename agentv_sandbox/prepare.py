@@ -150,24 +150,7 @@ def prepare(
     logs.configure_unless_done()
     environ = os.environ if request.environ is None else request.environ
     cwd = request.cwd or Path.cwd()
-    without_keys = purpose == "grade" or request.replay is not None
-    loaded = (
-        request.suites
-        if isinstance(request.suites, LoadResult)
-        else load(
-            request.suites,
-            targets_file=request.targets_file,
-            targets=request.targets,
-            allow_outside=request.allow_outside,
-            cwd=cwd,
-            environ=environ,
-            without_keys=without_keys,
-            on_warning=on_warning,
-        )
-    )
-    loaded = _told_apart(_with_tags(loaded, request))
-    if request.replay is not None:
-        loaded = replace(loaded, environments=with_stand_in_keys(loaded))
+    loaded = _loaded(request, purpose, cwd, environ, on_warning)
     settings = settings_of(
         loaded, cwd, operator or Operator(environ), engine=request.engine, runtime=request.runtime
     )
@@ -204,6 +187,35 @@ def prepare(
         redactor=Redactor(secrets),
         notes=notes,
     )
+
+
+def _loaded(
+    request: RunRequest,
+    purpose: Purpose,
+    cwd: Path,
+    environ: Mapping[str, str],
+    on_warning: Callable[[Problem], None],
+) -> LoadResult:
+    """The suites that are asked for, told apart where they have one name."""
+    without_keys = purpose == "grade" or request.replay is not None
+    loaded = (
+        request.suites
+        if isinstance(request.suites, LoadResult)
+        else load(
+            request.suites,
+            targets_file=request.targets_file,
+            targets=request.targets,
+            allow_outside=request.allow_outside,
+            cwd=cwd,
+            environ=environ,
+            without_keys=without_keys,
+            on_warning=on_warning,
+        )
+    )
+    loaded = _told_apart(_with_tags(loaded, request))
+    if request.replay is not None:
+        loaded = replace(loaded, environments=with_stand_in_keys(loaded))
+    return loaded
 
 
 def _with_tags(loaded: LoadResult, request: RunRequest) -> LoadResult:

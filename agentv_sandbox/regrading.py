@@ -39,7 +39,8 @@ from agentv_sandbox.pipeline.scratch import scratch_folder
 from agentv_sandbox.prepare import prepare
 from agentv_sandbox.project import Project
 from agentv_sandbox.report import kept_views
-from agentv_sandbox.request import RunRequest, as_json
+from agentv_sandbox.request import RunRequest
+from agentv_sandbox.request.asked import as_json
 from agentv_sandbox.request.keywords import after_one
 from agentv_sandbox.runfolder.capture import read_capture
 from agentv_sandbox.runfolder.captured import CapturedContents, CapturedRun, captured_run

@@ -97,5 +97,5 @@ def cluster_module(name: str) -> Any:
         if error.name is None or error.name.startswith("agentv_sandbox"):
             raise
         message = f"a cluster needs {error.name}, which is not installed"
-        hint = 'Install it on every machine: pip install "agentv-sandbox[dask]"'
+        hint = 'Install it on every machine, in a checkout of agentv-sandbox: pip install ".[dask]"'
         raise InputError([Problem(message=message, field="--cluster", hint=hint)]) from None

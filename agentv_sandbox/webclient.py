@@ -22,17 +22,19 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote, urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 import certifi
 
 from agentv_sandbox.lazy import lazily
 
 if TYPE_CHECKING:
+    from urllib import request as urllib_request
+
     import httpcore
     from httpcore import NetworkBackend, NetworkStream
 else:
     httpcore = lazily("httpcore")
+    urllib_request = lazily("urllib.request")
     NetworkBackend = NetworkStream = object  # so that importing this loads nothing
 
 CONNECT_S = 15.0
@@ -71,9 +73,9 @@ def proxy_of(scheme: str, host: str, port: int) -> str:
     """Address of the proxy that the environment names for a server; empty where it names none."""
     if host in LOCAL:
         return ""
-    proxies = getproxies()
+    proxies = urllib_request.getproxies()
     proxy = proxies.get(scheme) or proxies.get("all", "")
-    if not proxy or proxy_bypass(f"[{host}]:{port}" if ":" in host else f"{host}:{port}"):
+    if not proxy or urllib_request.proxy_bypass(f"[{host}]:{port}" if ":" in host else f"{host}:{port}"):
         return ""
     return proxy if "://" in proxy else f"http://{proxy}"
 
@@ -210,7 +212,7 @@ class _Pool:
             try:
                 response = self._ask_at(address, request, watch, max(deadline - time.monotonic(), 0.1))
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as failure:
-                if isinstance(failure.__cause__, ssl.SSLError):
+                if isinstance(_behind(failure), ssl.SSLError):
                     raise
                 error = failure
             else:
@@ -324,13 +326,21 @@ def _as_sockets_do() -> Iterator[None]:
     except httpcore.TimeoutException as error:
         raise TimeoutError(str(error) or "timed out") from error
     except httpcore.NetworkError as error:
-        raise error.__cause__ if isinstance(error.__cause__, OSError) else OSError(str(error)) from error
+        raise _behind(error) or OSError(str(error)) from error
     except httpcore.ProxyError as error:
         raise OSError(f"the proxy of the environment refused: {error}") from error
     except (httpcore.ProtocolError, httpcore.UnsupportedProtocol) as error:
         if "disconnected without" in str(error) or "peer closed" in str(error):
             raise OSError("the server closed the connection") from error
         raise OSError(f"the server's answer is not understood: {error}") from error
+
+
+def _behind(error: BaseException) -> OSError | None:
+    """What the socket itself said. The pool raises again "from None", which leaves only the context."""
+    seen: BaseException | None = error
+    while seen is not None and not isinstance(seen, OSError):
+        seen = seen.__cause__ or seen.__context__
+    return seen
 
 
 KEPT = KeptConnections()

@@ -19,7 +19,7 @@ from agentv_sandbox.authoring.docs import Doc, known_keys
 from agentv_sandbox.authoring.keydocs import key_docs
 from agentv_sandbox.cli import COMMANDS, imported_command
 from agentv_sandbox.graders import GRADERS
-from agentv_sandbox.graders.kind import ItemDoc
+from agentv_sandbox.graders.kind import GraderKind, ItemDoc
 from agentv_sandbox.loading import schema as schemas
 from agentv_sandbox.loading.suite_docs import (
     ExecutionDoc,
@@ -41,7 +41,8 @@ from agentv_sandbox.providers.model import ModelSettings
 from agentv_sandbox.providers.response import answer_schema
 from agentv_sandbox.providers.settings import REFERENCE, Settings
 from agentv_sandbox.report import VIEWS
-from agentv_sandbox.request import RunRequest, options_of
+from agentv_sandbox.request import RunRequest
+from agentv_sandbox.request.asked import options_of
 from agentv_sandbox.request.option import RUN
 from agentv_sandbox.runfolder.record import Row
 from agentv_sandbox.settings import NATURES, settings_schema
@@ -213,7 +214,7 @@ def assertions() -> str:
     ]
     common = known_keys(ItemDoc)
     for kind in GRADERS.values():
-        parts += [f"## {kind.type}", *_also([*kind.aliases, *kind.aliases_with]), one_line(kind.summary)]
+        parts += [f"## {kind.type}", *_also(kind), one_line(kind.summary)]
         if any(name not in common for name in known_keys(kind.doc)):
             parts.append(keys.of(kind.doc, without=common))
     return "\n\n".join(parts) + "\n"
@@ -234,7 +235,7 @@ def providers() -> str:
         parts += [f"## {title}", keys.shared(family, member, without=base)]
     for kind in PROVIDERS.values():
         family = next(model for model in reversed(_FAMILIES) if issubclass(kind.settings, model))
-        parts += [f"## {kind.name}", *_also(kind.aliases), f"{one_line(kind.summary)} {_uses(kind)}"]
+        parts += [f"## {kind.name}", *_also(kind), f"{one_line(kind.summary)} {_uses(kind)}"]
         if family is not Settings:
             title = _FAMILIES[family].lower()
             parts.append(f"What [{title}](#{title.replace(' ', '-')}) have, and:")
@@ -254,9 +255,19 @@ def _says(model: type[Settings], name: str) -> object:
     return sorted(alias for alias, key in model.ALIASES.items() if key == name), model.IGNORED.get(name)
 
 
-def _also(names: Iterable[str]) -> list[str]:
-    written = ", ".join(f"`{name}`" for name in names)
-    return [f"Also written {written}."] if written else []
+def _also(kind: GraderKind[Any] | Provider) -> list[str]:
+    """Other spellings; some are of this kind only beside certain keys, and of another one without."""
+    names = [f"`{name}`" for name in kind.aliases]
+    for name, keys in getattr(kind, "aliases_with", {}).items():
+        names.append(f"`{name}` with {' or '.join(f'`{key}`' for key in keys)}")
+    others = GRADERS.values() if isinstance(kind, GraderKind) else ()
+    without = {
+        name: f"`{name}` without {' and '.join(f'`{key}`' for key in keys)}"
+        for other in others
+        for name, keys in other.aliases_with.items()
+    }
+    names = [without.get(name.strip("`"), name) for name in names]
+    return [f"Also written {', '.join(names)}."] if names else []
 
 
 def _uses(kind: Provider) -> str:

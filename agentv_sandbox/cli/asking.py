@@ -12,7 +12,8 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from agentv_sandbox.cli.completing import completed
-from agentv_sandbox.request import RunRequest, options_of
+from agentv_sandbox.request import RunRequest
+from agentv_sandbox.request.asked import options_of
 from agentv_sandbox.request.option import Option
 
 

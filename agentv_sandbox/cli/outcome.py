@@ -93,7 +93,7 @@ def show_on_github(report: api.RunReport, places: Places, redactor: Redactor) ->
 
 def _annotation(row: Row, places: Places, why: Sequence[str]) -> github.Annotation:
     place = places.get(row.key[:2])
-    word = "could not be judged" if row.status == "execution_error" else f"scored {row.score:.2f}"
+    word = "could not be judged" if row.execution_status == "execution_error" else f"scored {row.score:.2f}"
     return github.Annotation(
         title=f"{case_label(row, long=True)} {word}",
         message="\n".join(why),

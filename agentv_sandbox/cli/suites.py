@@ -6,7 +6,7 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -21,7 +21,7 @@ from agentv_sandbox.request.values import count
 if TYPE_CHECKING:
     from agentv_sandbox.authoring.docs import known_keys
     from agentv_sandbox.graders import GRADERS
-    from agentv_sandbox.graders.kind import ItemDoc
+    from agentv_sandbox.graders.kind import GraderKind, ItemDoc
     from agentv_sandbox.loading import LoadResult, load_suites, problems_as_json
     from agentv_sandbox.loading.schema import schema as eval_schema
     from agentv_sandbox.loading.schema import targets_schema
@@ -171,11 +171,20 @@ def schema(
     return 0
 
 
+def _spellings(kind: GraderKind[Any]) -> list[str]:
+    """Other names of a type; one that two types share is said with the keys that decide."""
+    shared = {name: keys for other in GRADERS.values() for name, keys in other.aliases_with.items()}
+    names = [
+        f"{name} (without {' and '.join(shared[name])})" if name in shared else name for name in kind.aliases
+    ]
+    return [*names, *(f"{name} (with {' or '.join(keys)})" for name, keys in kind.aliases_with.items())]
+
+
 @with_exit_codes
 def graders() -> int:
     """List the assertion types: what each does, its other names, its keys."""
     for kind in GRADERS.values():
-        names = ", ".join((kind.type, *kind.aliases, *kind.aliases_with))
+        names = ", ".join((kind.type, *_spellings(kind)))
         typer.echo(f"{names}\n    {kind.summary}")
         keys = [key for key in kind.doc.model_fields if key not in ItemDoc.model_fields]
         if keys:

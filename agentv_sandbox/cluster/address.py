@@ -53,8 +53,8 @@ class ClusterAddress:
         host = urlsplit(self.scheduler).hostname or ""
         if self.scheduler.startswith("tcp://") and not _is_loopback(host):
             yield (
-                f"{self.scheduler} is neither encrypted nor closed: whoever reaches the scheduler can run programs as "
-                "the users of all its workers and of this run; use tls:// (docs/how-to/cluster.md)"
+                f"{self.scheduler} is neither encrypted nor closed: anyone who reaches the scheduler can run programs "
+                "as the users of all its workers and of this run; use tls:// (docs/how-to/cluster.md)"
             )
 
 

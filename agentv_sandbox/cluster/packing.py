@@ -23,7 +23,8 @@ from agentv_sandbox.pipeline.checks import secret_values
 from agentv_sandbox.pipeline.workspace import template_files
 from agentv_sandbox.prepare import Prepared
 from agentv_sandbox.project import Project
-from agentv_sandbox.request import RunRequest, given
+from agentv_sandbox.request import RunRequest
+from agentv_sandbox.request.asked import given
 from agentv_sandbox.volumes import StagedFile
 
 MOST_BYTES = 2 << 30

@@ -12,6 +12,7 @@ from agentv_sandbox.errors import Problem
 from agentv_sandbox.loading.globs import matching
 from agentv_sandbox.loading.interpolate import interpolate_env
 from agentv_sandbox.loading.session import Session
+from agentv_sandbox.loading.tables import SUFFIXES, table_rows
 from agentv_sandbox.loading.yaml12 import parse_json_line, read_text
 
 MAX_FILES = 10_000
@@ -69,6 +70,8 @@ def _source(session: Session, node: Node, key: str | int, value: str) -> Iterato
         yield from _folder(session, reference.path, node, key)
     elif reference.path.suffix == ".jsonl":
         yield from json_lines(session, reference.path)
+    elif reference.path.suffix in SUFFIXES:
+        yield from _table(session, reference.path)
     elif reference.path.suffix in (".yaml", ".yml", ".json"):
         content = session.tests_document(reference.path)
         if isinstance(content, Map) and isinstance(content.get("tests"), Seq):
@@ -80,7 +83,22 @@ def _source(session: Session, node: Node, key: str | int, value: str) -> Iterato
         elif content is not None:
             session.problems.error(node, key, f"{reference.display} must hold a list of tests")
     else:
-        session.problems.error(node, key, f"{show(value)} must be .yaml, .yml, .json, .jsonl or a folder")
+        session.problems.error(
+            node, key, f"{show(value)} must be .yaml, .yml, .json, .jsonl, .csv, .parquet or a folder"
+        )
+
+
+def _table(session: Session, path: Path) -> Iterator[Map]:
+    session.test_files.add(path)
+    before, empty = session.problems.errors, True
+    for placed in table_rows(path, session.problems):
+        empty = False
+        value = interpolate_env(placed, session.environ, session.problems)
+        if isinstance(value, Map):
+            yield value
+    if empty and session.problems.errors == before:
+        hint = "its first line names the columns, each further one is a test"
+        session.problems.add(Problem(message="holds no tests", path=path, line=1, column=1, hint=hint))
 
 
 def _maps(session: Session, items: Seq) -> Iterator[Map]:

@@ -148,9 +148,9 @@ class RepoDoc(Doc):
     commit: Text | None = None
     """Hash, branch or tag; http and git URLs need the full hash."""
     ancestor: Annotated[int, Field(ge=0)] | None = None
-    """So many commits back."""
+    """Number of commits to go back from it."""
     sparse: list[Text] = Field(default_factory=list)
-    """Folders alone, as git's cone mode has them."""
+    """Only these folders are checked out (git's cone mode)."""
 
 
 class DockerDoc(Doc):

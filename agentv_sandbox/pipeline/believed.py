@@ -40,8 +40,8 @@ def eval_files(
     if not named and source.unpacked and not trusted:
         message = "was unpacked: which eval files it is graded by is not taken from it"
         hint = (
-            "Name yours with --suite FILE. If you trust whoever packed it, --trust-pack takes eval files, threshold "
-            "and judge from what the run recorded, after a list of what they would run, read and ask."
+            "Name yours with --suite FILE. If you trust the person who packed it, --trust-pack takes eval files, "
+            "threshold and judge from what the run recorded, after a list of what they would run, read and ask."
         )
         raise InputError([Problem(message=message, path=source.path, hint=hint)])
     paths = list(named) or sorted(map(Path, source.earlier.suites))

@@ -78,7 +78,7 @@ class CopilotSdkSettings(CopilotSettings):
         **CopilotSettings.IGNORED,
         "cli_url": "the program runs in the test's container",
         "cli_path": "the image has the program from its package",
-        "github_token": "a server of one's own needs no login at GitHub",
+        "github_token": "your own server needs no login at GitHub",
     }
 
     cli_url: Text | None = None
@@ -109,9 +109,9 @@ class Copilot(AgentCli):
     def check(self, target: Target) -> list[Problem]:
         problems = super().check(target)
         needs = {
-            "base_url": "only servers of one's own can be used: Copilot's models need a login at GitHub, "
+            "base_url": "only your own server can be used: Copilot's models need a login at GitHub, "
             "which no container gets",
-            "model": "a server of one's own has no default model",
+            "model": "your own server has no default model",
         }
         for key, reason in needs.items():
             if not target.settings.get(key):

@@ -143,7 +143,7 @@ class Progress:
         finished = sum(self._counts.values())
         text = Text()
         text.append(f"{WORD[status]:<5}", style=STYLE[status])
-        score = "" if status in ("execution_error", "not_graded") else f"  {row.score:.2f}"
+        score = "" if status in ("execution_error", "not_graded", "skipped") else f"  {row.score:.2f}"
         label = self._hide(case_label(row, long=self._several))
         text.append(f" [{finished}/{self._total or '?'}] {label}{score}  {row.seconds:.1f} s")
         for reason in reasons(row, self._redactor)[:1]:

@@ -25,8 +25,20 @@ MAX_REASONS = 3
 MAX_HEADLINE = 160
 FIRST_LINES, LAST_LINES = 3, 8
 """Kept of what a program printed; programs say at the end what failed."""
-WORD = {"ok": "pass", "quality_failure": "FAIL", "execution_error": "ERROR", "not_graded": "open"}
-STYLE = {"ok": "green", "quality_failure": "red", "execution_error": "bold yellow", "not_graded": "cyan"}
+WORD = {
+    "ok": "pass",
+    "quality_failure": "FAIL",
+    "execution_error": "ERROR",
+    "not_graded": "open",
+    "skipped": "skip",
+}
+STYLE = {
+    "ok": "green",
+    "quality_failure": "red",
+    "execution_error": "bold yellow",
+    "not_graded": "cyan",
+    "skipped": "dim",
+}
 VERDICT_STYLE = {"PASS": "bold green", "FAIL": "bold red", "ERROR": "bold yellow", "OPEN": "bold cyan"}
 
 EXIT_OK, EXIT_FAILED, EXIT_ERROR = 0, 1, 3
@@ -261,6 +273,8 @@ def _totals(rows: Sequence[Row], seconds: float) -> str:
         f"{run.failed} failed",
         f"{run.errors} with errors",
     ]
+    if run.skipped:
+        parts.append(f"{run.skipped} skipped")
     if run.not_graded:
         parts.append(f"{run.not_graded} not graded")
     if seconds:

@@ -22,6 +22,7 @@ class RunFigures:
     failed: int
     errors: int
     not_graded: int
+    skipped: int
     mean_score: float | None
     """Of the tests that were judged."""
     tokens: int | None
@@ -37,6 +38,7 @@ def run_figures(rows: Sequence[Row]) -> RunFigures:
         failed=statuses.count("quality_failure"),
         errors=statuses.count("execution_error"),
         not_graded=statuses.count("not_graded"),
+        skipped=statuses.count("skipped"),
         mean_score=statistics.fmean(judged) if judged else None,
         tokens=tokens_of(rows),
         cost_usd=cost_of(rows),

@@ -7,25 +7,25 @@ It is imported by commands that only print their help: nothing here takes long t
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.models.limits import LimitOverrides
+from agentv_sandbox.request.limits import LIMIT_OPTIONS
 from agentv_sandbox.request.option import (
     ENGINE,
     GRADE,
     IMAGES,
     RUN,
     OnCluster,
-    Option,
     of_caller,
     option,
     parts,
 )
-from agentv_sandbox.request.values import count, experiment, number_between, path, size
+from agentv_sandbox.request.values import count, experiment, number_between, path
 
 if TYPE_CHECKING:
     from agentv_sandbox.loading import LoadResult
@@ -35,7 +35,7 @@ OnEvent = Callable[..., None]
 """Called as ``on_event(name, **keys)``, from several threads: ``note``, ``image.*``, ``run.started``,
 ``case.started``, ``case.stage``, ``case.finished``."""
 
-TESTS, TARGETS, LIMITS = "Which tests", "Targets and grading", "Limits of an agent"
+TESTS, TARGETS = "Which tests", "Targets and grading"
 RESULTS, WHERE = "Results, and going on with them", "Where and how it runs"
 _EACH_ITS_OWN = OnCluster(
     state="refused",
@@ -148,54 +148,7 @@ class RunRequest:
     # -- limits -------------------------------------------------------------------------------------------
     limits: LimitOverrides = parts(
         LimitOverrides(),
-        timeout_s=Option(
-            flags=("--agent-timeout",),
-            metavar="SECONDS",
-            read=number_between(0.1),
-            sentence="Time an agent may take.",
-            default_text="the target's, else 1200",
-            group=LIMITS,
-        ),
-        memory_bytes=Option(
-            flags=("--memory",),
-            metavar="SIZE",
-            read=size,
-            sentence="Memory of an agent, such as 2g.",
-            default_text="the suite's, else 1g",
-            group=LIMITS,
-        ),
-        cpus=Option(
-            flags=("--cpus",),
-            metavar="N",
-            read=number_between(0.01),
-            sentence="Processors of an agent.",
-            default_text="the suite's, else 1",
-            group=LIMITS,
-        ),
-        pids=Option(
-            flags=("--pids",),
-            metavar="N",
-            read=count(1),
-            sentence="Processes and threads of an agent.",
-            default_text="the suite's, else 256",
-            group=LIMITS,
-        ),
-        workspace_bytes=Option(
-            flags=("--workspace-size",),
-            metavar="SIZE",
-            read=size,
-            sentence="Size of a workspace, such as 2g.",
-            default_text="the suite's, else its files and 512m",
-            group=LIMITS,
-        ),
-        tmp_bytes=Option(
-            flags=("--tmp-size",),
-            metavar="SIZE",
-            read=size,
-            sentence="Size of an agent's /tmp, which is also its HOME.",
-            default_text="the suite's, else 128m",
-            group=LIMITS,
-        ),
+        **LIMIT_OPTIONS,
     )
 
     # -- results ------------------------------------------------------------------------------------------
@@ -397,7 +350,7 @@ class RunRequest:
         if not isinstance(self.limits, LimitOverrides):
             yield Problem(field="limits", message=f"must be a LimitOverrides, found {self.limits!r}")
             return
-        for name, known in _LIMITS.items():
+        for name, known in LIMIT_OPTIONS.items():
             try:
                 if (value := getattr(self.limits, name)) is not None:
                     known.read(value)
@@ -429,56 +382,3 @@ class RunRequest:
     @property
     def lock_mode(self) -> Literal["default", "frozen", "update"]:
         return "frozen" if self.frozen else "update" if self.update else "default"
-
-
-_LIMITS: Mapping[str, Option] = next(f.metadata["parts"] for f in fields(RunRequest) if f.name == "limits")
-
-
-def _all_options() -> Iterator[tuple[str, Option]]:
-    for each in fields(RunRequest):
-        if "option" in each.metadata:
-            yield each.name, each.metadata["option"]
-        for part, known in each.metadata.get("parts", {}).items():
-            yield f"{each.name}.{part}", known
-
-
-_OPTIONS = dict(_all_options())
-
-
-def options_of(command: str) -> Iterator[tuple[str, Option]]:
-    """The options of ``command`` with the names of their fields, dotted in a record inside."""
-    return ((name, known) for name, known in _OPTIONS.items() if command in known.commands)
-
-
-def given(request: RunRequest) -> Iterator[tuple[str, Option, Any]]:
-    """What was asked beside the suites, as ``options_of`` names it, with its value."""
-    plain = RunRequest()
-    for name, known in _OPTIONS.items():
-        value, default = request, plain
-        for part in name.split("."):
-            value, default = getattr(value, part), getattr(default, part)
-        if value != default:
-            yield name, known, value
-
-
-def others(request: RunRequest, commands: Iterable[str]) -> Iterator[Problem]:
-    """What was asked that none of ``commands`` does."""
-    taken = {name for command in commands for name, _ in options_of(command)}
-    for name, _, _ in given(request):
-        if name not in taken:
-            yield Problem(field=name, message=f"has no meaning for {' and '.join(commands)}")
-
-
-def as_json(request: RunRequest) -> dict[str, Any]:
-    """What ``run.json`` says of it: what another grading has to know, and every other option that was given."""
-    graded = {
-        "targets": list(request.targets),
-        "threshold": request.threshold,
-        "grader_target": request.grader_target,
-    }
-    more = {name: _plain(value) for name, _, value in given(request)}
-    return {**graded, **more}
-
-
-def _plain(value: object) -> object:
-    return str(value) if isinstance(value, Path) else list(value) if isinstance(value, tuple) else value

@@ -9,7 +9,8 @@ from functools import update_wrapper
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from agentv_sandbox.errors import InputError
-from agentv_sandbox.request import RunRequest, others
+from agentv_sandbox.request import RunRequest
+from agentv_sandbox.request.asked import others
 
 P = ParamSpec("P")
 R = TypeVar("R")

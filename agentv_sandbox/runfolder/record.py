@@ -15,6 +15,9 @@ from agentv_sandbox.models.identity import suite_key
 from agentv_sandbox.models.suite import Json
 from agentv_sandbox.models.wire import NEVER, REST, Found, read
 
+_OWN_STATUS = {"not_graded": "not_graded", "not_run": "skipped"}
+"""By fault."""
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Row(Mapping[str, Json]):
@@ -147,8 +150,9 @@ class Row(Mapping[str, Json]):
 
     @property
     def status(self) -> str:
-        """``execution_status``, or ``not_graded`` where the verdict is yet to come."""
-        return "not_graded" if self.fault == "not_graded" else self.execution_status
+        """``execution_status``, or ``not_graded`` where the verdict is yet to come, ``skipped`` where the test was not
+        run: AgentV, whose words rows hold, has neither."""
+        return _OWN_STATUS.get(self.fault or "", self.execution_status)
 
     @property
     def cause(self) -> str:

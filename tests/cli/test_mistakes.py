@@ -419,7 +419,8 @@ def test_a_mistake_is_reported_once_with_its_place_and_what_to_do(
     monkeypatch.setattr(os, "environ", {**os.environ, "DOCKER_HOST": "unix:///nowhere"})
     code = app(["validate", "--json", "s.eval.yaml"], standalone_mode=False)
     said = capsys.readouterr()
-    [problem] = json.loads(said.out)
+    problems = json.loads(said.out)
+    [problem] = [p for p in problems if p["severity"] == "error"] or problems
     assert mistake.said in " ".join(str(problem.get(key, "")) for key in ("field", "message", "hint"))
     assert (code, problem["severity"]) == ((0, "warning") if mistake.warning else (2, "error"))
     if mistake.line is not None:

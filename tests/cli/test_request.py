@@ -19,7 +19,8 @@ from agentv_sandbox.engines.tier import LEVELS
 from agentv_sandbox.errors import InputError
 from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.suite import PASS_SCORE
-from agentv_sandbox.request import RunRequest, as_json, options_of
+from agentv_sandbox.request import RunRequest
+from agentv_sandbox.request.asked import as_json, options_of
 from agentv_sandbox.runfolder.captured import CapturedRun
 from agentv_sandbox.runfolder.earlier import EarlierRun
 

@@ -24,7 +24,7 @@ def ended(folder: Path, *args: str) -> CompletedProcess[str]:
     [
         ("provider: vscode", SUITE, "cannot be evaluated"),
         ("provider: copilot-log, discover: latest", SUITE, "nothing of your home folder is read here"),
-        ("provider: copilot, model: m", SUITE, "base_url is required: only servers of one's own"),
+        ("provider: copilot, model: m", SUITE, "base_url is required: only your own server"),
         ("provider: copilot, base_url: 'https://x.example'", SUITE, "model is required"),
         ("provider: copilot, model: m, base_url: x", SUITE, "must be an http or https address"),
         ("provider: pi, subprovider: azure", SUITE, "base_url is required"),

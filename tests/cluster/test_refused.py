@@ -94,7 +94,7 @@ def test_a_schedulers_file_and_addresses_are_read(tmp_path: Path) -> None:
     assert not list(parse_address("tcp://127.0.0.1:1", tmp_path).warnings())
     assert not list(parse_address("tls://10.0.0.1:1", tmp_path).warnings())
     [warning] = parse_address("tcp://10.0.0.1:1", tmp_path).warnings()
-    assert "whoever reaches the scheduler can run programs" in warning
+    assert "anyone who reaches the scheduler can run programs" in warning
 
 
 def test_tls_without_certificates_names_the_variables(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_what_is_missing_is_said_where_dask_is_not_installed(tmp_path: Path) -> 
             [sys.executable, "-c", blocked, *args], cwd=tmp_path, capture_output=True, text=True, check=False
         )
         assert done.returncode == 2
-        assert 'pip install "agentv-sandbox[dask]"' in done.stderr
+        assert 'pip install ".[dask]"' in done.stderr
 
 
 @pytest.mark.engine

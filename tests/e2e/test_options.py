@@ -32,5 +32,8 @@ def test_the_timeout_of_docker_ends_graders_without_one_of_their_own(
     project.write({"targets.yaml": targets, "s.eval.yaml": SUITE % image.tags[0]})
     done = project.run("s.eval.yaml")
     assert done.code == 1, done.stdout + done.stderr
-    assert "slow\n    code-grader: Code evaluator failed: Process timed out after 2" in done.stdout
+    assert (
+        "slow\n    code-grader: the grader crashed: Code evaluator failed: Process timed out after 2"
+        in done.stdout
+    )
     assert done.rows["patient"]["score"] == 1

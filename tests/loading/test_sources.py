@@ -111,7 +111,7 @@ def test_case_files_take_environment_variables(cases: Project) -> None:
         ("[file://../*.yaml]", "a glob must stay below"),
         ("['cases/two.yaml']", "write file://path to take tests from a file"),
         ("./empty", "holds a case.yaml"),
-        ("./notes.txt", "must be .yaml, .yml, .json, .jsonl or a folder"),
+        ("./notes.txt", "must be .yaml, .yml, .json, .jsonl, .csv, .parquet or a folder"),
         ("./scalar.yaml", "must hold a list of tests"),
         ("./broken.yaml", "is not valid YAML"),
         ("./list.yaml", "must be a mapping with an id, found 5"),

@@ -2,14 +2,17 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from rich.console import Console
 
-from agentv_sandbox.models.case import Assertion, CaseResult
+from agentv_sandbox.models.case import Assertion, CaseFailure, CaseResult
 from agentv_sandbox.report.summary import exit_code, reasons, summary, verdict_line
 from agentv_sandbox.report.targets import side_by_side
+from agentv_sandbox.report.views.junit import junit
 from agentv_sandbox.runfolder.record import Row
 from agentv_sandbox.runfolder.redact import Redactor
 from tests.report.made_results import make_error, make_grader, make_result, row_of
@@ -200,3 +203,17 @@ def test_secrets_are_masked() -> None:
 def test_a_secret_at_the_cut_of_a_long_reason_leaves_no_half() -> None:
     message = "x" * 390 + "hunter2-hunter2"
     assert "hunter2" not in printed([make_error("e", message)], width=600, secrets=("hunter2-hunter2",))
+
+
+def test_a_test_that_was_not_run_is_skipped_and_no_error_among_the_others() -> None:
+    why = CaseFailure(stage="setup", code="dependency_failed", message="depends on broken", fault="not_run")
+    skipped = replace(make_error("later"), failure=why)
+    shown = printed([PASS, ERROR, skipped])
+    assert "3 tests, 1 passed, 0 failed, 1 with errors, 1 skipped, 3.2 s" in shown
+    assert "skip later" in shown and "depends on broken" in shown
+    row = row_of(skipped)
+    assert (row.status, row.execution_status) == ("skipped", "execution_error")  # AgentV reads the second
+    document = ElementTree.fromstring(junit([row_of(PASS), row_of(ERROR), row]))
+    assert [len(document.findall(f".//{tag}")) for tag in ("error", "skipped")] == [1, 1]
+    suite = document if document.tag == "testsuite" else document.find("testsuite")
+    assert suite is not None and (suite.get("errors"), suite.get("skipped")) == ("1", "1")

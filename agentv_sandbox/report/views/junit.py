@@ -17,7 +17,12 @@ from agentv_sandbox.runfolder.trialfigures import whole_words
 
 MAX_TEXT = 8000
 MAX_HEADLINE = 200
-STATUS_TAG = {"quality_failure": "failure", "execution_error": "error", "not_graded": "skipped"}
+STATUS_TAG = {
+    "quality_failure": "failure",
+    "execution_error": "error",
+    "not_graded": "skipped",
+    "skipped": "skipped",
+}
 
 
 def write_junit(runs: Sequence[Run], path: Path) -> str:
@@ -51,7 +56,7 @@ def _counts(rows: Sequence[Row]) -> dict[str, str]:
         "tests": str(len(rows)),
         "failures": str(statuses.count("quality_failure")),
         "errors": str(statuses.count("execution_error")),
-        "skipped": str(statuses.count("not_graded")),
+        "skipped": str(sum(STATUS_TAG.get(status) == "skipped" for status in statuses)),
         "time": f"{sum(row.seconds for row in rows):.3f}",
     }
 

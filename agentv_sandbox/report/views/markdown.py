@@ -23,7 +23,7 @@ MAX_BYTES = 900_000
 MAX_ROWS = 200
 _MAX_DETAILS = 50
 _MAX_LABEL = 160
-_ORDER = ("execution_error", "quality_failure", "not_graded", "ok")
+_ORDER = ("execution_error", "quality_failure", "not_graded", "skipped", "ok")
 
 
 def markdown(rows: Sequence[Row], redactor: Redactor, *, planned: int | None = None, folder: str = "") -> str:
@@ -61,7 +61,7 @@ def _rank(row: Row) -> tuple[int, float]:
 
 def _totals(rows: Sequence[Row]) -> str:
     run = run_figures(rows)
-    counts = dict(zip(_ORDER, (run.errors, run.failed, run.not_graded, run.passed), strict=True))
+    counts = dict(zip(_ORDER, (run.errors, run.failed, run.not_graded, run.skipped, run.passed), strict=True))
     words = [f"{count} {WORD[status].lower()}" for status, count in counts.items() if count]
     if run.mean_score is not None:
         words.append(f"mean score {run.mean_score:.2f}")
@@ -79,7 +79,7 @@ def _table(rows: Sequence[Row], redactor: Redactor, several: bool) -> Iterator[s
     yield "|---|---|---:|---:|"
     for row in rows[:MAX_ROWS]:
         status = row.status
-        score = "" if status in ("execution_error", "not_graded") else f"{row.score:.2f}"
+        score = "" if status in ("execution_error", "not_graded", "skipped") else f"{row.score:.2f}"
         label = _label(row, redactor, several)
         yield f"| {WORD.get(status, 'ERROR')} | {label} | {score} | {row.seconds:.1f} s |"
     yield ""

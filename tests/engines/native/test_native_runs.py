@@ -270,7 +270,7 @@ def test_an_engine_is_chosen_by_option_settings_or_variable(project: Path, nativ
     assert engine_of(run(project, "--engine", "native", **trusted), project) == "native"
     wrong = run(project, "--engine", "lxc", **trusted)
     assert wrong.returncode == 2
-    assert "'lxc' is not a kind of engine; there are: docker, podman, native" in wrong.stderr
+    assert "'lxc' is not a kind of engine; there are: docker, native, podman" in wrong.stderr
 
 
 @pytest.mark.own_choice
