@@ -150,11 +150,11 @@ def test_a_volume_is_known_by_its_labels_from_its_first_moment(
     for step, left in ((os, "link"), []), ((Path, "mkdir"), [("copy", {"a": "b"})]):
         with monkeypatch.context() as killed, pytest.raises(KeyboardInterrupt):
             killed.setattr(*step, _interrupted)  # it ends before this step
-            volumes.create("copy", {}, {"a": "b"})
+            volumes.create("copy", VolumeSpec(), {"a": "b"})
         assert list(volumes.all()) == left
         volumes.remove("copy")
         assert [*tmp_path.glob("*/*")] == []
-    volumes.create("copy", {}, {"a": "b"})
+    volumes.create("copy", VolumeSpec(), {"a": "b"})
     assert list(volumes.all()) == [("copy", {"a": "b"})]
     assert volumes.is_alive("copy")
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from agentv_sandbox.engines.docker import DockerEngine
 from agentv_sandbox.engines.docker.comparison import differences
 from agentv_sandbox.engines.docker.config import OwnVolume
 from agentv_sandbox.engines.docker.dialect import DOCKER, PODMAN, container_body, memory_volumes
@@ -148,3 +149,12 @@ def test_what_podman_says_of_itself_is_understood() -> None:
     assert info.crun.startswith("1.") and info.version in tier(info).summary
     assert declared(info).missing == ()
     assert tier(info).flaws == () and tier(info).unjudged == ()
+
+
+@pytest.mark.parametrize("kind", ["docker", "podman"])
+def test_people_are_told_the_command_that_they_have(kind: str) -> None:
+    engine = DockerEngine("unix:///nowhere")
+    engine.__dict__["_known"] = engine_info(ANSWERS["info"], ANSWERS["version"], api_version="", address="")
+    if kind == "docker":
+        engine.__dict__["_known"] = engine_info({}, {}, api_version="", address="")
+    assert engine.command_to_look("v", image="i", uid=1).startswith(f"{kind} run --rm -it ")
