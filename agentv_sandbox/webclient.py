@@ -212,7 +212,7 @@ class _Pool:
             try:
                 response = self._ask_at(address, request, watch, max(deadline - time.monotonic(), 0.1))
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as failure:
-                if isinstance(failure.__cause__, ssl.SSLError):
+                if isinstance(_behind(failure), ssl.SSLError):
                     raise
                 error = failure
             else:
@@ -326,13 +326,21 @@ def _as_sockets_do() -> Iterator[None]:
     except httpcore.TimeoutException as error:
         raise TimeoutError(str(error) or "timed out") from error
     except httpcore.NetworkError as error:
-        raise error.__cause__ if isinstance(error.__cause__, OSError) else OSError(str(error)) from error
+        raise _behind(error) or OSError(str(error)) from error
     except httpcore.ProxyError as error:
         raise OSError(f"the proxy of the environment refused: {error}") from error
     except (httpcore.ProtocolError, httpcore.UnsupportedProtocol) as error:
         if "disconnected without" in str(error) or "peer closed" in str(error):
             raise OSError("the server closed the connection") from error
         raise OSError(f"the server's answer is not understood: {error}") from error
+
+
+def _behind(error: BaseException) -> OSError | None:
+    """What the socket itself said. The pool raises again "from None", which leaves only the context."""
+    seen: BaseException | None = error
+    while seen is not None and not isinstance(seen, OSError):
+        seen = seen.__cause__ or seen.__context__
+    return seen
 
 
 KEPT = KeptConnections()

@@ -103,7 +103,7 @@ class LimitsDoc(Doc):
 
 
 class HookDoc(Doc):
-    ALIASES: ClassVar = {"script": "command"}
+    ALIASES: ClassVar = {"script": "command", "timeoutMs": "timeout_ms"}
 
     command: list[Text] | Text | None = None
     """A list of arguments, or text, which a shell runs (`sh -ec`)."""
@@ -244,6 +244,8 @@ class WorkspaceDoc(Doc):
 
 
 class TrialsDoc(Doc):
+    ALIASES: ClassVar = {"costLimitUsd": "cost_limit_usd"}
+
     count: Annotated[int, Field(ge=1)] = 1
     """How often each test runs."""
     strategy: Literal["pass_at_k", "pass_any", "pass_all", "mean", "confidence_interval"] = "pass_at_k"
@@ -273,7 +275,13 @@ TargetName = Text | TargetRefDoc
 
 
 class ExecutionDoc(Doc):
-    ALIASES: ClassVar = {"assert": "assertions", "evaluators": "assertions", "repeat": "trials"}
+    ALIASES: ClassVar = {
+        "assert": "assertions",
+        "evaluators": "assertions",
+        "repeat": "trials",
+        "budgetUsd": "budget_usd",
+        "failOnError": "fail_on_error",
+    }
 
     target: TargetName | None = None
     """Name of the target that is evaluated, or a definition."""

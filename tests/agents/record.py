@@ -29,6 +29,7 @@ _OTHERS = (
     "agents.test_recipes",
     "graders.test_agentv_itself",
     "beside.both",
+    "beside.interface",
 )
 """Modules of tests, each with its ``RECORDED``."""
 
