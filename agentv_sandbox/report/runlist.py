@@ -24,9 +24,13 @@ MOST_RUNS = 1000
 _MAX_NAME = 200
 _WIDTH, _HEIGHT = 640, 90
 _STYLE = """
-:root { color-scheme: light dark; --line: #dfe2e7; --soft: #5b6472; --accent: #2456c8; --second: #14713d; }
+:root {
+  color-scheme: light dark;
+  --bg: #fff; --text: #1b1f26; --line: #dfe2e7; --soft: #5b6472; --accent: #2456c8; --second: #14713d; }
 @media (prefers-color-scheme: dark) {
-  :root { --line: #343b46; --soft: #a0a9b6; --accent: #8ab0ff; --second: #6bd595; } }
+  :root {
+    --bg: #14171c; --text: #e4e7ec; --line: #343b46; --soft: #a0a9b6; --accent: #8ab0ff; --second: #6bd595; } }
+body { background: var(--bg); color: var(--text); }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 84rem; margin: 0 auto; padding: 1.2rem 1.5rem; }
 .scroll { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; padding: .3rem .6rem; border-bottom: 1px solid var(--line); white-space: nowrap; }

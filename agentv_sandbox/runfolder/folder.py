@@ -31,7 +31,7 @@ from agentv_sandbox.runfolder import casefiles, files, rows
 from agentv_sandbox.runfolder.aggregate import Aggregate
 from agentv_sandbox.runfolder.artifacts import Artifacts
 from agentv_sandbox.runfolder.casefolders import CaseFolders
-from agentv_sandbox.runfolder.earlier import DEFAULT_ROOT, folder_of, prune
+from agentv_sandbox.runfolder.earlier import DEFAULT_ROOT, folder_of, not_written_to, prune
 from agentv_sandbox.runfolder.intact import files_hash
 from agentv_sandbox.runfolder.layout import (
     BENCHMARK,
@@ -443,7 +443,8 @@ def refuse_unusable(output: Path | None, cwd: Path) -> None:
     path = cwd / (output if output is not None else DEFAULT_ROOT)
     try:
         if output is not None and path.is_dir():
-            _refuse_others(path)
+            with not_written_to(path):  # first, since what is there is that run's
+                _refuse_others(path)
         existing = next(folder for folder in (path, *path.parents) if folder.exists())
         if not existing.is_dir():
             raise _refusal(f"cannot write results to {output or path}: {existing} is not a folder")

@@ -18,6 +18,7 @@ import cmarkgfm
 import pytest
 
 from agentv_sandbox.report.views.markdown import MAX_BYTES, MAX_ROWS, markdown
+from agentv_sandbox.runfolder.record import Row
 from agentv_sandbox.runfolder.redact import Redactor
 
 pytestmark = pytest.mark.engine
@@ -148,7 +149,7 @@ def test_a_long_summary_stays_below_the_limit() -> None:
             }
         ],
     }
-    rows = [{**row, "test_id": f"{n}" * 60_000} for n in range(300)]
+    rows = [Row.of({**row, "test_id": f"{n}" * 60_000})[0] for n in range(300)]
     text = markdown(rows, Redactor())
     assert len(text.encode()) <= MAX_BYTES + 200
     assert f"{300 - MAX_ROWS} more tests" in text

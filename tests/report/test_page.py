@@ -261,3 +261,17 @@ def test_containers_of_a_stranger_do_not_break_the_timeline(tmp_path: Path, suit
         assert not {"late", "early", "words"} & set(names)
         assert all(len(name) <= 300 for name in names)
         assert len(names) < 20_000
+
+
+def test_a_test_that_was_not_run_is_skipped_on_the_page(tmp_path: Path) -> None:
+    broken = {"test_id": "a", "score": 0.0, "execution_status": "execution_error", "fault": "timeout"}
+    skipped = {**broken, "test_id": "b", "fault": "not_run", "error": "depends on a"}
+    run = Run(path=tmp_path, rows=[Row.of(each)[0] for each in (skipped, broken)], problems=())
+    index = index_of(render([run]))
+    assert [(entry["test"], entry["verdict"]) for entry in index["rows"]] == [
+        ("a", "error"),
+        ("b", "skipped"),
+    ]
+    assert index["rows"][1]["reason"] == "depends on a"
+    figures = index["runs"][0]["figures"]
+    assert (figures["errors"], figures["skipped"]) == (1, 1)

@@ -69,7 +69,7 @@ class Details:
             "trial": trial.trial,
             "verdict": verdict(trial),
             "cause": trial.cause,
-            "score": None if verdict(trial) == "error" else trial.score,
+            "score": None if verdict(trial) in ("error", "skipped") else trial.score,
             "seconds": trial.seconds,
             "cost": trial.cost_usd,
             "graders": graders,

@@ -17,8 +17,14 @@ from agentv_sandbox.runfolder.record import Row
 from agentv_sandbox.runfolder.rows import Wire, cost_of, numbers, tokens_of
 from agentv_sandbox.runfolder.trialfigures import short_words, totals_words
 
-WORDS = {"ok": "pass", "quality_failure": "fail", "execution_error": "error", "not_graded": "open"}
-_RANK = {"error": 0, "fail": 1, "open": 2, "pass": 3}
+WORDS = {
+    "ok": "pass",
+    "quality_failure": "fail",
+    "execution_error": "error",
+    "skipped": "skipped",
+    "not_graded": "open",
+}
+_RANK = {"error": 0, "fail": 1, "skipped": 2, "open": 3, "pass": 4}
 _JUDGED = ("fail", "pass")
 MAX_REASON = 300
 MAX_NAME = 300
@@ -107,7 +113,7 @@ def _reasons(row: Row) -> tuple[list[str], str]:
         return [], ""
     if shown == "open":
         return [], "to be graded by `agentv-sandbox grade`"
-    if shown == "error":
+    if shown in ("error", "skipped"):
         return [row.cause or "error"], row.error or ""
     worst = sorted(row.scores, key=lambda entry: entry.score)
     missed = [entry for entry in worst if grader_state(entry) != "pass"] or worst[:1]
@@ -178,6 +184,7 @@ def _figures(rows: Sequence[Row]) -> Wire:
         "passed": counts["pass"],
         "failed": counts["fail"],
         "errors": counts["error"],
+        "skipped": counts["skipped"],
         "open": counts["open"],
         "pass_interval": share_interval(counts["pass"], len(graded)) if graded else None,
         "mean": statistics.fmean(scores) if scores else None,

@@ -5,7 +5,7 @@
  *   score: number | null, seconds: number, cost: number | null, tokens: number | null, tags: string[],
  *   graders: [string, string, number][], reasons: string[], reason: string, trials: string,
  *   attempts: number | null, number: number, haystack: string, changes?: Change[], differs?: string[]}} Entry
- * @typedef {{tests: number, passed: number, failed: number, errors: number, open: number, pass_interval: [number, number] | null,
+ * @typedef {{tests: number, passed: number, failed: number, errors: number, skipped: number, open: number, pass_interval: [number, number] | null,
  *   mean: number | null, mean_interval: [number, number] | null, cost: number | null, priced: number,
  *   spent: number | null, tokens: number | null, seconds: number, stages: [string, number][], buckets: number[],
  *   reasons: [string, number][]}} Figures

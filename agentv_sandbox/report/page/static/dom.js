@@ -54,7 +54,7 @@ function datum(text, kind = "") {
 
 /** @param {string} text @param {string} [kind] */
 function badge(text, kind = text) {
-  const known = ["pass", "fail", "error", "open"].includes(kind) ? kind : "plain";
+  const known = ["pass", "fail", "error", "skipped", "open"].includes(kind) ? kind : "plain";
   return el("span", { class: `badge ${known}` }, text);
 }
 

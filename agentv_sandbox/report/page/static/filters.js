@@ -17,7 +17,7 @@ const FACETS = new Map([
 const bucketOf = (value) => Math.max(0, Math.min(Math.floor(value * 10 + 1e-9), 9));
 
 /** Worst first. */
-const VERDICTS = ["error", "fail", "open", "pass"];
+const VERDICTS = ["error", "fail", "skipped", "open", "pass"];
 
 /** @type {Map<string, (entry: Entry) => string | number>} */
 const ORDERS = new Map(/** @type {[string, (entry: Entry) => string | number][]} */ ([

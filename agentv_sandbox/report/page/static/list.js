@@ -217,7 +217,7 @@ function scoreCell(entry) {
 /** @param {Entry} entry @returns {Child[]} */
 function reasonCell(entry) {
   const line = entry.reason || (entry.verdict === "pass" ? "" : entry.reasons.join(", "));
-  const cause = entry.verdict === "error" ? entry.reasons[0] : "";
+  const cause = ["error", "skipped"].includes(entry.verdict) ? entry.reasons[0] : "";
   return [
     el("span", { class: "line" }, cause && el("b", {}, datum(cause), " "), datum(line)),
     entry.trials && el("span", { class: "under" }, datum(entry.trials)),

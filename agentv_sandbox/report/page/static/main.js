@@ -181,7 +181,7 @@ class Toolbar {
     fill(this.controls,
       this.several && el("div", { class: "group", role: "group", "aria-label": "View" }, [["list", "List"], ["matrix", "Matrix"]].map(([key, title]) =>
         button(title, () => this.change((now) => (now.view = key)), { "aria-pressed": String(view === key), "data-key": `view-${key}` }))),
-      el("div", { class: "group", role: "group", "aria-label": "Verdict" }, VERDICTS.filter((word) => word !== "open" || verdicts.has(word) || state.verdict.includes(word)).map((word) =>
+      el("div", { class: "group", role: "group", "aria-label": "Verdict" }, VERDICTS.filter((word) => !["skipped", "open"].includes(word) || verdicts.has(word) || state.verdict.includes(word)).map((word) =>
         button(`${word} ${count(verdicts.get(word) || 0)}`, () => this.change((now) => toggle(now.verdict, word)), { class: word, "aria-pressed": String(state.verdict.includes(word)), "data-key": `verdict-${word}` }))),
       FILTERS.map((name) => this.choice(name, state, (value) => (name === "run" ? runs[Number(value)]?.name || value : name === "score" ? `${(Number(value) / 10).toFixed(1)} to ${((Number(value) + 1) / 10).toFixed(1)}` : value))),
       el("span", { class: "soft shown" }, `${count(shown)} of ${counted(rows.length, "test")}`),

@@ -86,6 +86,7 @@ function tiles(run, number, index, change) {
     tile(count(figures.passed), "passed", null, "pass", only(["pass"])),
     tile(count(figures.failed), "failed", null, figures.failed ? "fail" : "", only(["fail"])),
     tile(count(figures.errors), "errors", null, figures.errors ? "error" : "", only(["error"])),
+    figures.skipped > 0 && tile(count(figures.skipped), "skipped", null, "skipped", only(["skipped"])),
     figures.open > 0 && tile(count(figures.open), "to be graded", null, "open", only(["open"])),
     tile(percent(figures.mean), "mean score", figures.mean_interval && `95%: ${interval(figures.mean_interval)}`),
     tile(duration(figures.seconds), "time of all tests", figures.tests ? `${duration(figures.seconds / figures.tests)} a test` : null),
