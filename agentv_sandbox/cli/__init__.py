@@ -16,7 +16,6 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from agentv_sandbox import __version__, logs
-from agentv_sandbox.cli.theirs import explain_command, explain_option
 
 # In the order of the help: what is run daily first. Module below this one, function, its docstring's first line.
 COMMANDS: Mapping[str, tuple[str, str, str]] = {
@@ -149,16 +148,20 @@ class _Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except Exception as error:
-            explain_option(error)
+            _theirs().explain_option(error)
             raise
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         try:
             name, command, rest = super().resolve_command(ctx, args)
         except Exception as error:
-            explain_command(error, args[0])
+            _theirs().explain_command(error, args[0])
             raise
         return name, None if command is None or name is None else imported_command(name), rest
+
+
+def _theirs() -> Any:
+    return import_module("agentv_sandbox.cli.theirs")
 
 
 def imported_command(name: str) -> Any:
