@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from agentv_sandbox import __version__, logs
+from agentv_sandbox.cli.theirs import explain_command, explain_option
 
 # In the order of the help: what is run daily first. Module below this one, function, its docstring's first line.
 COMMANDS: Mapping[str, tuple[str, str, str]] = {
@@ -144,8 +145,19 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
 class _Commands(TyperGroup):
     """Known by name and summary; imported to be run."""
 
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            explain_option(error)
+            raise
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        name, command, rest = super().resolve_command(ctx, args)
+        try:
+            name, command, rest = super().resolve_command(ctx, args)
+        except Exception as error:
+            explain_command(error, args[0])
+            raise
         return name, None if command is None or name is None else imported_command(name), rest
 
 
