@@ -83,5 +83,5 @@ def test_validate_warns_of_python_started_in_the_workspace(
         (tmp_path / name).write_text(CHECK.replace('"-m"', '"-P", "-m"'))
     done = forkserver.command("validate", "s.eval.yaml", cwd=tmp_path)
     assert ("s.eval.yaml:7" in done.stderr and "python3 -P" in done.stderr) == warned, done.stderr
-    assert done.returncode == int(warned)
+    assert done.returncode == 0
     assert not (warned and "check.py" in command) or "(check.py:2)" in done.stderr
