@@ -191,6 +191,15 @@ def test_failing_before_hooks_are_fatal_and_after_hooks_noted(bench: Bench) -> N
     assert results["after"].notes == ("after_each: Script failed: exit code 1: no disk",)
 
 
+def test_a_hook_that_took_too_long_is_reported_with_its_limit(bench: Bench) -> None:
+    slow = replace(finished(), outcome="timeout", duration_s=0.3)
+    bench.engine.commands = {"agent": answers("done"), "hook": lambda _run: slow}
+    hook = Hook(command=("sleep", "9"), timeout_s=0.3, cwd=bench.folder)
+    result = bench.run(bench.suite([case("t", workspace=Workspace(hooks={"before_each": hook}))]))["t"]
+    assert result.failure is not None
+    assert result.failure.message == "before_each: Script failed: timeout after 0.3 s"
+
+
 def test_retries_only_when_asked_for_and_fallbacks_in_order(bench: Bench) -> None:
     asked: list[str] = []
 
