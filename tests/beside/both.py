@@ -22,6 +22,7 @@ from .suites import SUITES
 
 Json = Any
 _BUILT_IN = re.compile(r"^You are an expert (?:grader|evaluator)\b|\[\[ ## answer ## \]\]", re.MULTILINE)
+_REPAIR = re.compile(r"^(?:Invalid response:|\[\[ ## reply ## \]\])\n", re.MULTILINE)
 _SECTION = re.compile(r"^\[\[ ## (\w+) ## \]\](?: \(repeated.*)?(?:\n|\Z)", re.MULTILINE)
 _ITEM = re.compile(r"^(?:- \[|### |Operator: |Description: |Score ranges:|  - Score ).*", re.MULTILINE)
 _FENCE = re.compile(r"^<<<(?:BEGIN|END) UNTRUSTED \w+>>>\n?", re.MULTILINE)
@@ -173,7 +174,14 @@ def _request(body: Json, *, judge: bool) -> Json:
     if not judge:
         return {**rest, "messages": messages}
     user = "\n".join(m["content"] for m in messages if m["role"] == "user")
-    return {**rest, "user": sections(user) if _BUILT_IN.search(user) else user}
+    return {**rest, "user": built_in(user)}
+
+
+def built_in(user: str) -> Json:
+    """A judge's prompt without each side's own words, which are nobody else's to keep."""
+    if match := _REPAIR.search(user):
+        return {"words": digest(user[: match.start()].encode()), "reply": user[match.end() :]}
+    return sections(user) if _BUILT_IN.search(user) else user
 
 
 def _text(content: Json) -> str:

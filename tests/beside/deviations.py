@@ -59,7 +59,7 @@ DEVIATIONS = (
     Deviation(
         "the words of built-in prompts, and of the request to repair a reply",
         ("judge-says-*",),
-        ("asked.judge.0.user",),
+        ("asked.judge.?.user.words",),
     ),
     Deviation(
         "the least score of a rubric with ranges, in the prompt",
