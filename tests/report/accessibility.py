@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 SCHEMES = ("light", "dark")
 _RUN = """async () => {
     const { violations } = await axe.run(document, { resultTypes: ["violations"] });
+    const why = (node) => node.any.concat(node.all, node.none)[0]?.message;
     return violations.filter((each) => ["serious", "critical"].includes(each.impact))
-        .flatMap((each) => each.nodes.map((node) => `${each.id}: ${node.target} (${node.any.concat(node.all, node.none)[0]?.message})`));
+        .flatMap((each) => each.nodes.map((node) => `${each.id}: ${node.target} (${why(node)})`));
 }"""
 
 
