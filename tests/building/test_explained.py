@@ -132,7 +132,7 @@ def test_problems_of_packages_that_nobody_wrote_name_their_use_and_no_key() -> N
     assert isinstance(error, ImageRequestError)
     [problem] = with_places(error, plan).problems
     assert plan.npm[0].startswith("@earendil-works/pi-coding-agent@")
-    assert problem.field is None
+    assert not problem.field
     assert f"Wanted for {plan.npm[0]}: pi (command of target agent)." in problem.hint
 
 
