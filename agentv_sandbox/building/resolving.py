@@ -210,9 +210,7 @@ def _unwritten(problem: Problem, kind: str, plan: ImagePlan) -> Problem:
         if package.startswith(f"{kind}:") and package.partition(":")[2] in problem.message
     ]
     return (
-        replace(problem, field="", hint=f"Wanted for {'; '.join(uses)}. {problem.hint}")
-        if uses
-        else problem
+        replace(problem, field="", hint=f"Wanted for {'; '.join(uses)}. {problem.hint}") if uses else problem
     )
 
 
