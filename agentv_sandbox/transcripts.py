@@ -24,8 +24,8 @@ from agentv_sandbox.models.capture import Capture, CapturedState, KeptWorkspace
 from agentv_sandbox.models.case import AgentResponse, CaseOutput, CaseResult
 from agentv_sandbox.models.suite import EvalCase, Suite, Target
 from agentv_sandbox.pipeline.inputhashes import InputHashes
-from agentv_sandbox.pipeline.records import Job, ungraded, unfinished
-from agentv_sandbox.pipeline.targets import target_names
+from agentv_sandbox.pipeline.records import Job, unfinished, ungraded
+from agentv_sandbox.pipeline.targets import select_targets, target_names
 from agentv_sandbox.plainfiles import read_plain
 from agentv_sandbox.prepare import Prepared, prepare
 from agentv_sandbox.project import Project
@@ -113,10 +113,11 @@ def _case(prepared: Prepared, test: str) -> tuple[Suite, EvalCase]:
 
 def _target(suite: Suite, case: EvalCase, request: RunRequest) -> Target:
     """Whose answer it is to be: rows have the name of a target, and its judge is asked."""
-    names = [name for name in target_names(suite, request.targets) if not case.targets or name in case.targets]
-    known = [suite.targets[name] for name in names if name in suite.targets]
-    if len(names) == len(known) == 1:
-        return known[0]
+    names = [
+        name for name in target_names(suite, request.targets) if not case.targets or name in case.targets
+    ]
+    if len(names) == 1:
+        return select_targets(suite, names)[0]
     message = "a session is the answer of one target of the eval file, and "
     message += f"{', '.join(map(safe_name, names)) or 'none'} is what was named"
     hint = f"Name it with --target; there are {', '.join(sorted(suite.targets)[:20]) or 'none'}."

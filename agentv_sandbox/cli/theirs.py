@@ -21,7 +21,14 @@ _OPTIONS: Mapping[str, str] = {
     "--artifacts": "write --output",
     "--transcript": "`import-transcript EVAL TEST=FILE` makes a run of a session, which `grade` grades",
     **dict.fromkeys(
-        ("--session-id", "--project-path", "--projects-dir", "--sessions-dir", "--session-state-dir", "--date"),
+        (
+            "--session-id",
+            "--project-path",
+            "--projects-dir",
+            "--sessions-dir",
+            "--session-state-dir",
+            "--date",
+        ),
         _SESSIONS,
     ),
     "--max-warnings": "warnings never change the exit status",

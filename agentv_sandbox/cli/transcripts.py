@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,6 +18,7 @@ from agentv_sandbox.request import RunRequest
 
 if TYPE_CHECKING:
     from agentv_sandbox import transcripts
+    from agentv_sandbox.api import RunReport
 else:
     transcripts = lazily("agentv_sandbox.transcripts")
 
@@ -37,7 +39,8 @@ def import_transcript(
     ],
 ) -> int:
     """Make a run of sessions that Claude Code, Codex or Copilot kept; `grade` grades it. No agent runs."""
-    report = transcripts.import_transcripts(_files(sessions), replace(request, suites=(suite,)))
+    work: Callable[..., RunReport] = transcripts.import_transcripts
+    report = work(files_of(sessions), replace(request, suites=(suite,)))
     if report.failure is not None:
         raise report.failure
     show = relative(str(report.folder))
@@ -48,7 +51,7 @@ def import_transcript(
     return 0
 
 
-def _files(sessions: list[str]) -> dict[str, Path]:
+def files_of(sessions: list[str]) -> dict[str, Path]:
     """By test. Raises InputError."""
     files: dict[str, Path] = {}
     problems = []

@@ -49,8 +49,9 @@ class _Kept(Protocol):
     program: str
     questions: int
     """Messages of a person."""
-    record: SessionRecord
 
+    @property
+    def record(self) -> SessionRecord: ...
     def read(self, event: Event) -> None: ...
     def end(self) -> None:
         """Note what stands only at the end."""
@@ -75,9 +76,7 @@ def read_transcript(data: bytes, target: Target, by: MeasuredBy | None) -> tuple
     return _response(kept, times, target, by), list(_notes(stream, kept))
 
 
-def _response(
-    kept: _Kept, times: list[str], target: Target, by: MeasuredBy | None
-) -> AgentResponse:
+def _response(kept: _Kept, times: list[str], target: Target, by: MeasuredBy | None) -> AgentResponse:
     record, word = kept.record, figures_of_agents(by, heard=False)
     duration_ms = milliseconds(times[0], times[-1]) if times else None
     claim = Claim(token_usage=record.usage, duration_ms=duration_ms, turns=record.turns)
@@ -113,12 +112,12 @@ def _notes(stream: EventStream, kept: _Kept) -> Iterable[str]:
 
 def _session_of(row: Row) -> _Kept | None:
     """Of the program that writes such lines; None where the line does not say which."""
-    kind = row.get("type")
+    kind = text_of(row.get("type"))
     if kind in ("user", "assistant") and isinstance(row.get("message"), dict):
         return _ClaudeSession()
     if kind in _CODEX and isinstance(row.get("payload"), dict):
         return _CodexSession()
-    if isinstance(kind, str) and "." in kind and isinstance(row.get("data"), dict):
+    if "." in kind and isinstance(row.get("data"), dict):
         return _CopilotSession()
     return None
 
