@@ -86,7 +86,17 @@ def _entry(run: int, row: Row, rating: Rating | None) -> Wire:
         "trials": short_words(row),
         "attempts": row.attempts if row.attempts > 1 else None,
         **({"eval_file": _name(row.eval_file)} if row.eval_file else {}),
-        **({"rating": vars(rating)} if rating else {}),
+        **({"rating": _rating(rating)} if rating else {}),
+    }
+
+
+def _rating(rating: Rating) -> Wire:
+    return {
+        "verdict": rating.verdict,
+        "score": rating.score,
+        "note": rating.note,
+        "rater": rating.rater,
+        "rated_at": rating.rated_at,
     }
 
 
