@@ -10,19 +10,27 @@ import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 
 MAX_FILES = 1000
 """Of one set of scripts."""
-_MAX_BYTES = 1 << 20
+MAX_BYTES = 1 << 20
+"""Of a script; a longer one is not read."""
+_MAX_NAMES = 5000
+"""Of what one script loads."""
+_MAX_IMPORT = 4000
+"""Characters of a line of Python that imports: the time that its parser takes grows with the square of a name's."""
+_MAX_PARTS = 32
+"""Of a module's dotted name."""
+# Of each repetition only one way fits, so that the time grows with the text and not with its square.
 _JAVASCRIPT = re.compile(
-    r"""(?:\bfrom\s*|\bimport\s*\(?\s*|\brequire\s*\(\s*)(["'])(\.{1,2}/[^"'\n]{1,400})\1""",
+    r"""(?:\bfrom\s*|\bimport\s*(?:\(\s*)?|\brequire\s*\(\s*)(["'`])(\.{1,2}(?:/[^"'`$\n]{0,400})?)\1""",
 )
 _JS_ENDINGS = ("", ".ts", ".tsx", ".mts", ".cts", ".js", ".jsx", ".mjs", ".cjs", ".json")
 _TYPESCRIPT_OF = {".js": ".ts", ".mjs": ".mts", ".cjs": ".cts", ".jsx": ".tsx"}
 _SOURCED = re.compile(
-    r"""(?:^|[;&|({]|\bthen\b|\bdo\b)\s*(?:\.|source)\s+"""
+    r"""(?:^|[;&|({]|\bthen\b|\bdo\b)[ \t]*(?:\.|source)[ \t]+"""
     r"""("\$\([^)\n]{1,200}\)[^"\n]{1,400}"|"[^"\n]{1,400}"|'[^'\n]{1,400}'|[^\s;&|)]{1,400})""",
     re.MULTILINE,
 )
@@ -52,7 +60,7 @@ def modules(words: Sequence[str], folder: Path) -> list[Path]:
     files = []
     for name in names:
         files += list(_module(folder, name.split(".")))
-        files += [path for path in (folder.joinpath(*name.split("."), "__main__.py"),) if path.is_file()]
+        files += [path for path in (folder.joinpath(*name.split("."), "__main__.py"),) if _is_file(path)]
     return files
 
 
@@ -63,12 +71,20 @@ def _inside(path: Path, root: Path) -> bool:
         return False
 
 
+def _is_file(path: Path) -> bool:
+    """Of any name that a script may hold, also of one that no file can have."""
+    try:
+        return path.is_file()
+    except OSError:  # the name is too long
+        return False
+
+
 def _loaded(script: Path, top: Path) -> list[Path]:
     try:
         info = script.stat()
     except OSError:
         return []
-    if not stat.S_ISREG(info.st_mode) or info.st_size > _MAX_BYTES:
+    if not stat.S_ISREG(info.st_mode) or info.st_size > MAX_BYTES:
         return []
     return list(_loaded_by(script, top, info.st_mtime_ns))
 
@@ -95,45 +111,55 @@ def _reader_of(text: str) -> _Reader | None:
 # -- Python -------------------------------------------------------------------------------------------
 def _python(text: str, script: Path, top: Path) -> Iterator[Path]:
     """``top``: the folder of the program, which Python has first on its path."""
+    if any(len(line) > _MAX_IMPORT and "import" in line for line in text.replace("\\\n", "").split("\n")):
+        return
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return
+    for base, parts in islice(_names(tree, script, top), _MAX_NAMES):
+        yield from _module(base, parts)
+
+
+def _names(tree: ast.AST, script: Path, top: Path) -> Iterator[tuple[Path, list[str]]]:
+    """Each module that may be loaded: the folder in which it is looked for, and the parts of its name."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                yield from _module(top, alias.name.split("."))
+                yield top, alias.name.split(".")
         elif isinstance(node, ast.ImportFrom):
             base = script.parents[node.level - 1] if 0 < node.level <= len(script.parents) else top
             parts = node.module.split(".") if node.module else []
-            yield from _module(base, parts)
+            yield base, parts
             for alias in node.names:
-                yield from _module(base, [*parts, alias.name])
+                yield base, [*parts, alias.name]
 
 
 def _module(base: Path, parts: Sequence[str]) -> Iterator[Path]:
     """Files of a module in ``base``, and of the packages around it."""
+    if len(parts) > _MAX_PARTS:
+        return
     for depth in range(len(parts) + 1):
         package = base.joinpath(*parts[:depth], "__init__.py")
-        if depth and package.is_file():
+        if depth and _is_file(package):
             yield package
     if parts:
         file = base.joinpath(*parts).with_suffix(".py")
-        if file.is_file():
+        if _is_file(file):
             yield file
 
 
 # -- JavaScript and TypeScript ------------------------------------------------------------------------
 def _javascript(text: str, script: Path, _top: Path) -> Iterator[Path]:
-    for match in _JAVASCRIPT.finditer(text):
+    for match in islice(_JAVASCRIPT.finditer(text), _MAX_NAMES):
         path = Path(os.path.normpath(script.parent / match[2]))
-        file = next((each for each in _javascript_files(path) if each.is_file()), None)
+        file = next((each for each in _javascript_files(path) if _is_file(each)), None)
         if file is not None:
             yield file
 
 
 def _javascript_files(path: Path) -> Iterator[Path]:
-    for ending in _JS_ENDINGS:
+    for ending in _JS_ENDINGS if path.name else ():
         yield path.with_name(path.name + ending)
     if path.suffix in _TYPESCRIPT_OF:
         yield path.with_suffix(_TYPESCRIPT_OF[path.suffix])
@@ -144,13 +170,13 @@ def _javascript_files(path: Path) -> Iterator[Path]:
 # -- shells -------------------------------------------------------------------------------------------
 def _shell(text: str, script: Path, top: Path) -> Iterator[Path]:
     """What is sourced; of a path that begins with variables, such as the script's own folder, what follows them."""
-    for match in _SOURCED.finditer(text):
+    for match in islice(_SOURCED.finditer(text), _MAX_NAMES):
         word = _VARIABLE_PART.sub("", match[1].strip("\"'"))
         if not word or "$" in word or "\0" in word:
             continue
         for base in (script.parent, top):
             path = Path(os.path.normpath(base / word))
-            if path.is_file():
+            if _is_file(path):
                 yield path
                 break
 

@@ -23,9 +23,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -58,7 +60,7 @@ context = ${{COVERAGE_CONTEXT_OF_TEST-}}
 """
 UNIT_TESTS, ENGINE_TESTS = 80, 8
 """At most so many tests are tried for one edit."""
-UNIT_S, ENGINE_S = 180, 300
+UNIT_S, ENGINE_S = 240, 400
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +96,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=250)
     parser.add_argument("--minutes", type=float, default=1e9)
+    parser.add_argument("--jobs", type=int, default=2, help="edits that are tried at once")
     parser.add_argument("--package", action="append", default=[], help="only edits of this file or folder")
     parser.add_argument("--out", type=Path, default=ROOT / "build/mutants.jsonl")
     asked = parser.parse_args()
@@ -104,15 +107,28 @@ def main() -> None:
     until = time.monotonic() + asked.minutes * 60
     found = list(read(asked.out, edits))
     known = {each.edit for each in found}
-    with tempfile.TemporaryDirectory(prefix="agentv-mutants-") as name:
-        copy = Path(name, "copy")
+    left = iter([edit for edit in edits if edit not in known])
+    lock = threading.Lock()
+
+    def work(copy: Path) -> None:
         copy_tree(copy)
-        for edit in edits:
-            if edit in known or time.monotonic() > until:
-                continue
-            found.append(attempt(edit, copy, covering))
-            keep(asked.out, found[-1])
-            print(line_of(found[-1]), flush=True)
+        while time.monotonic() < until:
+            with lock:
+                edit = next(left, None)
+            if edit is None:
+                return
+            tried = attempt(edit, copy, covering)
+            with lock:
+                found.append(tried)
+                keep(asked.out, tried)
+                print(line_of(tried), flush=True)
+
+    with (
+        tempfile.TemporaryDirectory(prefix="agentv-mutants-") as name,
+        ThreadPoolExecutor(max_workers=asked.jobs) as pool,
+    ):
+        for done in [pool.submit(work, Path(name, str(number))) for number in range(asked.jobs)]:
+            done.result()
     print(*table(found), sep="\n")
 
 
@@ -263,14 +279,30 @@ def attempt(edit: Edit, copy: Path, covering: Covering) -> Found:
     started = time.monotonic()
     path = copy / edit.path
     text = path.read_text()
-    path.write_text(edited(text, edit))
-    try:
-        by = ""
-        for tests, limit_s in covering.tests_of(edit, copy):
-            by = by or (_failing(copy, tests, limit_s) if tests else "")
-    finally:
-        path.write_text(text)
+    by = ""
+    for tests, limit_s in covering.tests_of(edit, copy):
+        while not by:
+            path.write_text(edited(text, edit))
+            try:
+                by = _failing(copy, [*tests, *_deselected()], limit_s)
+            finally:
+                path.write_text(text)
+            if not by or by in (WITHOUT_END, WITHOUT_RESULT):
+                break
+            if _failing(copy, [by], limit_s):  # without the edit, too: it says nothing
+                FAILS_ANYWAY.add(by)
+                by = ""
     return Found(edit, bool(by), by, time.monotonic() - started)
+
+
+WITHOUT_END, WITHOUT_RESULT = "no test ended", "pytest gave up"
+FAILS_ANYWAY: set[str] = set()
+"""Tests that fail in a checkout without an edit."""
+
+
+def _deselected() -> Iterator[str]:
+    for name in sorted(FAILS_ANYWAY):
+        yield from ("--deselect", name)
 
 
 class Covering:
@@ -334,32 +366,19 @@ def edited(text: str, edit: Edit) -> str:
 
 
 def _failing(copy: Path, arguments: Sequence[str], limit_s: float) -> str:
-    """The first test that fails, or why nothing ended; empty where all pass."""
+    """The first test that fails, or what else went wrong; empty where all pass."""
     environ = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [
-        sys.executable,
-        "-P",
-        "tests/harness/run.py",
-        "-x",
-        "-p",
-        "no:cacheprovider",
-        "-q",
-        "-n",
-        "2",
-        "--dist",
-        "loadgroup",
-        *arguments,
-    ]
+    command = [sys.executable, "-P", "tests/harness/run.py", "-x", "-p", "no:cacheprovider", "-q", *arguments]
     try:
         done = subprocess.run(
             command, cwd=copy, env=environ, capture_output=True, text=True, timeout=limit_s, check=False
         )
     except subprocess.TimeoutExpired:
-        return ""
+        return WITHOUT_END
     if done.returncode in (0, 5):
         return ""
     lines = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    return lines[0].split(" - ")[0] if lines else f"status {done.returncode}"
+    return lines[0].split(" - ")[0].split(" ", 1)[1] if lines else WITHOUT_RESULT
 
 
 def read(path: Path, edits: Sequence[Edit]) -> Iterator[Found]:

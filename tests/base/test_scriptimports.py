@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -69,6 +70,17 @@ def names(folder: Path, script: str) -> list[str]:
             ["a.sh", "c.sh", "lib/b.sh", "lib/c.sh"],
         ),
         ("run", {"run": "#!/usr/bin/env python3\nimport a", "a.py": ""}, ["a.py"]),
+        (
+            "s/t/run.ts",
+            {
+                "s/t/run.ts": "import x from '.'\nimport y from \"..\"\nconst z = await import(`./z.mjs`)",
+                "s/t/index.ts": "",
+                "s/index.js": "",
+                "s/t/z.mjs": "import(`./${name}.mjs`)",
+                "s/t/name.mjs": "",
+            },
+            ["s/index.js", "s/t/index.ts", "s/t/z.mjs"],
+        ),
     ],
 )
 def test_what_a_script_loads_is_found(
@@ -90,6 +102,30 @@ def test_a_large_or_looping_script_costs_little(tmp_path: Path) -> None:
     written(tmp_path, {"run.py": "import loop\n" + "#" * (1 << 20)})
     (tmp_path / "loop.py").symlink_to("loop.py")
     assert names(tmp_path, "run.py") == []
+
+
+HOSTILE = {
+    "empty lines": ("a.sh", "\n" * (1 << 19)),
+    "long lines of blanks": ("a.sh", (" " * 5000 + "\n") * 100),
+    "blanks after import": ("a.js", "import" + " " * (1 << 19)),
+    "many words": ("a.js", "from\n" * 100_000),
+    "a name of many parts": ("a.py", "import " + ".".join(["a"] * 400_000)),
+    "such a name over many lines": ("a.py", "import " + ".\\\n".join(["a"] * 200_000)),
+    "many imports": ("a.py", "\n".join(f"import m{i}" for i in range(20_000))),
+    "a long name in Python": ("a.py", "import " + "a" * 300),
+    "a long name in JavaScript": ("a.js", f"require('./{'a' * 300}')"),
+    "a name with a null": ("a.js", "require('./\0')"),
+    "a long name in a shell": ("a.sh", f". ./{'a' * 300}"),
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_a_script_made_to_take_long_or_to_break_the_reader_does_neither(tmp_path: Path, what: str) -> None:
+    script, text = HOSTILE[what]
+    written(tmp_path, {script: text})
+    begin = time.process_time()
+    assert names(tmp_path, script) == []
+    assert time.process_time() - begin < 20  # the square of half a megabyte would take hours
 
 
 def test_a_command_sees_what_it_names(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The documents' site in a browser: commands are copied as commands, names are found, and it is dark where wanted."""
+"""The documents' site in a browser: commands are copied as commands, names are found, and everybody can read it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.report.accessibility import SCHEMES, serious
 from tests.tools.test_site import ROOT, build
 
 if TYPE_CHECKING:
@@ -63,4 +64,14 @@ def test_the_readers_system_chooses_the_colours(browser: Browser, site: str, sch
     tab.goto(f"{site}/index.html")
     background = tab.evaluate("getComputedStyle(document.body).backgroundColor").split("(")[1].split(",")[0]
     assert (int(background) < 80) is (scheme == "dark")
+    home.close()
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_everybody_can_read_the_site(browser: Browser, site: str, scheme: str) -> None:
+    home = browser.new_context(color_scheme=scheme)  # type: ignore[arg-type]
+    tab = home.new_page()
+    for page in ("index", "docs/tutorial", "docs/reference/cli", "docs/how-to/ci"):
+        tab.goto(f"{site}/{page}.html")
+        assert serious(tab) == [], page
     home.close()
