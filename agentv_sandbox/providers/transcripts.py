@@ -7,6 +7,7 @@ tokens is the word of an agent that nobody saw.
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -37,6 +38,9 @@ MAX_BYTES = 64 << 20
 """Of one file."""
 _CODEX = frozenset({"session_meta", "turn_context", "response_item", "event_msg"})
 _MOST_ARGUMENTS = 1 << 20
+_OUTPUT = "\nOutput:\n"
+_CODE = re.compile(r"^Process exited with code (-?\d{1,10})$", re.MULTILINE)
+_MOST_HEAD = 1000
 
 
 class NotATranscriptError(Exception):
@@ -66,7 +70,7 @@ def read_transcript(data: bytes, target: Target, by: MeasuredBy | None) -> tuple
         kept = kept or _session_of(event.row)
         if kept is not None:
             kept.read(event)
-            times = [*times[:1], *([event.at] if event.at else [])]
+            times = [*times[:1], event.at] if event.at else times
     if kept is None:
         raise NotATranscriptError("is not a session that Claude Code, Codex or Copilot keeps")
     kept.end()
@@ -200,9 +204,8 @@ class _CodexSession:
                 given = {"query": object_of(item.get("action")).get("query")}
                 self._called(f"search-{self._searches}", "web_search", given, at)
             case "function_call_output" | "custom_tool_call_output":
-                output = item.get("output")
-                failed = object_of(output).get("success") is False
-                record.returned(call, object_of(output).get("content", output), at, failed=failed)
+                output, failed = _outcome(item.get("output"))
+                record.returned(call, output, at, failed=failed)
 
     def _called(self, identity: Json, tool: Json, given: Json, at: str | None) -> None:
         """Under the names and in the form that runs have."""
@@ -229,6 +232,15 @@ def _arguments(written: Json) -> Json:
         return read_json(written, max_values=MAX_VALUES)
     except ForeignJsonError:
         return written
+
+
+def _outcome(output: Json) -> tuple[Json, bool]:
+    """(output, whether the call failed): of a command without what the program writes above its output."""
+    if isinstance(output, str):
+        head, mark, rest = output.partition(_OUTPUT)
+        code = _CODE.search(head[:_MOST_HEAD])
+        return (rest, code[1] != "0") if mark and code else (output, False)
+    return object_of(output).get("content", output), object_of(output).get("success") is False
 
 
 def _command(given: Mapping[str, Json]) -> str:

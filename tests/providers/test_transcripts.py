@@ -109,6 +109,18 @@ def test_a_session_of_claude() -> None:
     assert response.agent == {"program": "claude", "version": "2.1.330", "model": "claude-fable"}
 
 
+def test_a_last_event_without_a_time_ends_nothing() -> None:
+    assert read(*CLAUDE, {"type": "last-prompt"}).duration_ms == 5000
+
+
+def test_a_command_of_codex_that_fails() -> None:
+    said = "Wall time: 0.0000 seconds\nProcess exited with code 3\nOutput:\noops\n"
+    ended = codex("response_item", 5, type="function_call_output", call_id="c1", output=said)
+    (message,) = read(*CODEX[4:6], ended).messages
+    (call,) = message.wire()["tool_calls"]
+    assert (call["output"], call["status"]) == ("oops\n", "error")
+
+
 def test_a_session_of_codex() -> None:
     response = read(*CODEX)
     assert response.answer == "There is a.txt."
