@@ -17,10 +17,12 @@ from agentv_sandbox.cli.common import counted, out, with_exit_codes
 from agentv_sandbox.cli.report import open_runs, written_to
 from agentv_sandbox.logs import safe_name
 from agentv_sandbox.report.comparison import Comparison, Figures, TestChange, Totals, compare_runs
-from agentv_sandbox.report.comparisonwords import evidence
+from agentv_sandbox.report.comparisonwords import agreement_words, evidence
 from agentv_sandbox.report.page import write_report
 from agentv_sandbox.report.summary import EXIT_ERROR, EXIT_FAILED, EXIT_OK, WORD
 from agentv_sandbox.request.values import number_between
+from agentv_sandbox.runfolder.ratings import Agreement, agreement, read_ratings
+from agentv_sandbox.runfolder.reader import Run
 
 SHOWN = 40
 """Changed tests in the table, unless all are asked for."""
@@ -108,6 +110,11 @@ def compare(
     else:
         for comparison in comparisons:
             _show(comparison, everything=everything)
+        for run in opened:
+            if (found := _agreement(run)) is not None:
+                out.print(
+                    f"{safe_name(run.path.name)}: {agreement_words(found)}", markup=False, soft_wrap=True
+                )
     return max(map(_status, comparisons)) if fail_on_regression else EXIT_OK
 
 
@@ -138,6 +145,10 @@ def _show(comparison: Comparison, *, everything: bool) -> None:
         )
     verdict = f"RESULT: {comparison.outcome.upper()}  ({evidence(comparison)})"
     out.print(Text(verdict, style=_STYLE[comparison.outcome]), soft_wrap=True)
+
+
+def _agreement(run: Run) -> Agreement | None:
+    return agreement(run.rows, read_ratings(run).ratings)
 
 
 def _what_would_do(comparison: Comparison) -> str:
@@ -265,6 +276,10 @@ def _as_json(comparison: Comparison) -> dict[str, Any]:
         "mean_difference": comparison.mean_difference,
         "interval_95": comparison.interval,
         "chance_of_fall": comparison.chance_of_fall,
+        "ratings": {
+            name: vars(found) if (found := _agreement(run)) else None
+            for name, run in (("base", comparison.base), ("run", comparison.run))
+        },
         "totals": {"base": vars(comparison.before), "run": vars(comparison.after)},
         "tests": [
             {

@@ -69,11 +69,12 @@ class InputHashes:
     def __init__(
         self,
         suite: Suite,
-        image: ProvedImage,
+        image: ProvedImage | None,
         project: Project,
         environ: Mapping[str, str],
         options: RunRequest,
     ) -> None:
+        """``image``: None for what was made in none."""
         self._suite = suite
         self._image = image
         self._project = project
@@ -101,7 +102,7 @@ class InputHashes:
             "test": self._test(job),
             "target": self._target(job.target),
             "graders": self._graders(job),
-            "image": self._image.key,
+            "image": self._image.key if self._image is not None else "",
             "files": sorted(self._files(job).items()),
             "settings": self._settings(job),
         }
