@@ -54,7 +54,7 @@ _OF_THE_RUN = frozenset(
     }
 )
 """Fields of a test that only decide whether it runs, or that are counted elsewhere."""
-_OF_TARGETS = frozenset({"workers", "beside"})
+_OF_TARGETS = frozenset({"workers", "beside", "stands_for"})
 """Fields of a target that do not change what it answers; files that its command names count by their content."""
 _LATER = frozenset({"variables"})
 """Fields that came after the schemes: rows from before stand where these say nothing."""
