@@ -160,7 +160,8 @@ def compare_runs(
     listed and prove nothing.
     """
     by_target = not (len(_targets(base)) == len(_targets(run)) == 1)
-    before, after = _figures(base, by_target), _figures(run, by_target)
+    before = _figures(base, _named(base, run) if by_target else None)
+    after = _figures(run, _named(run, base) if by_target else None)
     tests = [
         _test_change(key, before.get(key), after.get(key)) for key in sorted(before.keys() | after.keys())
     ]
@@ -213,10 +214,20 @@ def _targets(run: Run) -> set[str]:
     return {row.target for row in run.rows}
 
 
-def _figures(run: Run, by_target: bool) -> dict[Key, Figures]:
+def _named(run: Run, other: Run) -> dict[str, str]:
+    """What the targets of ``run`` are called: a name that ``other`` does not have is that which it stands for there."""
+    theirs = _targets(other)
+    return {
+        row.target: row.stands_for if row.target not in theirs and row.stands_for in theirs else row.target
+        for row in run.rows
+    }
+
+
+def _figures(run: Run, names: Mapping[str, str] | None) -> dict[Key, Figures]:
+    """``names``: of targets; None: their tests are one another's."""
     rows: dict[Key, list[Row]] = {}
     for row in run.rows:
-        target = row.target if by_target else ""
+        target = names[row.target] if names else ""
         rows.setdefault((row.key[0], row.test_id, target), []).append(row)
     return {key: _test_figures(of_test) for key, of_test in rows.items()}
 
