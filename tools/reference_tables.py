@@ -388,7 +388,7 @@ def _request() -> str:
     return table(("field", "type", "meaning", "of"), rows)
 
 
-_FUNCTIONS = {"run", "build", "lock", "regrade", "grade"}
+_FUNCTIONS = {"run", "build", "lock", "regrade", "grade", "import-transcript"}
 _OTHERWISE = {
     "suites": "Eval files, folders or globs, or what `load` returned; of `regrade` and `grade` those to use instead of "
     "the ones that were run.",

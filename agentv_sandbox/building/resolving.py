@@ -194,10 +194,24 @@ def _with_place(problem: Problem, plan: ImagePlan) -> Problem:
         for which, _, name in names
         if which == kind and (match := re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", problem.message))
     ]
-    if problem.path is not None or not mentions:
+    if problem.path is not None:
         return problem
+    if not mentions:
+        return _unwritten(problem, kind, plan)
     path, line, column = plan.origins[min(mentions)[1]]
     return replace(problem, path=path, line=line, column=column)
+
+
+def _unwritten(problem: Problem, kind: str, plan: ImagePlan) -> Problem:
+    """``problem`` of packages that no key of the user's names: what they are for, in the place of that key."""
+    uses = [
+        f"{package.partition(':')[2]}: {', '.join(reasons)}"
+        for package, reasons in plan.why.items()
+        if package.startswith(f"{kind}:") and package.partition(":")[2] in problem.message
+    ]
+    return (
+        replace(problem, field="", hint=f"Wanted for {'; '.join(uses)}. {problem.hint}") if uses else problem
+    )
 
 
 def container_platform(builder: Builder, seen: Survey) -> Platform:

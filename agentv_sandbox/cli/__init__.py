@@ -51,6 +51,11 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
         "grade",
         "Grade a run that was made with `run --no-grade`, here or on another machine, in its folder.",
     ),
+    "import-transcript": (
+        "transcripts",
+        "import_transcript",
+        "Make a run of sessions that Claude Code, Codex or Copilot kept; `grade` grades it. No agent runs.",
+    ),
     "compare": (
         "compare",
         "compare",

@@ -17,10 +17,12 @@ from agentv_sandbox.cli.common import counted, out, with_exit_codes
 from agentv_sandbox.cli.report import open_runs, written_to
 from agentv_sandbox.logs import safe_name
 from agentv_sandbox.report.comparison import Comparison, Figures, TestChange, Totals, compare_runs
-from agentv_sandbox.report.comparisonwords import evidence
+from agentv_sandbox.report.comparisonwords import agreement_words, evidence
 from agentv_sandbox.report.page import write_report
 from agentv_sandbox.report.summary import EXIT_ERROR, EXIT_FAILED, EXIT_OK, WORD
 from agentv_sandbox.request.values import number_between
+from agentv_sandbox.runfolder.ratings import Agreement, agreement, read_ratings
+from agentv_sandbox.runfolder.reader import Run
 
 SHOWN = 40
 """Changed tests in the table, unless all are asked for."""
@@ -108,6 +110,11 @@ def compare(
     else:
         for comparison in comparisons:
             _show(comparison, everything=everything)
+        for run in opened:
+            if (found := _agreement(run)) is not None:
+                out.print(
+                    f"{safe_name(run.path.name)}: {agreement_words(found)}", markup=False, soft_wrap=True
+                )
     return max(map(_status, comparisons)) if fail_on_regression else EXIT_OK
 
 
@@ -140,6 +147,10 @@ def _show(comparison: Comparison, *, everything: bool) -> None:
     out.print(Text(verdict, style=_STYLE[comparison.outcome]), soft_wrap=True)
 
 
+def _agreement(run: Run) -> Agreement | None:
+    return agreement(run.rows, read_ratings(run).ratings)
+
+
 def _what_would_do(comparison: Comparison) -> str:
     needed = f": {comparison.needed} that stay equal are enough" if comparison.needed else ""
     return (
@@ -157,6 +168,7 @@ def _totals_table(comparison: Comparison) -> Table:
         "mean",
         "flaky",
         "errors",
+        "skipped",
         "seconds",
         "tokens",
         "USD",
@@ -175,6 +187,7 @@ def _totals_cells(totals: Totals) -> Iterator[str]:
     yield _number(totals.mean, ".3f") + (f" ({spread[0]:.2f} to {spread[1]:.2f})" if spread else "")
     yield str(totals.flaky)
     yield str(totals.errors)
+    yield str(totals.skipped)
     yield f"{totals.seconds:.1f}"
     yield _number(totals.tokens, ",")
     yield _number(totals.cost_usd, ".4f")
@@ -220,6 +233,7 @@ def _change_style(test: TestChange) -> str:
         "fell": "red",
         "error": "bold yellow",
         "missing": "bold yellow",
+        "skipped": "bold yellow",
         "rose": "green",
         "mended": "green",
     }.get(test.change, "")
@@ -246,7 +260,8 @@ def _counts(comparison: Comparison) -> str:
         "rose": "rose",
         "same": "did not change",
         "error": "ended in an execution error now",
-        "mended": "ended in an execution error before",
+        "skipped": "were skipped now",
+        "mended": "had no score before",
         "missing": "were not run again",
         "new": "are new",
     }
@@ -265,6 +280,10 @@ def _as_json(comparison: Comparison) -> dict[str, Any]:
         "mean_difference": comparison.mean_difference,
         "interval_95": comparison.interval,
         "chance_of_fall": comparison.chance_of_fall,
+        "ratings": {
+            name: vars(found) if (found := _agreement(run)) else None
+            for name, run in (("base", comparison.base), ("run", comparison.run))
+        },
         "totals": {"base": vars(comparison.before), "run": vars(comparison.after)},
         "tests": [
             {

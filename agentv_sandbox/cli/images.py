@@ -16,7 +16,7 @@ from agentv_sandbox.cli.asking import asks
 from agentv_sandbox.cli.common import out, show_problems, with_exit_codes
 from agentv_sandbox.cli.inputs import cache_dir, settings_here, show_warning
 from agentv_sandbox.cli.options import OptionalPaths, Paths, parsed_option
-from agentv_sandbox.errors import InputError
+from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.lazy import calling
 from agentv_sandbox.logs import safe_text
 from agentv_sandbox.request import RunRequest
@@ -270,6 +270,8 @@ def import_images(
     ] = False,
 ) -> int:
     """Take exported images into this machine's engine. An image is code: import only what you would run."""
+    if problems := [problem for file in files if (problem := _no_image(file)) is not None]:
+        raise InputError(problems)
     answering = _engine(request)
     for file in files:
         if saved:
@@ -278,3 +280,12 @@ def import_images(
             continue
         out.print(f"imported {import_image(answering, file, cache_dir())}", markup=False)
     return 0
+
+
+def _no_image(file: Path) -> Problem | None:
+    """What AgentV's command of this name takes is something else."""
+    session = file.suffix == ".jsonl" or (file.name in ("claude", "codex", "copilot") and not file.exists())
+    if not session:
+        return None
+    hint = "`agentv-sandbox import-transcript EVAL TEST=FILE` makes a run of a session, which `grade` grades."
+    return Problem(message="is not an image: `import` takes what `export` wrote", path=file, hint=hint)

@@ -16,6 +16,7 @@ from agentv_sandbox.report import VIEWS, View
 from agentv_sandbox.report.runlist import LIST, runs_below, write_list
 from agentv_sandbox.runfolder.layout import PAGE
 from agentv_sandbox.runfolder.pack import require_unaltered
+from agentv_sandbox.runfolder.ratings import read_ratings
 from agentv_sandbox.runfolder.reader import Run
 
 COMPARISON = "comparison.html"
@@ -93,7 +94,7 @@ def open_runs(paths: Sequence[Path]) -> list[Run]:
             continue
         if not run.rows:
             problems.append(Problem(message="there is no result in it", path=path / "index.jsonl"))
-        for sentence in run.problems:
+        for sentence in (*run.problems, *read_ratings(run).problems):
             err.print(safe_text(f"warning: {sentence}"), markup=False)
         runs.append(run)
     if problems:

@@ -9,6 +9,7 @@ _PUBLISHED = "nothing is published: `agentv-sandbox pack RUN` makes one file of 
 _REPEATED = "--record and --replay keep every call of a model"
 _COPIES = "every workspace is a copy in a volume; `workspace.template` of the suite names a folder"
 _CANNED = "--list shows what would run; a target of `provider: mock` answers without a model"
+_SESSIONS = "`import` takes images; `import-transcript EVAL TEST=FILE` takes the file of a session"
 _OPTIONS: Mapping[str, str] = {
     "--keep-workspaces": "--keep-failed keeps the workspaces of failed tests",
     "--budget-usd": "write `execution: {budget_usd: …}` into the suite",
@@ -18,7 +19,18 @@ _OPTIONS: Mapping[str, str] = {
     "--out": "write --output",
     "--output-format": "leave it out: a run folder always holds index.jsonl",
     "--artifacts": "write --output",
-    "--transcript": "a target of `provider: replay` gives recorded answers to the graders",
+    "--transcript": "`import-transcript EVAL TEST=FILE` makes a run of a session, which `grade` grades",
+    **dict.fromkeys(
+        (
+            "--session-id",
+            "--project-path",
+            "--projects-dir",
+            "--sessions-dir",
+            "--session-state-dir",
+            "--date",
+        ),
+        _SESSIONS,
+    ),
     "--max-warnings": "warnings never change the exit status",
     **dict.fromkeys(("--record-replay", "--record-replay-variant"), "--record keeps every call of a model"),
     **dict.fromkeys(("--cache", "--no-cache", "--cache-path"), _REPEATED),

@@ -238,6 +238,7 @@ class TargetReader:
         return Target(
             name=named.name,
             provider=(provider or _SCRIPT).name,
+            stands_for="" if doc is named else doc.name,
             settings=settings,
             grader_target=named.grader_target or doc.grader_target,
             fallback_targets=tuple(named.fallback_targets or doc.fallback_targets),

@@ -217,6 +217,8 @@ class Target:
 
     name: str
     provider: str
+    stands_for: str = ""
+    """The target whose definition it is, by ``use_target``; empty where it is its own."""
     settings: Mapping[str, Json] = field(default_factory=dict)
     """Provider fields with ``${{ VAR }}`` resolved, except secrets: ``api_key`` is kept out and stands
     as ``api_key_env``, the name of its environment variable."""

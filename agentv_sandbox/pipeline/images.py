@@ -83,6 +83,7 @@ def suite_env(suite: Suite, targets: Sequence[Target] = ()) -> WorkspaceEnv:
             pins = packages.setdefault(_KIND_OF[package_kind], {})
             problems |= dict.fromkeys(_other_version(target, name, pin, pins))
             pins.setdefault(name, pin)
+        problems |= dict.fromkeys(_too_old(target, envs, suite))
     if problems:
         raise InputError(list(problems))
     return WorkspaceEnv(
@@ -107,6 +108,23 @@ def _other_version(target: Target, name: str, pin: str, pins: Mapping[str, str])
             f"target {target.name!r} wants {pin}, and {pins[name]} is wanted elsewhere in the suite",
             hint="All targets of a run share one image: run them one by one with --target.",
         )
+
+
+def _too_old(target: Target, envs: Sequence[WorkspaceEnv], suite: Suite) -> Iterator[Problem]:
+    provider = PROVIDERS[target.provider]
+    programs = {argv[0] for argv in provider.programs(target)}
+    for env in envs:
+        for name, pin in env.packages.get("npm", {}).items():
+            _, _, version = pin.lstrip("@").partition("@")
+            if name in programs and (message := provider.too_old(version)):
+                at = env.positions.get(name)
+                yield Problem(
+                    message=message,
+                    path=at.path if at else suite.path,
+                    line=at.line if at else None,
+                    column=at.column if at else None,
+                    field=f"workspace.env.packages.npm.{name}",
+                )
 
 
 def _differing(

@@ -54,7 +54,7 @@ _OF_THE_RUN = frozenset(
     }
 )
 """Fields of a test that only decide whether it runs, or that are counted elsewhere."""
-_OF_TARGETS = frozenset({"workers", "beside"})
+_OF_TARGETS = frozenset({"workers", "beside", "stands_for"})
 """Fields of a target that do not change what it answers; files that its command names count by their content."""
 _LATER = frozenset({"variables"})
 """Fields that came after the schemes: rows from before stand where these say nothing."""
@@ -69,11 +69,12 @@ class InputHashes:
     def __init__(
         self,
         suite: Suite,
-        image: ProvedImage,
+        image: ProvedImage | None,
         project: Project,
         environ: Mapping[str, str],
         options: RunRequest,
     ) -> None:
+        """``image``: None for what was made in none."""
         self._suite = suite
         self._image = image
         self._project = project
@@ -101,7 +102,7 @@ class InputHashes:
             "test": self._test(job),
             "target": self._target(job.target),
             "graders": self._graders(job),
-            "image": self._image.key,
+            "image": self._image.key if self._image is not None else "",
             "files": sorted(self._files(job).items()),
             "settings": self._settings(job),
         }

@@ -66,7 +66,7 @@ class AgentCliSettings(Settings):
     executable: Text | None = None
     """Another command of the image instead; nothing is installed for it."""
     version: Text | None = None
-    """Of the program's package; without it, the newest when the lock file is written."""
+    """Of the program's package; without it, one that is tested here."""
     model: Text | None = None
     """Which model it asks."""
     cwd: Text | None = None
@@ -143,6 +143,8 @@ class AgentCli(Provider):
     """Its command, which the tables of images know."""
     package: str
     """``npm:@scope/name`` or ``pip:name``."""
+    oldest: ClassVar[str] = ""
+    """Version of ``package`` that knows all that it is started with; empty: none is too old."""
     api: Api
     tools: ClassVar[Mapping[str, str]] = {}
     """The program's names of tools -> AgentV's: Skill, Read, Write, Edit, Bash. Others stay as they are."""
@@ -196,7 +198,19 @@ class AgentCli(Provider):
         if version is not None and not re.fullmatch(r"[0-9][A-Za-z0-9.+-]{0,39}", str(version)):
             message = "version must be one version of the package, such as 2.1.330"
             problems.append(setting_problem(target, "version", message))
+        elif version is not None and (message := self.too_old(str(version))):
+            problems.append(setting_problem(target, "version", message))
         return problems
+
+    def too_old(self, version: str) -> str:
+        """Why ``version`` of the package, or a range of npm's, cannot be used; empty where it can."""
+        wanted, oldest = _release(version), _release(self.oldest)
+        if not wanted or [*wanted, *oldest[len(wanted) :]] >= oldest:
+            return ""
+        return (
+            f"{self.program} {version} does not know what it is started with here; "
+            f"take {self.oldest} or newer, or leave the version out for one that is tested"
+        )
 
     def programs(self, target: Target) -> Iterable[Sequence[str]]:
         return ((self._executable(target),),)
@@ -408,6 +422,11 @@ class AgentCli(Provider):
             for row in rows
             if row["decision"] == "allowed" and row["endpoint"] == end
         ]
+
+
+def _release(version: str) -> list[int]:
+    """Numbers of a version or of a range of npm's: ``^0.74`` is 0, 74."""
+    return [int(number) for number in re.findall(r"[0-9]+", re.split(r"[-+]", version)[0])]
 
 
 def agent_document(question: Question, system: str = "") -> str:

@@ -227,6 +227,10 @@ class Provider:
         """Packages in which certain versions of ``programs`` are, by program: ``npm:NAME@VERSION``."""
         return {}
 
+    def too_old(self, version: str) -> str:
+        """Why this ``version`` of its program's package cannot be used; empty where it can."""
+        return ""
+
     def credentials(self, settings: Mapping[str, Any], written: Mapping[str, Any]) -> Mapping[str, Any]:
         """Credentials for the egress proxy that targets with these settings need beside the ``written`` ones, in the
         form of ``secrets``."""

@@ -24,7 +24,7 @@ _SERVER = "sandbox"
 _STATUS = re.compile(r"\bstatus:? (\d{3})\b")
 _NO_NAMESPACE = ("bwrap: ", "No permissions to create", "new namespace")
 """What its inner sandbox prints where it cannot be made; searched as plain text, since the agent wrote the output."""
-_SHELLS = ("exec_command", "shell", "shell_command", "local_shell", "container.exec")
+SHELLS = ("exec_command", "shell", "shell_command", "local_shell", "container.exec")
 """The model's names of the tool that runs commands."""
 _IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 
@@ -50,7 +50,7 @@ class Codex(AgentCli):
     api = Api(key="OPENAI_API_KEY", url="https://api.openai.com/v1", speaks=("responses",))
     tools: ClassVar = {"command_execution": "Bash", "file_change": "Edit"}
     reporting = Reporting(
-        names={**dict.fromkeys(_SHELLS, "Bash"), "apply_patch": "Edit"},
+        names={**dict.fromkeys(SHELLS, "Bash"), "apply_patch": "Edit"},
         own_ids=True,
         own_form=True,
         code=frozenset({"exec"}),
@@ -144,7 +144,7 @@ class Codex(AgentCli):
         kind = text_of(item.get("type"))
         match kind:
             case "command_execution":
-                given: dict[str, Any] = {"command": _unwrapped(text_of(item.get("command"), 1 << 20))}
+                given: dict[str, Any] = {"command": unwrapped(text_of(item.get("command"), 1 << 20))}
             case "file_change":
                 given = {"changes": rows_of(item.get("changes"))}
             case "mcp_tool_call":
@@ -171,7 +171,7 @@ def _outcome(item: Row) -> tuple[Any, bool]:
     return item.get("status"), failed
 
 
-def _unwrapped(command: str) -> str:
+def unwrapped(command: str) -> str:
     """The command without the shell that the program puts around each."""
     try:
         words = shlex.split(command)

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import ClassVar
 
 from agentv_sandbox.authoring.fields import Text
 from agentv_sandbox.errors import Problem
 from agentv_sandbox.models.case import AgentResponse, CaseFailure
-from agentv_sandbox.models.suite import Json, Target
-from agentv_sandbox.models.times import utc_text
+from agentv_sandbox.models.suite import Target
 from agentv_sandbox.providers.base import AgentRun, Provider, Request, project_file, setting_problem
 from agentv_sandbox.providers.copilot import Copilot, CopilotSettings, usage_of_models
 from agentv_sandbox.providers.session import (
     Event,
-    EventStream,
     Row,
     SessionRecord,
     milliseconds,
     object_of,
+    recorded_at,
+    recorded_events,
     rows_of,
     text_of,
 )
@@ -82,9 +80,9 @@ class CopilotLog(Provider):
         path = project_file(
             request, setting, str(folder / _EVENTS), what="Copilot's session", most=_MAX_BYTES
         )
-        session = _Session()
-        for event in _events(path):
-            session.read(event)
+        session = CopilotSession()
+        for event in recorded_events(path.read_bytes()):
+            session.read(recorded_at(event))
         record = session.record
         if not record.answers:
             message = f"{path} has no message of the model"
@@ -109,7 +107,9 @@ class CopilotLog(Provider):
 
 
 @dataclass
-class _Session:
+class CopilotSession:
+    """What the program keeps of a session in ``events.jsonl``."""
+
     record: SessionRecord = field(default_factory=lambda: SessionRecord(Copilot.tools))
     first: str | None = None
     last: str | None = None
@@ -145,21 +145,6 @@ class _Session:
 
 
 _COPILOT = Copilot("copilot-cli", "", CopilotSettings)
-
-
-def _events(path: Path) -> Iterator[Event]:
-    with path.open("rb") as lines:
-        data = b"".join(b'{"event":%s}\n' % line.strip() for line in lines if line.strip())
-    for event in EventStream(data):
-        yield Event(event.row, _time(event.row.get("timestamp")))
-
-
-def _time(value: Json) -> str | None:
-    try:
-        moment = datetime.fromisoformat(text_of(value))
-        return utc_text(moment) if moment.tzinfo else None
-    except (ValueError, OverflowError):
-        return None
 
 
 KINDS = (CopilotLog(),)

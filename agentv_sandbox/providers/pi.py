@@ -74,6 +74,7 @@ class Pi(AgentCli):
     settings = PiSettings
     program = "pi"
     package = "npm:@earendil-works/pi-coding-agent"
+    oldest = "0.79.0"  # the first that knows --approve
     resumes = True
     api = _APIS[_DEFAULT]
     tools: ClassVar = {"read": "Read", "bash": "Bash", "write": "Write", "edit": "Edit"}

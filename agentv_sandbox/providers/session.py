@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from io import BytesIO
+from itertools import islice
 from typing import Any
 
 from agentv_sandbox import masking
@@ -90,6 +92,23 @@ class EventStream:
             self.last_words = [*self.last_words[1 - _LAST_LINES :], masking.first(text, _MAX_WORD)]
         row = outer.get("event")
         return Event(row, time_of(outer.get("at"))) if isinstance(row, dict) else None
+
+
+def recorded_events(data: bytes) -> EventStream:
+    """The file in which a program itself keeps a session: an object a line, with its own ``timestamp``."""
+    lines = (line.strip() for line in islice(BytesIO(data), MAX_EVENTS + 1))
+    # The last of two equal keys counts, so that no line can say that the file was cut.
+    return EventStream(b"".join(b'{"event":%s,"cut":false}\n' % line for line in lines if line))
+
+
+def recorded_at(event: Event) -> Event:
+    """An event of ``recorded_events`` with the time that it gives itself."""
+    try:
+        moment = datetime.fromisoformat(text_of(event.row.get("timestamp")))
+        at = utc_text(moment) if moment.tzinfo else None
+    except (ValueError, OverflowError):
+        at = None
+    return Event(event.row, at)
 
 
 def time_of(value: Json) -> str | None:

@@ -20,6 +20,7 @@ from agentv_sandbox.request.option import (
     GRADE,
     IMAGES,
     RUN,
+    TRANSCRIPTS,
     OnCluster,
     of_caller,
     option,
@@ -102,7 +103,7 @@ class RunRequest:
         values="targets",
         sentence="Target to evaluate; may be repeated.",
         group=TARGETS,
-        commands=RUN | IMAGES,
+        commands=RUN | IMAGES | TRANSCRIPTS,
     )
     targets_file: Path | None = option(
         "--targets",
@@ -110,7 +111,7 @@ class RunRequest:
         read=path,
         sentence="Targets file, instead of looking for targets.yaml.",
         group=TARGETS,
-        commands=RUN | GRADE | IMAGES | {"validate"},
+        commands=RUN | GRADE | IMAGES | TRANSCRIPTS | {"validate"},
         cluster=OnCluster(says="with a file of the project"),
     )
     threshold: float | None = option(
@@ -159,7 +160,7 @@ class RunRequest:
         read=path,
         sentence="Run folder, new or empty unless a run goes on in it; else .agentv/results/runs/EXPERIMENT/TIME.",
         group=RESULTS,
-        commands=RUN | {"regrade"},
+        commands=RUN | TRANSCRIPTS | {"regrade"},
         cluster=OnCluster(state="of this command", says="only the coordinator writes there"),
     )
     experiment: str = option(
@@ -169,6 +170,7 @@ class RunRequest:
         read=experiment,
         sentence="Name that groups runs.",
         group=RESULTS,
+        commands=RUN | TRANSCRIPTS,
     )
     resume: bool = option(
         "--resume",
@@ -295,7 +297,7 @@ class RunRequest:
         default=False,
         sentence="Let suites refer to files outside their project.",
         group=WHERE,
-        commands=RUN | GRADE | IMAGES | {"validate"},
+        commands=RUN | GRADE | IMAGES | TRANSCRIPTS | {"validate"},
         cluster=OnCluster(
             state="refused",
             says="files outside of the project do not travel to workers",

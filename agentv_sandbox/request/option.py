@@ -11,6 +11,7 @@ from agentv_sandbox.request import values
 
 RUN = frozenset({"run"})
 GRADE = frozenset({"regrade", "grade"})
+TRANSCRIPTS = frozenset({"import-transcript"})
 IMAGES = frozenset({"plan", "build", "lock", "export"})
 ENGINE = frozenset({"clean", "images", "import", "doctor", "selfcheck", "worker", "shell"})
 

@@ -35,7 +35,7 @@ class Aggregate:
         self._test_ids: set[str] = set()
         self._targets: dict[str, _Target] = defaultdict(_Target)
         self._graders: dict[str, list[float]] = defaultdict(list)
-        self._usage: list[tuple[TokenUsage | None, float]] = []
+        self._usage: list[tuple[TokenUsage | None, float | None]] = []
         self._panels = Panels()
         self._errors = 0
         self._count = 0
@@ -48,9 +48,11 @@ class Aggregate:
         self._eval_files[eval_file] = None
         self._test_ids.add(result.case_id)
         usage, cost_usd = spent(result)
-        self._usage.append((usage, agent_ms(result)))
+        ms = agent_ms(result)
+        self._usage.append((usage, ms))
         target = self._targets[result.target]
-        target.seconds.append(agent_ms(result) / 1000)
+        if ms is not None:
+            target.seconds.append(ms / 1000)
         target.tool_calls.append(sum(tool_calls(result).values()) if calls is None else calls)
         if usage is not None:
             target.tokens.append(usage.input + usage.output)

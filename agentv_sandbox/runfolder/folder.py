@@ -324,7 +324,7 @@ class RunFolder:
         folder.mkdir(parents=True, exist_ok=True)
         names = self._write_files(folder, trial, case, suite)
         paths = self._paths(folder, names)
-        row = rows.row(trial, case, paths, experiment=self.experiment, engine=self.engine, tags=suite.tags)
+        row = self._row_of(trial, case, suite, paths)
         files.replace_file(folder / TRIAL, self._line(row))
         files.sync_all([folder, folder.parent, directory, directory.parent])
 
@@ -347,13 +347,27 @@ class RunFolder:
             names = self._write_files(directory, result, case, suite)
         files.sync_all([directory.parent, self.path])  # its own name, and that of its suite
         paths = self._paths(directory, names)
-        row = rows.row(result, case, paths, experiment=self.experiment, engine=self.engine, tags=suite.tags)
+        row = self._row_of(result, case, suite, paths)
         with self._mutex:
             if result.ungraded:
                 (self.path / UNGRADED).touch()
             files.append_line(self.path / (UNGRADED if result.ungraded else INDEX), self._line(row))
             self._count(result, str(suite.path))
         return Row.of(row)[0]
+
+    def _row_of(
+        self, result: CaseResult, case: EvalCase, suite: Suite, paths: Mapping[str, str]
+    ) -> rows.Wire:
+        target = suite.targets.get(result.target)
+        return rows.row(
+            result,
+            case,
+            paths,
+            experiment=self.experiment,
+            engine=self.engine,
+            tags=suite.tags,
+            stands_for=target.stands_for if target else "",
+        )
 
     def _paths(self, folder: Path, names: Mapping[str, str]) -> dict[str, str]:
         """What a row says of its files."""

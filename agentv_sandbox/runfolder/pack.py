@@ -31,14 +31,14 @@ from agentv_sandbox.plainfiles import open_plain, read_plain, walk_plain
 from agentv_sandbox.runfolder.earlier import not_written_to
 from agentv_sandbox.runfolder.files import replace_file, write_file
 from agentv_sandbox.runfolder.foldernames import is_run_file
-from agentv_sandbox.runfolder.layout import INDEX, JUNIT, LOCK, MARK, SUMS, is_view
+from agentv_sandbox.runfolder.layout import INDEX, JUNIT, LOCK, MARK, RATINGS, SUMS, is_view
 from agentv_sandbox.runfolder.sums import MAX_SUMS, name_of, read_sums, refusal, text_of
 
 _LEVEL = 3
 _CHUNK = 1 << 20
 _MAX_WINDOW = 128 << 20
 """Bytes that a compressed stream may ask a reader to keep; ours asks for 2 MiB."""
-_OUTSIDE = frozenset({LOCK, MARK, SUMS})
+_OUTSIDE = frozenset({LOCK, MARK, RATINGS, SUMS})
 """Not among the files of a packed run, and neither are views, which are written anew where they are to be read.
 ``junit.xml`` is: other programs read it, too."""
 _MAX_MARK = 4096

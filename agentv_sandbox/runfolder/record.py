@@ -41,6 +41,8 @@ class Row(Mapping[str, Json]):
     """0 to 1."""
     target: str = ""
     """The target that was asked."""
+    stands_for: str = ""
+    """Here only: the target that `target` stands for by its `use_target`; AgentV's rows have it as `target`."""
     target_used: str | None = None
     """The one of its `fallback_targets` that answered."""
     token_usage: TokenUsage | None = None

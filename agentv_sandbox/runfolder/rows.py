@@ -51,8 +51,10 @@ def row(
     experiment: str,
     engine: str = "",
     tags: Sequence[str] = (),
+    stands_for: str = "",
 ) -> Wire:
-    """The line of ``index.jsonl``. ``paths`` are run-folder-relative, by row key. ``tags``: of the suite."""
+    """The line of ``index.jsonl``. ``paths`` are run-folder-relative, by row key. ``tags``: of the suite;
+    ``stands_for``: of the target."""
     response, failure = result.response, result.failure
     source = result.output or response
     usage, cost_usd = spent(result)
@@ -66,12 +68,13 @@ def row(
         experiment=experiment,
         score=result.score,
         target=result.target,
+        stands_for=stands_for or None,
         target_used=response.target_used if response else None,
         token_usage=token_usage(usage),
         cost_usd=cost_usd,
         model_calls=written(response.model_calls) if response and response.model_calls else None,
         claimed=written(response.claim) or None if response and response.claim else None,
-        duration_ms=round(agent_ms(result), 3),
+        duration_ms=_agent_ms(result),
         start_time=source.start_time if source else None,
         end_time=source.end_time if source else None,
         scores=[written(_shown(grader)) for grader in result.scores] or None,
@@ -119,7 +122,7 @@ def _trial(trial: CaseResult, folder: str) -> Wire:
         token_usage=token_usage(usage),
         cost_usd=cost_usd,
         spent_usd=spending.cost_of(trial) or None,
-        duration_ms=round(agent_ms(trial), 3),
+        duration_ms=_agent_ms(trial),
         scores=[_trial_score(grader) for grader in trial.scores] or None,
         artifact_dir=f"{folder}/{trial_folder(trial)}",
     )
@@ -220,13 +223,13 @@ def grading(result: CaseResult) -> Wire:
     )
 
 
-def timing(results: Iterable[tuple[TokenUsage | None, float]]) -> Wire:
+def timing(results: Iterable[tuple[TokenUsage | None, float | None]]) -> Wire:
     """``timing.json`` of one case or of the whole run, from (token use, milliseconds) pairs."""
     pairs = list(results)
     used = [usage for usage, _ in pairs if usage is not None]
     total = total_usage(used) or TokenUsage()
     tokens = {"input": total.input, "output": total.output, "reasoning": total.reasoning or 0}
-    total_ms = round(sum(ms for _, ms in pairs), 3)
+    total_ms = round(sum(ms or 0 for _, ms in pairs), 3)
     return {
         "total_tokens": tokens["input"] + tokens["output"],
         "duration_ms": total_ms,
@@ -248,14 +251,21 @@ def case_timing(result: CaseResult) -> Wire:
     return timing([(spent(result)[0], agent_ms(result))]) | defined(containers=containers or None)
 
 
-def agent_ms(result: CaseResult) -> float:
-    """Milliseconds that the agent took in all trials, as it says or as measured; of the whole case if unknown."""
+def agent_ms(result: CaseResult) -> float | None:
+    """Milliseconds that the agent took in all trials, as it says or as measured; None where an answer has no time, as
+    that of a mock; of the whole case where there is no answer."""
     if result.trials:
-        return sum(map(agent_ms, result.trials))
-    for source in (result.output, result.response):
-        if source is not None and source.duration_ms is not None:
-            return source.duration_ms
-    return result.duration_ms
+        known = [ms for ms in map(agent_ms, result.trials) if ms is not None]
+        return sum(known) if known else None
+    sources = [source for source in (result.output, result.response) if source is not None]
+    known = [source.duration_ms for source in sources if source.duration_ms is not None]
+    answered = result.response is not None and result.failure is None
+    return known[0] if known else None if answered else result.duration_ms
+
+
+def _agent_ms(result: CaseResult) -> float | None:
+    ms = agent_ms(result)
+    return None if ms is None else round(ms, 3)
 
 
 def _graded(grader: GraderResult) -> Wire:

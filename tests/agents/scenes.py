@@ -10,6 +10,7 @@ from secrets import token_hex
 from typing import Any
 
 from agentv_sandbox.models.image import Artefact, Image, Resolution
+from agentv_sandbox.plan.tables import commands
 from tests.fake_engine import Command
 from tests.hostile.harness import run_command
 
@@ -22,19 +23,15 @@ Json = Any
 KEY = f"sk-real-{token_hex(8)}"
 """Of this process alone: what another run of these tests says is no leak."""
 PACKAGES = {
-    "claude": "@anthropic-ai/claude-code@2.1.330",
-    "codex": "@openai/codex@0.169.0",
-    "copilot": "@github/copilot@1.0.102",
-    "gemini": "@google/gemini-cli@0.61.0",
-    "opencode": "opencode-ai@1.18.33",
-    "pi": "@earendil-works/pi-coding-agent@0.87.1",
+    kind: commands("trixie")[kind].npm[0]
+    for kind in ("claude", "codex", "copilot", "gemini", "opencode", "pi")
 }
 ENV = f"""
     required_commands: [{", ".join(PACKAGES)}, rg]
     packages:
       npm: {json.dumps(PACKAGES)}
 """
-"""One image for all kinds here, with versions that these tests know, and with what OpenCode searches by."""
+"""One image for all kinds here, with the versions that users get, and with what OpenCode searches by."""
 
 
 @dataclass(frozen=True)

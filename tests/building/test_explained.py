@@ -18,6 +18,7 @@ from agentv_sandbox.building.credentials import Credentials
 from agentv_sandbox.building.ensure import file_errors_of
 from agentv_sandbox.building.fetch import Cache
 from agentv_sandbox.building.mirror import Index, Package, Source
+from agentv_sandbox.building.npm import _install_error
 from agentv_sandbox.building.pipconf import PipSettings
 from agentv_sandbox.building.resolving import with_places
 from agentv_sandbox.building.wheels import Platform, resolve_wheels
@@ -123,6 +124,16 @@ def test_problems_of_versions_have_file_and_line(settings: PipSettings) -> None:
     plan = plan_image(env, config=ImageConfig())
     (problem,) = with_places(refused(settings, *plan.pip), plan).problems
     assert (problem.path, problem.line, problem.column) == (path, 7, 5)
+
+
+def test_problems_of_packages_that_nobody_wrote_name_their_use_and_no_key() -> None:
+    plan = plan_image(WorkspaceEnv(), argv_commands=[("pi", "command of target agent")], config=ImageConfig())
+    error = _install_error("npm error code ETARGET\nnpm error notarget No matching version", plan.npm)
+    assert isinstance(error, ImageRequestError)
+    [problem] = with_places(error, plan).problems
+    assert plan.npm[0].startswith("@earendil-works/pi-coding-agent@")
+    assert not problem.field
+    assert f"Wanted for {plan.npm[0]}: pi (command of target agent)." in problem.hint
 
 
 @pytest.fixture

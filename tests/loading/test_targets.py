@@ -159,6 +159,7 @@ def test_targets_of_the_eval_file_itself(project: Project) -> None:
         "alias": "hi",
         "own": "mine",
     }
+    assert {n: t.stands_for for n, t in suite.targets.items()} == {"real": "", "alias": "real", "own": ""}
 
 
 BAD = [

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from agentv_sandbox.errors import InputError
 from agentv_sandbox.graders.code import CodeGraderOptions
 from agentv_sandbox.graders.composite import CodeAggregator, CompositeOptions
 from agentv_sandbox.graders.llm_grader import LlmGraderOptions
@@ -20,11 +21,13 @@ from agentv_sandbox.models.suite import (
     Position,
     PreprocessorSpec,
     Suite,
+    Target,
     Turn,
     Workspace,
     WorkspaceEnv,
 )
 from agentv_sandbox.pipeline.images import argv_commands, suite_env, tool_plan
+from agentv_sandbox.providers import PROVIDERS
 
 HERE = Path("/project")
 
@@ -123,6 +126,35 @@ def test_needs_of_suite_and_tests_are_joined_and_the_first_place_is_named() -> N
     assert joined.required_commands == ("jq", "git")
     assert {name: at.line for name, at in joined.positions.items()} == {"jq": 1, "git": 5}
     assert joined.packages == {"pip": {"numpy": "2", "rich": "13"}, "apt": {"jq": "1.6"}}
+
+
+@pytest.mark.parametrize(
+    ("version", "line"),
+    [("0.74.0", 4), ("^0.78", 4), ("~0.78.9", 4), ("0.79", None), ("^0.87.1", None), ("latest", None)],
+)
+def test_a_pi_that_does_not_know_its_options_is_refused_where_it_is_pinned(
+    version: str, line: int | None
+) -> None:
+    pins = {"npm": {"pi": f"@earendil-works/pi-coding-agent@{version}"}}
+    at = {"pi": Position(path=HERE / "s.eval.yaml", line=4)}
+    target = Target(name="agent", provider="pi-cli")
+    workspace = Workspace(env=WorkspaceEnv(packages=pins, positions=at))
+    suite = suite_of(case(), workspace=workspace, targets={"agent": target})
+    if line is None:
+        assert suite_env(suite, [target]).packages == pins
+        return
+    with pytest.raises(InputError) as caught:
+        suite_env(suite, [target])
+    [problem] = caught.value.problems
+    assert (problem.line, problem.field) == (line, "workspace.env.packages.npm.pi")
+    assert "take 0.79.0 or newer" in problem.message
+
+
+def test_a_target_that_wants_an_old_pi_is_refused() -> None:
+    settings = {"version": "0.74.0"}
+    target = Target(name="agent", provider="pi-cli", settings=settings)
+    [problem] = PROVIDERS["pi-cli"].check(target)
+    assert "pi 0.74.0 does not know" in problem.message
 
 
 def test_nothing_of_the_operator_gets_into_the_tool_image() -> None:

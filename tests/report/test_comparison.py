@@ -203,6 +203,24 @@ def test_outcomes() -> None:
     assert compared([1.0, 0.0] * 10, [0.0, 1.0] * 10, margin=1.0).outcome == "better or equal"
 
 
+def test_targets_that_stand_for_others_meet_these_in_agentvs_rows() -> None:
+    """With several targets, in either order; what the other run knows by its own name keeps it."""
+    ours = run_of(
+        [
+            row("a", 1.0, target="fast", stands_for="small"),
+            row("a", 0.5, target="best", stands_for="large"),
+            row("a", 0.2, target="own"),
+        ]
+    )
+    theirs = run_of(
+        [row("a", 1.0, target="small"), row("a", 0.0, target="large"), row("a", 0.2, target="own")]
+    )
+    for runs, change in (((theirs, ours), "rose"), ((ours, theirs), "fell")):
+        changes = {test.target: test.change for test in compare_runs(*runs).tests}
+        assert changes == {"small": "same", "large": change, "own": "same"}
+    assert {test.target for test in compare_runs(ours, ours).tests} == {"fast", "best", "own"}
+
+
 def test_several_runs_share_the_confidence() -> None:
     assert compared([0.5] * 92, [0.5] * 92, runs=2).outcome == "not enough evidence"
     fell = ([1.0] * 7, [0.0] * 7)  # a chance of 1 in 128

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agentv_sandbox.models.case import AgentResponse, CaseFailure, CaseResult, Changes, FileChange
-from agentv_sandbox.models.suite import Suite
+from agentv_sandbox.models.suite import Suite, Target
 from agentv_sandbox.runfolder.folder import RunFolder
 from agentv_sandbox.runfolder.rowfile import read_rows
 from agentv_sandbox.runfolder.rows import MAX_INPUT, grading
@@ -30,6 +30,24 @@ def test_the_agents_time_and_the_tests(tmp_path: Path, suite: Suite) -> None:
     assert (row["duration_ms"], row["total_duration_ms"]) == (1500, 2000)
     row, _ = written(tmp_path, suite, replace(make_error(), trial=1))
     assert (row["duration_ms"], row["total_duration_ms"]) == (2000, 2000)
+
+
+def test_an_answer_without_a_time_has_none_in_its_row_however_long_its_graders_took(
+    tmp_path: Path, suite: Suite
+) -> None:
+    result = make_result(output=make_output(duration_ms=None))
+    row, place = written(tmp_path, suite, result)
+    assert "duration_ms" not in row
+    assert row["total_duration_ms"] == 2000
+    assert json.loads((place / "timing.json").read_text())["duration_ms"] == 0
+    tries = replace(result, trial=1, trials=(replace(result, trial=1), make_result(trial=2)))
+    assert written(tmp_path, suite, tries)[0]["duration_ms"] == 1500
+
+
+def test_a_row_says_which_target_its_own_stands_for(tmp_path: Path, suite: Suite) -> None:
+    alias = Target(name="agent", provider="mock", stands_for="other")
+    row, _ = written(tmp_path, replace(suite, targets={"agent": alias}), make_result())
+    assert (row["target"], row["stands_for"]) == ("agent", "other")
 
 
 @pytest.mark.parametrize(("attempts", "shown"), [(1, None), (2, 2)])

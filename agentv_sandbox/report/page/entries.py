@@ -12,6 +12,7 @@ from agentv_sandbox.models.suite import Json
 from agentv_sandbox.report.comparison import Comparison, Figures, TestChange, Totals
 from agentv_sandbox.report.targets import COLUMNS, side_by_side
 from agentv_sandbox.runfolder.evidence import mean_interval, share_interval
+from agentv_sandbox.runfolder.ratings import Rating, key_of, read_ratings
 from agentv_sandbox.runfolder.reader import Run
 from agentv_sandbox.runfolder.record import Row
 from agentv_sandbox.runfolder.rows import Wire, cost_of, numbers, tokens_of
@@ -51,9 +52,10 @@ def index(
     sentences: Sequence[str],
 ) -> Wire:
     """``rows``: number of the run and row, in the order of the list."""
+    ratings = [read_ratings(run).ratings for run in runs]
     return {
         "runs": [_run(run) for run in runs],
-        "rows": [_entry(number, row) for number, row in rows],
+        "rows": [_entry(number, row, ratings[number].get(key_of(row))) for number, row in rows],
         "comparisons": [
             _comparison(number, each, sentence)
             for number, (each, sentence) in enumerate(zip(comparisons, sentences, strict=True), 1)
@@ -63,7 +65,7 @@ def index(
 
 
 # -- one test -------------------------------------------------------------------------------------------------
-def _entry(run: int, row: Row) -> Wire:
+def _entry(run: int, row: Row, rating: Rating | None) -> Wire:
     shown = verdict(row)
     names, sentence = _reasons(row)
     return {
@@ -83,6 +85,18 @@ def _entry(run: int, row: Row) -> Wire:
         "reason": sentence[:MAX_REASON],
         "trials": short_words(row),
         "attempts": row.attempts if row.attempts > 1 else None,
+        **({"eval_file": _name(row.eval_file)} if row.eval_file else {}),
+        **({"rating": _rating(rating)} if rating else {}),
+    }
+
+
+def _rating(rating: Rating) -> Wire:
+    return {
+        "verdict": rating.verdict,
+        "score": rating.score,
+        "note": rating.note,
+        "rater": rating.rater,
+        "rated_at": rating.rated_at,
     }
 
 

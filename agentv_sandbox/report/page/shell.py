@@ -25,6 +25,7 @@ SCRIPTS = (
     "overview.js",
     "diff.js",
     "files.js",
+    "ratings.js",
     "markdown.js",
     "sections.js",
     "panel.js",

@@ -10,6 +10,7 @@ const FACETS = new Map([
   ["run", (entry) => [String(entry.run)]],
   ["score", (entry) => (entry.score === null ? [] : [String(bucketOf(entry.score))])],
   ["differs", (entry) => entry.differs || []],
+  ["rating", ratingFacet],
   ["change", (entry) => changesOf(entry).flatMap((change) => [change[3], ...(change[5] ? ["flaky"] : [])])],
 ]);
 

@@ -47,12 +47,17 @@ function start(index) {
     sort: (key) => change((now) => (now.sort = key)),
   });
   const matrix = several ? new Matrix(matrixHome, index, openEntry) : null;
+  const ratings = new Ratings(byId("ratings"), index, () => {
+    drawn = "";
+    toolbar.count("rating");
+    draw();
+  });
   const panel = new Panel(byId("panel"), index, {
     close,
     go,
     open: openEntry,
     trial: (trial) => change((now) => (now.trial = trial)),
-  });
+  }, ratings);
   const clear = () => change((now) => Object.assign(now, { q: "", verdict: [], filters: new Map() }));
   byId("clear-empty").addEventListener("click", clear);
   byId("skip").addEventListener("click", (event) => {
@@ -156,7 +161,13 @@ class Toolbar {
     fill(home, this.search, this.controls);
     this.waiting = 0;
     /** How many values each filter has. @type {Map<string, number>} */
-    this.possible = new Map(FILTERS.map((name) => [name, name === "score" ? 0 : new Set(index.rows.flatMap((entry) => FACETS.get(name)?.(entry) || [])).size]));
+    this.possible = new Map();
+    FILTERS.forEach((name) => this.count(name));
+  }
+
+  /** Values of a filter are other ones now. @param {string} name */
+  count(name) {
+    this.possible.set(name, name === "score" ? 0 : new Set(this.index.rows.flatMap((entry) => FACETS.get(name)?.(entry) || [])).size);
   }
 
   typed() {
@@ -192,7 +203,7 @@ class Toolbar {
   /** @param {string} name @param {State} state @param {(value: string) => string} title @returns {Child} */
   choice(name, state, title) {
     const chosen = state.filters.get(name);
-    const fewest = ["reason", "tag", "differs"].includes(name) ? 1 : 2;
+    const fewest = ["reason", "tag", "differs", "rating"].includes(name) ? 1 : 2;
     if (chosen === undefined && (this.possible.get(name) || 0) < fewest) return null;
     const values = facetCounts(name, matching(this.index.rows, state, name)).filter(([value]) => value !== "");
     if (chosen !== undefined && !values.some(([value]) => value === chosen)) values.unshift([chosen, 0]);
@@ -225,7 +236,7 @@ function listenToKeys(actions) {
     const target = /** @type {HTMLElement} */ (event.target);
     if (event.key === "Escape") {
       event.preventDefault();
-      if (target.matches("input, select")) target.blur();
+      if (target.matches("input, select, textarea")) target.blur();
       actions.escape();
       return;
     }

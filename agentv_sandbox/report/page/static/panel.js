@@ -2,11 +2,13 @@
 
 class Panel {
   /** @param {HTMLElement} home @param {Index} index
-   * @param {{close: () => void, go: (by: number) => void, open: (entry: Entry) => void, trial: (trial: string) => void}} actions */
-  constructor(home, index, actions) {
+   * @param {{close: () => void, go: (by: number) => void, open: (entry: Entry) => void, trial: (trial: string) => void}} actions
+   * @param {Ratings} ratings */
+  constructor(home, index, actions, ratings) {
     this.home = home;
     this.index = index;
     this.actions = actions;
+    this.ratings = ratings;
     /** @type {Entry | null} */
     this.entry = null;
     this.trial = "";
@@ -29,7 +31,7 @@ class Panel {
       const details = await detailsOf(entry.number);
       if (this.entry !== entry || this.trial !== trial) return;
       const one = details.trials?.find((/** @type {any} */ each) => String(each.trial) === trial)?.details;
-      fill(body, elsewhere(this.index, entry, this.actions.open), this.trials(details), testSections(one || details, entry));
+      fill(body, elsewhere(this.index, entry, this.actions.open), this.trials(details), this.ratings.part(entry), testSections(one || details, entry));
     } catch (error) {
       fill(body, el("p", { class: "reason" }, `This test cannot be shown: ${error instanceof Error ? error.message : "unreadable"}`));
     }

@@ -1,6 +1,6 @@
 // What is shown, kept in the address after "#", so that a link shows the same to others.
 
-const FILTERS = ["suite", "target", "tag", "grader", "reason", "run", "change", "differs", "score"];
+const FILTERS = ["suite", "target", "tag", "grader", "reason", "run", "change", "differs", "rating", "score"];
 
 /**
  * @typedef {{q: string, verdict: string[], filters: Map<string, string>, sort: string, view: string, test: string,
