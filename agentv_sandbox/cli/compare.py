@@ -168,6 +168,7 @@ def _totals_table(comparison: Comparison) -> Table:
         "mean",
         "flaky",
         "errors",
+        "skipped",
         "seconds",
         "tokens",
         "USD",
@@ -186,6 +187,7 @@ def _totals_cells(totals: Totals) -> Iterator[str]:
     yield _number(totals.mean, ".3f") + (f" ({spread[0]:.2f} to {spread[1]:.2f})" if spread else "")
     yield str(totals.flaky)
     yield str(totals.errors)
+    yield str(totals.skipped)
     yield f"{totals.seconds:.1f}"
     yield _number(totals.tokens, ",")
     yield _number(totals.cost_usd, ".4f")
@@ -231,6 +233,7 @@ def _change_style(test: TestChange) -> str:
         "fell": "red",
         "error": "bold yellow",
         "missing": "bold yellow",
+        "skipped": "bold yellow",
         "rose": "green",
         "mended": "green",
     }.get(test.change, "")
@@ -257,7 +260,8 @@ def _counts(comparison: Comparison) -> str:
         "rose": "rose",
         "same": "did not change",
         "error": "ended in an execution error now",
-        "mended": "ended in an execution error before",
+        "skipped": "were skipped now",
+        "mended": "had no score before",
         "missing": "were not run again",
         "new": "are new",
     }

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from agentv_sandbox.loading import LoadResult, load_suites
     from agentv_sandbox.models.image import ImagePlan
     from agentv_sandbox.models.suite import Suite
-    from agentv_sandbox.pipeline import image_targets
+    from agentv_sandbox.pipeline import RunOptions, image_targets
     from agentv_sandbox.pipeline.destinations import destinations
     from agentv_sandbox.pipeline.images import suite_env, suite_plan_with_refusals
     from agentv_sandbox.plan import dockerfile, refusals
@@ -55,6 +55,7 @@ else:
     find_engine = calling("agentv_sandbox.engines.table", "find_engine")
     LoadResult = calling("agentv_sandbox.loading", "LoadResult")
     load_suites = calling("agentv_sandbox.loading", "load_suites")
+    RunOptions = calling("agentv_sandbox.pipeline", "RunOptions")
     image_targets = calling("agentv_sandbox.pipeline", "image_targets")
     destinations = calling("agentv_sandbox.pipeline.destinations", "destinations")
     suite_env = calling("agentv_sandbox.pipeline.images", "suite_env")
@@ -101,7 +102,9 @@ def plan(
         (
             suite,
             suite_plan_with_refusals(
-                suite, image_targets(suite, request.targets), settings.of(suite.project_root).image
+                suite,
+                image_targets(suite, request.targets),
+                RunOptions(request=request, images=settings.images).image_of(suite),
             ),
         )
         for suite in result.suites

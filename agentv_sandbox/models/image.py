@@ -50,6 +50,8 @@ class ImageConfig:
     """Pins like ``workspace.env.packages``, for every suite; a suite's own pin wins."""
     versions: Mapping[Runtime, str] = field(default_factory=dict)
     """Like ``workspace.env.versions``, for every suite; a suite's own wins."""
+    infer: bool = True
+    """Install what scripts of a suite plainly call."""
     pull: bool = True
     """Ask a registry for the base when the engine does not hold it."""
     exclude_newer: str = ""

@@ -21,6 +21,7 @@ from agentv_sandbox.models.suite import (
     Workspace,
     WorkspaceEnv,
 )
+from agentv_sandbox.pipeline.inferring import CommandLine, inferred_programs
 from agentv_sandbox.plan import plan_image, resolve_requirements
 from agentv_sandbox.providers import PROVIDERS
 from agentv_sandbox.providers.base import setting_problem
@@ -38,6 +39,7 @@ def suite_plan(suite: Suite, targets: Sequence[Target], config: ImageConfig) -> 
     return plan_image(
         suite_env(suite, targets),
         argv_commands=list(argv_commands(suite, targets)),
+        inferred=_inferred(suite, targets, config),
         docker=suite.workspace.docker if suite.workspace else None,
         config=config,
     )
@@ -48,6 +50,7 @@ def suite_plan_with_refusals(suite: Suite, targets: Sequence[Target], config: Im
     return resolve_requirements(
         suite_env(suite, targets),
         argv_commands=list(argv_commands(suite, targets)),
+        inferred=_inferred(suite, targets, config),
         docker=suite.workspace.docker if suite.workspace else None,
         config=config,
     )
@@ -143,30 +146,46 @@ def _differing(
 
 def argv_commands(suite: Suite, targets: Sequence[Target]) -> Iterator[tuple[str, str]]:
     """(program, where it is used) for every command line of the suite and its targets."""
-    for argv, where in _command_lines(suite, involved(suite, targets)):
-        for word in _programs(argv):
-            yield word, where
+    for line in _command_lines(suite, involved(suite, targets)):
+        for word in _programs(line.argv):
+            yield word, line.where
 
 
-def _command_lines(suite: Suite, targets: Sequence[Target]) -> Iterator[tuple[Sequence[str], str]]:
+def _inferred(suite: Suite, targets: Sequence[Target], config: ImageConfig) -> list[tuple[str, str]]:
+    """(program, where from) of what scripts call. None where somebody brings an image: it is theirs to say what is in
+    it."""
+    docker = suite.workspace.docker if suite.workspace else None
+    if not config.infer or config.base or (docker is not None and (docker.image or docker.dockerfile)):
+        return []
+    return inferred_programs(_command_lines(suite, involved(suite, targets)), suite.project_root)
+
+
+def _command_lines(suite: Suite, targets: Sequence[Target]) -> Iterator[CommandLine]:
     for target in targets:
+        folders = (*target.script_folders, suite.path.parent, suite.project_root)
         for argv in PROVIDERS[target.provider].programs(target):
-            yield argv, f"command of target {target.name}"
+            where = f"command of target {target.name}"
+            yield CommandLine(argv=argv, where=where, position=target.position, places=folders)
     spaces = [suite.workspace, *(case.workspace for case in suite.cases)]
     hooks = [hook for space in spaces if space for hook in _hooks(space)]
     hooks += [hook for target in targets for hook in target.hooks.items()]
     for name, hook in hooks:
-        yield hook.command or (), f"hook {name}"
+        yield CommandLine(
+            argv=hook.command or (), where=f"hook {name}", position=hook.position, places=(hook.cwd,)
+        )
     yield from grading_lines(suite)
 
 
-def grading_lines(suite: Suite) -> Iterator[tuple[Sequence[str], str]]:
-    """Command lines that grading starts, with where each is used."""
+def grading_lines(suite: Suite) -> Iterator[CommandLine]:
+    """Command lines that grading starts."""
+    folders = (suite.path.parent,)
     for spec in _preprocessors(suite):
-        yield spec.command, f"preprocessor for {spec.media_type}"
+        where = f"preprocessor for {spec.media_type}"
+        yield CommandLine(argv=spec.command, where=where, position=spec.position, places=folders)
     for grader in graders_of(suite):
         for argv in programs_of(grader):
-            yield argv, f"grader {grader.name}"
+            where = f"grader {grader.name}"
+            yield CommandLine(argv=argv, where=where, position=grader.position, places=folders)
 
 
 def involved(suite: Suite, targets: Sequence[Target]) -> list[Target]:

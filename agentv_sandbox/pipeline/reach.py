@@ -26,7 +26,7 @@ class Reach:
 
 def reach_of(suite: Suite, judge: str | None) -> Reach:
     """``judge``: the target that all LLM graders ask, where one is named."""
-    lines = {f"{shlex.join(argv)} ({where})" for argv, where in grading_lines(suite) if argv}
+    lines = {f"{shlex.join(line.argv)} ({line.where})" for line in grading_lines(suite) if line.argv}
     targets = list(_asked(suite, judge))
     names = {name for target in targets for name in PROVIDERS[target.provider].variables(target)}
     names.update(suite.variables)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -40,7 +40,8 @@ class RunOptions:
 
     def image_of(self, suite: Suite) -> ImageConfig:
         """How the image of ``suite`` is made."""
-        return self.images.get(suite.project_root, self.image)
+        config = self.images.get(suite.project_root, self.image)
+        return replace(config, infer=False) if self.request.no_inferred else config
 
 
 @dataclass(frozen=True, kw_only=True)

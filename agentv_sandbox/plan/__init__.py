@@ -33,15 +33,19 @@ def plan_image(
     env: WorkspaceEnv,
     *,
     argv_commands: Iterable[tuple[str, str]] = (),
+    inferred: Iterable[tuple[str, str]] = (),
     docker: DockerSpec | None = None,
     config: ImageConfig,
 ) -> ImagePlan:
     """What to install for everything required; raises ImageRequestError with every name that is refused.
 
     ``argv_commands`` are (command, where it is used) of commands that the suite's own argv start; one that is
-    unknown is not refused, since the project may bring it along.
+    unknown is not refused, since the project may bring it along. ``inferred`` are the same of what scripts call; of
+    these only what has to be installed counts.
     """
-    plan = resolve_requirements(env, argv_commands=argv_commands, docker=docker, config=config)
+    plan = resolve_requirements(
+        env, argv_commands=argv_commands, inferred=inferred, docker=docker, config=config
+    )
     if plan.refused:
         raise ImageRequestError(refusals(env, plan))
     return plan
@@ -51,6 +55,7 @@ def resolve_requirements(
     env: WorkspaceEnv,
     *,
     argv_commands: Iterable[tuple[str, str]] = (),
+    inferred: Iterable[tuple[str, str]] = (),
     docker: DockerSpec | None = None,
     config: ImageConfig,
 ) -> ImagePlan:
@@ -68,6 +73,7 @@ def resolve_requirements(
         answer = None if name in _SHELL_WORDS else resolve.command(name, pins, release)
         if isinstance(answer, Provision):
             draft.add("command", name, answer, where)
+    _add_inferred(draft, inferred, pins, release)
     if base and not well_formed("image", base):
         draft.refused[base] = f"not an image reference\nExpected {EXPECTED['image']}."
     _add_free_pins(draft, pins, {*env.required_commands, *env.required_python_modules})
@@ -187,6 +193,16 @@ def _merged_pins(project: Pins, suite: Pins) -> Pins:
         kind: {n: p for n, p in project.get(kind, {}).items() if n not in own} | dict(suite.get(kind, {}))
         for kind in KINDS
     }
+
+
+def _add_inferred(draft: _Draft, inferred: Iterable[tuple[str, str]], pins: Pins, release: Release) -> None:
+    """What scripts call, where it is known and has to be installed."""
+    for name, where in inferred:
+        if name in _SHELL_WORDS or name in draft.provides or not resolve.knows_command(name, pins, release):
+            continue
+        answer = resolve.command(name, pins, release)
+        if isinstance(answer, Provision) and (answer.installs or answer.link):
+            draft.add("command", name, answer, where)
 
 
 def _add_free_pins(draft: _Draft, pins: Pins, required: set[str]) -> None:

@@ -87,6 +87,11 @@ class Provision:
     distribution: str = ""
     """The PyPI distribution that must own the module."""
 
+    @property
+    def installs(self) -> bool:
+        """Whether anything goes into the image for it."""
+        return bool(self.apt or self.pip or self.sdist or self.npm)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Refusal:
@@ -96,6 +101,13 @@ class Refusal:
     hint: str
     malformed: bool = False
     """Not a name at all, so nothing may have it, the user's own image included."""
+
+
+def knows_command(name: str, pins: Pins, release: Release) -> bool:
+    """Whether somebody says what provides it; to find out that nobody does takes ``command`` long, since it looks for
+    names that are near."""
+    pinned = any(name in pins.get(kind, {}) for kind in KINDS)
+    return pinned or name in tables.commands(release) or name in tables.debian_commands(release)
 
 
 def command(name: str, pins: Pins, release: Release) -> Provision | Refusal:

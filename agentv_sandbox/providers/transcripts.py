@@ -1,4 +1,5 @@
-"""The files in which Claude Code, Codex and Copilot themselves keep sessions, read as answers.
+"""The files in which Claude Code, Codex and Copilot themselves keep sessions, and what AgentV makes of them, read as
+answers.
 
 A stranger may have written such a file. Sizes are bounded as those of event streams; what it says of calls, time and
 tokens is the word of an agent that nobody saw.
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, get_args
 
 from agentv_sandbox.models.case import AgentResponse, Claim, Figure, Measure
-from agentv_sandbox.models.foreign_json import ForeignJsonError, read_json
+from agentv_sandbox.models.foreign_json import ForeignJsonError, amount, read_json
 from agentv_sandbox.models.suite import Json, MeasuredBy, Target
 from agentv_sandbox.providers.asked import figures_of_agents
 from agentv_sandbox.providers.claude import Claude
@@ -36,11 +37,13 @@ from agentv_sandbox.providers.session import (
 
 MAX_BYTES = 64 << 20
 """Of one file."""
+_AGENTV = "agentv.transcript.v1"
 _CODEX = frozenset({"session_meta", "turn_context", "response_item", "event_msg"})
 _MOST_ARGUMENTS = 1 << 20
 _OUTPUT = "\nOutput:\n"
 _CODE = re.compile(r"^Process exited with code (-?\d{1,10})$", re.MULTILINE)
 _MOST_HEAD = 1000
+_MAX_MS = 1e12
 
 
 class NotATranscriptError(Exception):
@@ -72,7 +75,9 @@ def read_transcript(data: bytes, target: Target, by: MeasuredBy | None) -> tuple
             kept.read(event)
             times = [*times[:1], event.at] if event.at else times
     if kept is None:
-        raise NotATranscriptError("is not a session that Claude Code, Codex or Copilot keeps")
+        raise NotATranscriptError(
+            "is not a session that Claude Code, Codex or Copilot keeps, and not one that AgentV imported"
+        )
     kept.end()
     record = kept.record
     if not record.messages:
@@ -82,7 +87,7 @@ def read_transcript(data: bytes, target: Target, by: MeasuredBy | None) -> tuple
 
 def _response(kept: _Kept, times: list[str], target: Target, by: MeasuredBy | None) -> AgentResponse:
     record, word = kept.record, figures_of_agents(by, heard=False)
-    duration_ms = milliseconds(times[0], times[-1]) if times else None
+    duration_ms = milliseconds(times[0], times[-1]) if times else record.duration_ms
     claim = Claim(token_usage=record.usage, duration_ms=duration_ms, turns=record.turns)
     said = {name for name in ("token_usage", "duration_ms") if getattr(claim, name) is not None}
     by_agent = word & (said | {"tool_calls"})
@@ -117,6 +122,8 @@ def _notes(stream: EventStream, kept: _Kept) -> Iterable[str]:
 def _session_of(row: Row) -> _Kept | None:
     """Of the program that writes such lines; None where the line does not say which."""
     kind = text_of(row.get("type"))
+    if row.get("schema_version") == _AGENTV:
+        return _ImportedSession()
     if kind in ("user", "assistant") and isinstance(row.get("message"), dict):
         return _ClaudeSession()
     if kind in _CODEX and isinstance(row.get("payload"), dict):
@@ -268,6 +275,49 @@ class _CopilotSession:
 
     def end(self) -> None:
         """Nothing: each line says all."""
+
+
+# -- AgentV -------------------------------------------------------------------------------------------------
+@dataclass
+class _ImportedSession:
+    """One message a line; figures of the whole session stand in each."""
+
+    program: str = "agentv"
+    questions: int = 0
+    record: SessionRecord = field(default_factory=lambda: SessionRecord({}))
+    _usage: Row = field(default_factory=dict)
+    _lines: int = 0
+
+    def read(self, event: Event) -> None:
+        row, record = event.row, self.record
+        self._lines += 1
+        self._usage = object_of(row.get("transcript_token_usage"))
+        record.duration_ms = amount(row.get("transcript_duration_ms"), _MAX_MS)
+        source = object_of(row.get("source"))
+        self.program = text_of(source.get("provider")) or self.program
+        record.model = text_of(source.get("model")) or record.model
+        if row.get("role") != "assistant":
+            self.questions += row.get("role") == "user"
+            return
+        key, content = str(self._lines), row.get("content")
+        for text in (
+            [content] if isinstance(content, str) else [each.get("text") for each in rows_of(content)]
+        ):
+            record.said(text, None, key=key, goes_on=True)
+        for number, call in enumerate(rows_of(row.get("tool_calls"))):
+            identity = text_of(call.get("id")) or f"{key}-{number}"
+            record.called(identity, call.get("tool"), call.get("input"), None, key=key)
+            if "output" in call:
+                failed = call.get("status") not in (None, "ok")
+                record.returned(identity, call.get("output"), None, failed=failed)
+
+    def end(self) -> None:
+        self.record.add_usage(
+            given=self._usage.get("input"),
+            output=self._usage.get("output"),
+            cached=self._usage.get("cached"),
+            reasoning=self._usage.get("reasoning"),
+        )
 
 
 __all__ = ["MAX_BYTES", "NotATranscriptError", "read_transcript"]

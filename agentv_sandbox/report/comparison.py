@@ -22,18 +22,19 @@ from agentv_sandbox.runfolder.record import Row
 from agentv_sandbox.runfolder.rows import cost_of, tokens_of
 
 Outcome = Literal["better or equal", "worse", "not enough evidence", "incomplete"]
-Change = Literal["fell", "rose", "same", "error", "mended", "missing", "new"]
+Change = Literal["fell", "rose", "same", "error", "skipped", "mended", "missing", "new"]
 
 _SAME = 0.0005
 """Scores that differ by less are equal: rows round to thousandths."""
 _FALLS_FIRST: Mapping[Change, int] = {
     "error": 0,
     "missing": 1,
-    "fell": 2,
-    "rose": 3,
-    "mended": 4,
-    "new": 5,
-    "same": 6,
+    "skipped": 2,
+    "fell": 3,
+    "rose": 4,
+    "mended": 5,
+    "new": 6,
+    "same": 7,
 }
 
 
@@ -44,7 +45,7 @@ class Figures:
     score: float | None
     """None when nothing could be graded."""
     status: str
-    """The row's: ``ok``, ``quality_failure`` or ``execution_error``."""
+    """The row's: ``ok``, ``quality_failure``, ``execution_error`` or ``skipped``."""
     flaky: bool
     """Whether some of its trials are at or above the threshold and others below."""
     seconds: float
@@ -81,9 +82,8 @@ class TestChange:
     @property
     def was_lost(self) -> bool:
         """Whether it had a score before, and has none now."""
-        return (
-            self.change in ("error", "missing") and self.before is not None and self.before.score is not None
-        )
+        lost = self.change in ("error", "missing", "skipped")
+        return lost and self.before is not None and self.before.score is not None
 
     @property
     def flaky(self) -> bool:
@@ -98,6 +98,7 @@ class Totals:
     tests: int
     passed: int
     errors: int
+    skipped: int
     pass_rate: tuple[float, float] | None
     """Wilson's 95 % interval of the share passed, of those that were graded."""
     mean: float | None
@@ -234,16 +235,18 @@ def _figures(run: Run, names: Mapping[str, str] | None) -> dict[Key, Figures]:
 def _test_figures(rows: Sequence[Row]) -> Figures:
     """Of all rows of a test: one, or one a trial where another program wrote them."""
     graded = [row for row in rows if row.execution_status != "execution_error"]
-    statuses = {row.execution_status for row in rows}
+    statuses = {row.status for row in rows}
     score = statistics.fmean(min(max(row.score, 0.0), 1.0) for row in graded) if graded else None
     return Figures(
         score=score,
-        status=next(s for s in ("execution_error", "quality_failure", "ok", *statuses) if s in statuses),
+        status=next(
+            s for s in ("execution_error", "skipped", "quality_failure", "ok", *statuses) if s in statuses
+        ),
         flaky=len({passed for row in rows for passed in _verdicts(row)}) > 1,
         seconds=sum(row.seconds for row in rows),
         cost_usd=cost_of(rows),
         tokens=tokens_of(rows),
-        fault=next((row.cause for row in rows if row.execution_status == "execution_error"), ""),
+        fault=next((row.cause for row in rows if row.status == "execution_error"), ""),
         trials=_trials(rows, score),
     )
 
@@ -281,7 +284,9 @@ def _change(before: Figures | None, after: Figures | None) -> Change:
     if before.score is None or after.score is None:
         if before.score is after.score:
             return "same"
-        return "error" if after.score is None else "mended"
+        if after.score is None:
+            return "skipped" if after.status == "skipped" else "error"
+        return "mended"
     difference = after.score - before.score
     if abs(difference) < _SAME:
         return "same"
@@ -297,7 +302,8 @@ def _totals(figures: Iterable[Figures]) -> Totals:
     return Totals(
         tests=len(tests),
         passed=passed,
-        errors=len(tests) - len(scores),
+        errors=len(tests) - len(scores) - (skipped := sum(test.status == "skipped" for test in tests)),
+        skipped=skipped,
         pass_rate=share_interval(passed, len(scores)) if scores else None,
         mean=statistics.fmean(scores) if scores else None,
         mean_interval=_mean_interval(scores),

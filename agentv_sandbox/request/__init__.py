@@ -279,6 +279,13 @@ class RunRequest:
         commands=RUN | {"build"},
         cluster=OnCluster(says="each worker makes exactly what the lock says"),
     )
+    no_inferred: bool = option(
+        "--no-inferred",
+        default=False,
+        sentence="Do not install what scripts of a suite call; only what it names.",
+        group=WHERE,
+        commands=RUN | GRADE | IMAGES,
+    )
     update: bool = option(
         "--update",
         default=False,

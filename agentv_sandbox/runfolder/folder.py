@@ -13,6 +13,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -453,7 +454,7 @@ class RunFolder:
 
 def refuse_unusable(output: Path | None, cwd: Path) -> None:
     """Raise InputError where results cannot be written to ``output``, or to the default place below ``cwd``. Nothing is
-    made: it is asked before an image is built."""
+    left there: it is asked before an image is built."""
     path = cwd / (output if output is not None else DEFAULT_ROOT)
     try:
         if output is not None and path.is_dir():
@@ -464,8 +465,20 @@ def refuse_unusable(output: Path | None, cwd: Path) -> None:
             raise _refusal(f"cannot write results to {output or path}: {existing} is not a folder")
         if not os.access(existing, os.W_OK | os.X_OK):
             raise _refusal(f"cannot write results to {output or path}: {existing} cannot be written")
+        _try_to_write(existing, output or path)
     except OSError as error:
         raise _refusal(f"cannot write results to {output or path}: {error.strerror or error}") from error
+
+
+def _try_to_write(folder: Path, output: Path) -> None:
+    """Make a folder and remove it: root has all permissions, also where nothing can be made, as in ``/proc``."""
+    try:
+        Path(tempfile.mkdtemp(prefix=".agentv-", dir=folder)).rmdir()
+    except OSError as error:
+        message = (
+            f"cannot write results to {output}: {folder} takes no new folder ({error.strerror or error})"
+        )
+        raise _refusal(message) from error
 
 
 def _lock(path: Path) -> int:

@@ -104,6 +104,7 @@ NATURES: Mapping[str, Nature] = MappingProxyType(
         "image.keyring": "reaches",
         "image.packages": "chooses",
         "image.versions": "chooses",
+        "image.infer": "chooses",
         "image.pull": "chooses",
         "image.exclude_newer": "restricts",
         "image.timeout_s": "bounded",

@@ -124,7 +124,7 @@ def test_where_the_host_measures_a_transcript_says_nothing_of_calls(project: Pro
         ("none", "claude.jsonl", "no test none is in the eval file"),
         ("talk", "claude.jsonl", "is a conversation"),
         ("one", "missing.jsonl", "No such file"),
-        ("one", "agent.py", "is not a session that Claude Code, Codex or Copilot keeps"),
+        ("one", "agent.py", "is not a session that Claude Code, Codex or Copilot keeps, and not one"),
         ("one", "template", "No such file"),
         ("one", "/dev/zero", "is not a plain file"),
         ("one", "pipe", "is not a plain file"),

@@ -85,6 +85,22 @@ CODEX = [
 ]
 
 
+AGENTV: list[dict[str, Json]] = [
+    {"schema_version": "agentv.transcript.v1", "role": "user", "content": "What is here?"},
+    {
+        "schema_version": "agentv.transcript.v1",
+        "role": "assistant",
+        "content": [text("There is a.txt.")],
+        "tool_calls": [
+            {"tool": "Bash", "input": {"command": "ls"}, "output": "a.txt", "id": "t1", "status": "ok"}
+        ],
+        "transcript_token_usage": {"input": 7, "output": 3},
+        "transcript_duration_ms": 5000,
+        "source": {"provider": "claude", "model": "claude-fable"},
+    },
+]
+
+
 def lines(*events: Mapping[str, Json] | str) -> bytes:
     texts = [event if isinstance(event, str) else json.dumps(event) for event in events]
     return "".join(f"{text}\n" for text in texts).encode()
@@ -178,6 +194,10 @@ def test_agentv_imports_the_same_of_claude(tmp_path: Path) -> None:
         (call["tool"], call["input"], call["output"]) for row in rows for call in row.get("tool_calls", ())
     ]
     assert made == calls(ours)
+    again = read_transcript((tmp_path / "theirs.jsonl").read_bytes(), TARGET, None)[0]
+    assert (again.answer, calls(again), again.duration_ms) == (ours.answer, calls(ours), 5000)
+    assert again.agent == {"program": "claude", "model": "claude-fable"}
+    assert again.token_usage is not None and again.measure == ours.measure
 
 
 def test_agentv_imports_the_same_of_codex_but_for_the_names_that_runs_have(tmp_path: Path) -> None:
@@ -214,7 +234,9 @@ def test_what_is_no_session_is_refused_in_a_sentence(events: list[Any]) -> None:
         read_transcript(lines(*events), TARGET, None)
 
 
-@pytest.mark.parametrize("events", [CLAUDE, CODEX, COPILOT], ids=["claude", "codex", "copilot"])
+@pytest.mark.parametrize(
+    "events", [CLAUDE, CODEX, COPILOT, AGENTV], ids=["claude", "codex", "copilot", "agentv"]
+)
 def test_values_of_other_types_anywhere_do_no_harm(events: list[dict[str, Json]]) -> None:
     whole = json.dumps(events)
     for place in re.finditer(r'(?<=": )("(?:[^"\\]|\\.)*"|\d+)', whole):

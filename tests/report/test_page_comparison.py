@@ -137,6 +137,16 @@ _COLUMNS = """(selector) => [...document.querySelectorAll(selector)].map((row) =
   .map((box) => [Math.round(box.left), Math.round(box.right)]))"""
 
 
+_LEAVING = """() => [...document.querySelectorAll(".cell")].filter((cell) => cell.offsetParent).filter((cell) => {
+  const box = cell.getBoundingClientRect();
+  const shortened = (each) => getComputedStyle(each).textOverflow === "ellipsis" ||
+    (each !== cell && shortened(each.parentElement));
+  return getComputedStyle(cell).overflowX !== "hidden" || [...cell.querySelectorAll(".badge, .square, bdi")].some(
+    (each) => each.getBoundingClientRect().right > box.right + 0.5 && !shortened(each.parentElement));
+}).map((cell) => cell.textContent)"""
+"""Texts of cells that reach into another column, or are cut off without an ellipsis."""
+
+
 @pytest.mark.parametrize("width", [1400, 400])
 def test_each_score_stands_under_the_header_of_its_run_and_target(
     browser: Browser, tmp_path: Path, width: int
@@ -148,18 +158,40 @@ def test_each_score_stands_under_the_header_of_its_run_and_target(
             *(row("q", 0.5, target=target) for target in targets),
             *(row("a-test-with-a-name-that-is-longer-than-most", 1.0, target=target) for target in targets),
             row("lost", None, fault=fault, target="xl"),
+            row("later", None, fault="not_run", error="depends on lost", target="xl"),
         ]
 
     with opened(browser, page_of(tmp_path, of("timeout"), of("agent_out_of_memory"))) as it:
         it.tab.set_viewport_size({"width": width, "height": 900})
         [head] = it.tab.evaluate(_COLUMNS, ".matrix .head")
         rows = it.tab.evaluate(_COLUMNS, ROWS)
-        assert len(head) == 8 and len(rows) == 3
-        assert rows == [head] * 3
+        assert len(head) == 8 and len(rows) == 4
+        assert rows == [head] * 4
         it.tab.evaluate("document.querySelector('.matrix').scrollLeft = 200")
         [head] = it.tab.evaluate(_COLUMNS, ".matrix .head")
-        assert it.tab.evaluate(_COLUMNS, ROWS) == [head] * 3
+        assert it.tab.evaluate(_COLUMNS, ROWS) == [head] * 4
+        assert it.tab.evaluate(_LEAVING) == []
         assert it.tab.evaluate("document.documentElement.scrollWidth") <= width
         it.key("m")
         [head] = it.tab.evaluate(_COLUMNS, "[role=grid] .head")
         assert all(cells == head for cells in it.tab.evaluate(_COLUMNS, "[role=grid] .rows .row"))
+        assert it.tab.evaluate(_LEAVING) == []
+
+
+def test_a_skipped_test_is_neither_a_failure_nor_an_error_in_a_comparison(
+    browser: Browser, tmp_path: Path
+) -> None:
+    def of(*last: Row) -> list[Row]:
+        return [row("first", 1.0), row("second", 1.0, target="xl"), *last]
+
+    later = row("later", None, fault="not_run", error="depends on first")
+    with opened(browser, page_of(tmp_path, of(row("later", 1.0)), of(later), of(later))) as it:
+        totals = [line.split("\t") for line in it.texts("#overview table tbody tr")]
+        assert [cells[4:7] for cells in totals] == [["0", "0", "0"], ["0", "0", "1"], ["0", "0", "1"]]
+        assert not any("not_run" in text for text in it.texts(".verdict"))
+        cells = next(text for text in it.texts(ROWS) if text.startswith("later")).split("\n")
+        assert cells.count("skipped") == 3 and "not_run" not in cells
+        it.tab.select_option("[aria-label='Filter by change']", "skipped")
+        assert list(matrix(it.texts(ROWS))) == ["later"]
+        it.key("m")
+        assert "skipped" in it.texts("[role=row] .badge") and it.tab.locator(".line b").count() == 0

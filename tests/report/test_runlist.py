@@ -26,6 +26,10 @@ def runs(home: Path) -> Path:
         folder.mkdir(parents=True)
         rows = [row(f"t{n}", score, cost_usd=0.5) for n, score in enumerate(scores)]
         (folder / "index.jsonl").write_text("".join(json.dumps(each) + "\n" for each in rows))
+        if number == 2:
+            skipped = row("later", None, fault="not_run", error="depends on t1")
+            with (folder / "index.jsonl").open("a") as stream:
+                stream.write(json.dumps(skipped) + "\n")
         facts = {"started": f"2026-0{number + 1}-01T10:00:00+00:00", "experiment": EVIL}
         (folder / "run.json").write_text(json.dumps(facts))
         (folder / "report.html").write_text("page")
@@ -48,8 +52,8 @@ def test_runs_are_listed_with_their_figures_and_trend(browser: Browser, tmp_path
     cells = [[cell.strip() for cell in line.split("\t")] for line in lines]
     name, started, *figures = cells[0]
     assert (name, started) == ("nightly/2026-03", "2026-03-01 10:00:00")
-    assert figures == ["2", "0 (0%)", "1", "1", "0.250", "-0.750", "–", "$1.0000"]
-    assert [line[7] for line in cells] == ["-0.750", "+0.250", "", ""]
+    assert figures == ["3", "0 (0%)", "1", "1", "1", "0.250", "-0.750", "–", "$1.0000"]
+    assert [line[8] for line in cells] == ["-0.750", "+0.250", "", ""]
     assert tab.locator("polyline").count() == 2 and tab.locator("script").count() == 0
     links = tab.locator("tbody a").evaluate_all("all => all.map((each) => each.getAttribute('href'))")
     assert links == [f"nightly/2026-0{n}/report.html" for n in (3, 2, 1)]

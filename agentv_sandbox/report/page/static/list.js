@@ -172,7 +172,7 @@ class TestList {
 
 /** @type {Map<string, string>} */
 const WIDTHS = new Map([
-  ["verdict", "5.2rem"],
+  ["verdict", "6rem"],
   ["test", "minmax(9rem, 2fr)"],
   ["run", "minmax(5rem, 1fr)"],
   ["target", "minmax(5rem, 1fr)"],
@@ -217,7 +217,7 @@ function scoreCell(entry) {
 /** @param {Entry} entry @returns {Child[]} */
 function reasonCell(entry) {
   const line = entry.reason || (entry.verdict === "pass" ? "" : entry.reasons.join(", "));
-  const cause = ["error", "skipped"].includes(entry.verdict) ? entry.reasons[0] : "";
+  const cause = entry.verdict === "error" ? entry.reasons[0] : "";
   return [
     el("span", { class: "line" }, cause && el("b", {}, datum(cause), " "), datum(line)),
     entry.trials && el("span", { class: "under" }, datum(entry.trials)),

@@ -24,7 +24,7 @@ function changesOf(entry) {
 
 /** @param {Change} change */
 function changeBadge(change) {
-  const kind = ["fell", "error", "missing"].includes(change[3]) ? "fail" : ["rose", "mended"].includes(change[3]) ? "pass" : "plain";
+  const kind = ["fell", "error", "missing"].includes(change[3]) ? "fail" : ["rose", "mended"].includes(change[3]) ? "pass" : change[3];
   return badge(change[4] === null || change[3] === "same" ? change[3] : `${change[3]} ${signed(change[4], 2)}`, kind);
 }
 
@@ -94,7 +94,7 @@ class Matrix {
     const row = this.matrixRows[number];
     const cell = (/** @type {Entry | undefined} */ entry) => {
       if (!entry) return el("div", { role: "cell", class: "cell none" }, "–");
-      const words = entry.score === null ? entry.reasons[0] || entry.verdict : score(entry.score);
+      const words = entry.score !== null ? score(entry.score) : entry.verdict === "skipped" ? "skipped" : entry.reasons[0] || entry.verdict;
       const name = `${entry.test}, ${placeOf(this.index, entry)}: ${entry.verdict} ${words}`;
       return el("div", { role: "cell", class: "cell" }, button(words, () => this.open(entry), { class: `square ${entry.verdict}`, "aria-label": name, title: entry.reason || null }));
     };

@@ -49,10 +49,10 @@ function runsTable(index) {
   const rows = index.runs.map((run, number) => {
     const figures = run.figures;
     const graded = figures.passed + figures.failed;
-    return [datum(run.name, "strong"), count(figures.tests), graded ? percent(figures.passed / graded) : "–", interval(figures.pass_interval), count(figures.failed), count(figures.errors),
+    return [datum(run.name, "strong"), count(figures.tests), graded ? percent(figures.passed / graded) : "–", interval(figures.pass_interval), count(figures.failed), count(figures.errors), count(figures.skipped),
       percent(figures.mean, 1), interval(figures.mean_interval), count(totals.get(number)?.flaky), duration(figures.seconds), count(figures.tokens), dollars(figures.cost)];
   });
-  return table(["run", "tests#", "pass rate#", "95%#", "failed#", "errors#", "mean score#", "95%#", "flaky#", "time#", "tokens#", "cost#"], rows, "Runs");
+  return table(["run", "tests#", "pass rate#", "95%#", "failed#", "errors#", "skipped#", "mean score#", "95%#", "flaky#", "time#", "tokens#", "cost#"], rows, "Runs");
 }
 
 /** @param {Index} index @param {Comparison} comparison */
