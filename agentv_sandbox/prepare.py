@@ -316,7 +316,8 @@ def project_problems(
     problems |= dict.fromkeys(ceiling_problems(suites, LimitOverrides(), ceilings))
     for suite in suites:
         with _collected(problems):
-            chosen = [suite.targets[name] for name in targets if name in suite.targets]
+            names = targets or suite.execution.targets or (suite.execution.target or "default",)
+            chosen = [suite.targets[name] for name in names if name in suite.targets]
             plan = suite_plan_with_refusals(suite, chosen, settings[suite.project_root].image)
             problems |= dict.fromkeys(refusals(suite_env(suite), plan))
     return [p for p in problems if p.line is None or (p.path, p.line, p.column) not in known]

@@ -112,6 +112,18 @@ def test_closed_pipe_does_not_fail_the_run(folder: Path, args: tuple[str, ...]) 
     assert "Traceback" not in done.stderr and "BrokenPipe" not in done.stderr
 
 
+def test_validate_knows_packages_that_the_suites_own_target_cannot_use(folder: Path) -> None:
+    pins = "{npm: {pi: '@earendil-works/pi-coding-agent@^0.74'}}"
+    (folder / "targets.yaml").write_text("targets: [{name: t, provider: pi-cli}]\n")
+    (folder / "small.eval.yaml").write_text(
+        f"execution: {{target: t}}\nworkspace: {{env: {{packages: {pins}}}}}\n"
+        "tests: [{id: a, input: hi, assert: [{type: contains, value: x}]}]\n"
+    )
+    done = command("validate", "small.eval.yaml", cwd=folder)
+    assert done.returncode == 2
+    assert "small.eval.yaml:2:40: workspace.env.packages.npm.pi: pi ^0.74" in done.stderr
+
+
 def test_validate_counts_in_plain_english(folder: Path) -> None:
     done = command("validate", "small.eval.yaml", cwd=folder)
     assert done.stdout.splitlines() == [
