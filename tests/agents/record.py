@@ -66,7 +66,8 @@ def main(words: list[str]) -> int:
         began = time.monotonic()
         tests = chosen.split(",") if chosen else []
         path = FOLDER / f"{name}.json"
-        with tempfile.TemporaryDirectory(prefix=f"recording-{name}-") as folder:
+        # A program may still write into its home folder when it is no longer needed.
+        with tempfile.TemporaryDirectory(prefix=f"recording-{name}-", ignore_cleanup_errors=True) as folder:
             recording = known[name].record(Path(folder), tests)
         if tests:
             kept = [session for session in read(path)["sessions"] if session["test"] not in tests]

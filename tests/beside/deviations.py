@@ -32,6 +32,9 @@ DEVIATIONS = (
         ("kind-rubrics-text",),
         ("asked.judge.*", "rows.*.scores", "rows.*.score"),
     ),
+    Deviation("members of a composite without a name", ("composite-unnamed",), ("rows.*",)),
+    Deviation("`assertions` in a line of JSONL", ("jsonl-assertions",), _WHOLE),
+    Deviation("an assertion with an empty `value`", ("empty-value",), _WHOLE),
     Deviation("`category` of a JSONL file", ("jsonl", "jsonl-sidecar"), ("rows.*.category",)),
     Deviation("`prompt: ./x.md`", ("prompt-path",), ("asked.judge.*",)),
     Deviation(

@@ -310,4 +310,42 @@ CASES = (
         answers={"stop": "status 401", "": "fine"},
         options=("--workers", "1"),
     ),
+    suite(
+        "composite-unnamed",
+        "tests: [{id: t, input: Hi, assertions: [{type: composite, name: all, assertions: "
+        "[{type: contains, value: fine}, {type: contains, value: nope}], aggregator: {type: weighted_average}}, "
+        "{type: contains, value: fine}]}]",
+    ),
+    suite(
+        "composite-twice-negated",
+        "tests: [{id: t, input: Hi, assertions: [{type: composite, name: o, negate: true, assertions: [{type: composite, "
+        "name: i, negate: true, assertions: [{name: y, type: contains, value: fine}, {name: n, type: contains, value: nope}], "
+        "aggregator: {type: threshold, threshold: 0.5}}], aggregator: {type: weighted_average}}]}]",
+    ),
+    suite(
+        "composite-weight-zero",
+        "tests: [{id: t, input: Hi, assertions: [{type: composite, name: o, required: 0.5, assertions: [{name: y, type: "
+        "contains, value: fine}, {name: n, type: contains, value: nope}], aggregator: {type: weighted_average, "
+        "weights: {n: 0, y: 2}}}]}]",
+    ),
+    suite(
+        "jsonl-assertions",
+        '{"id": "t", "input": "Hi", "assertions": [{"type": "contains", "value": "fine"}]}\n',
+        file="suite.jsonl",
+    ),
+    refused(
+        "empty-value",
+        "tests: [{id: t, input: Hi, assertions: [{type: equals, value: ''}, {type: contains, value: fine}]}]",
+    ),
+    suite(
+        "gates-negated",
+        "tests: [{id: t, input: Hi, assertions: [{type: contains, value: nope, negate: true, required: true}, "
+        "{type: contains, value: fine, negate: true, required: 0.5}, {type: contains, value: fine, weight: 0}]}]",
+    ),
+    suite(
+        "weights-zero", "tests: [{id: t, input: Hi, assertions: [{type: contains, value: fine, weight: 0}]}]"
+    ),
+    suite(
+        "unicode-ids", f"tests: [{{id: 'tést-日本', input: Hi, {_OK}}}, {{id: 'a b/c', input: Hi, {_OK}}}]"
+    ),
 )
