@@ -113,3 +113,16 @@ def test_expressions_of_the_search(browser: Browser, tmp_path: Path, asked: str,
             it.tab.click("text=Clear")
             it.tab.select_option("[aria-label='Filter by differs']", "between targets")
             assert it.rows() == ["mixed", "mixed"]
+
+
+def test_what_was_asked_is_shown_as_columns_when_chosen(browser: Browser, page_to_read: Path) -> None:
+    with opened(browser, page_to_read) as it:
+        assert "Input" not in it.texts("[role=columnheader]")
+        it.tab.click("[data-key=column-input]")
+        it.until("document.querySelector('.rows .c-input').textContent !== ''")
+        assert set(it.texts(".rows .c-input")) == {"@[user]: Sum up the quarter."}
+        assert it.tab.evaluate("location.hash") == "#columns=input"
+        it.tab.click("[data-key=column-input]")
+        assert it.tab.locator(".c-input").count() == 0
+    with opened(browser, page_to_read, "#columns=expected,nonsense") as it:
+        assert "Expected" in it.texts("[role=columnheader]")

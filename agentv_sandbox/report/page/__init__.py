@@ -27,6 +27,8 @@ SECTION_CHARS = (1 << 10, 64 << 10)
 """Least and most of one text, such as an answer or a log."""
 SEARCHED_CHARS = (200, 4000, 6 << 20)
 """Of prompt and answer that the search looks at: least and most of a test, and aim for all tests."""
+COLUMN_CHARS = (20, 200, 4 << 20)
+"""Of what a test asked, as columns of the list show it: least and most of one text, and aim for all tests."""
 PAGE_S = 60.0
 """Processor time for the page of a run. Ordinary ones take a part of a second."""
 PAGE_GRACE_S = 0.5
@@ -65,17 +67,21 @@ def _details(rows: Sequence[tuple[Run, Row]]) -> Iterator[bytes]:
     """Blocks ``test-<n>`` in the order of the rows, each followed by files that it is the first to name, and at the
     end the texts that the search looks at."""
     budget, originals = Budget(PAGE_S, grace_s=PAGE_GRACE_S), Originals()
-    left, searched = TEXT_BYTES, []
+    left, searched, asked = TEXT_BYTES, [], []
     least, most, aim = SEARCHED_CHARS
     search_chars = max(least, min(most, aim // (len(rows) + 1)))
+    fewest, longest, whole = COLUMN_CHARS
+    column_chars = max(fewest, min(longest, whole // (3 * len(rows) + 1)))
     for number, (run, row) in enumerate(rows):
         limit = max(SECTION_CHARS[0], min(SECTION_CHARS[1], left // (len(rows) - number)))
         details = Details(run, limit, originals)
         value = details.of_row(row) if budget.left() else {"note": NO_TIME}
         searched.append(entries.searched(value, search_chars))
+        asked.append(entries.asked(value, column_chars))
         block = shell.block(f"test-{number}", value)
         left -= len(block)
         yield block
         for name, data in originals.waiting():
             yield shell.raw_block(f"file-{name}", data)
     yield shell.block("search", searched)
+    yield shell.block("asked", asked)

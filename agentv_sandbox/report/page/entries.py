@@ -150,6 +150,13 @@ def searched(details: Wire, most: int) -> str:
     return "\n".join(text[:room] for text in texts)[:most].lower()
 
 
+def asked(details: Wire, most: int) -> list[str]:
+    """Expected output, criteria and input in a line each, of ``most`` characters."""
+    of_test = details.get("asked") or {}
+    texts = (of_test.get("expected"), of_test.get("criteria"), details.get("input"))
+    return [" ".join(str(text or "")[: 4 * most].split())[:most] for text in texts]
+
+
 def _said(details: Wire) -> Iterator[str]:
     yield str(details.get("answer") or "")
     yield str(details.get("input") or "")

@@ -31,6 +31,7 @@ const ORDERS = new Map(/** @type {[string, (entry: Entry) => string | number][]}
   ["cost", (entry) => entry.cost ?? -1],
   ["tokens", (entry) => entry.tokens ?? -1],
   ["reason", (entry) => entry.reason || "\uffff"],
+  ...ASKED.map((key, n) => [key, (/** @type {Entry} */ entry) => askedTexts[entry.number]?.[n] || "\uffff"]),
 ]));
 
 /** Texts that the search looks at, by number of the entry; empty until they are read. @type {string[]} */
@@ -44,6 +45,19 @@ function readSearchTexts() {
     searchTexts = texts;
   });
   return searchReading;
+}
+
+/** What each test asked, by number of the entry; empty until it is read. @type {string[][]} */
+let askedTexts = [];
+/** @type {Promise<void> | null} */
+let askedReading = null;
+
+/** @returns {Promise<void>} */
+function readAskedTexts() {
+  askedReading ||= blockValue("asked").then((texts) => {
+    askedTexts = texts;
+  });
+  return askedReading;
 }
 
 /** @param {Entry} entry */

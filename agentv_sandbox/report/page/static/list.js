@@ -97,13 +97,20 @@ class TestList {
     /** @type {Entry[]} */
     this.entries = [];
     this.current = -1;
-    this.columns = columnsOf(index).filter((column) => column.show);
+    /** @type {Column[]} */
+    this.columns = [];
     this.head = el("div", { role: "row", class: "row head", "aria-rowindex": 1 });
     this.body = el("div", { role: "rowgroup", class: "rows" });
-    this.grid = el("div", { role: "grid", class: "grid", "aria-label": "Tests", "aria-colcount": this.columns.length }, el("div", { role: "rowgroup", class: "heads" }, this.head), this.body);
-    this.grid.style.setProperty("--columns", this.columns.map((column) => WIDTHS.get(column.key) || "auto").join(" "));
+    this.grid = el("div", { role: "grid", class: "grid", "aria-label": "Tests" }, el("div", { role: "rowgroup", class: "heads" }, this.head), this.body);
     fill(home, this.grid);
     this.rows = new VirtualRows(this.body, (number) => this.row(number));
+  }
+
+  /** @param {string[]} asked those of `ASKED` that are shown */
+  choose(asked) {
+    this.columns = columnsOf(this.index, asked).filter((column) => column.show);
+    this.grid.setAttribute("aria-colcount", String(this.columns.length));
+    this.grid.style.setProperty("--columns", this.columns.map((column) => WIDTHS.get(column.key) || "auto").join(" "));
   }
 
   /** @param {Entry[]} entries @param {string} sort @param {Entry | null} opened */
@@ -178,13 +185,19 @@ const WIDTHS = new Map([
   ["target", "minmax(5rem, 1fr)"],
   ["score", "6.4rem"],
   ["reason", "minmax(8rem, 3fr)"],
+  ["expected", "minmax(8rem, 2fr)"],
+  ["criteria", "minmax(8rem, 2fr)"],
+  ["input", "minmax(8rem, 2fr)"],
   ["seconds", "5rem"],
   ["tokens", "5.4rem"],
   ["cost", "5.2rem"],
 ]);
 
-/** @param {Index} index @returns {Column[]} */
-function columnsOf(index) {
+/** @param {string} word */
+const titled = (word) => word.charAt(0).toUpperCase() + word.slice(1);
+
+/** @param {Index} index @param {string[]} asked @returns {Column[]} */
+function columnsOf(index, asked) {
   const { rows, runs } = index;
   const several = (/** @type {(entry: Entry) => unknown} */ value) => new Set(rows.map(value)).size > 1;
   const suites = several((entry) => entry.suite);
@@ -195,6 +208,7 @@ function columnsOf(index) {
     { key: "target", title: "Target", show: several((entry) => entry.target), cell: (entry) => datum(entry.target) },
     { key: "score", title: "Score", show: true, number: true, cell: scoreCell },
     { key: "reason", title: "Reason", show: true, cell: (entry) => reasonCell(entry) },
+    ...ASKED.map((key, n) => ({ key, title: titled(key), show: asked.includes(key), cell: (/** @type {Entry} */ entry) => el("span", { class: "line" }, datum(askedTexts[entry.number]?.[n] || "")) })),
     { key: "seconds", title: "Time", show: true, number: true, cell: (entry) => duration(entry.seconds) },
     { key: "tokens", title: "Tokens", show: rows.some((entry) => entry.tokens !== null), number: true, cell: (entry) => count(entry.tokens) },
     { key: "cost", title: "Cost", show: rows.some((entry) => entry.cost !== null), number: true, cell: (entry) => dollars(entry.cost) },

@@ -68,13 +68,15 @@ function start(index) {
   function draw() {
     const entry = findEntry(state, index);
     const view = viewOf();
-    const filtered = JSON.stringify([state.q, state.verdict, [...state.filters], state.sort, view, searchTexts.length]);
+    const filtered = JSON.stringify([state.q, state.verdict, [...state.filters], state.sort, view, searchTexts.length, state.columns, askedTexts.length]);
     if (filtered !== drawn) {
       drawn = filtered;
       shown = sorted(matching(index.rows, state), state.sort);
       listHome.hidden = view !== "list";
       matrixHome.hidden = view === "list";
+      list.choose(state.columns);
       list.show(shown, state.sort, entry);
+      if (state.columns.length && !askedTexts.length) void readAskedTexts().then(draw);
       if (view !== "list") matrix?.show(shown);
       toolbar.draw(state, shown.length, view);
       byId("empty").hidden = shown.length > 0;
@@ -195,6 +197,8 @@ class Toolbar {
       el("div", { class: "group", role: "group", "aria-label": "Verdict" }, VERDICTS.filter((word) => !["skipped", "open"].includes(word) || verdicts.has(word) || state.verdict.includes(word)).map((word) =>
         button(`${word} ${count(verdicts.get(word) || 0)}`, () => this.change((now) => toggle(now.verdict, word)), { class: word, "aria-pressed": String(state.verdict.includes(word)), "data-key": `verdict-${word}` }))),
       FILTERS.map((name) => this.choice(name, state, (value) => (name === "run" ? runs[Number(value)]?.name || value : name === "score" ? `${(Number(value) / 10).toFixed(1)} to ${((Number(value) + 1) / 10).toFixed(1)}` : value))),
+      view === "list" && el("div", { class: "group", role: "group", "aria-label": "More columns" }, ASKED.map((name) =>
+        button(`+ ${name}`, () => this.change((now) => toggle(now.columns, name)), { "aria-pressed": String(state.columns.includes(name)), "data-key": `column-${name}` }))),
       el("span", { class: "soft shown" }, `${count(shown)} of ${counted(rows.length, "test")}`),
       (state.q || state.verdict.length || state.filters.size > 0) && button("Clear", () => this.change((now) => Object.assign(now, { q: "", verdict: [], filters: new Map() })), { "data-key": "clear" }));
     if (focused) /** @type {HTMLElement | null} */ (this.controls.querySelector(`[data-key="${CSS.escape(focused)}"]`))?.focus();

@@ -2,14 +2,17 @@
 
 const FILTERS = ["suite", "target", "tag", "grader", "reason", "run", "change", "differs", "rating", "score"];
 
+/** Columns of the list that are shown when asked for, in the order of the block `asked`. */
+const ASKED = ["expected", "criteria", "input"];
+
 /**
- * @typedef {{q: string, verdict: string[], filters: Map<string, string>, sort: string, view: string, test: string,
+ * @typedef {{q: string, verdict: string[], filters: Map<string, string>, columns: string[], sort: string, view: string, test: string,
  *   of: string, on: string, at: string, trial: string}} State
  */
 
 /** @returns {State} */
 function emptyState() {
-  return { q: "", verdict: [], filters: new Map(), sort: "", view: "", test: "", of: "", on: "", at: "", trial: "" };
+  return { q: "", verdict: [], filters: new Map(), columns: [], sort: "", view: "", test: "", of: "", on: "", at: "", trial: "" };
 }
 
 /** @param {string} hash @returns {State} */
@@ -20,6 +23,7 @@ function readState(hash) {
   state.q = text("q");
   state.verdict = text("verdict").split(",").filter((word) => VERDICTS.includes(word));
   for (const name of FILTERS) if (given.has(name)) state.filters.set(name, text(name));
+  state.columns = text("columns").split(",").filter((name) => ASKED.includes(name));
   state.sort = text("sort");
   state.view = text("view");
   state.test = text("test");
@@ -43,6 +47,7 @@ function writeState(state) {
   put("q", state.q);
   put("verdict", state.verdict.join(","));
   for (const [name, value] of state.filters) put(name, value);
+  put("columns", state.columns.join(","));
   put("sort", state.sort);
   const text = words.toString();
   return text ? `#${text}` : "#";
