@@ -245,7 +245,7 @@ def _outcome(output: Json) -> tuple[Json, bool]:
     """(output, whether the call failed): of a command without what the program writes above its output."""
     if isinstance(output, str):
         head, mark, rest = output.partition(_OUTPUT)
-        code = _CODE.search(head[:_MOST_HEAD])
+        code = _CODE.search(head, 0, _MOST_HEAD)
         return (rest, code[1] != "0") if mark and code else (output, False)
     return object_of(output).get("content", output), object_of(output).get("success") is False
 

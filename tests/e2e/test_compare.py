@@ -99,7 +99,7 @@ def test_runs_are_compared_test_by_test_and_a_fall_ends_with_status_1(project: P
     assert made.returncode == 0
     assert (project.folder / "again.html").read_bytes() == (project.folder / "page.html").read_bytes()
     done = compare(project, str(base), str(worse), "--page", "no/such/folder.html")
-    assert (done.code, "cannot write the page" in done.stderr) == (2, True), done.stderr
+    assert (done.code, "--page: cannot write the report" in done.stderr) == (2, True), done.stderr
 
     (read,) = json.loads(compare(project, str(base), str(worse), "--json").stdout)
     assert (read["outcome"], read["paired_tests"], read["mean_difference"]) == (

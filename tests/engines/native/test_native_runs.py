@@ -354,9 +354,9 @@ def test_the_workspace_of_a_failed_test_can_be_looked_into_until_clean(
 
 def test_a_runtime_that_is_not_there_is_named(project: Path, native: ContainerEngine) -> None:
     write_suite(project, 1)
-    done = run(project, "--engine", "native", "--runtime", "/nowhere/runsc")
+    done = run(project, "--engine", "native", "--runtime", "/nowhere/crun")
     assert done.returncode == 3
-    assert "there is no OCI runtime /nowhere/runsc" in done.stderr
+    assert "there is no OCI runtime /nowhere/crun" in done.stderr
 
 
 def test_a_dockerfile_needs_another_engine(project: Path, native: ContainerEngine) -> None:
