@@ -110,5 +110,7 @@ def test_validate_names_what_cannot_work(project: Project, head: str, said: str)
         text=True,
         check=False,
     )
-    assert done.returncode in (1, 2)
+    assert done.returncode == (
+        2 if said.startswith("must be") else 0
+    )  # a warning, since more memory may be given later
     assert said in done.stderr and "s.eval.yaml:3" in done.stderr, done.stderr

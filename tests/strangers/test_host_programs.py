@@ -180,6 +180,7 @@ def test_a_run_writes_where_the_page_says(engine: ContainerEngine, tool_image: s
         "temporary": rf"{temporary}/agentv-(repos|egress|npm|uv|base|trial)-[^/]+(/.*)?",
         "nameless": rf"{temporary}(/[a-z0-9_]{{8}})?",
         "run folder": rf"{out}(/.*)?|{tmp_path}/\.out.*",
+        "trial of the run folder's place": rf"{tmp_path}/\.agentv-[a-z0-9_]{{8}}",
         "cache": rf"{cache_dir()}(/.*)?",
         "memory": r"(/run|/dev/shm)/agentv-sandbox(/.*)?",
         "images": rf"{state}(/.*)?",
