@@ -47,6 +47,8 @@ class HostProgram:
     """Variables that are always so."""
     whole_environment: bool = False
     """For our own command: it is the run, or a part of it."""
+    umask: int = -1
+    """Of what it makes; -1: the user's."""
 
 
 UV = HostProgram(
@@ -100,6 +102,7 @@ RUNTIME = HostProgram(
     name="runc, crun or another OCI runtime, by `prlimit`",
     purpose="run a container of the native engine; say its version; a trial that starts nothing",
     reads="the container's `config.json`",
+    umask=0o022,  # what is in a container sees its control groups
 )
 FILE_TOOL = HostProgram(
     name="cp and rm, by `setpriv`",
@@ -166,6 +169,7 @@ def run(
         argv,
         env=environment(program) if env is None else env,
         cwd=FOLDER,
+        umask=program.umask,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         timeout=timeout_s,
@@ -189,6 +193,7 @@ def start(
         argv,
         env=environment(program) if env is None else env,
         cwd=FOLDER,
+        umask=program.umask,
         stdin=stdin,
         stdout=stdout,
         stderr=stderr,

@@ -94,6 +94,14 @@ def _secrets_end() -> Iterator[None]:
     masking.forget()
 
 
+@pytest.fixture(params=[0o022, 0o077], ids=["others may read", "closed to others"])
+def each_umask(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What containers are to see does not depend on the umask of who starts them."""
+    before = os.umask(request.param)
+    yield
+    os.umask(before)
+
+
 @pytest.fixture(scope="session")
 def engine(request: pytest.FixtureRequest) -> ContainerEngine:
     return find_engine(os.environ, getattr(request, "param", None) or request.config.getoption("--engine"))

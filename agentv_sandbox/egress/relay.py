@@ -71,7 +71,8 @@ class WayOut:
             socket.socket(socket.AF_UNIX) as listener,
         ):
             shared = Path(private) / SHARED
-            shared.mkdir(mode=0o755)
+            shared.mkdir()
+            shared.chmod(0o755)  # whatever the umask is
             with short_name(shared) as folder:
                 listener.bind(str(folder / SOCKET))
             (shared / SOCKET).chmod(0o666)

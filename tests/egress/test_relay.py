@@ -150,6 +150,7 @@ def test_a_relay_that_is_killed_ends_its_calls_and_is_named(sandbox: Sandbox, to
 
 
 @pytest.mark.engine
+@pytest.mark.usefixtures("each_umask")
 def test_whether_a_relay_is_needed_is_found_out_once(sandbox: Sandbox, tool_image: str) -> None:
     sandbox.tool_image = tool_image
     way = WayOut(sandbox)

@@ -170,5 +170,6 @@ def test_an_engine_that_lies_is_found_out_by_the_first_container(
 
 
 @pytest.mark.engine
+@pytest.mark.usefixtures("each_umask")
 def test_an_engine_that_enforces_is_believed_after_a_look(sandbox: Sandbox) -> None:
     assert sandbox.check_enforced() == Enforcement()
