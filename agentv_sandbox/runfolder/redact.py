@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import stat
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
@@ -36,8 +37,10 @@ class Redactor:
         budget = budget or Budget(math.inf, cancelled=lambda: False)
         if not self.holds(path, budget):
             return False
+        mode = stat.S_IMODE(path.lstat().st_mode)
         try:
             replace_file(path, self._masked(path, budget))
+            path.chmod(mode & 0o777)  # whatever the umask is
         except OSError:  # such as a full disk: masked in place, which needs none
             self._overwrite(path, budget)
         return True

@@ -141,9 +141,10 @@ def test_a_full_disk_does_not_keep_secrets(tmp_path: Path) -> None:
 def test_masking_keeps_a_files_mode_and_masks_what_is_between_secrets(tmp_path: Path) -> None:
     path = tmp_path / "blob"
     path.write_bytes(b"a" * (3 << 20) + SECRET.encode() * 2 + b"b" + SECRET.encode())
+    path.chmod(0o750)
     assert Redactor([SECRET]).data_file(path)
     assert path.read_bytes() == b"a" * (3 << 20) + b"[redacted]"
-    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+    assert stat.S_IMODE(path.stat().st_mode) == 0o750
     assert not Redactor([SECRET]).data_file(path)
 
 
