@@ -8,6 +8,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from tests.unix import short_folder
+
+
+@contextmanager
+def relay_before(address: str) -> Iterator[Relay]:
+    """Open, before the engine at ``address``."""
+    with short_folder() as folder:
+        relay = Relay(folder / "engine.sock", address.removeprefix("unix://"))
+        relay.open()
+        yield relay
+        relay.close()
+
 
 class Relay:
     """A UNIX socket before the engine's. ``forget`` takes part of a request whose answer is lost once."""

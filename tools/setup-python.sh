@@ -4,6 +4,7 @@
 set -euo pipefail
 venv=${1:?usage: setup-python.sh DIRECTORY [LOCK]}
 lock=tools/locks/${2:-run}.txt
+umask 022 # nothing in it is secret, and tests start the command as other users
 
 fail() { printf 'error: %s\n' "$*" >&2; exit 3; }
 

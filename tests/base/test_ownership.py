@@ -12,6 +12,7 @@ import pytest
 
 from agentv_sandbox.errors import SandboxError
 from agentv_sandbox.ownership import is_ours, is_private, others_can_write, private_folder
+from tests.unix import bind_to
 
 STRANGER = 54321
 """A user id that nobody has."""
@@ -42,7 +43,7 @@ def _link(path: Path) -> None:
 
 def _socket(path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(path))
+        bind_to(listener, path)
 
 
 PLANTED: dict[str, Callable[[Path], object]] = {

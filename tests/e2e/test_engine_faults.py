@@ -11,14 +11,13 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import docker
 import pytest
 
 from agentv_sandbox.engines.docker import DockerEngine
 from tests.e2e.conftest import Project
-from tests.relay import Relay
+from tests.relay import Relay, relay_before
 
 pytestmark = [pytest.mark.engine, pytest.mark.docker]
 
@@ -51,11 +50,9 @@ class Containers:
 
 
 @pytest.fixture
-def relay(engine: DockerEngine, tmp_path: Path) -> Iterator[Relay]:
-    between = Relay(tmp_path / "e.sock", engine.address.removeprefix("unix://"))
-    between.open()
-    yield between
-    between.close()
+def relay(engine: DockerEngine) -> Iterator[Relay]:
+    with relay_before(engine.address) as between:
+        yield between
 
 
 @pytest.fixture

@@ -32,6 +32,7 @@ from agentv_sandbox.models.container import OwnedObject
 from agentv_sandbox.pipeline.scratch import PREFIX as SCRATCH_PREFIX
 from tests.e2e.conftest import Done, Project
 from tests.pagedata import contents, details_of, index_of
+from tests.unix import bind_to
 
 pytestmark = pytest.mark.engine
 
@@ -218,7 +219,7 @@ def test_a_run_starts_by_removing_the_folders_of_dead_runs(project: Project) -> 
         egress = Path(tempfile.mkdtemp(prefix=SHARED_PREFIX, dir=temporary))
         (egress / SHARED).mkdir()
         with socket.socket(socket.AF_UNIX) as gone:
-            gone.bind(str(egress / SHARED / "proxy.sock"))
+            bind_to(gone, egress / SHARED / "proxy.sock")
         assert run(project, "echo done > $1", env={"TMPDIR": temporary}).code == 0
         assert not scratch.exists()
         assert not egress.exists()

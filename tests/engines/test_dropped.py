@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
@@ -15,17 +14,15 @@ from agentv_sandbox.errors import EngineError
 from agentv_sandbox.models.container import ContainerSpec
 from agentv_sandbox.sandbox import Role, Sandbox
 from agentv_sandbox.volumes import StagedFile, VolumeSpec
-from tests.relay import Relay
+from tests.relay import Relay, relay_before
 
 pytestmark = [pytest.mark.engine, pytest.mark.docker]
 
 
 @pytest.fixture
-def relay(engine: DockerEngine, tmp_path: Path) -> Iterator[Relay]:
-    made = Relay(tmp_path / "engine.sock", engine.address.removeprefix("unix://"))
-    made.open()
-    yield made
-    made.close()
+def relay(engine: DockerEngine) -> Iterator[Relay]:
+    with relay_before(engine.address) as made:
+        yield made
 
 
 @pytest.fixture

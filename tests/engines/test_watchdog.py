@@ -15,6 +15,7 @@ from agentv_sandbox.engines import LABEL_KEEP, LABEL_OWNER, LABEL_RUN
 from agentv_sandbox.engines.docker import DockerEngine
 from agentv_sandbox.engines.watchdog import Watchdog, command
 from agentv_sandbox.models.container import VolumeSpec
+from tests.unix import short_folder
 
 pytestmark = [pytest.mark.engine, pytest.mark.docker]
 
@@ -100,19 +101,20 @@ def test_what_appears_a_moment_after_the_end_goes_too(
 
 
 def test_an_engine_that_does_not_answer_is_asked_again(
-    engine: DockerEngine, run_id: str, reaper: Callable[..., subprocess.Popen[bytes]], tmp_path: Path
+    engine: DockerEngine, run_id: str, reaper: Callable[..., subprocess.Popen[bytes]]
 ) -> None:
     socket = Path(engine.address.removeprefix("unix://"))
     if not socket.is_socket():
         pytest.fail(f"this test needs an engine behind a socket, not {engine.address}")
     make(engine, run_id)
-    later = tmp_path / "later.sock"
-    process = reaper(run_id, f"unix://{later}")
-    time.sleep(1.5)  # until it listens
-    hang_up(process)
-    time.sleep(2.5)
-    later.symlink_to(socket)
-    wait_for(lambda: not engine.owned({LABEL_RUN: run_id}), seconds=15)
+    with short_folder() as folder:
+        later = folder / "later.sock"
+        process = reaper(run_id, f"unix://{later}")
+        time.sleep(1.5)  # until it listens
+        hang_up(process)
+        time.sleep(2.5)
+        later.symlink_to(socket)
+        wait_for(lambda: not engine.owned({LABEL_RUN: run_id}), seconds=15)
 
 
 def test_signals_that_end_a_terminals_programs_do_not_end_it(

@@ -38,6 +38,7 @@ from agentv_sandbox.runfolder.redact import Redactor
 from tests.building.mirrors import serving
 from tests.strangers import stranger
 from tests.strangers.stranger import as_stranger
+from tests.unix import bind_to
 
 KEYS = {
     "OPENAI_API_KEY": "sk-of-the-operator",
@@ -76,7 +77,7 @@ def victim(shared: Path) -> Path:
 # -- names that they made first -----------------------------------------------------------------------
 def _socket(path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(path))
+        bind_to(listener, path)
 
 
 def _folder(path: Path, mode: int) -> None:

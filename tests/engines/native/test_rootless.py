@@ -109,6 +109,7 @@ def test_a_user_without_root_runs_a_suite_in_containers_with_limits(dev: User) -
     (dev.home / "yaml.py").write_text(
         f"open({str(dev.home / 'executed')!r}, 'w')"
     )  # a project may be a stranger's
+    dev.own(dev.home / "yaml.py")
     done = dev.run([str(Path(sys.executable).with_name("agentv-sandbox")), *RUN[3:]])
     assert done.returncode == 0, done.stdout + done.stderr
     assert "4 tests, 4 passed" in done.stdout
@@ -181,6 +182,7 @@ def test_a_program_of_the_users_own_is_refused_with_the_way_in(dev: User) -> Non
         "import agentv_sandbox; print(agentv_sandbox.run('mine.eval.yaml', engine='native').rows[0]['score'])"
     )
     (dev.home / "mine.py").write_text(program)
+    dev.own(dev.home / "mine.py")
     done = dev.run([sys.executable, "mine.py"])
     assert "NeedsNamespace" in done.stderr
     done = dev.run([sys.executable, "-m", "agentv_sandbox.engines.native", sys.executable, "mine.py"])
@@ -229,7 +231,8 @@ LACKS = {
     ),
     "where AppArmor keeps namespaces": (
         {},
-        "mount -t tmpfs tmpfs /proc/sys/kernel; echo 1 > /proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+        "mount -t tmpfs tmpfs /proc/sys/kernel; umask 022; "
+        "echo 1 > /proc/sys/kernel/apparmor_restrict_unprivileged_userns",
         "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
     ),
 }

@@ -129,6 +129,8 @@ def user(folder: Path, *, subordinate: int = 65_536, delegated: bool = True) -> 
         (files / name).write_text(f"{known}\n{entry}\n")
     for name in ("subuid", "subgid"):
         (files / name).write_text(f"dev:{FIRST_SUBORDINATE}:{subordinate}\n" if subordinate else "")
+    for file in files.iterdir():
+        file.chmod(0o755 if file.is_dir() else 0o644)  # as below /etc, whatever the umask is
     groups = list(_groups(number)) if delegated else []
     try:
         yield User(id=number, home=home, files=files, groups=groups)
