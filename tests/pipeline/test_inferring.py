@@ -82,6 +82,12 @@ def test_what_is_asked_for_keeps_its_reason(tmp_path: Path) -> None:
     assert plan_of(suite_in(tmp_path, text)).why == {"apt:git": ("git (required_commands)",)}
 
 
+@pytest.mark.parametrize("before", ["exec", "A=1", "env A=1 B=2", "nohup", "command", "A=1 exec env B=2"])
+def test_what_stands_before_a_program_is_passed_over(tmp_path: Path, before: str) -> None:
+    assert plan_of(suite_in(tmp_path, hooked(f"'{before} jq . x'"))).apt == ("jq",)
+    assert plan_of(suite_in(tmp_path, hooked("'env -i jq . x'"))).empty  # options may say anything
+
+
 def test_scripts_are_followed_to_what_they_run(tmp_path: Path) -> None:
     files = {
         "h/a.sh": '. ./h/lib.sh\n"$(dirname "$0")/b"\nhelper\nbash -c \'zip x\'\n./h/c.pl\n./h/data.json',
