@@ -185,14 +185,7 @@ def _result(prepared: Prepared, imported: _Imported) -> CaseResult:
     suite, job, response = imported.suite, imported.job, imported.response
     project = Project(suite.project_root, cwd=prepared.cwd)
     hashes = InputHashes(suite, None, project, prepared.loaded.environments[suite.path], prepared.request)
-    output = CaseOutput(
-        messages=response.messages,
-        token_usage=response.token_usage,
-        duration_ms=response.duration_ms,
-        start_time=response.start_time,
-        end_time=response.end_time,
-        measure=response.measure,
-    )
+    output = CaseOutput.of(response, response.messages)
     workspace = KeptWorkspace(missing=(_NO_WORKSPACE,) if _had_files(job) else ())
     state = CapturedState(name="answer", response=response, output=output, workspace=workspace)
     capture = Capture(

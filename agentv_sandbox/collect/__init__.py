@@ -260,17 +260,12 @@ def assemble(
         Skipped(path=safe_name(e.path), reason=f"symbolic link to {safe_name(e.link)}, not followed")
         for e in islice((e for e in changed if e.kind == "symlink"), _MAX_LINKS)
     ]
-    return CaseOutput(
-        messages=with_declared_files(messages, declared),
+    return CaseOutput.of(
+        response,
+        with_declared_files(messages, declared),
         changes=None if baseline is None else _changes(baseline, collected, store, limits, as_text, budget),
         manifest=workspace,
         skipped=(*collected.skipped, *links, *too_many, *more),
-        token_usage=response.token_usage,
-        cost_usd=response.cost_usd,
-        duration_ms=response.duration_ms,
-        start_time=response.start_time,
-        end_time=response.end_time,
-        measure=response.measure,
     )
 
 

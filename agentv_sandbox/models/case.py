@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from agentv_sandbox.models.content import (
@@ -285,6 +286,29 @@ class CaseOutput:
     start_time: str | None = None
     end_time: str | None = None
     measure: Measure = Measure()
+
+    @staticmethod
+    def of(
+        response: AgentResponse,
+        messages: tuple[AnswerMessage, ...],
+        *,
+        changes: Changes | None = None,
+        manifest: Mapping[bytes, FileEntry] = MappingProxyType({}),
+        skipped: tuple[Skipped, ...] = (),
+    ) -> CaseOutput:
+        """With the figures of ``response``; ``messages``: its own, with what was collected for them."""
+        return CaseOutput(
+            messages=messages,
+            changes=changes,
+            manifest=manifest,
+            skipped=skipped,
+            token_usage=response.token_usage,
+            cost_usd=response.cost_usd,
+            duration_ms=response.duration_ms,
+            start_time=response.start_time,
+            end_time=response.end_time,
+            measure=response.measure,
+        )
 
     @cached_property
     def content(self) -> str | tuple[Block, ...]:

@@ -240,8 +240,9 @@ def _read_output(
     value: Mapping[str, Any], response: AgentResponse, manifest: Mapping[bytes, FileEntry], turns: _Turns
 ) -> CaseOutput:
     changes = value["changes"]
-    return CaseOutput(
-        messages=tuple(_read_message(_typed(each, dict), turns) for each in _typed(value["messages"], list)),
+    return CaseOutput.of(
+        response,
+        tuple(_read_message(_typed(each, dict), turns) for each in _typed(value["messages"], list)),
         changes=Changes(
             diff=_typed(changes["diff"], str),
             files=tuple(read_exactly(FileChange, each) for each in _typed(changes["files"], list)),
@@ -253,12 +254,6 @@ def _read_output(
         skipped=tuple(
             Skipped(path=_typed(path, str), reason=_typed(reason, str)) for path, reason in value["skipped"]
         ),
-        token_usage=response.token_usage,
-        cost_usd=response.cost_usd,
-        duration_ms=response.duration_ms,
-        start_time=response.start_time,
-        end_time=response.end_time,
-        measure=response.measure,
     )
 
 
