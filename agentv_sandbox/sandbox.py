@@ -159,13 +159,15 @@ class Sandbox:
         on_output: OnOutput | None = None,
         on_errors: OnOutput | None = None,
         keep: bool = False,
+        continues: str = "",
         added_s: Callable[[], float] | None = None,
         spare_s: float = 0.0,
     ) -> ExecResult:
         """Run ``argv`` in a fresh container of ``role`` and remove it.
 
         ``limits`` None: the role's default; ``uid`` None: one of its own; ``keep`` leaves the stopped
-        container, for ``commit``. ``added_s``: seconds by which its time limit is put off so far, at most ``spare_s``.
+        container, for ``commit`` or for one that ``continues`` it. ``added_s``: seconds by which its time limit is
+        put off so far, at most ``spare_s``.
         """
         if self.cancelled():
             raise Cancelled
@@ -183,6 +185,8 @@ class Sandbox:
         )
         if added_s is not None:
             spec = replace(spec, spare_s=spare_s)
+        if continues:
+            spec = replace(spec, continues=continues)
         result = self._in_turn(
             role,
             Command(
@@ -295,8 +299,10 @@ class Sandbox:
                 raise SandboxError(f"policy: a {role} container may not write {mount.target}")
             if mount.kind == "bind":
                 check_bind(mount)
-            if mount.kind == "view" and not mount.read_only:
-                raise SandboxError(f"policy: {mount.target} shows a volume, which nobody may write")
+            if mount.kind in ("view", "image") and not mount.read_only:
+                raise SandboxError(
+                    f"policy: {mount.target} shows a volume or an image, which nobody may write"
+                )
         uid = 0 if policy.root else uid or self.new_uid()
         return ContainerSpec(
             image=image,

@@ -31,7 +31,7 @@ from agentv_sandbox.egress.endpoint import LOCAL, Endpoint, Refused, Resolver, p
 from agentv_sandbox.egress.ledger import Budget, Ledger, Visit
 from agentv_sandbox.egress.relay import MOUNT, SOCKET, Way, WayOut, relayed, wait_for
 from agentv_sandbox.egress.trouble import network_troubles, server_faults
-from agentv_sandbox.egress.wire import Answer, Exchange, Handler, Rules
+from agentv_sandbox.egress.wire import Answer, Exchange, Handler, Reader, Reading, Rules
 from agentv_sandbox.engines.binds import SHARED, SHARED_PREFIX, short_name
 from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.models.container import Mount
@@ -159,6 +159,7 @@ class EgressProxy:
         secrets: Mapping[str, Any],
         *,
         handlers: Mapping[str, Handler] | None = None,
+        reader: Reader | None = None,
         gateway: GatewayPolicy = GatewayPolicy(),  # noqa: B008 - frozen
         meter: Meter | None = None,
         names: Mapping[str, str] | None = None,
@@ -168,7 +169,7 @@ class EgressProxy:
         ``gateway``: the rules for servers of models among ``secrets``. ``meter``: counts what is asked of them.
         ``names``: texts of this container alone with what stands for them in recordings. Calls belong to the scope
         that this thread works for. ``most_at_once``: calls of a server of models with one key, of all
-        containers together.
+        containers together. ``reader``: answers all that is read.
 
         Raises InputError for entries that are not ``host:port``, malformed ``secrets`` or unset variables.
         """
@@ -194,7 +195,7 @@ class EgressProxy:
 
         granted = self._secrets(credentials, guard)
         ledger = Ledger(self._budget)
-        if not allow and not read_only and not granted and not handlers:
+        if not allow and not read_only and not granted and not handlers and reader is None:
             yield Grant(ledger=ledger, meter=own_meter)
             return
         rules = Rules(
@@ -204,6 +205,7 @@ class EgressProxy:
             secrets={secret.credential.route: secret for secret in granted},
             handlers=handlers or {},
             resolve=self._resolve,
+            reader=reader,
         )
         with self._offered(rules, ledger) as (mount, faults):
             yield Grant(
@@ -414,6 +416,8 @@ __all__ = [
     "EgressProxy",
     "Grant",
     "Handler",
+    "Reader",
+    "Reading",
     "Way",
     "WayOut",
     "hears_all",

@@ -9,7 +9,8 @@ code has run, so there is no ``exec`` here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import IO, Protocol
+from pathlib import Path
+from typing import IO, Any, Protocol
 
 from agentv_sandbox.engines.stream import Conversation
 from agentv_sandbox.errors import EngineError
@@ -108,6 +109,23 @@ class Images(Protocol):
     def remove_image(self, ref: str) -> None: ...
 
 
+class StepImages(Protocol):
+    """What ``building/dockerfiles`` needs of an engine that builds no Dockerfiles by itself."""
+
+    @property
+    def folder(self) -> Path:
+        """On whose disk images are."""
+        ...
+
+    def image_config(self, ref: str) -> Mapping[str, Any]:
+        """The configuration of an image, whoever wrote it: ``Env``, ``User``, ``OnBuild`` … Raises EngineError."""
+        ...
+
+    def commit_as(self, container: str, *, tag: str, config: Mapping[str, Any]) -> str:
+        """As ``commit``, with this configuration and no other."""
+        ...
+
+
 class ImageBuilder(Protocol):
     """Makes images that nobody here has yet."""
 
@@ -128,6 +146,11 @@ class ContainerEngine(Containers, Volumes, Images, Protocol):
     @property
     def builder(self) -> ImageBuilder | None:
         """None of an engine that asks no registry and builds no Dockerfiles."""
+        ...
+
+    @property
+    def steps(self) -> StepImages | None:
+        """None of an engine that builds Dockerfiles by itself, or does not make them at all."""
         ...
 
     def ping(self) -> None:

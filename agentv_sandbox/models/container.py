@@ -22,11 +22,12 @@ class Mount:
     """When the container starts, ``target`` holds the files of ``source``."""
 
     source: str
-    """Volume name, or an absolute host path when ``kind`` is ``bind``."""
+    """Volume name; an absolute host path when ``kind`` is ``bind``; the id of an image when it is ``image``."""
     target: str
     read_only: bool = True
-    kind: Literal["volume", "bind", "view"] = "volume"
-    """``view``: ``VIEWED`` of the volume, read-only, with inodes that no other container has."""
+    kind: Literal["volume", "bind", "view", "image"] = "volume"
+    """``view``: ``VIEWED`` of the volume, read-only, with inodes that no other container has. ``image``: all files of
+    an image, in the same way, on engines with ``steps``."""
     beside: str = ""
     """Of a view: another volume, whose ``VIEWED`` is seen at the same place."""
 
@@ -85,6 +86,9 @@ class ContainerSpec:
     init_timer: bool = False
     """Make ``timeout`` PID 1, as a second timer that survives the orchestrator."""
     runtime: str | None = None
+    continues: str = ""
+    """A container that was kept and has ended: this one takes over its files, which are no longer that one's. On
+    engines with ``steps``."""
     masked_volumes: tuple[str, ...] = ()
     """Paths that the image declares as VOLUME; each is covered by a tmpfs."""
     labels: Mapping[str, str] = field(default_factory=dict)

@@ -418,6 +418,9 @@ class DockerEngine:
             ids = [row["Id"] for row in self._api.images(filters={"label": label})]
         return [info for info in map(self.image, ids) if info is not None]
 
+    steps = None
+    """It builds Dockerfiles by itself."""
+
     @property
     def builder(self) -> ImageBuilder:
         return self

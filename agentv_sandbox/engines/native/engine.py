@@ -14,12 +14,12 @@ import secrets
 import shlex
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from agentv_sandbox import __version__
 from agentv_sandbox.engines import LABEL_RUN
@@ -56,7 +56,8 @@ from agentv_sandbox.models.container import (
 )
 
 SCHEME = "native://"
-_SYSTEM_TARGETS = ("/proc", "/sys", "/dev", "/tmp")  # noqa: S108 - paths inside
+_KERNEL_TARGETS = ("/proc", "/sys", "/dev")
+_SYSTEM_TARGETS = (*_KERNEL_TARGETS, "/tmp")  # noqa: S108 - paths inside
 
 
 def native_addresses(environ: Mapping[str, str]) -> list[str]:
@@ -175,19 +176,24 @@ class NativeEngine:
         if image is None:
             raise EngineError(f"creating the {spec.role} container failed: there is no image {spec.image}")
         container = f"{spec.labels.get(LABEL_RUN, 'none')}-{spec.role}-{secrets.token_hex(6)}"
-        volumes = {mount.target: mount.source for mount in spec.mounts if mount.kind != "bind"}
+        volumes = {mount.target: mount.source for mount in spec.mounts if mount.kind in ("volume", "view")}
         volumes |= {f"{mount.target}/": mount.beside for mount in spec.mounts if mount.beside}
         own = "" if spec.read_only else str(self._writable(container))
-        record = Record(labels=dict(spec.labels), image=image.id, volumes=volumes, rootfs=own)
+        shown = [self._store.present_id(mount.source) for mount in spec.mounts if mount.kind == "image"]
+        record = Record(labels=dict(spec.labels), image=image.id, volumes=volumes, rootfs=own, images=shown)
         try:
             with self._volumes.stay(volumes.values()):  # until they are recorded as in use
                 for mount in spec.mounts:
                     self._source(mount)
                 self._records.add(container, record)
             if own:
-                self._store.copy(image.id, Path(own))
-                added = self._store.add_mount_points(Path(own), [mount.target for mount in spec.mounts])
-                self._records.change(container, replace(record, mount_points=added))
+                before = self._take_over(spec.continues, Path(own)) if spec.continues else []
+                if not spec.continues:
+                    self._store.copy(image.id, Path(own))
+                # Also what the runtime would make, whose time would be that of the build.
+                targets = [*(mount.target for mount in spec.mounts), *_KERNEL_TARGETS]
+                added = self._store.add_mount_points(Path(own), targets)
+                self._records.change(container, replace(record, mount_points=[*before, *added]))
             else:
                 targets = [mount.target for mount in spec.mounts]
                 self._store.mount_points(image.id, _outermost([*targets, *spec.masked_volumes, spec.workdir]))
@@ -198,10 +204,22 @@ class NativeEngine:
             raise
         return container
 
+    def _take_over(self, container: str, own: Path) -> Sequence[str]:
+        """The files of a container that has ended, and the folders that were added to them. Raises EngineError."""
+        record = self._records.get(container)
+        if record is None or not record.rootfs:
+            raise EngineError(f"{container} has no files of its own")
+        self._group(container).kill()
+        Path(record.rootfs).rename(own)
+        self._records.change(container, replace(record, rootfs="", mount_points=()))
+        return record.mount_points
+
     def _group(self, container: str) -> Group:
         return Group(self._places.name, container)
 
     def _source(self, mount: Mount) -> Path:
+        if mount.kind == "image":
+            return self._store.rootfs(mount.source)
         return Path(mount.source) if mount.kind == "bind" else self._volumes.path(mount.source)
 
     def _binds(self, container: str, spec: ContainerSpec) -> list[tuple[Path, str, bool]]:
@@ -212,6 +230,8 @@ class NativeEngine:
             if mount.kind == "view":
                 below = self._volumes.path(mount.beside) / VIEWED if mount.beside else source / VIEW_EMPTY
                 source = self._records.make_view(container, number, source / VIEWED, below)
+            elif mount.kind == "image":
+                source = self._records.make_image_view(container, number, source)
             binds.append((source, mount.target, mount.read_only))
         return binds
 
@@ -324,6 +344,32 @@ class NativeEngine:
             mount_points=record.mount_points,
         )
 
+    # -- steps of Dockerfiles -------------------------------------------------------------------------
+    @property
+    def steps(self) -> NativeEngine:
+        return self
+
+    @property
+    def folder(self) -> Path:
+        self._prepare()
+        return self._places.root
+
+    def image_config(self, ref: str) -> Mapping[str, Any]:
+        return self._store.config(ref)
+
+    def commit_as(self, container: str, *, tag: str, config: Mapping[str, Any]) -> str:
+        record = self._records.get(container)
+        if record is None or not record.rootfs:
+            raise EngineError(f"committing {tag} failed: {container} has no files of its own")
+        return self._store.commit(
+            Path(record.rootfs),
+            tag=tag,
+            labels={},
+            based_on=record.image,
+            mount_points=record.mount_points,
+            config=config,
+        )
+
     # -- volumes --------------------------------------------------------------------------------------
     def create_volume(self, name: str, spec: VolumeSpec, *, labels: Mapping[str, str]) -> None:
         self._prepare()
@@ -363,7 +409,10 @@ class NativeEngine:
         self._store.remove(ref)
 
     def _image_in_use(self, image_id: str) -> bool:
-        return any(record.image.removeprefix("sha256:") == image_id for _, record in self._records.all())
+        return any(
+            image_id in (known.removeprefix("sha256:") for known in (record.image, *record.images))
+            for _, record in self._records.all()
+        )
 
     # -- upkeep ---------------------------------------------------------------------------------------
     def owned(self, labels: Mapping[str, str | None]) -> list[OwnedObject]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from agentv_sandbox.engines.native.descriptions import Description, config_for, info_of
 from agentv_sandbox.engines.native.layer import Layer
@@ -25,6 +25,7 @@ from agentv_sandbox.foreign_tar import ArchiveError
 from agentv_sandbox.image_archive import clean_config, config_bytes
 from agentv_sandbox.logs import get_logger
 from agentv_sandbox.models.container import ImageInfo
+from agentv_sandbox.models.foreign_json import read_json
 
 _ID = re.compile(r"(?:sha256:)?([0-9a-f]{64})")
 _ROOT_MODE = 0o755
@@ -95,6 +96,16 @@ class ImageStore:
         """The folder of the image's files, to be mounted read-only."""
         return self._images / self._present(ref)[0] / "rootfs"
 
+    def config(self, ref: str) -> Mapping[str, Any]:
+        """The configuration of an image, whoever wrote it. Raises EngineError."""
+        document = read_json((self._images / self.present_id(ref) / "config.json").read_bytes())
+        inner = document.get("config") if isinstance(document, dict) else None
+        return inner if isinstance(inner, dict) else {}
+
+    def present_id(self, ref: str) -> str:
+        """In hexadecimal. Raises EngineError for an image that is not there."""
+        return self._present(ref)[0]
+
     # -- naming and removing --------------------------------------------------------------------------
     def tag(self, ref: str, tag: str) -> None:
         """One more name for an image; another image loses it."""
@@ -139,8 +150,10 @@ class ImageStore:
         labels: Mapping[str, str],
         based_on: str,
         mount_points: Collection[str] = (),
+        config: Mapping[str, Any] | None = None,
     ) -> str:
-        """Take over the folder ``rootfs``, a copy that was changed, as a new image with a clean configuration;
+        """Take over the folder ``rootfs``, a copy that was changed, as a new image with a clean configuration, or with
+        ``config`` and nothing else;
         ``mount_points`` are the folders that ``add_mount_points`` added to it. Returns the image's id."""
         base = self._present(based_on)[1].info
         names = {name: value for name, value in {**base.labels, **labels}.items() if value}
@@ -157,9 +170,10 @@ class ImageStore:
                 digest = hashlib.sha256()
                 for chunk in layer:
                     digest.update(chunk)
-            config = config_bytes(clean_config(base.architecture, names, [digest.hexdigest()], base.env))
-            info = info_of(config, size_bytes=layer.content_bytes)
-            return self._publish(image, config, info, [full_tag(tag)], part)
+            document = clean_config(base.architecture, names, [digest.hexdigest()], base.env)
+            raw = config_bytes(document if config is None else {**document, "config": dict(config)})
+            info = info_of(raw, size_bytes=layer.content_bytes)
+            return self._publish(image, raw, info, [full_tag(tag)], part)
 
     def copy(self, ref: str, target: Path) -> None:
         """Copy an image's files to the new folder ``target``, for one container that may write to them."""
