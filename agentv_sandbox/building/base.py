@@ -17,7 +17,7 @@ from agentv_sandbox.building.labels import image_with_key
 from agentv_sandbox.building.mirror import DEBIAN_VERSIONS
 from agentv_sandbox.building.own import neutralised
 from agentv_sandbox.building.trees import Trees, env_key
-from agentv_sandbox.engines import LABEL_ENV_KEY, ContainerEngine, builder_of
+from agentv_sandbox.engines import LABEL_ENV_KEY, ContainerEngine, puller_of
 from agentv_sandbox.errors import BuildError, EngineError, EngineLost, EngineUnavailable
 from agentv_sandbox.models.container import ImageInfo
 from agentv_sandbox.models.image import Artefact, Check, ImageConfig, ImagePlan, base_identity, content_key
@@ -129,7 +129,7 @@ def pulled_image(
     on_event("base.pull", {"ref": ref})
     patience = _REGISTRY_PATIENCE_S if is_packaged else _PULL_TIMEOUT_S
     try:
-        info = builder_of(engine, f"pull {ref}").pull(ref, timeout_s=patience, cancelled=cancelled)
+        info = puller_of(engine, f"pull {ref}").pull(ref, timeout_s=patience, cancelled=cancelled)
     except (EngineLost, EngineUnavailable):
         raise
     except EngineError as error:
@@ -212,7 +212,7 @@ def _by_digest(builder: Builder, digest: str, on_event: OnEvent) -> ImageInfo:
         raise _base_error(f"the lock file names the base image as {digest!r}, which fixes no content")
     on_event("base.pull", {"ref": digest})
     try:
-        info = builder_of(builder.engine, f"pull {digest}").pull(
+        info = puller_of(builder.engine, f"pull {digest}").pull(
             digest, timeout_s=_PULL_TIMEOUT_S, cancelled=builder.cancelled
         )
     except (EngineLost, EngineUnavailable):

@@ -126,13 +126,13 @@ class StepImages(Protocol):
         ...
 
 
-class ImageBuilder(Protocol):
-    """Makes images that nobody here has yet."""
-
+class ImagePuller(Protocol):
     def pull(self, ref: str, *, timeout_s: float, cancelled: Callable[[], bool] = never) -> ImageInfo:
         """The image from its registry, with the user's own credentials. Raises Cancelled."""
         ...
 
+
+class ImageBuilder(Protocol):
     def build(self, context: IO[bytes], wanted: Build) -> str:
         """Build a Dockerfile of the tar ``context`` (a real file); the image's id. Raises BuildError with the readable
         log, Cancelled."""
@@ -145,7 +145,12 @@ class ContainerEngine(Containers, Volumes, Images, Protocol):
 
     @property
     def builder(self) -> ImageBuilder | None:
-        """None of an engine that asks no registry and builds no Dockerfiles."""
+        """None of an engine that builds no Dockerfiles by itself."""
+        ...
+
+    @property
+    def puller(self) -> ImagePuller | None:
+        """None of an engine that asks no registry."""
         ...
 
     @property
@@ -171,11 +176,14 @@ class ContainerEngine(Containers, Volumes, Images, Protocol):
 
 
 def builder_of(engine: ContainerEngine, doing: str) -> ImageBuilder:
-    """The builder for ``doing``, such as "pull debian:12-slim". Raises EngineError where there is none."""
+    """The builder for ``doing``, such as "build Dockerfile". Raises EngineError where there is none."""
     if engine.builder is None:
-        raise EngineError(
-            f"the {engine.info().kind} engine does not {doing}: it asks no registry and builds no Dockerfiles",
-            hint="Docker and Podman do (`--engine docker`). To bring here what one of them has: "
-            "`docker save -o image.tar NAME`, then `agentv-sandbox import --saved --engine native image.tar`.",
-        )
+        raise EngineError(f"the {engine.info().kind} engine does not {doing}")
     return engine.builder
+
+
+def puller_of(engine: ContainerEngine, doing: str) -> ImagePuller:
+    """The same for ``doing``, such as "pull debian:12-slim"."""
+    if engine.puller is None:
+        raise EngineError(f"the {engine.info().kind} engine does not {doing}: it asks no registry")
+    return engine.puller

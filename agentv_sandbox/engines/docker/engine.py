@@ -15,7 +15,7 @@ from typing import IO, Any
 import docker
 import requests
 
-from agentv_sandbox.engines import LABEL_OWNER, LABEL_ROLE, LABEL_RUN, ImageBuilder
+from agentv_sandbox.engines import LABEL_OWNER, LABEL_ROLE, LABEL_RUN, ImageBuilder, ImagePuller
 from agentv_sandbox.engines.docker.attach import AttachedStream, drain
 from agentv_sandbox.engines.docker.client import (
     API_TIMEOUT_S,
@@ -423,6 +423,10 @@ class DockerEngine:
 
     @property
     def builder(self) -> ImageBuilder:
+        return self
+
+    @property
+    def puller(self) -> ImagePuller:
         return self
 
     def pull(self, ref: str, *, timeout_s: float, cancelled: Callable[[], bool] = never) -> ImageInfo:

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from agentv_sandbox import __version__
 from agentv_sandbox.engines import LABEL_RUN
@@ -27,6 +27,7 @@ from agentv_sandbox.engines.native import needs
 from agentv_sandbox.engines.native.bundle import runtime_config
 from agentv_sandbox.engines.native.cgroups import Group, group_names
 from agentv_sandbox.engines.native.ids import container_ids
+from agentv_sandbox.engines.native.making import ImageMaking
 from agentv_sandbox.engines.native.namespaces import UserNamespaces
 from agentv_sandbox.engines.native.parts import discard, remove_small
 from agentv_sandbox.engines.native.places import Places, state_folder
@@ -74,7 +75,7 @@ class NativeEngine:
     """Implements ``ContainerEngine``. Safe to share between threads, and its folders between processes."""
 
     builder = None
-    """It asks no registry and builds no Dockerfiles."""
+    """``steps`` is what it has instead."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -344,31 +345,17 @@ class NativeEngine:
             mount_points=record.mount_points,
         )
 
-    # -- steps of Dockerfiles -------------------------------------------------------------------------
-    @property
-    def steps(self) -> NativeEngine:
-        return self
-
-    @property
-    def folder(self) -> Path:
+    # -- images that are made here ---------------------------------------------------------------------
+    @cached_property
+    def steps(self) -> ImageMaking:
         self._prepare()
-        return self._places.root
-
-    def image_config(self, ref: str) -> Mapping[str, Any]:
-        return self._store.config(ref)
-
-    def commit_as(self, container: str, *, tag: str, config: Mapping[str, Any]) -> str:
-        record = self._records.get(container)
-        if record is None or not record.rootfs:
-            raise EngineError(f"committing {tag} failed: {container} has no files of its own")
-        return self._store.commit(
-            Path(record.rootfs),
-            tag=tag,
-            labels={},
-            based_on=record.image,
-            mount_points=record.mount_points,
-            config=config,
+        return ImageMaking(
+            self._places.root, self._store, self._records, architecture=lambda: self.info().architecture
         )
+
+    @property
+    def puller(self) -> ImageMaking:
+        return self.steps
 
     # -- volumes --------------------------------------------------------------------------------------
     def create_volume(self, name: str, spec: VolumeSpec, *, labels: Mapping[str, str]) -> None:

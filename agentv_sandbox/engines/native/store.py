@@ -7,6 +7,7 @@ import json
 import os
 import re
 import tarfile
+import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -120,7 +121,7 @@ class ImageStore:
             if not image_id:
                 return
             tags = self._tags.by_id().get(image_id, ())
-            name = "" if _ID.fullmatch(ref) else full_tag(ref)
+            name = full_tag(ref) if _is_name(ref) else ""
             if not name or tags == (name,):
                 self._take_away(image_id, part)
                 for tag in tags:
@@ -141,6 +142,31 @@ class ImageStore:
                     return self._load(layers, part)
             except ArchiveError as error:
                 raise EngineError(f"cannot load an image: {error}") from error
+
+    @contextmanager
+    def part_file(self) -> Iterator[IO[bytes]]:
+        """A nameless file beside the images."""
+        with self._disk_errors("an image archive"), tempfile.TemporaryFile(dir=self._images.parent) as file:
+            yield file
+
+    def take(self, archive: IO[bytes], name: str, digest: str) -> ImageInfo:
+        """Unpack what was pulled by ``name`` and has this digest in its registry, and note both."""
+        image_id = self.load(archive).removeprefix("sha256:")
+        plain = name.partition("@")[0]
+        first, _, last = plain.rpartition("/")
+        repository = f"{first}/{last.partition(':')[0]}".lstrip("/")
+        with locked(self._lock):
+            _, known = self._present(image_id)
+            digests = tuple(dict.fromkeys([*known.info.digests, f"{repository}@{digest}"]))
+            replace(known, info=replace(known.info, digests=digests)).write(
+                self._images / image_id / "image.json"
+            )
+            if "@" not in name:
+                self._tags.set(full_tag(name), image_id)
+        info = self.image(image_id)
+        if info is None:
+            raise EngineError(f"the image {shown(name)} is not there any more")
+        return info
 
     def commit(
         self,
@@ -207,7 +233,7 @@ class ImageStore:
                 yield chunk
         config = config_for((image / "config.json").read_bytes(), digest.hexdigest())
         name = f"{hashlib.sha256(config).hexdigest()}.json"
-        tags = None if _ID.fullmatch(ref) else [full_tag(ref)]
+        tags = [full_tag(ref)] if _is_name(ref) else None
         manifest = json.dumps([{"Config": name, "RepoTags": tags, "Layers": ["layer.tar"]}]).encode()
         yield _small_file(name, config) + _small_file("manifest.json", manifest)
         yield b"\0" * (2 * tarfile.BLOCKSIZE)
@@ -332,6 +358,9 @@ class ImageStore:
         """In hexadecimal, of an image that may be there; empty for a name that there is not."""
         if known := _ID.fullmatch(ref):
             return known[1] if (self._images / known[1]).exists() else ""
+        if "@sha256:" in ref:
+            descriptions = ((path.name, self._description(path.name)) for path in self._images.iterdir())
+            return next((name for name, image in descriptions if image and ref in image.info.digests), "")
         return self._tags.get(ref)
 
     def _not_copied(self, ref: str, complaint: str) -> EngineError:
@@ -345,6 +374,11 @@ class ImageStore:
             yield
         except OSError as error:
             raise self._disk.error(path, error) from error
+
+
+def _is_name(ref: str) -> bool:
+    """Whether it is a tag: neither an id nor a digest."""
+    return not _ID.fullmatch(ref) and "@" not in ref
 
 
 _ABSENT = (0, 0)

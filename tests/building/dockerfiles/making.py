@@ -43,9 +43,41 @@ def busybox(engine: ContainerEngine) -> bytes:
 
 
 _COMMANDS = (
-    "sh cat chmod chown cp cut date dd echo false grep id ln ls mkdir mkfifo mv ps pwd rm sed sleep test touch true wc "
-    "wget yes"
-).split()
+    *(
+        "sh",
+        "cat",
+        "chmod",
+        "chown",
+        "cp",
+        "cut",
+        "date",
+        "dd",
+        "echo",
+        "false",
+        "grep",
+        "id",
+        "ln",
+        "ls",
+        "mkdir",
+    ),
+    *(
+        "mkfifo",
+        "mv",
+        "ps",
+        "pwd",
+        "rm",
+        "sed",
+        "sleep",
+        "test",
+        "touch",
+        "true",
+        "wc",
+        "wget",
+        "yes",
+        "env",
+        "head",
+    ),
+)
 
 
 def load_base(engine: ContainerEngine) -> None:
