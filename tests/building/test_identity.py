@@ -73,9 +73,20 @@ def ignored(_event: str, _values: Mapping[str, object]) -> None:
     pass
 
 
+def no_dockerfile() -> ImageInfo:
+    raise AssertionError("there is no Dockerfile")
+
+
 def base_of(engine: Store, folder: Path) -> Base:
     with Builder(engine, PLAN.config, cancelled=lambda: False) as builder:
-        base = existing_base(builder, PLAN, trees=Trees(engine, folder), on_event=ignored)
+        base = existing_base(
+            builder,
+            PLAN,
+            trees=Trees(engine, folder),
+            own_image=no_dockerfile,
+            packaged=lambda _name: None,
+            on_event=ignored,
+        )
     assert base is not None
     return base
 
