@@ -230,6 +230,7 @@ class _Build:
             around.registries,
             step=key,
             offline=around.config.offline,
+            anew=around.anew and not around.config.offline,
         )
 
     # -- groups of steps ------------------------------------------------------------------------------
