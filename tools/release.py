@@ -83,7 +83,9 @@ def output(argv: Sequence[str | Path], cwd: Path, **variables: str) -> str:
 
 def build(source: Path, folder: Path, **variables: str) -> Path:
     """The wheel of ``source``, in ``folder``."""
-    output([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder], source, **variables)
+    output(
+        [sys.executable, "-I", "-m", "hatchling", "build", "-t", "wheel", "-d", folder], source, **variables
+    )
     (wheel,) = folder.glob("*.whl")
     return wheel
 
@@ -230,7 +232,7 @@ def run_installed(wheel: Path, folder: Path) -> None:
     programs = folder / "venv/bin"
     print("installing the wheel with its extras for Inspect and pytest")
     output([programs / "pip", "install", "--quiet", f"{wheel}[inspect,pytest]"], folder)
-    place = output([programs / "python", "-c", f"import {PACKAGE}; print({PACKAGE}.__file__)"], folder)
+    place = output([programs / "python", "-I", "-c", f"import {PACKAGE}; print({PACKAGE}.__file__)"], folder)
     if not place.startswith(str(folder)):
         raise SystemExit(f"the installed package was not used, but {place}")
     command = programs / "agentv-sandbox"
