@@ -28,6 +28,13 @@ class Graded:
     failure: CaseFailure | None = None
 
 
+def ungraded() -> Graded:
+    """In the place of a verdict that is to come."""
+    message = "the agent ran, and nothing is graded yet: agentv-sandbox grade does that"
+    failure = CaseFailure(stage="evaluator", code="not_graded", message=message, fault="not_graded")
+    return Graded(scores=(), score=0.0, status="execution_error", failure=failure)
+
+
 def effective_threshold(case: EvalCase, suite: Suite, from_user: float | None) -> float:
     """The user's, else the test's own, else the suite's, else ``PASS_SCORE``."""
     for threshold in (from_user, case.threshold, suite.execution.threshold):

@@ -18,13 +18,13 @@ from pathlib import Path
 
 from agentv_sandbox import __version__, api
 from agentv_sandbox.errors import InputError, Problem
-from agentv_sandbox.grade import effective_threshold
+from agentv_sandbox.grade import effective_threshold, ungraded
 from agentv_sandbox.logs import safe_name
 from agentv_sandbox.models.capture import Capture, CapturedState, KeptWorkspace
 from agentv_sandbox.models.case import AgentResponse, CaseOutput, CaseResult
 from agentv_sandbox.models.suite import EvalCase, Suite, Target
 from agentv_sandbox.pipeline.inputhashes import InputHashes
-from agentv_sandbox.pipeline.records import Job, unfinished, ungraded
+from agentv_sandbox.pipeline.records import Job, unfinished
 from agentv_sandbox.pipeline.targets import select_targets, target_names
 from agentv_sandbox.plainfiles import read_plain
 from agentv_sandbox.prepare import Prepared, prepare

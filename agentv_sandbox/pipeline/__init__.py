@@ -33,13 +33,14 @@ from agentv_sandbox.pipeline.repos import Repos
 from agentv_sandbox.pipeline.schedule import Schedule, Stop
 from agentv_sandbox.pipeline.scratch import scratch_folder
 from agentv_sandbox.pipeline.shared import SharedWorkspaces
-from agentv_sandbox.pipeline.suiterun import OnEvent, SuiteRun
+from agentv_sandbox.pipeline.suiterun import SuiteRun
 from agentv_sandbox.pipeline.targets import image_targets, jobs_of
 from agentv_sandbox.pipeline.trials import run_job
 from agentv_sandbox.pipeline.workspace import TemplateCache
 from agentv_sandbox.preprocess import Preprocessors
 from agentv_sandbox.preprocess.runner import LIMITS, ContainerFileRunner
 from agentv_sandbox.project import Project
+from agentv_sandbox.request import OnEvent
 from agentv_sandbox.sandbox import Sandbox
 
 __all__ = [

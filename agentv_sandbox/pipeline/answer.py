@@ -12,7 +12,7 @@ from typing import Protocol
 from agentv_sandbox.collect import Baseline, Collected, assemble, gather, untouched
 from agentv_sandbox.egress import server_faults
 from agentv_sandbox.files import staged_files
-from agentv_sandbox.grade import Graded
+from agentv_sandbox.grade import Graded, ungraded
 from agentv_sandbox.invoke import input_paths, prompt_for_container, staged_inputs
 from agentv_sandbox.models.capture import CapturedState
 from agentv_sandbox.models.case import AgentResponse, CaseOutput, Claim, ModelCalls
@@ -24,7 +24,7 @@ from agentv_sandbox.pipeline.agent import AgentSide
 from agentv_sandbox.pipeline.capturing import staged_workspace
 from agentv_sandbox.pipeline.caseworkspace import CaseWorkspace
 from agentv_sandbox.pipeline.inputs import with_texts
-from agentv_sandbox.pipeline.records import Job, ungraded
+from agentv_sandbox.pipeline.records import Job
 from agentv_sandbox.pipeline.suiterun import SuiteRun
 from agentv_sandbox.pipeline.tools import grade
 from agentv_sandbox.pipeline.workspace import seal

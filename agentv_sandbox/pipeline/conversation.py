@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 
-from agentv_sandbox.grade import Graded, status_of
+from agentv_sandbox.grade import Graded, status_of, ungraded
 from agentv_sandbox.loading.messages import input_files, question, reference_answer
 from agentv_sandbox.models.case import (
     NOT_THE_AGENTS,
@@ -29,7 +29,7 @@ from agentv_sandbox.models.js_json import dumps
 from agentv_sandbox.models.messages import prompt_text
 from agentv_sandbox.models.suite import Conversation, EvalCase, Json, Message, Turn
 from agentv_sandbox.pipeline.answer import Answers
-from agentv_sandbox.pipeline.records import CaseFailed, ungraded
+from agentv_sandbox.pipeline.records import CaseFailed
 from agentv_sandbox.providers import PROVIDERS
 from agentv_sandbox.providers.base import Session
 

@@ -13,8 +13,8 @@ from agentv_sandbox.models.image import Image, ImagePlan, ProvedImage
 from agentv_sandbox.models.suite import Suite, Target, WorkspaceEnv
 from agentv_sandbox.pipeline.images import suite_env, suite_plan, tool_plan
 from agentv_sandbox.pipeline.records import RunOptions
-from agentv_sandbox.pipeline.suiterun import OnEvent
 from agentv_sandbox.pipeline.targets import image_targets
+from agentv_sandbox.request import OnEvent
 from agentv_sandbox.sandbox import Sandbox
 
 _TOOLS = "the tool image, in which files of agents are collected"

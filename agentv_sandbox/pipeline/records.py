@@ -1,15 +1,13 @@
-"""The records that the modules of the pipeline hand to one another."""
+"""What a run is to do, in records that its stages hand to one another: options, jobs, what a suite starts from."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from agentv_sandbox.egress import Way
 from agentv_sandbox.errors import EngineError, SandboxError
-from agentv_sandbox.grade import Graded
 from agentv_sandbox.models.case import AgentResponse, CaseFailure, CaseOutput, CaseResult
 from agentv_sandbox.models.identity import Key, suite_key
 from agentv_sandbox.models.image import ImageConfig
@@ -17,6 +15,9 @@ from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.suite import EvalCase, Hook, Suite, Target, Workspace
 from agentv_sandbox.models.times import now_text
 from agentv_sandbox.request import RunRequest
+
+if TYPE_CHECKING:
+    from agentv_sandbox.egress import Way
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,13 +106,6 @@ def unfinished(job: Job, threshold: float, failure: CaseFailure | None = None) -
         trial=job.trial,
         timestamp=now_text(),
     )
-
-
-def ungraded() -> Graded:
-    """In the place of a verdict that is to come."""
-    message = "the agent ran, and nothing is graded yet: agentv-sandbox grade does that"
-    failure = CaseFailure(stage="evaluator", code="not_graded", message=message, fault="not_graded")
-    return Graded(scores=(), score=0.0, status="execution_error", failure=failure)
 
 
 class CaseFailed(SandboxError):

@@ -20,10 +20,8 @@ from agentv_sandbox.pipeline.shared import SharedWorkspaces
 from agentv_sandbox.pipeline.workspace import TemplateCache
 from agentv_sandbox.preprocess import Preprocessors
 from agentv_sandbox.project import Project
-from agentv_sandbox.request import RunRequest
+from agentv_sandbox.request import OnEvent, RunRequest
 from agentv_sandbox.sandbox import Sandbox
-
-OnEvent = Callable[..., None]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,7 +27,7 @@ _FILES = (
     "gemini_cli",
     "opencode",
     "pi",
-    "not_yet",
+    "refused",
 )
 """Files of this folder that hold ``KINDS``, in the order in which listings show them."""
 
