@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from agentv_sandbox.errors import InputError, SandboxError
+from agentv_sandbox.base.errors import InputError, SandboxError
+from agentv_sandbox.containers.volumes import tar_stream
 from agentv_sandbox.project import Project
 from agentv_sandbox.runfolder.folder import RunFolder
-from agentv_sandbox.volumes import tar_stream
 
 
 @pytest.fixture

@@ -11,17 +11,21 @@ import agentv_sandbox
 ROOT = Path(agentv_sandbox.__file__).parent
 PLACES = (
     "building",
-    "collect",
     "egress",
     "engines",
     "gateway",
     "graders",
     "llm",
-    "pipeline",
-    "preprocess",
+    "case",
+    "request",
+    "resume",
+    "runs",
+    "steps",
+    "targets",
+    "workspace",
     "providers",
 )
-FILES = ("invoke.py", "logs.py")
+FILES = ("steps/invoke.py", "base/logs.py")
 LEAST = 20
 """Characters; what is shorter tells little of a secret."""
 MASKED_BEFORE = ("hide", "first", "last", "sha256", "hexdigest", "content_key")
@@ -29,9 +33,9 @@ LIMITS = ("limit", "most", "size", "width", "room")
 REASONS = {
     "a number of records, each of them whole": """
         building/sources.py: names[:_MAX_REQUIREMENTS]
-        collect/__init__.py: unread[:_MAX_NOTES]
-        collect/answer.py: files[:_MAX_DECLARED]
-        collect/produced.py: chosen[:MOST]
+        workspace/collect/__init__.py: unread[:_MAX_NOTES]
+        workspace/collect/answer.py: files[:_MAX_DECLARED]
+        workspace/collect/produced.py: chosen[:MOST]
         egress/trouble.py: ordered[:_MOST]
         gateway/__init__.py: common[:_MOST_REASONS]
         gateway/replaying.py: differences[:_MOST_DIFFERENCES]
@@ -40,11 +44,11 @@ REASONS = {
         gateway/waits.py: details[:50]
         gateway/waits.py: violations[:50]
         graders/replies.py: assertions[:MAX_ASSERTIONS]
-        logs.py: traceback.extract_tb(error.__traceback__)[-_FRAMES:]
-        pipeline/believed.py: names[:_SHOWN]
-        pipeline/checks.py: known[:20]
-        pipeline/resume.py: names[:SHOWN]
-        pipeline/resume.py: self._earlier.problems[:SHOWN]
+        base/logs.py: traceback.extract_tb(error.__traceback__)[-_FRAMES:]
+        runs/believed.py: names[:_SHOWN]
+        runs/checks.py: known[:20]
+        resume/standing.py: names[:SHOWN]
+        resume/standing.py: self._earlier.problems[:SHOWN]
         providers/claude.py: list(object_of(row.get('modelUsage')).values())[:100]
         providers/copilot.py: list(object_of(metrics_of).values())[:100]
         providers/gemini_cli.py: list(object_of(stats.get('models')))[:100]
@@ -60,13 +64,13 @@ REASONS = {
         engines/native/unpacking.py: data[:size]
         engines/stream.py: pending[:_CHUNK]
         gateway/replies.py: self._buffer[:-_LONGEST]
-        pipeline/capturing.py: data[:most]
+        workspace/kept.py: data[:most]
     """,
     "compared, and not kept": """
         egress/mask.py: self._value[:size]
         gateway/canonical.py: scope.fixed[:_LONGEST_FIXED]
         gateway/dialect.py: value[:200]
-        pipeline/inputhashes.py: value[:_MOST_OF_A_COMMAND]
+        resume/hashes.py: value[:_MOST_OF_A_COMMAND]
         providers/gemini_cli.py: output[-_TAIL:]
     """,
     "said by the engine or the suite's author": """

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from agentv_sandbox.errors import InputError
+from agentv_sandbox.base.errors import InputError
+from agentv_sandbox.images.needs import suite_plan
 from agentv_sandbox.loading import load_suites
 from agentv_sandbox.models.image import ImageConfig, ImagePlan
 from agentv_sandbox.models.suite import Suite
-from agentv_sandbox.pipeline import RunOptions
-from agentv_sandbox.pipeline.images import suite_plan
 from agentv_sandbox.request import RunRequest
+from agentv_sandbox.runs.execute import RunOptions
 
 SUITE = """\
 name: s

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from agentv_sandbox.doctor import engine_checks
 from agentv_sandbox.engines.native import runtimes
 from agentv_sandbox.engines.native.runtimes import Runtime, Runtimes
+from agentv_sandbox.machine.doctor import engine_checks
 from agentv_sandbox.models.container import EngineInfo
 
 ROOT = Path(__file__).parents[3]
