@@ -96,7 +96,7 @@ def run(request: RunRequest) -> RunReport:
     """Run suites in containers, grade what the agents leave, and write the run folder.
 
     Of earlier rows those stand whose ``input_hashes`` are still the same.
-    With ``no_grade`` agents run and all is kept; ``agentv_sandbox.grade`` completes the rows, here or
+    With ``no_grade`` agents run and all is kept; ``grade`` completes the rows, here or
     elsewhere. What the agents of tests print that ``follow`` names comes as events ``agent.printed``, masked.
     The process's log and output are redacted from here on for the secrets that the targets name.
     Raises InputError, EngineError or BuildError as long as nothing was run; after that, what ends the run early
