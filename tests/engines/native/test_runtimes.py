@@ -65,7 +65,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
 _VERBOSE = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from agentv_sandbox import logs
+from agentv_sandbox.base import logs
 logs.configure(verbose=True)
 from tests.engines.native.test_runtimes import looked_at
 looked_at().first()
