@@ -35,7 +35,7 @@ from agentv_sandbox.cluster.records import (
 )
 from agentv_sandbox.containers.blobs import BlobStore
 from agentv_sandbox.models.suite import Json
-from agentv_sandbox.steps.suiterun import OnEvent
+from agentv_sandbox.request import OnEvent
 
 MOST_TRIES = 5
 """Workers that one job is lost with before its row says so."""

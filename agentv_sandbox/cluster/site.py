@@ -32,6 +32,7 @@ from agentv_sandbox.models.image import ProvedImage
 from agentv_sandbox.models.spending import cost_of
 from agentv_sandbox.models.suite import Json, Suite
 from agentv_sandbox.project import Project
+from agentv_sandbox.request import OnEvent
 from agentv_sandbox.request.jobs import Job, SuiteStart
 from agentv_sandbox.resume.hashes import InputHashes
 from agentv_sandbox.runs.execute import (
@@ -41,7 +42,6 @@ from agentv_sandbox.runs.execute import (
     jobs_of,
 )
 from agentv_sandbox.runs.prepare import Prepared
-from agentv_sandbox.steps.suiterun import OnEvent
 from agentv_sandbox.workspace.template import template_key
 
 _CONNECT_S = 30

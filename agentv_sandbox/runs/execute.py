@@ -51,6 +51,7 @@ __all__ = [
     "Regrading",
     "RunOptions",
     "RunTools",
+    "StandIn",
     "Threads",
     "build_images",
     "image_targets",
@@ -116,6 +117,16 @@ class Crew(Stop, Protocol):
         ...
 
 
+class StandIn(Protocol):
+    """What is graded in the place of agents' answers: those of an earlier run, or somebody's attempt."""
+
+    def jobs(self, suite: Suite, test_ids: Sequence[str]) -> list[Job]:
+        """What is to be graded of ``suite``, in its order."""
+        ...
+
+    def run_job(self, run: SuiteRun, job: Job) -> CaseResult: ...
+
+
 def run_suites(
     suites: Sequence[Suite],
     images: Mapping[Path, ProvedImage],
@@ -125,16 +136,16 @@ def run_suites(
     on_result: OnResult,
     on_trial: OnTrial = lambda *_result: None,
     starts: Mapping[Path, SuiteStart] = {},
-    regrading: Regrading | None = None,
+    stand_in: StandIn | None = None,
 ) -> None:
     """Run every case of every suite in threads of this process; ``on_result`` gets each result as soon as it is there,
     one at a time, and ``on_trial`` each of several trials of a test, from several threads. ``starts``: what is done
-    already, by the suite's path. ``regrading``: the run whose agents stand in for those of now.
+    already, by the suite's path. ``stand_in``: what is graded in the place of agents' answers.
 
     Raises Cancelled, EngineLost or EngineUnavailable; results until then have been handed over.
     """
-    crew = Threads(images, tools, options, on_event, on_trial, regrading)
-    work_through(suites, crew, options, on_event, on_result, starts, regrading)
+    crew = Threads(images, tools, options, on_event, on_trial, stand_in)
+    work_through(suites, crew, options, on_event, on_result, starts, stand_in)
 
 
 def work_through(
@@ -144,13 +155,13 @@ def work_through(
     on_event: OnEvent,
     on_result: OnResult,
     starts: Mapping[Path, SuiteStart] = {},
-    regrading: Regrading | None = None,
+    stand_in: StandIn | None = None,
 ) -> None:
     """Have ``crew`` run every case of every suite, as in ``run_suites``."""
     for suite in suites:
         start = starts.get(suite.path, SuiteStart())
-        if regrading is not None:
-            jobs = regrading.jobs(suite, options.request.test_ids)
+        if stand_in is not None:
+            jobs = stand_in.jobs(suite, options.request.test_ids)
         else:
             jobs = jobs_of(suite, options)
             for problem in run_warnings(suite, options):
@@ -167,7 +178,7 @@ def work_through(
         )
         with crew.members(suite, start, bound) as members:
             schedule.work(members.submit, members.capacity)
-            for note in members.after_all(jobs) if regrading is None else ():
+            for note in members.after_all(jobs) if stand_in is None else ():
                 on_event("note", message=note)
 
 
@@ -192,7 +203,7 @@ class Threads:
     options: RunOptions
     on_event: OnEvent
     on_trial: OnTrial
-    regrading: Regrading | None = None
+    stand_in: StandIn | None = None
     default_workers: int | None = DEFAULT_WORKERS
 
     def cancel(self) -> None:
@@ -209,7 +220,7 @@ class Threads:
             run.meter.spend(start.spent_usd)
             workers = bound or DEFAULT_WORKERS
             pool = stack.enter_context(ThreadPoolExecutor(workers, thread_name_prefix="case"))
-            yield _ThreadMembers(run, pool, workers, self.regrading.run_job if self.regrading else run_job)
+            yield _ThreadMembers(run, pool, workers, self.stand_in.run_job if self.stand_in else run_job)
 
 
 @dataclass(frozen=True)
