@@ -1,19 +1,22 @@
 """Programs that the scripts of a suite plainly call, beside those that its command lines name: in the text of a shell,
-in shell scripts of the project, and in the first lines of scripts that are run by their paths. Nothing is run.
+in shell scripts of the project, in what scripts in Python, JavaScript and TypeScript start by literal names, and in the
+first lines of scripts that are run by their paths. Nothing is run.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from agentv_sandbox.base.logs import safe_name
 from agentv_sandbox.base.plainfiles import read_plain
+from agentv_sandbox.images.programcalls import javascript_calls, python_calls
 from agentv_sandbox.images.shellcalls import UNKNOWN, calls_of
 from agentv_sandbox.models.suite import Position
 from agentv_sandbox.project import Project
+from agentv_sandbox.project.scriptimports import imported
 
 _MAX_BYTES = 256 << 10
 """Of a script; a longer one is not read."""
@@ -30,7 +33,17 @@ _SHELLS = frozenset(("sh", "bash", "dash"))
 _SOURCES = frozenset((".", "source"))
 _PASSES_ON = frozenset(("exec", "command", "nohup", "env"))
 """Programs that run what follows, where that is no option."""
-_SHELL_FILES = frozenset((".sh", ".bash"))
+_PYTHON = re.compile(r"python(?:3(?:\.\d{1,2})?)?\Z")
+_JAVASCRIPT = frozenset(("node", "bun", "deno", "tsx", "ts-node"))
+_LANGUAGES: Mapping[str, str] = {
+    **dict.fromkeys((".sh", ".bash"), "sh"),
+    ".py": "python",
+    **dict.fromkeys((".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".jsx", ".tsx"), "javascript"),
+}
+"""By the ending of a script's name."""
+_OF_LANGUAGE = {"python": python_calls, "javascript": javascript_calls}
+_WITH_VALUE = frozenset(("-W", "-X", "-r", "--require", "--import", "--loader"))
+"""Options of interpreters after which a value follows."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_+.-]{0,63}\Z")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _INLINE = re.compile(r"-[a-z]*c\Z")
@@ -113,6 +126,8 @@ class _Found:
         name = words[0].rpartition("/")[2]
         if name in _SHELLS:
             self._shell(words, place, folders, depth)
+        elif language := _language_of(name):
+            self._interpreted(words, language, place, folders, depth)
         elif words[0] in _SOURCES:
             self._script(words[1] if len(words) > 1 else "", folders, run_as="sh")
         elif "/" in words[0]:
@@ -130,6 +145,38 @@ class _Found:
             if not word.startswith(("-", "+")):
                 self._script(word, folders, run_as="sh")
                 return
+
+    def _interpreted(
+        self, words: Sequence[str], language: str, place: str, folders: Sequence[Path], depth: int
+    ) -> None:
+        """What an interpreter is given: a text, or the file of a script."""
+        skip = False
+        for i, word in enumerate(words[1:], 1):
+            if skip or (word == "run" and i == 1):
+                skip = False
+            elif word in ("-c", "-e", "--eval", "-p", "--print"):
+                if i + 1 < len(words):
+                    self._started(words[i + 1], language, lambda _line: place, folders, depth)
+                return
+            elif word == "-m":
+                return
+            elif word in _WITH_VALUE:
+                skip = True
+            elif not word.startswith("-"):
+                self._script(word, folders, run_as=language)
+                return
+
+    def _started(
+        self, text: str, language: str, place: Callable[[int], str], folders: Sequence[Path], depth: int
+    ) -> None:
+        """What a script in ``language`` starts."""
+        if len(text) > _MAX_BYTES:
+            return
+        for started in _OF_LANGUAGE[language](text):
+            if started.text:
+                self._text(started.text, _always(place(started.line)), folders, depth + 1)
+            else:
+                self.command(started.words, place(started.line), folders, depth=depth + 1)
 
     def _text(self, text: str, place: Callable[[int], str], folders: Sequence[Path], depth: int) -> None:
         if len(text) > _MAX_BYTES:
@@ -152,15 +199,23 @@ class _Found:
             self._scripts += 1
             self._read_script(*self._waiting.pop(0))
 
-    def _read_script(self, path: Path, folders: Sequence[Path], run_as: str) -> None:
+    def _read_script(self, path: Path, folders: tuple[Path, ...], run_as: str) -> None:
         text = self._text_of(path)
         first = _FIRST_LINE.match(text)
         name = self.name_of(path)
         if first is not None and not run_as:
             self.command(_interpreter(first), f"{name}:1", (), depth=0)
-            run_as = "sh" if set(_interpreter(first)[:1]) & _SHELLS else "other"
-        if run_as == "sh" or (not run_as and path.suffix in _SHELL_FILES):
+            program = "".join(_interpreter(first)[:1])
+            run_as = "sh" if program in _SHELLS else _language_of(program) or "other"
+        language = run_as or _LANGUAGES.get(path.suffix, "")
+        if language == "sh":
             self._text(text, lambda line: f"{name}:{line}", folders, depth=0)
+        elif language in _OF_LANGUAGE:
+            self._started(text, language, lambda line: f"{name}:{line}", folders, depth=0)
+            for beside in imported([path], self.project.root):
+                if beside not in self._seen:
+                    self._seen.add(beside)
+                    self._waiting.append((beside, folders, _LANGUAGES.get(beside.suffix, "other")))
 
     def _file(self, word: str, folders: Sequence[Path]) -> Path | None:
         """The file of the project that a word names; of one that begins with what only the shell knows, such as the
@@ -182,6 +237,15 @@ class _Found:
             return ""
         self._read += len(data)
         return data.decode("utf-8", "replace")
+
+
+def _always(place: str) -> Callable[[int], str]:
+    return lambda _line: place
+
+
+def _language_of(program: str) -> str:
+    """In which language an interpreter's scripts are; empty where it is none."""
+    return "python" if _PYTHON.match(program) else "javascript" if program in _JAVASCRIPT else ""
 
 
 def _without_wrappers(argv: Sequence[str]) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import posixpath
 import re
 import shlex
 import stat
@@ -181,21 +182,36 @@ class Project:
         return folder.name in _SKIPPED_DIRS or folder.relative_to(self.root).as_posix() in _SKIPPED_PATHS
 
     # -- what an agent may see ------------------------------------------------------------------------
-    def matching(self, globs: Sequence[str]) -> list[Path]:
-        """Files of the project that match one of ``globs``; ``dir/`` and ``dir/**`` name everything below."""
-        patterns = [g.rstrip("/") for g in globs]
-        if not patterns:
+    def matching(self, globs: Sequence[str], *folders: Path) -> list[Path]:
+        """Files of the project that match one of ``globs``; ``dir/`` and ``dir/**`` name everything below. A glob is
+        relative to the first of ``folders``, of those above each, and of the root at last, in which it matches
+        anything."""
+        if not globs:
             return []
-        return [
-            path
-            for path, info in self._walk()
-            if stat.S_ISREG(info.st_mode) and self._matches(path, patterns)
-        ]
+        files = [path for path, info in self._walk() if stat.S_ISREG(info.st_mode)]
+        names = {path: self._names(path) for path in files}
+        above = (each for folder in folders for each in (folder, *folder.parents))
+        bases = dict.fromkeys(each for each in (*above, self.root) if self.holds(each))
+        found: dict[Path, None] = {}
+        for glob in dict.fromkeys(globs):
+            patterns = (pattern for base in bases if (pattern := self._pattern(glob, base)) is not None)
+            matches = ([p for p in files if any(fnmatchcase(n, each) for n in names[p])] for each in patterns)
+            found |= dict.fromkeys(next(filter(None, matches), ()))
+        return [path for path in files if path in found]
 
-    def _matches(self, path: Path, patterns: Sequence[str]) -> bool:
+    def _names(self, path: Path) -> list[str]:
+        """Of the root: ``path`` and the folders that hold it."""
         relative = PurePosixPath(path.relative_to(self.root).as_posix())
-        names = [str(relative), *(str(parent) for parent in relative.parents[:-1])]
-        return any(fnmatchcase(name, pattern.removesuffix("/**")) for pattern in patterns for name in names)
+        return [str(relative), *(str(parent) for parent in relative.parents[:-1])]
+
+    def _pattern(self, glob: str, base: Path) -> str | None:
+        """``glob`` in ``base``, of the root; None where it leads out of the project."""
+        written = glob.rstrip("/").removesuffix("/**")
+        if base == self.root and not written.startswith("."):
+            return written
+        literal = re.sub(r"([*?\[])", r"[\1]", base.relative_to(self.root).as_posix())
+        inside = posixpath.normpath(posixpath.join(literal, written))
+        return None if inside == ".." or inside.startswith(("../", "/")) else inside
 
     def named_in(self, command: str, *, bases: Sequence[Path], template: Path | None) -> dict[str, Path]:
         """Words of a shell command that are files of the project, by word. A word that the workspace template
@@ -234,7 +250,9 @@ class Project:
         beside = [*imported(scripts, self.root), *imported(run, self.root, top=cwd)]
         beside += self._below(folders) if folders else ()
         return tuple(
-            sorted({*scripts, *run, *(path for path in beside if not hidden(path)), *self.matching(files)})
+            sorted(
+                {*scripts, *run, *(path for path in beside if not hidden(path)), *self.matching(files, cwd)}
+            )
         )
 
     def _below(self, folders: Sequence[Path]) -> Iterator[Path]:

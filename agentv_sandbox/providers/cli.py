@@ -152,7 +152,7 @@ class CliProvider(ContainerProvider):
         named = _named_files(request)
         command = _with_container_paths(template, named, request)
         command = _filled(command, _values(request, str(settings.get("files_format") or "{path}")), request)
-        more = request.project.matching(request.target.files)
+        more = request.project.matching(request.target.files, *request.target.file_folders)
         beside = set(imported(named.values(), request.project.root)) - set(request.suite.test_files)
         timeout = settings.get("timeout_seconds")
         return Prepared(

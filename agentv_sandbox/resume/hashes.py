@@ -190,7 +190,10 @@ class InputHashes:
     # -- files ------------------------------------------------------------------------------------------
     def _files(self, job: Job) -> dict[str, str]:
         """Hash by path of everything on this machine that the test's containers read."""
-        paths = {*self._input_files(job.case), *self._project.matching(job.target.files)}
+        paths = {
+            *self._input_files(job.case),
+            *self._project.matching(job.target.files, *job.target.file_folders),
+        }
         plain = self._plain_path
         hashes = {plain(path): self._file_hash(path) for path in paths}
         if job.workspace.template is not None:
@@ -203,7 +206,7 @@ class InputHashes:
             hashes |= {plain(path): self._file_hash(path) for path in named if path is not None}
         hooks = [*job.workspace.hooks.values(), *job.target.hooks.values()]
         of_hooks = ((word, hook.cwd) for hook in hooks for word in _words(hook.command or ()))
-        listed = {path for hook in hooks for path in self._project.matching(hook.files)}
+        listed = {path for hook in hooks for path in self._project.matching(hook.files, hook.cwd)}
         hashes |= {plain(path): self._file_hash(path) for path in listed}
         return {**hashes, **self._files_beside(of_hooks), **self._files_of(_graders(job.case))}
 

@@ -119,16 +119,11 @@ def execute(prepared: Prepared, stop: threading.Event | None, on_event: OnEvent)
         cluster_module("site").check(prepared)
     tape = prepared.tape()
     with site_of(prepared, tape, stop, on_event) as site:
-        folder_options: FolderOptions = {
-            "redactor": prepared.redactor,
-            "matrix": _is_matrix(loaded.suites, options),
-            "engine": site.engine,
-            "private": prepared.settings.private_results,
-        }
+        options_of_folder = folder_options(prepared, site)
         if earlier is not None and request.goes_on:
-            results = RunFolder.reopen(earlier.path, request.experiment, **folder_options)
+            results = RunFolder.reopen(earlier.path, request.experiment, **options_of_folder)
         else:
-            results = RunFolder.create(request.output, prepared.cwd, request.experiment, **folder_options)
+            results = RunFolder.create(request.output, prepared.cwd, request.experiment, **options_of_folder)
         with results:
             plan = None
             if earlier is not None:
@@ -141,6 +136,16 @@ def execute(prepared: Prepared, stop: threading.Event | None, on_event: OnEvent)
             results.write_run(facts | {"experiment": request.experiment, **earlier_facts(earlier)})
             planned, failure = _run_all(prepared, site, results, plan, tape, on_event)
         return replace(report_of(results.path, planned, failure), graded=not request.no_grade)
+
+
+def folder_options(prepared: Prepared, site: Site) -> FolderOptions:
+    """What the run folder of ``prepared`` is made with."""
+    return {
+        "redactor": prepared.redactor,
+        "matrix": _is_matrix(prepared.loaded.suites, prepared.options),
+        "engine": site.engine,
+        "private": prepared.settings.private_results,
+    }
 
 
 def _is_matrix(suites: Sequence[Suite], options: RunOptions) -> bool:

@@ -111,7 +111,7 @@ class ContainerTools:
             ),
         )
         mounts = [
-            run.views.without_tests(shown),
+            run.views.without_tests(shown, cwd),
             self.volumes.mount("workspace", WORKSPACE),
             self.volumes.mount("files", FILES),
             self.volumes.mount("grading", GRADING),
@@ -159,7 +159,7 @@ class ContainerTools:
                 stdin=b"",
                 limits=replace(POLICIES[Role.GRADER].limits, timeout_s=_WITHOUT_AGENT_S),
                 mounts=[
-                    run.views.without_tests(shown),
+                    run.views.without_tests(shown, cwd),
                     volumes.mount("workspace", WORKSPACE),
                     volumes.mount("grading", GRADING),
                 ],
@@ -170,7 +170,7 @@ class ContainerTools:
     def _missed_word(self, result: ExecResult, cwd: Path, shown: Sequence[str]) -> str:
         """A word on files that a program may have missed since they hold tests, to stand after its output."""
         said = result.stderr.decode("utf-8", "replace")
-        listed = set(self.run_of.project.matching(shown))
+        listed = set(self.run_of.project.matching(shown, cwd))
         missed = self.run_of.project.missed(
             said, cwd=cwd, shown=lambda path: path in listed or not self.run_of.views.holds_tests(path)
         )

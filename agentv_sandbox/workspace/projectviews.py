@@ -48,9 +48,10 @@ class ProjectVolumes:
         """All of it, for hooks that run before any agent."""
         return self._view(self._others, self._tests if self._hidden else "")
 
-    def without_tests(self, shown: Sequence[str] = ()) -> Mount:
-        """For graders and preprocessors: without files that hold tests, except those that the globs ``shown`` match."""
-        listed = [path for path in self._project.matching(shown) if self.holds_tests(path)]
+    def without_tests(self, shown: Sequence[str] = (), *folders: Path) -> Mount:
+        """For graders and preprocessors: without files that hold tests, except those that the globs ``shown`` match in
+        ``folders``, as of ``Project.matching``."""
+        listed = [path for path in self._project.matching(shown, *folders) if self.holds_tests(path)]
         return self._view(self._others, self._part(listed) if listed else "")
 
     def part(self, paths: Sequence[Path], *, folder: Path | None = None) -> Mount:
