@@ -13,13 +13,18 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from importlib import resources
 
+from agentv_sandbox.base.errors import (
+    EngineError,
+    EngineLost,
+    InputError,
+    Problem,
+)
 from agentv_sandbox.box.frames import MOST_START, READY, START, Broken, Frames, frame
 from agentv_sandbox.box.running import Running
+from agentv_sandbox.containers.sandbox import Role, Sandbox
 from agentv_sandbox.engines.stream import Conversation, Printed
-from agentv_sandbox.errors import EngineError, EngineLost, InputError, Problem
 from agentv_sandbox.models.container import Limits, Mount, OnOutput
 from agentv_sandbox.models.paths import WORKSPACE
-from agentv_sandbox.sandbox import Role, Sandbox
 
 _POLL_S = 0.2
 _READY_S = 60.0

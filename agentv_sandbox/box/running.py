@@ -9,6 +9,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Literal
 
+from agentv_sandbox.base.errors import EngineError, EngineLost
+from agentv_sandbox.base.logs import safe_text
 from agentv_sandbox.box.frames import (
     CREDIT,
     END_INPUT,
@@ -28,8 +30,6 @@ from agentv_sandbox.box.frames import (
 )
 from agentv_sandbox.engines.killed import KILLED
 from agentv_sandbox.engines.stream import Printed
-from agentv_sandbox.errors import EngineError, EngineLost
-from agentv_sandbox.logs import safe_text
 from agentv_sandbox.models.container import ExecResult, Outcome, Stdin
 
 Early = Literal["timeout", "flood", "cancelled"]

@@ -20,8 +20,7 @@ import pytest
 
 import agentv_sandbox
 from agentv_sandbox import LimitOverrides, Needs, Pool, Session, open_async_session
-from agentv_sandbox.engines import LABEL_OWNER, ContainerEngine
-from agentv_sandbox.errors import (
+from agentv_sandbox.base.errors import (
     Cancelled,
     DiskFull,
     EngineLost,
@@ -32,7 +31,8 @@ from agentv_sandbox.errors import (
     SandboxError,
     TimeLimit,
 )
-from agentv_sandbox.session import CommandOptions, ExecResult
+from agentv_sandbox.engines import LABEL_OWNER, ContainerEngine
+from agentv_sandbox.runs.session import CommandOptions, ExecResult
 
 
 @pytest.fixture(scope="module")
