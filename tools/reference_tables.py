@@ -11,13 +11,13 @@ import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 import agentv_sandbox
-from agentv_sandbox import hostprograms
 from agentv_sandbox.authoring.docs import Doc, known_keys
 from agentv_sandbox.authoring.keydocs import key_docs
-from agentv_sandbox.cli import COMMANDS, imported_command
+from agentv_sandbox.base import hostprograms
+from agentv_sandbox.cli import imported_command
 from agentv_sandbox.graders import GRADERS
 from agentv_sandbox.graders.kind import GraderKind, ItemDoc
 from agentv_sandbox.loading import schema as schemas
@@ -354,6 +354,9 @@ def _python() -> str:
     for name in sorted(set(agentv_sandbox.__all__) - {"__version__"}, key=str.lower):
         item = getattr(agentv_sandbox, name)
         parts.append(f"### {name}")
+        if is_typeddict(item):
+            parts += [_prose(inspect.getdoc(item) or ""), _keys(item)]
+            continue
         if methods := _methods(item):
             parts.append(_prose(inspect.getdoc(item) or ""))
         for called, function in methods or [(name, item)]:
@@ -363,6 +366,19 @@ def _python() -> str:
             ]
         parts += [_request()] if item is RunRequest else []
     return "\n\n".join(parts)
+
+
+def _keys(item: type) -> str:
+    """What may stand in a dictionary of options."""
+    said = key_docs(item)
+    rows = ((f"`{key}`", f"`{kind}`".replace("|", "\\|"), said.get(key, "")) for key, kind in _written(item))
+    return table(("option", "type", "meaning"), rows)
+
+
+def _written(item: type) -> Iterator[tuple[str, str]]:
+    """Keys with their types as they are written."""
+    for key, kind in item.__annotations__.items():
+        yield key, getattr(kind, "__forward_arg__", str(kind))
 
 
 def _methods(item: Any) -> list[tuple[str, Any]]:
@@ -383,12 +399,16 @@ def _request() -> str:
         known = each.metadata.get("option")
         said = known.sentence if known else each.metadata.get("caller", _OTHERWISE.get(each.name, ""))
         commands = known.commands if known else RUN if "parts" in each.metadata else frozenset()
-        takes = sorted(commands & _FUNCTIONS, key=list(COMMANDS).index)
+        takes = [name for name in _FUNCTIONS if name in commands]
         rows.append((f"`{each.name}`", f"`{each.type}`".replace("|", "\\|"), said, ", ".join(takes) or "all"))
     return table(("field", "type", "meaning", "of"), rows)
 
 
-_FUNCTIONS = {"run", "build", "lock", "regrade", "grade", "import-transcript"}
+_FUNCTIONS = (
+    *("run", "regrade", "grade", "prepare", "grade-prepared", "import-transcript"),
+    *("build", "lock"),
+)
+"""In the order of ``COMMANDS``; ``grade-prepared`` is ``grade`` of an attempt."""
 _OTHERWISE = {
     "suites": "Eval files, folders or globs, or what `load` returned; of `regrade` and `grade` those to use instead of "
     "the ones that were run.",
@@ -421,7 +441,8 @@ def _signature(name: str, item: Any) -> str:
             parameters.append("*")
             star = True
         default = "" if parameter.default is parameter.empty else f" = {_default(parameter.default)}"
-        parameters.append(f"{parameter.name}: {parameter.annotation}{default}")
+        shown = f"{'**' if parameter.kind is parameter.VAR_KEYWORD else ''}{parameter.name}"
+        parameters.append(f"{shown}: {parameter.annotation}{default}")
     returned = signature.return_annotation
     arrow = "" if returned in (inspect.Signature.empty, None) or inspect.isclass(item) else f" -> {returned}"
     inner = "".join(f"    {parameter},\n" for parameter in parameters)
@@ -448,7 +469,7 @@ def _prose(text: str) -> str:
 
 
 def _host_programs() -> str:
-    """Programs that are started on the host, as ``hostprograms.py`` has them."""
+    """Programs that are started on the host, as ``base/hostprograms.py`` has them."""
     programs = [each for each in vars(hostprograms).values() if isinstance(each, hostprograms.HostProgram)]
     groups = {hostprograms.NETWORK: "proxies and certificates", hostprograms.FOLDERS: "`XDG_*` folders"}
     rows = []

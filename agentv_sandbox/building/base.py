@@ -9,6 +9,12 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 from agentv_sandbox import masking
+from agentv_sandbox.base.errors import (
+    BuildError,
+    EngineError,
+    EngineLost,
+    EngineUnavailable,
+)
 from agentv_sandbox.building.bootstrap import make_base
 from agentv_sandbox.building.containers import Builder
 from agentv_sandbox.building.events import CancelCheck, OnEvent
@@ -18,7 +24,6 @@ from agentv_sandbox.building.mirror import DEBIAN_VERSIONS
 from agentv_sandbox.building.own import neutralised
 from agentv_sandbox.building.trees import Trees, env_key
 from agentv_sandbox.engines import LABEL_ENV_KEY, ContainerEngine, puller_of
-from agentv_sandbox.errors import BuildError, EngineError, EngineLost, EngineUnavailable
 from agentv_sandbox.models.container import ImageInfo
 from agentv_sandbox.models.image import Artefact, Check, ImageConfig, ImagePlan, base_identity, content_key
 

@@ -12,6 +12,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO
 
+from agentv_sandbox.base.errors import BuildError, InputError, Problem
+from agentv_sandbox.base.logs import safe_text
 from agentv_sandbox.building import dockerfiles
 from agentv_sandbox.building.archive import reconfigured
 from agentv_sandbox.building.context import Context, write_context
@@ -29,8 +31,6 @@ from agentv_sandbox.engines import (
     builder_of,
 )
 from agentv_sandbox.engines.stated import LOADING_ENV
-from agentv_sandbox.errors import BuildError, InputError, Problem
-from agentv_sandbox.logs import safe_text
 from agentv_sandbox.models.container import Build, ImageInfo
 from agentv_sandbox.models.image import content_key
 

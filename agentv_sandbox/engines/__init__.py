@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, Protocol
 
+from agentv_sandbox.base.errors import EngineError
 from agentv_sandbox.engines.stream import Conversation
-from agentv_sandbox.errors import EngineError
 from agentv_sandbox.models.container import (
     Build,
     Command,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from agentv_sandbox.errors import EngineError
-from agentv_sandbox.logs import safe_text
+from agentv_sandbox.base.errors import EngineError
+from agentv_sandbox.base.logs import safe_text
 
 _NOT_LET_IN = (
     "unauthorized",

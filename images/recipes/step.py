@@ -25,7 +25,7 @@ from pathlib import Path
 OURS = "/run/agentv"
 # What the kernel or the container brings along, and mounts of ours.
 SKIP = frozenset({"/proc", "/sys", "/dev", OURS, "/run/agentv-egress"})
-NPM_CACHE = "/tmp/.agentv-npm"  # noqa: S108 - a path inside
+NPM_CACHE = "/tmp/.agentv-npm"
 MAX_LINKS = 40
 CHUNK = 1 << 20
 # They hold times and inode numbers of the build; the programs that write them make them anew.
@@ -89,7 +89,7 @@ def lay(stream):
 def put_member(tar, member, path, *, folder_of):
     """One member of a tar at ``path``; owners and times are for the caller."""
     if member.isdir():
-        if not os.path.isdir(path) or os.path.islink(path) and not os.path.isdir(os.path.realpath(path)):
+        if not os.path.isdir(path):
             remove(path)
             os.makedirs(path, exist_ok=True)
         return
@@ -138,7 +138,11 @@ def snapshot():
 
 
 def is_same(before, after):
-    return (before.st_ino, before.st_ctime_ns, before.st_mode) == (after.st_ino, after.st_ctime_ns, after.st_mode)
+    return (before.st_ino, before.st_ctime_ns, before.st_mode) == (
+        after.st_ino,
+        after.st_ctime_ns,
+        after.st_mode,
+    )
 
 
 def forget_times(before, fixed):
@@ -185,7 +189,9 @@ def write_layer(before, fixed, out):
     with tarfile.open(fileobj=out, mode="w|", format=tarfile.GNU_FORMAT, errors="surrogateescape") as tar:
         for path in sorted(before):
             other = after.get(path)
-            kind_changed = other is not None and stat.S_IFMT(other.st_mode) != stat.S_IFMT(before[path].st_mode)
+            kind_changed = other is not None and stat.S_IFMT(other.st_mode) != stat.S_IFMT(
+                before[path].st_mode
+            )
             parent = posixpath.dirname(path)
             if (other is None or kind_changed) and (parent == "/" or parent in after):
                 folder, name = posixpath.split(path)
@@ -200,7 +206,12 @@ def write_layer(before, fixed, out):
 
 def add(tar, path, info, names, fixed):
     member = tarfile.TarInfo(path.lstrip("/"))
-    member.mode, member.uid, member.gid, member.mtime = stat.S_IMODE(info.st_mode), info.st_uid, info.st_gid, fixed
+    member.mode, member.uid, member.gid, member.mtime = (
+        stat.S_IMODE(info.st_mode),
+        info.st_uid,
+        info.st_gid,
+        fixed,
+    )
     if stat.S_ISDIR(info.st_mode):
         member.type = tarfile.DIRTYPE
     elif stat.S_ISLNK(info.st_mode):
@@ -337,7 +348,9 @@ class Documents(Source):
         if path not in self.contents:
             return None
         value = self.contents[path]
-        opened = (lambda: open(value[1], "rb")) if value[0] == "file" else lambda: io.BytesIO(value[1].encode())
+        opened = (
+            (lambda: open(value[1], "rb")) if value[0] == "file" else lambda: io.BytesIO(value[1].encode())
+        )
         return Entry("file", 0o644 if value[0] == "text" else 0o600, 0, 0, opened=opened)
 
     def children(self, path):
@@ -491,13 +504,17 @@ def rows_of(path):
 def ids_of(user):
     """uid, gid, home, other groups of ``NAME``, ``UID``, ``NAME:GROUP``."""
     name, colon, group = user.partition(":")
-    row = next((row for row in rows_of("/etc/passwd") if len(row) > 5 and name and name in (row[0], row[2])), None)
+    row = next(
+        (row for row in rows_of("/etc/passwd") if len(row) > 5 and name and name in (row[0], row[2])), None
+    )
     if row is None and not name.isdecimal():
         raise StepError(f"there is no user {name!r} in this image")
     uid = int(row[2]) if row else int(name)
     gid, home, groups = (int(row[3]), row[5], []) if row else (0, "/", [])
     if not colon:
-        groups = [int(g[2]) for g in rows_of("/etc/group") if row and len(g) > 3 and row[0] in g[3].split(",")]
+        groups = [
+            int(g[2]) for g in rows_of("/etc/group") if row and len(g) > 3 and row[0] in g[3].split(",")
+        ]
         return uid, gid if row or user == "0" else 0, home, groups
     known = next((row for row in rows_of("/etc/group") if len(row) > 2 and group in (row[0], row[2])), None)
     if known is None and not group.isdecimal():
@@ -525,7 +542,13 @@ class Places:
                 os.rename(target, aside)
             self.undo.append((target, aside, missing))
             if kind == "bind":
-                step = {"owner": "", "mode": "", "target": target, "unpacks": False, "root": mount.get("root", "")}
+                step = {
+                    "owner": "",
+                    "mode": "",
+                    "target": target,
+                    "unpacks": False,
+                    "root": mount.get("root", ""),
+                }
                 source = source_of(step, self.job)
                 Copying(step, source).copy([mount.get("source", "/").strip("/")], many=False)
             else:
@@ -551,8 +574,8 @@ def run(step, job):
     env.setdefault("HOSTNAME", "sandbox")
     argv = step["argv"]
     if step["script"]:
-        path = "/tmp/.agentv-script"  # noqa: S108 - a path inside
-        make_folders("/tmp")  # noqa: S108 - a path inside
+        path = "/tmp/.agentv-script"
+        make_folders("/tmp")
         Path(path).write_text(step["script"])
         os.chmod(path, 0o755)
         argv = [path]

@@ -15,6 +15,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import IO, Any, Protocol
 
+from agentv_sandbox.base.errors import BuildError, InputError, Problem
+from agentv_sandbox.base.logs import safe_name
 from agentv_sandbox.building.archive import write_archive
 from agentv_sandbox.building.containers import Builder
 from agentv_sandbox.building.dockerfiles.bases import packaged, preparation, tool_plan
@@ -29,12 +31,10 @@ from agentv_sandbox.building.events import CancelCheck, OnEvent
 from agentv_sandbox.building.fetch import Cache
 from agentv_sandbox.building.labels import image_with_key
 from agentv_sandbox.building.store import note_use
+from agentv_sandbox.containers.volumes import StagedFile
 from agentv_sandbox.engines import LABEL_ENV_KEY, LABEL_PREFIX, ContainerEngine, StepImages
-from agentv_sandbox.errors import BuildError, InputError, Problem
-from agentv_sandbox.logs import safe_name
 from agentv_sandbox.models.container import ImageInfo
 from agentv_sandbox.models.image import Image, ImageConfig, ImagePlan, content_key
-from agentv_sandbox.volumes import StagedFile
 
 RECIPE = 1
 """Raised whenever the way in which steps are done changes what they leave."""

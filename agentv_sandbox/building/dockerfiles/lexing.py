@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from agentv_sandbox.base.errors import Problem
+from agentv_sandbox.base.logs import safe_name
 from agentv_sandbox.building.dockerfiles.words import Words
-from agentv_sandbox.errors import Problem
-from agentv_sandbox.logs import safe_name
 
 MAX_BYTES = 1 << 20
 _DIRECTIVE = re.compile(r"#\s*([A-Za-z][A-Za-z0-9]*)\s*=\s*(.+?)\s*")

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from agentv_sandbox.base.errors import InputError, Problem
+from agentv_sandbox.base.logs import safe_name
 from agentv_sandbox.building.dockerfiles.lexing import MAX_BYTES, Line, lex
 from agentv_sandbox.building.dockerfiles.words import Words
-from agentv_sandbox.errors import InputError, Problem
-from agentv_sandbox.logs import safe_name
 
 INSTRUCTIONS = frozenset(
     [

@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass
 from typing import IO, Any
 
 from agentv_sandbox import masking
+from agentv_sandbox.base.errors import BuildError, Cancelled
+from agentv_sandbox.base.logs import safe_text
 from agentv_sandbox.building.containers import Builder
 from agentv_sandbox.building.dockerfiles.diskwatch import DiskWatch
 from agentv_sandbox.building.dockerfiles.evaluating import Copy, Folder, Run, Step
@@ -20,8 +22,6 @@ from agentv_sandbox.building.events import OnEvent
 from agentv_sandbox.egress import MOUNT, PORT, Budget, EgressProxy, Grant
 from agentv_sandbox.engines import StepImages
 from agentv_sandbox.engines.stream import Tail
-from agentv_sandbox.errors import BuildError, Cancelled
-from agentv_sandbox.logs import safe_text
 from agentv_sandbox.models.container import ExecResult, Mount
 from agentv_sandbox.models.suite import NetworkPolicy
 

@@ -8,8 +8,8 @@ from typing import Any
 from docker import auth
 from docker.errors import DockerException
 
-from agentv_sandbox.errors import EngineError
-from agentv_sandbox.logs import safe_text
+from agentv_sandbox.base.errors import EngineError
+from agentv_sandbox.base.logs import safe_text
 
 _HUB = "docker.io"
 

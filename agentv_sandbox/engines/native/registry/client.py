@@ -15,12 +15,12 @@ from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from agentv_sandbox import masking
+from agentv_sandbox.base.errors import Cancelled
+from agentv_sandbox.base.lazy import calling, lazily
+from agentv_sandbox.base.logs import safe_text
+from agentv_sandbox.base.webclient import tls_context, without_proxy
 from agentv_sandbox.engines.native.registry.references import Reference
-from agentv_sandbox.errors import Cancelled
-from agentv_sandbox.lazy import calling, lazily
-from agentv_sandbox.logs import safe_text
 from agentv_sandbox.models.foreign_json import read_json
-from agentv_sandbox.webclient import tls_context, without_proxy
 
 if TYPE_CHECKING:
     import httpx

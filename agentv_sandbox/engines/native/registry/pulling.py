@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
+from agentv_sandbox.archives.untrusted_tar import MAX_BYTES
 from agentv_sandbox.engines.native.registry.client import (
     MOST_DOCUMENT_BYTES,
     RegistryClient,
     RegistryError,
 )
 from agentv_sandbox.engines.native.registry.references import HUB, Reference
-from agentv_sandbox.foreign_tar import MAX_BYTES
 from agentv_sandbox.models.foreign_json import read_json
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from agentv_sandbox.errors import EngineError
-from agentv_sandbox.logs import safe_name
+from agentv_sandbox.base.errors import EngineError
+from agentv_sandbox.base.logs import safe_name
 
 HUB, HUB_HOST = "docker.io", "registry-1.docker.io"
 _REPOSITORY = re.compile(r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*")

@@ -22,6 +22,7 @@ import httpx
 import pytest
 import zstandard
 
+from agentv_sandbox.base.errors import Cancelled, EngineError
 from agentv_sandbox.building.deb import deb_tar
 from agentv_sandbox.building.mirror import load_index, newest
 from agentv_sandbox.building.opening import open_cache
@@ -30,7 +31,6 @@ from agentv_sandbox.cli.inputs import cache_dir
 from agentv_sandbox.engines import ContainerEngine
 from agentv_sandbox.engines.native.engine import NativeEngine
 from agentv_sandbox.engines.native.registry import parse_reference
-from agentv_sandbox.errors import Cancelled, EngineError
 from agentv_sandbox.models.container import ImageInfo
 from agentv_sandbox.models.image import ImageConfig
 from tests.building.registry import Registry, registry, tiny_image
