@@ -126,14 +126,14 @@ class _Evaluation:
             "ADD": self._copy,
             "ENV": self._set_variables,
             "ARG": self._argument,
-            "WORKDIR": self._workdir,
+            "WORKDIR": self._set_workdir,
             "USER": self._user,
             "SHELL": self._set_shell,
             "LABEL": self._label,
             "CMD": self._command,
             "ENTRYPOINT": self._command,
             "EXPOSE": self._expose,
-            "VOLUME": self._volume,
+            "VOLUME": self._add_volumes,
             "HEALTHCHECK": self._healthcheck,
             "STOPSIGNAL": self._stop_signal,
             "ONBUILD": self._on_build,
@@ -229,7 +229,7 @@ class _Evaluation:
         is_folder = path.endswith(("/", "/.")) or path in (".", "..")
         return f"{plain.rstrip('/')}/" if is_folder else plain
 
-    def _workdir(self, line: Line) -> None:
+    def _set_workdir(self, line: Line) -> None:
         path = self._absolute(self._expanded(line.rest)).rstrip("/") or "/"
         self._config["WorkingDir"] = path
         self.result.steps.append(Folder(line=line.number, path=path))
@@ -279,7 +279,7 @@ class _Evaluation:
         for word in self._expanded(line.rest).split():
             ports[word if "/" in word else f"{word}/tcp"] = {}
 
-    def _volume(self, line: Line) -> None:
+    def _add_volumes(self, line: Line) -> None:
         volumes = self._config["Volumes"] = dict(self._config.get("Volumes") or {})
         for word in json_words(line.rest) or self._words.split(line.rest):
             volumes[self._expanded(word)] = {}

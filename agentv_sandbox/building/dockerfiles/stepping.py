@@ -7,7 +7,7 @@ import struct
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import IO, Any
 
 from agentv_sandbox import masking
@@ -34,7 +34,6 @@ _LOADERS = {
     "arm64": ("aarch64-linux-gnu", "ld-linux-aarch64.so.1"),
 }
 _BUDGET = Budget(total_bytes=64 << 30, requests=200_000)
-_FAILED = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -272,9 +271,14 @@ def _described(step: Step, roots: Mapping[str, str]) -> dict[str, Any]:
         return {"kind": "folder", "number": step.line, "path": step.path}
     if isinstance(step, Copy):
         return {
-            **asdict(step),
             "kind": "copy",
             "number": step.line,
+            "sources": step.sources,
+            "target": step.target,
+            "owner": step.owner,
+            "mode": step.mode,
+            "unpacks": step.unpacks,
+            "documents": step.documents,
             "from": step.origin,
             "root": roots.get(step.origin, ""),
             "fetched": [
