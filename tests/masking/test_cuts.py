@@ -46,7 +46,7 @@ REASONS = {
         base/logs.py: traceback.extract_tb(error.__traceback__)[-_FRAMES:]
         runs/believed.py: names[:_SHOWN]
         runs/checks.py: known[:20]
-        runs/transcripts.py: sorted(suite.targets)[:20]
+        targets/chosen.py: sorted(suite.targets)[:20]
         resume/standing.py: names[:SHOWN]
         resume/standing.py: self._earlier.problems[:SHOWN]
         providers/claude.py: list(object_of(row.get('modelUsage')).values())[:100]
