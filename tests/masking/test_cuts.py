@@ -36,6 +36,7 @@ REASONS = {
         workspace/collect/answer.py: files[:_MAX_DECLARED]
         workspace/collect/produced.py: chosen[:MOST]
         egress/trouble.py: ordered[:_MOST]
+        engines/native/users.py: further[:_MOST_GROUPS]
         models_api/gateway/modelgateway.py: common[:_MOST_REASONS]
         models_api/recordings/replaying.py: differences[:_MOST_DIFFERENCES]
         models_api/recordings/replaying.py: ordered[:_MOST_COMPARED]
