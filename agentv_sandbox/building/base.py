@@ -17,13 +17,13 @@ from agentv_sandbox.base.errors import (
 )
 from agentv_sandbox.building.bootstrap import make_base
 from agentv_sandbox.building.containers import Builder
-from agentv_sandbox.building.events import CancelCheck, OnEvent
-from agentv_sandbox.building.fetch import Cache
 from agentv_sandbox.building.labels import image_with_key
-from agentv_sandbox.building.mirror import DEBIAN_VERSIONS
 from agentv_sandbox.building.own import neutralised
 from agentv_sandbox.building.trees import Trees, env_key
 from agentv_sandbox.engines import LABEL_ENV_KEY, ContainerEngine, puller_of
+from agentv_sandbox.fetching.events import CancelCheck, OnEvent
+from agentv_sandbox.fetching.fetch import Cache
+from agentv_sandbox.fetching.mirror import DEBIAN_VERSIONS
 from agentv_sandbox.models.container import ImageInfo
 from agentv_sandbox.models.image import Artefact, Check, ImageConfig, ImagePlan, base_identity, content_key
 

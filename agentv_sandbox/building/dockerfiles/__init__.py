@@ -27,12 +27,12 @@ from agentv_sandbox.building.dockerfiles.layers import Layers
 from agentv_sandbox.building.dockerfiles.recorder import Recorder, Registries
 from agentv_sandbox.building.dockerfiles.stages import Dockerfile, Stage, platform_arguments, read_dockerfile
 from agentv_sandbox.building.dockerfiles.stepping import Group, StageContainers, closing
-from agentv_sandbox.building.events import CancelCheck, OnEvent
-from agentv_sandbox.building.fetch import Cache
 from agentv_sandbox.building.labels import image_with_key
 from agentv_sandbox.building.store import note_use
 from agentv_sandbox.containers.volumes import StagedFile
 from agentv_sandbox.engines import LABEL_ENV_KEY, LABEL_PREFIX, ContainerEngine, StepImages
+from agentv_sandbox.fetching.events import CancelCheck, OnEvent
+from agentv_sandbox.fetching.fetch import Cache
 from agentv_sandbox.models.container import ImageInfo
 from agentv_sandbox.models.image import Image, ImageConfig, ImagePlan, content_key
 

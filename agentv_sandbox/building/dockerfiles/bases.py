@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Literal
 
-from agentv_sandbox.building.mirror import DEBIAN_VERSIONS
+from agentv_sandbox.fetching.mirror import DEBIAN_VERSIONS
 from agentv_sandbox.models.image import ImageConfig, ImagePlan, library_name
 
 Release = Literal["trixie", "bookworm"]

@@ -26,12 +26,12 @@ from pathlib import Path
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from agentv_sandbox.base.errors import BuildError
-from agentv_sandbox.building.credentials import without_credentials
-from agentv_sandbox.building.fetch import Cache, NotThere
-from agentv_sandbox.building.mirror import Source
-from agentv_sandbox.building.pages import index_page
 from agentv_sandbox.egress import PORT, Reading
 from agentv_sandbox.egress.endpoint import Refused
+from agentv_sandbox.fetching.credentials import without_credentials
+from agentv_sandbox.fetching.fetch import Cache, NotThere
+from agentv_sandbox.fetching.mirror import Source
+from agentv_sandbox.fetching.pages import index_page
 
 ROUTE = f"http://127.0.0.1:{PORT}"
 _LIMIT = 8 << 30

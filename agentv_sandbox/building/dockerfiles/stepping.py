@@ -18,10 +18,10 @@ from agentv_sandbox.building.dockerfiles.diskwatch import DiskWatch
 from agentv_sandbox.building.dockerfiles.evaluating import Copy, Folder, Run, Step
 from agentv_sandbox.building.dockerfiles.layers import MAX_LAYER_BYTES, Layers
 from agentv_sandbox.building.dockerfiles.recorder import Recorder, step_variables
-from agentv_sandbox.building.events import OnEvent
 from agentv_sandbox.egress import MOUNT, PORT, Budget, EgressProxy, Grant
 from agentv_sandbox.engines import StepImages
 from agentv_sandbox.engines.stream import Tail
+from agentv_sandbox.fetching.events import OnEvent
 from agentv_sandbox.models.container import ExecResult, Mount
 from agentv_sandbox.models.suite import NetworkPolicy
 

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from agentv_sandbox.building.archive import write_archive
-from agentv_sandbox.building.deb import deb_tar
 from agentv_sandbox.building.ensure import _ImageBuild
-from agentv_sandbox.building.mirror import load_index, newest
-from agentv_sandbox.building.opening import open_cache
-from agentv_sandbox.building.pipconf import read_pip_settings
+from agentv_sandbox.building.packages.deb import deb_tar
+from agentv_sandbox.building.packages.opening import open_cache
 from agentv_sandbox.cli.inputs import cache_dir
 from agentv_sandbox.engines import LABEL_ENV_KEY, ContainerEngine
+from agentv_sandbox.fetching.mirror import load_index, newest
+from agentv_sandbox.fetching.pipconf import read_pip_settings
 from agentv_sandbox.models.container import ImageInfo
 from agentv_sandbox.models.image import ImageConfig, ImagePlan, LockMode
 

@@ -20,7 +20,7 @@ from agentv_sandbox.base.lazy import calling, lazily
 from agentv_sandbox.base.logs import safe_text
 from agentv_sandbox.base.webclient import tls_context, without_proxy
 from agentv_sandbox.engines.native.registry.references import Reference
-from agentv_sandbox.models.foreign_json import read_json
+from agentv_sandbox.models.json.untrusted import read_json
 
 if TYPE_CHECKING:
     import httpx

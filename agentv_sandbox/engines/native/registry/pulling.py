@@ -19,7 +19,7 @@ from agentv_sandbox.engines.native.registry.client import (
     RegistryError,
 )
 from agentv_sandbox.engines.native.registry.references import HUB, Reference
-from agentv_sandbox.models.foreign_json import read_json
+from agentv_sandbox.models.json.untrusted import read_json
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _MOST_LAYERS = 200
