@@ -21,7 +21,7 @@ from agentv_sandbox.egress import sweep as sweep_egress
 from agentv_sandbox.engines.table import find_engine
 from agentv_sandbox.engines.tier import require_tier, tier
 from agentv_sandbox.engines.watchdog import Watchdog
-from agentv_sandbox.errors import InputError, Problem
+from agentv_sandbox.errors import EngineError, InputError, Problem
 from agentv_sandbox.files import BlobStore
 from agentv_sandbox.keptvolumes import sweep_copies
 from agentv_sandbox.loading import LoadResult, load_suites
@@ -40,7 +40,7 @@ from agentv_sandbox.pipeline.targets import selected_cases
 from agentv_sandbox.plan import refusals
 from agentv_sandbox.request import OnEvent, Paths, RunRequest
 from agentv_sandbox.runfolder.redact import Redactor
-from agentv_sandbox.sandbox import Sandbox, sweep
+from agentv_sandbox.sandbox import WITHOUT_SYSTEMS, Sandbox, sweep
 from agentv_sandbox.settings import Operator, RunSettings, Settings, ceiling_problems, settings_together
 
 Purpose = Literal["run", "grade", "images"]
@@ -96,10 +96,28 @@ class Prepared:
         """The suites' images, by the suite's path, once the engine is known to keep its word. Raises EngineError,
         ImageRequestError."""
         self.check_engine(sandbox, self.required_tiers)
+        self._check_systems(sandbox)
         made = self.made(sandbox, on_event)
         if sandbox.runtime is not None:
             sandbox.check_enforced()  # in a container: one that does not exist ends the run, not each of its tests
         return {path: each.image for path, each in made.items() if path is not None}
+
+    def _check_systems(self, sandbox: Sandbox) -> None:
+        """Raises EngineError where a suite wants agents to have whole systems, which the engine cannot bound."""
+        spaces = [
+            space
+            for suite in self.loaded.suites
+            for space in (suite.workspace, *(case.workspace for case in suite.cases))
+        ]
+        wanted = next((space.system for space in spaces if space and space.system), None)
+        if wanted is None or sandbox.info.systems:
+            return
+        place = f"{wanted.position.path}:{wanted.position.line}: " if wanted.position else ""
+        raise EngineError(
+            f"{place}workspace.system cannot be had with the {sandbox.info.kind} engine: it neither bounds what root "
+            "may write nor gives each container a user namespace of its own",
+            hint=WITHOUT_SYSTEMS,
+        )
 
     def made(self, sandbox: Sandbox, on_event: OnEvent) -> dict[Path | None, MadeImage]:
         """As ``build_images``, of an engine that nothing is known of."""

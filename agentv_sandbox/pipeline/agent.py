@@ -40,7 +40,7 @@ from agentv_sandbox.pipeline.targets import is_selected
 from agentv_sandbox.pipeline.workspace import baseline_of, restaged, workspace_volume
 from agentv_sandbox.project import Project
 from agentv_sandbox.providers import PROVIDERS, AgentRun, Prepared
-from agentv_sandbox.sandbox import Role
+from agentv_sandbox.sandbox import Role, System
 from agentv_sandbox.volumes import StagedFile, VolumeSpec
 
 _NOT_A_FILE = {
@@ -78,6 +78,8 @@ class AgentSide:
     on_stage: OnStage = _ignore_stage
     meter: Meter | None = None
     """Counts what the test asks of models."""
+    system_of_case: Callable[[], System] | None = None
+    """Makes the system that is the root of its containers, when it is first asked; None: each has the image's files."""
 
     @property
     def threshold(self) -> float:
@@ -164,7 +166,8 @@ class AgentSide:
         )
         data, why = _output_file(collected, run.store, prepared)
         on_disk = self.job.workspace.storage == "disk"
-        limits = run.sandbox.bounded(agent_limits(asked), Role.AGENT)
+        whole = self.job.workspace.system is not None
+        limits = run.sandbox.bounded(agent_limits(asked, system=whole), Role.AGENT)
         resolution = run.image.resolution
         return AgentRun(
             result=result,
@@ -273,7 +276,19 @@ class AgentSide:
             mounts=tuple(mounts),
             limits=limits,
             env=agent_env(target, self.run.environ, {**self.run.run_env, **own}),
+            system=self.system_of_case() if self.system_of_case is not None else None,
+            workdir=self._workdir,
         )
+
+    @property
+    def _workdir(self) -> str:
+        space = self.job.workspace
+        if space.system is None:
+            return WORKSPACE
+        filled = space.template is not None or space.repos
+        image = self.run.sandbox.engine.image(self.run.image.id) if not filled else None
+        of_image = image.workdir.rstrip("/") if image is not None else ""
+        return space.system.workdir or of_image or WORKSPACE
 
 
 def _not_shown(problem: str, seen: Sequence[Path], hook: Hook, project: Project) -> str:
