@@ -187,7 +187,7 @@ def run_hook(
         env=settings.env,
         stdin=payload.stdin(),
         uid=settings.uid,
-        system=settings.system,
+        system=settings.system.as_root if settings.system is not None else None,
         limits=replace(with_overrides(limits, settings.limits), timeout_s=hook.timeout_s),
     )
     if result.outcome == "exited" and result.exit_code == 0:

@@ -85,6 +85,11 @@ class System:
     """Whose their processes are: ``uid:gid``, or what the image calls it."""
 
     @property
+    def as_root(self) -> System:
+        """The same for processes of root's, whoever the others belong to."""
+        return replace(self, user="0:0")
+
+    @property
     def changes(self) -> Mount:
         """What differs from ``base``, for a collector."""
         return Mount(source=self.name, target=f"{SYSTEM}/changes", kind="changes")
