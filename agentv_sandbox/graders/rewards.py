@@ -92,8 +92,8 @@ def _number(name: str, value: Any) -> float:
 
 
 def pytest_results(output: str) -> dict[str, bool]:
-    """Whether each test passed, from the short summary that pytest prints with ``-rA``. Raises NoRewardError where there
-    is none."""
+    """Whether each test passed, by the short summary that pytest prints with ``-rA``. Raises NoRewardError without
+    one."""
     parts = _SUMMARY.split(_ESCAPES.sub("", output).replace("\r\n", "\n"), maxsplit=1)
     if len(parts) < 2:
         raise NoRewardError("the output of run-tests.sh holds no short test summary of pytest (option -rA)")

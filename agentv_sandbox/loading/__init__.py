@@ -18,7 +18,7 @@ from agentv_sandbox.loading.globs import eval_files
 from agentv_sandbox.loading.messages import FileCache
 from agentv_sandbox.loading.suites import load_suite
 from agentv_sandbox.loading.tasks.folders import HARBOR_FILE, is_task_file
-from agentv_sandbox.loading.tasks.loader import TaskLoader, is_task, refused
+from agentv_sandbox.loading.tasks.loader import TaskLoader, refused
 from agentv_sandbox.models.suite import Suite
 
 
@@ -95,7 +95,7 @@ def load_suites(
                 suites.append(suite)
     read = tuple(sorted({path for suite in suites for path in suite.test_files}))
     # A task folder shows nobody any file of another one.
-    suites = [suite if is_task(suite) else replace(suite, test_files=read) for suite in suites]
+    suites = [suite if suite.is_task else replace(suite, test_files=read) for suite in suites]
     ordered = sorted([*problems, *tasks.found], key=lambda p: (str(p.path or ""), p.line or 0, p.column or 0))
     return LoadResult(
         suites=tuple(suites), problems=tuple(ordered), environments=environments, files=tuple(files)

@@ -359,3 +359,8 @@ class Suite:
     test_files: tuple[Path, ...] = ()
     """What was read of tests, of what is expected and of how answers are judged, for this suite and those that were
     loaded with it: graders do not see these files."""
+
+    @property
+    def is_task(self) -> bool:
+        """Whether it is a task folder of another format."""
+        return any(case.task is not None for case in self.cases)

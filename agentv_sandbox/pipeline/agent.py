@@ -11,7 +11,7 @@ from pathlib import Path
 
 from agentv_sandbox.collect import Baseline, Collected, gather, not_read
 from agentv_sandbox.egress import EgressProxy
-from agentv_sandbox.errors import ContainerEnded
+from agentv_sandbox.errors import ContainerEnded, SandboxError
 from agentv_sandbox.files import BlobStore
 from agentv_sandbox.grade import effective_threshold
 from agentv_sandbox.invoke import (
@@ -21,10 +21,11 @@ from agentv_sandbox.invoke import (
     agent_limits,
     run_agent,
     run_hook,
+    with_overrides,
 )
 from agentv_sandbox.logs import safe_name
 from agentv_sandbox.models.case import AgentResponse, CaseFailure
-from agentv_sandbox.models.container import MB, Mount, OnOutput
+from agentv_sandbox.models.container import MB, ExecResult, Mount, OnOutput
 from agentv_sandbox.models.content import Blob
 from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.paths import HOME, INPUT, OUTPUT, WORKSPACE
@@ -37,7 +38,9 @@ from agentv_sandbox.pipeline.records import ENGINE_ENDED, CaseFailed, Job
 from agentv_sandbox.pipeline.shared import CaseVolumes
 from agentv_sandbox.pipeline.suiterun import SuiteRun
 from agentv_sandbox.pipeline.targets import is_selected
+from agentv_sandbox.pipeline.tasks.variables import resolved
 from agentv_sandbox.pipeline.workspace import baseline_of, restaged, workspace_volume
+from agentv_sandbox.policy import policy_of
 from agentv_sandbox.project import Project
 from agentv_sandbox.providers import PROVIDERS, AgentRun, Prepared
 from agentv_sandbox.sandbox import Role, System
@@ -123,6 +126,33 @@ class AgentSide:
             )
         return baseline.after_hooks(collected.roots[WORKSPACE], self.run.store)
 
+    def in_system(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout_s: float,
+        user: str | int | None = None,
+        mounts: Sequence[Mount] = (),
+    ) -> ExecResult:
+        """Run a command of a task folder in the system of the case, as a hook is run. ``user`` None: the system's."""
+        settings = self._settings(mounts, None, self._limits.commands)
+        system = settings.system
+        if system is None:
+            raise SandboxError("a task folder has a whole system to work in")
+        if user is not None:
+            system = replace(system, user=str(user))
+        limits = with_overrides(policy_of(Role.HOOK, system=True).limits, settings.limits)
+        return self.run.sandbox.run(
+            Role.HOOK,
+            argv,
+            image=settings.image,
+            system=system,
+            mounts=settings.mounts,
+            workdir=settings.workdir,
+            env=settings.env,
+            limits=replace(limits, timeout_s=timeout_s),
+        )
+
     def after(self, name: str) -> list[str]:
         """Run hooks whose failures are only noted; what went wrong."""
         problems = [self._hook(hook, name) for hook in self.job.hooks(name)]
@@ -132,8 +162,10 @@ class AgentSide:
         """The agent's container from start to removal, then what it left. Raises CaseFailed when the engine
         ended it."""
         run, target = self.run, self.job.target
-        asked = self._limits.agent(prepared.timeout_s)
+        asked = self._limits.agent(self._timeout_of(prepared))
         settings = self._settings(self._agent_mounts(prepared), target, asked)
+        own = {**prepared.env, **resolved(prepared.variables, run.environ)}
+        settings = replace(settings, env={**settings.env, **own})
         policy = run.suite.network + target.network
         rules = PROVIDERS[target.provider].gateway_policy(target)
         proxy = EgressProxy(run.environ, tape=run.tape, limits=run.limits, way=run.way)
@@ -191,6 +223,13 @@ class AgentSide:
                 *grant.faults(),
             ),
         ), collected
+
+    def _timeout_of(self, prepared: Prepared) -> float | None:
+        """What the provider asks for, else what the task's step does."""
+        task = self.job.case.task
+        if prepared.timeout_s is not None or task is None:
+            return prepared.timeout_s
+        return task.steps[0].agent_timeout_s
 
     @contextmanager
     def _followed(self) -> Iterator[dict[str, OnOutput]]:
@@ -270,6 +309,12 @@ class AgentSide:
         self, mounts: Sequence[Mount], target: Target | None, limits: LimitOverrides
     ) -> ContainerSettings:
         own = {"AGENTV_WORKSPACE_PATH": WORKSPACE, "AGENTV_EVAL_ID": self.job.case.id}
+        task = self.job.case.task
+        if task is not None:
+            own = {
+                "AGENTV_EVAL_ID": own["AGENTV_EVAL_ID"],
+                **resolved(task.environment.env, self.run.environ),
+            }
         return ContainerSettings(
             image=self.run.image.id,
             uid=self.uid,
@@ -277,18 +322,19 @@ class AgentSide:
             limits=limits,
             env=agent_env(target, self.run.environ, {**self.run.run_env, **own}),
             system=self.system_of_case() if self.system_of_case is not None else None,
-            workdir=self._workdir,
+            workdir=self.workdir,
         )
 
     @property
-    def _workdir(self) -> str:
+    def workdir(self) -> str:
+        """In which its commands begin."""
         space = self.job.workspace
         if space.system is None:
             return WORKSPACE
         filled = space.template is not None or space.repos
         image = self.run.sandbox.engine.image(self.run.image.id) if not filled else None
         of_image = image.workdir.rstrip("/") if image is not None else ""
-        return space.system.workdir or of_image or WORKSPACE
+        return space.system.workdir or of_image or ("/" if self.job.case.task is not None else WORKSPACE)
 
 
 def _not_shown(problem: str, seen: Sequence[Path], hook: Hook, project: Project) -> str:

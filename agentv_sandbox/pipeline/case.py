@@ -42,6 +42,7 @@ from agentv_sandbox.pipeline.repos import RepoError
 from agentv_sandbox.pipeline.scopes import scope_of
 from agentv_sandbox.pipeline.suiterun import SuiteRun
 from agentv_sandbox.pipeline.targets import missing_judges
+from agentv_sandbox.pipeline.tasks.steps import run_task
 from agentv_sandbox.providers import PROVIDERS
 from agentv_sandbox.spans import containers_seen
 
@@ -228,6 +229,8 @@ def captured(run: SuiteRun, job: Job, states: Sequence[CapturedState]) -> Captur
 def graded_answer(answers: Answers) -> tuple[Graded, CaseOutput, AgentResponse]:
     """One question or a conversation, answered and graded. Raises CaseFailed when the agent failed."""
     case = answers.job.case
+    if case.task is not None:
+        return run_task(answers, case.task)
     if case.conversation is not None:
         return run_conversation(ConversationState(answers=answers), case.conversation)
     response = answers.ask("answer", case)

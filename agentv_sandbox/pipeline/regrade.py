@@ -24,6 +24,7 @@ from agentv_sandbox.models.content import Blob
 from agentv_sandbox.models.identity import Key, suite_keys
 from agentv_sandbox.models.paths import FILES, WORKSPACE
 from agentv_sandbox.models.suite import EvalCase, Suite
+from agentv_sandbox.models.task import TaskStep
 from agentv_sandbox.pipeline.answer import given_files
 from agentv_sandbox.pipeline.case import Progress, captured, graded_answer, guarded_case, with_verdict
 from agentv_sandbox.pipeline.caseworkspace import GRADER_VOLUMES
@@ -159,6 +160,9 @@ class CapturedAnswers:
         if state is None:
             raise NotKeptError(f"{name} was not asked in the run, since the conversation stopped before")
         return state
+
+    def prepare(self, step: TaskStep, number: int) -> None:
+        """Nothing: what the agent left was kept as it was after it."""
 
     def ask(
         self,

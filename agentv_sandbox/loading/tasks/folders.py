@@ -1,4 +1,4 @@
-"""Folders that anybody may have written: which are tasks, and whether what is taken from them stays inside and small."""
+"""Folders that anybody may have written: which are tasks, and whether what is taken of them is inside and small."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def is_task_file(path: Path) -> bool:
     if path.name not in _BESIDE:
         return False
     try:
-        return task_file(os.listdir(path.parent)) == path.name
+        return task_file([each.name for each in path.parent.iterdir()]) == path.name
     except OSError:
         return False
 
@@ -89,9 +89,8 @@ class TaskFolder:
         return path if self._sound[path] else None
 
     def _is_sound(self, top: Path) -> bool:
-        entries = size = 0
-        for entry in _entries(top):
-            entries += 1
+        size = 0
+        for entries, entry in enumerate(_entries(top), 1):
             if entry.is_symlink():
                 if not self.inside(Path(entry.path)):
                     return False
@@ -120,8 +119,3 @@ def _entries(top: Path) -> Iterator[os.DirEntry[str]]:
                 yield entry
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(entry.path)
-
-
-def tree_size(top: Path) -> int:
-    """Bytes of the files below ``top``."""
-    return sum(each.stat().st_size for each in _entries(top) if each.is_file(follow_symlinks=False))

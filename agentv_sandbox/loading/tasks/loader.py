@@ -7,7 +7,7 @@ no program of it runs here, no file outside of it is read, and its own ``.env`` 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agentv_sandbox.authoring.references import ReferenceScope, project_root
@@ -24,6 +24,7 @@ from agentv_sandbox.loading.tasks.folders import (
     TaskFolder,
 )
 from agentv_sandbox.loading.tasks.harbor import read_harbor
+from agentv_sandbox.loading.tasks.network import listed
 from agentv_sandbox.loading.tasks.reading import TEMPLATE
 from agentv_sandbox.loading.tasks.shared import LoadedTask
 from agentv_sandbox.loading.tasks.terminal_bench import read_terminal_bench
@@ -36,10 +37,11 @@ from agentv_sandbox.models.suite import (
     NetworkPolicy,
     Position,
     Suite,
+    SystemSpec,
     Target,
     Workspace,
 )
-from agentv_sandbox.models.task import TaskEnvironment, TaskNetwork, TaskStep
+from agentv_sandbox.models.task import TaskEnvironment, TaskStep
 
 _READERS: Mapping[str, Callable[[TaskFolder, Mapping[str, str]], LoadedTask | None]] = {
     HARBOR_FILE: read_harbor,
@@ -51,7 +53,6 @@ BUILT_IN = ("oracle", "nop")
 PASS_REWARD = 1.0
 """Reward from which a task counts as solved."""
 MOST_PROBLEMS = 50
-_PORTS = (443, 80)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,6 +147,7 @@ class TaskLoader:
         environment = spec.environment
         workspace = Workspace(
             docker=DockerSpec(image=environment.image, dockerfile=environment.dockerfile),
+            system=_system(environment, spec.steps[0]),
         )
         place = Position(path=path, line=1)
         text = "\n\n".join(step.instruction for step in spec.steps)
@@ -188,16 +190,18 @@ class TaskLoader:
         )
 
 
+def _system(environment: TaskEnvironment, step: TaskStep) -> SystemSpec:
+    """The writable copy of the image that the task's agent works in."""
+    spec = SystemSpec(
+        user="" if step.agent_user is None else str(step.agent_user), workdir=environment.workdir or ""
+    )
+    return replace(spec, size_bytes=environment.storage_bytes) if environment.storage_bytes else spec
+
+
 def _network(steps: Sequence[TaskStep], environment: TaskEnvironment) -> NetworkPolicy:
     """Hosts that agents of the task may reach: those that it lists by name."""
     phases = [step.agent_network or environment.network for step in steps]
     return NetworkPolicy(allow=tuple(dict.fromkeys(host for phase in phases for host in listed(phase))))
-
-
-def listed(network: TaskNetwork) -> list[str]:
-    """``host:port`` of each host of an allowlist."""
-    hosts = [f"[{host}]" if ":" in host else host for host in network.hosts]
-    return [f"{host}:{port}" for host in hosts for port in _PORTS]
 
 
 def _limits(environment: TaskEnvironment, steps: Sequence[TaskStep]) -> LimitOverrides:
@@ -206,13 +210,7 @@ def _limits(environment: TaskEnvironment, steps: Sequence[TaskStep]) -> LimitOve
         memory_bytes=environment.memory_bytes,
         cpus=environment.cpus,
         timeout_s=max(times) if times else None,
-        workspace_bytes=environment.storage_bytes,
     )
-
-
-def is_task(suite: Suite) -> bool:
-    """Whether ``suite`` is a task folder."""
-    return any(case.task is not None for case in suite.cases)
 
 
 def refused(path: Path) -> Problem:
