@@ -34,7 +34,7 @@ def open_plain(folder: Path, name: str) -> BufferedReader:
     """The plain file ``name``, segments joined by slashes, below ``folder``. A link is followed to ``folder`` alone, as
     the person who names a folder chooses it. Raises OSError."""
     *above, last = _segments(name)
-    with _entered(folder, above) as at:
+    with entered(folder, above) as at:
         try:
             fd = os.open(last, _READ, dir_fd=at)
         except OSError as error:
@@ -76,7 +76,7 @@ def is_plain(folder: Path, name: str) -> bool:
 
 def names_below(folder: Path, name: str, most: int = MAX_NAMES) -> list[str]:
     """Sorted names of what lies directly in a folder below ``folder``, ``most`` of them. Raises OSError."""
-    with _entered(folder, _segments(name)) as at, os.scandir(at) as entries:
+    with entered(folder, _segments(name)) as at, os.scandir(at) as entries:
         return sorted(entry.name for entry, _ in zip(entries, range(most), strict=False))
 
 
@@ -91,7 +91,7 @@ def walk_plain(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
             raise NotPlainError(
                 errno.EINVAL, "folders are nested deeper than a run makes them", "/".join(above)
             )
-        with _entered(folder, above) as at, os.scandir(at) as entries:
+        with entered(folder, above) as at, os.scandir(at) as entries:
             for entry in entries:
                 names += 1
                 if names > MAX_NAMES:
@@ -103,8 +103,8 @@ def walk_plain(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
 
 
 @contextmanager
-def _entered(folder: Path, names: tuple[str, ...] | list[str]) -> Iterator[int]:
-    """A descriptor of the folder below ``folder`` that ``names`` lead to, without a link."""
+def entered(folder: Path, names: tuple[str, ...] | list[str]) -> Iterator[int]:
+    """A descriptor of the folder below ``folder`` that ``names`` lead to, without a link. Raises OSError."""
     at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for name in names:

@@ -385,7 +385,7 @@ class _Grading:
                     self._options,
                     self._event,
                     on_result,
-                    regrading=regrading,
+                    stand_in=regrading,
                 )
             )
         except BaseException:

@@ -22,10 +22,10 @@ from agentv_sandbox.grade import effective_threshold
 from agentv_sandbox.logs import safe_name
 from agentv_sandbox.models.capture import Capture, CapturedState, KeptWorkspace
 from agentv_sandbox.models.case import AgentResponse, CaseOutput, CaseResult
-from agentv_sandbox.models.suite import EvalCase, Suite, Target
+from agentv_sandbox.models.suite import EvalCase, Suite
 from agentv_sandbox.pipeline.inputhashes import InputHashes
 from agentv_sandbox.pipeline.records import Job, unfinished, ungraded
-from agentv_sandbox.pipeline.targets import select_targets, target_names
+from agentv_sandbox.pipeline.targets import single_target, single_test
 from agentv_sandbox.plainfiles import read_plain
 from agentv_sandbox.prepare import Prepared, prepare
 from agentv_sandbox.project import Project
@@ -77,7 +77,7 @@ def import_transcripts(files: Mapping[str, Path], request: RunRequest) -> api.Ru
 
 def _read(prepared: Prepared, test: str, path: Path) -> _Imported:
     suite, case = _case(prepared, test)
-    target = _target(suite, case, prepared.request)
+    target = single_target(suite, case, prepared.request.targets, what="a session")
     data, name = _data(path), safe_name(path.name, limit=100)
     try:
         response, notes = read_transcript(data, target, target.measured_by or suite.execution.measured_by)
@@ -94,34 +94,13 @@ def _read(prepared: Prepared, test: str, path: Path) -> _Imported:
 
 
 def _case(prepared: Prepared, test: str) -> tuple[Suite, EvalCase]:
-    found = [(suite, case) for suite in prepared.loaded.suites for case in suite.cases if case.id == test]
-    if len(found) != 1:
-        several = f"several eval files have a test {safe_name(test, limit=100)}; import one after the other"
-        known = ", ".join(safe_name(case.id) for suite in prepared.loaded.suites for case in suite.cases[:10])
-        missing = f"no test {safe_name(test, limit=100)} is in the eval file"
-        raise InputError(
-            [Problem(message=several if found else missing, hint="" if found else f"There are {known}.")]
-        )
-    suite, case = found[0]
+    suite, case = single_test(prepared.loaded.suites, test)
     if case.conversation is not None:
         at = case.position
         raise InputError(
             [Problem(message=f"test {test!r} {_CONVERSATION}", path=suite.path, line=at.line if at else None)]
         )
     return suite, case
-
-
-def _target(suite: Suite, case: EvalCase, request: RunRequest) -> Target:
-    """Whose answer it is to be: rows have the name of a target, and its judge is asked."""
-    names = [
-        name for name in target_names(suite, request.targets) if not case.targets or name in case.targets
-    ]
-    if len(names) == 1:
-        return select_targets(suite, names)[0]
-    message = "a session is the answer of one target of the eval file, and "
-    message += f"{', '.join(map(safe_name, names)) or 'none'} is what was named"
-    hint = f"Name it with --target; there are {', '.join(sorted(suite.targets)[:20]) or 'none'}."
-    raise InputError([Problem(message=message, path=suite.path, hint=hint)])
 
 
 def _data(path: Path) -> bytes:

@@ -49,7 +49,12 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "grade": (
         "regrade",
         "grade",
-        "Grade a run that was made with `run --no-grade`, here or on another machine, in its folder.",
+        "Grade a run that was made with `run --no-grade`, in its folder; or an attempt that `prepare` began.",
+    ),
+    "prepare": (
+        "prepare",
+        "prepare",
+        "Make the workspace and the prompt of one test for a person or an agent that runs elsewhere. No target runs.",
     ),
     "import-transcript": (
         "transcripts",

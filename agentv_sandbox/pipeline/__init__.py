@@ -52,6 +52,7 @@ __all__ = [
     "Regrading",
     "RunOptions",
     "RunTools",
+    "StandIn",
     "Threads",
     "build_images",
     "image_targets",
@@ -117,6 +118,16 @@ class Crew(Stop, Protocol):
         ...
 
 
+class StandIn(Protocol):
+    """What is graded in the place of agents' answers: those of an earlier run, or somebody's attempt."""
+
+    def jobs(self, suite: Suite, test_ids: Sequence[str]) -> list[Job]:
+        """What is to be graded of ``suite``, in its order."""
+        ...
+
+    def run_job(self, run: SuiteRun, job: Job) -> CaseResult: ...
+
+
 def run_suites(
     suites: Sequence[Suite],
     images: Mapping[Path, ProvedImage],
@@ -126,16 +137,16 @@ def run_suites(
     on_result: OnResult,
     on_trial: OnTrial = lambda *_result: None,
     starts: Mapping[Path, SuiteStart] = {},
-    regrading: Regrading | None = None,
+    stand_in: StandIn | None = None,
 ) -> None:
     """Run every case of every suite in threads of this process; ``on_result`` gets each result as soon as it is there,
     one at a time, and ``on_trial`` each of several trials of a test, from several threads. ``starts``: what is done
-    already, by the suite's path. ``regrading``: the run whose agents stand in for those of now.
+    already, by the suite's path. ``stand_in``: what is graded in the place of agents' answers.
 
     Raises Cancelled, EngineLost or EngineUnavailable; results until then have been handed over.
     """
-    crew = Threads(images, tools, options, on_event, on_trial, regrading)
-    work_through(suites, crew, options, on_event, on_result, starts, regrading)
+    crew = Threads(images, tools, options, on_event, on_trial, stand_in)
+    work_through(suites, crew, options, on_event, on_result, starts, stand_in)
 
 
 def work_through(
@@ -145,7 +156,7 @@ def work_through(
     on_event: OnEvent,
     on_result: OnResult,
     starts: Mapping[Path, SuiteStart] = {},
-    regrading: Regrading | None = None,
+    stand_in: StandIn | None = None,
 ) -> None:
     """Have ``crew`` run every case of every suite, as in ``run_suites``."""
     one_at_a_time = Lock()
@@ -156,7 +167,7 @@ def work_through(
 
     def work(suite: Suite, *, alone: bool = True) -> None:
         start = starts.get(suite.path, SuiteStart())
-        jobs = _jobs(suite, options, on_event, regrading)
+        jobs = _jobs(suite, options, on_event, stand_in)
         bound, of_targets = _bounds(suite, jobs, options, crew.default_workers)
         schedule = Schedule(
             suite,
@@ -169,11 +180,11 @@ def work_through(
         )
         with crew.members(suite, start, bound if alone else 1) as members:
             schedule.work(members.submit, members.capacity)
-            for note in members.after_all(jobs) if regrading is None else ():
+            for note in members.after_all(jobs) if stand_in is None else ():
                 on_event("note", message=note)
 
     for together in grouped(suites):
-        places = _places(together, options, crew.default_workers) if regrading is None else DEFAULT_WORKERS
+        places = _places(together, options, crew.default_workers) if stand_in is None else DEFAULT_WORKERS
         if len(together) > 1 and places > 1:
             work_together(together, partial(work, alone=False), places=places, stop=crew.cancel)
         else:
@@ -181,9 +192,9 @@ def work_through(
                 work(suite)
 
 
-def _jobs(suite: Suite, options: RunOptions, on_event: OnEvent, regrading: Regrading | None) -> Sequence[Job]:
-    if regrading is not None:
-        return regrading.jobs(suite, options.request.test_ids)
+def _jobs(suite: Suite, options: RunOptions, on_event: OnEvent, stand_in: StandIn | None) -> Sequence[Job]:
+    if stand_in is not None:
+        return stand_in.jobs(suite, options.request.test_ids)
     for problem in run_warnings(suite, options):
         on_event("note", message=str(problem))
     return jobs_of(suite, options)
@@ -218,7 +229,7 @@ class Threads:
     options: RunOptions
     on_event: OnEvent
     on_trial: OnTrial
-    regrading: Regrading | None = None
+    stand_in: StandIn | None = None
     default_workers: int | None = DEFAULT_WORKERS
 
     def cancel(self) -> None:
@@ -237,7 +248,7 @@ class Threads:
             run.meter.spend(start.spent_usd)
             workers = bound or DEFAULT_WORKERS
             pool = stack.enter_context(ThreadPoolExecutor(workers, thread_name_prefix="case"))
-            yield _ThreadMembers(run, pool, workers, self.regrading.run_job if self.regrading else run_job)
+            yield _ThreadMembers(run, pool, workers, self.stand_in.run_job if self.stand_in else run_job)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from agentv_sandbox.egress import server_faults
 from agentv_sandbox.files import staged_files
 from agentv_sandbox.grade import Graded
 from agentv_sandbox.invoke import input_paths, prompt_for_container, staged_inputs
-from agentv_sandbox.models.capture import CapturedState
+from agentv_sandbox.models.capture import CapturedState, KeptWorkspace
 from agentv_sandbox.models.case import AgentResponse, CaseOutput, Claim, ModelCalls
 from agentv_sandbox.models.content import FileBlock, OutputFile
 from agentv_sandbox.models.paths import WORKSPACE
@@ -117,21 +117,9 @@ class AgentAnswers:
         return output
 
     def _keep(self, name: str, response: AgentResponse, output: CaseOutput) -> None:
-        contents, collected = self.run.contents, self._collected
-        assert contents is not None and collected is not None
-        workspace, baseline = collected.workspace, self._baseline
-        if workspace is None and self._workspace.altered:
-            mounts = [self._side.volumes.mount("workspace", WORKSPACE)]
-            workspace = gather(
-                self.run.sandbox,
-                mounts=mounts,
-                known=baseline.entries,
-                store=self.run.store,
-                kept=contents.store,
-            ).workspace
-        if workspace is None:
-            workspace, baseline = staged_workspace(self._workspace.files)
-        workspace = contents.keep(workspace, baseline)
+        workspace, baseline = kept_workspace(self._workspace, self._baseline, self._collected)
+        assert self.run.contents is not None
+        workspace = self.run.contents.keep(workspace, baseline)
         self.states.append(CapturedState(name=name, response=response, output=output, workspace=workspace))
 
     def judge(self, case: EvalCase, output: CaseOutput) -> Graded:
@@ -160,6 +148,29 @@ class AgentAnswers:
                 yield
             finally:
                 self._side = side
+
+
+def kept_workspace(
+    workspace: CaseWorkspace, baseline: Baseline, collected: Collected | None
+) -> tuple[KeptWorkspace, Baseline]:
+    """What it takes to make ``workspace`` again, and where the contents are that were there before. ``collected``: what
+    walked it last, if anything did."""
+    side = workspace.side
+    contents = side.run.contents
+    assert contents is not None
+    if collected is not None and collected.workspace is not None:
+        return collected.workspace, baseline
+    if not workspace.altered:
+        return staged_workspace(workspace.files)
+    walked = gather(
+        side.run.sandbox,
+        mounts=[side.volumes.mount("workspace", WORKSPACE)],
+        known=baseline.entries,
+        store=side.run.store,
+        kept=contents.store,
+    ).workspace
+    assert walked is not None
+    return walked, baseline
 
 
 def given_files(output: CaseOutput) -> list[OutputFile]:

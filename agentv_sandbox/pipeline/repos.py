@@ -38,6 +38,7 @@ _WHO = {
     )
 }
 _CONFIG = b"[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n"
+_MESSAGE = b"WorkspaceTemplate of the test\n"
 _LINK, _MODULE = b"120000", b"160000"
 
 
@@ -58,7 +59,7 @@ class RepoLimits:
 
 
 @dataclass(frozen=True)
-class _Entry:
+class Entry:
     """One file of a commit."""
 
     mode: bytes
@@ -110,7 +111,10 @@ class Repos:
             entries = self._entries(git, commit, spec.sparse)
             blobs = Path(tempfile.mkdtemp(dir=self.scratch))
             _read_blobs(git, entries, blobs)
-            return [*(_staged(entry, blobs) for entry in entries), *_own_repository(git, entries, blobs)]
+            return [
+                *(_staged(entry, blobs) for entry in entries),
+                *own_repository(git, entries, blobs, _MESSAGE),
+            ]
 
     def _protocols(self, spec: RepoSpec) -> Sequence[str]:
         """Transports for ``spec.repo``. Raises RepoError for one that anybody on the way could tamper with,
@@ -148,10 +152,10 @@ class Repos:
         finally:
             os.close(lock)
 
-    def _entries(self, git: Git, commit: str, sparse: Sequence[str]) -> list[_Entry]:
+    def _entries(self, git: Git, commit: str, sparse: Sequence[str]) -> list[Entry]:
         """The files of ``commit`` that belong in the workspace; submodules are left out."""
         wanted = _cone(sparse)
-        entries: dict[bytes, _Entry] = {}
+        entries: dict[bytes, Entry] = {}
         total = listed = 0
         with git.output("ls-tree", "-r", "-z", "-l", "--full-tree", commit) as stream:
             for record in _records(stream):
@@ -159,7 +163,7 @@ class Repos:
                 head, _, path = record.partition(b"\t")
                 mode, _kind, oid, size = head.split()
                 if mode != _MODULE and wanted(path):
-                    entry = _Entry(mode, oid.decode("ascii"), int(size), path)
+                    entry = Entry(mode, oid.decode("ascii"), int(size), path)
                     entries[path] = entry
                     total += entry.size
                 if listed > self.limits.listed or len(entries) > self.limits.files:
@@ -250,7 +254,7 @@ def _cone(sparse: Sequence[str]) -> Callable[[bytes], bool]:
     return wanted
 
 
-def _check_names(entries: dict[bytes, _Entry]) -> None:
+def _check_names(entries: dict[bytes, Entry]) -> None:
     """git checks names when it checks out, which never happens here."""
     for path in entries:
         parts = path.split(b"/")
@@ -260,7 +264,7 @@ def _check_names(entries: dict[bytes, _Entry]) -> None:
             raise RepoError(f"the commit holds {os.fsdecode(path)!r} below something that is not a folder")
 
 
-def _read_blobs(git: Git, entries: Sequence[_Entry], blobs: Path) -> None:
+def _read_blobs(git: Git, entries: Sequence[Entry], blobs: Path) -> None:
     """The content of each entry as a file named by its object id. No filter runs, no line ending changes."""
     oids = list(dict.fromkeys(entry.oid for entry in entries))
     with git.output("cat-file", "--batch", stdin="".join(f"{oid}\n" for oid in oids).encode()) as stream:
@@ -278,7 +282,7 @@ def _read_blobs(git: Git, entries: Sequence[_Entry], blobs: Path) -> None:
             stream.read(1)
 
 
-def _staged(entry: _Entry, blobs: Path) -> StagedFile:
+def _staged(entry: Entry, blobs: Path) -> StagedFile:
     if entry.mode == _LINK:
         return StagedFile(path=entry.path, kind="symlink", link=os.fsdecode((blobs / entry.oid).read_bytes()))
     return StagedFile(
@@ -286,8 +290,9 @@ def _staged(entry: _Entry, blobs: Path) -> StagedFile:
     )
 
 
-def _own_repository(git: Git, entries: Sequence[_Entry], blobs: Path) -> list[StagedFile]:
-    """A ``.git`` that holds one commit of just ``entries``, made without touching the mirror."""
+def own_repository(git: Git, entries: Sequence[Entry], blobs: Path, message: bytes) -> list[StagedFile]:
+    """A ``.git`` that holds one commit of just ``entries``, made without touching the repository that holds their
+    contents. ``blobs``: a folder for what it is made of."""
     objects = blobs / "objects"
     objects.mkdir()
     own = replace(
@@ -302,7 +307,7 @@ def _own_repository(git: Git, entries: Sequence[_Entry], blobs: Path) -> list[St
     own.text("read-tree", "--empty")
     lines = b"".join(b"%s %s\t%s\0" % (e.mode, e.oid.encode(), e.path) for e in entries)
     own.text("update-index", "-z", "--index-info", stdin=lines)
-    commit = own.text("commit-tree", own.text("write-tree"), stdin=b"WorkspaceTemplate of the test\n")
+    commit = own.text("commit-tree", own.text("write-tree"), stdin=message)
     name = own.text("pack-objects", "--revs", "--quiet", str(blobs / "pack"), stdin=f"{commit}\n".encode())
     packed = [
         StagedFile(

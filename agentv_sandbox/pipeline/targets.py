@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from agentv_sandbox.egress import hears_all, parse_secrets
 from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.graders import figures_read, models_asked
+from agentv_sandbox.logs import safe_name
 from agentv_sandbox.models.id_globs import matches
 from agentv_sandbox.models.suite import EvalCase, Suite, Target
 from agentv_sandbox.pipeline.images import all_graders, involved
@@ -107,6 +108,30 @@ def on_its_word(suite: Suite, target: Target) -> list[str]:
     cases = [case for case in suite.cases if not case.targets or target.name in case.targets]
     graders = (spec for case in cases for spec in all_graders(case))
     return list(dict.fromkeys(spec.type for spec in graders if word.intersection(figures_read(spec))))
+
+
+def single_test(suites: Sequence[Suite], test: str) -> tuple[Suite, EvalCase]:
+    """The test of this id. Raises InputError where there is none, or more than one."""
+    found = [(suite, case) for suite in suites for case in suite.cases if case.id == test]
+    if len(found) == 1:
+        return found[0]
+    name = safe_name(test, limit=100)
+    if found:
+        raise InputError([Problem(message=f"several eval files have a test {name}; name one eval file")])
+    known = ", ".join(safe_name(case.id) for suite in suites for case in suite.cases[:10])
+    raise InputError([Problem(message=f"no test {name} is in the eval file", hint=f"There are {known}.")])
+
+
+def single_target(suite: Suite, case: EvalCase, wanted: Sequence[str], *, what: str) -> Target:
+    """The one target whose answer to ``case`` it is: rows have its name, and its judge is asked. ``what``: whose answer
+    is meant, for the error. Raises InputError."""
+    names = [name for name in target_names(suite, wanted) if not case.targets or name in case.targets]
+    if len(names) == 1:
+        return select_targets(suite, names)[0]
+    message = f"{what} is the answer of one target of the eval file, and "
+    message += f"{', '.join(map(safe_name, names)) or 'none'} is what was named"
+    hint = f"Name it with --target; there are {', '.join(sorted(suite.targets)[:20]) or 'none'}."
+    raise InputError([Problem(message=message, path=suite.path, hint=hint)])
 
 
 def jobs_of(suite: Suite, options: RunOptions) -> list[Job]:
