@@ -64,8 +64,8 @@ log = get_logger()
 
 _VOLUME_TAG = "agentv"
 _DATA = "/volumes/data"
-LAST_UID = 65_533
-"""Of an image's users; the last two are nobody's."""
+LAST_UID = 65_535
+"""Of an image's users."""
 WITHOUT_SYSTEMS = (
     "A whole-system workspace needs a bound on disk and a user namespace for each container, which the native engine "
     "has (`--engine native`)."

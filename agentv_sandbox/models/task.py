@@ -65,7 +65,6 @@ class TaskEnvironment:
 
     image: str | None = None
     dockerfile: Path | None = None
-    build_timeout_s: float = 600.0
     env: Mapping[str, str] = field(default_factory=dict)
     """Values may be ``${NAME}`` or ``${NAME:-default}``."""
     workdir: str | None = None

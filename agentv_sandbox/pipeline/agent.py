@@ -51,6 +51,7 @@ _NOT_A_FILE = {
     **{kind: f"it is a {kind} where a file is expected" for kind in ("folder", "named pipe", "socket")},
 }
 """Descriptions of what may stand in the answer's place."""
+_LAYING_S = 120.0
 _ENDED_BY_ENGINE = CaseFailure(
     stage="agent",
     code=ENGINE_ENDED,
@@ -166,6 +167,9 @@ class AgentSide:
         settings = self._settings(self._agent_mounts(prepared), target, asked)
         own = {**prepared.env, **resolved(prepared.variables, run.environ)}
         settings = replace(settings, env={**settings.env, **own})
+        if prepared.as_root:
+            mounts = [self.volumes.mount("input", INPUT)]
+            self._must_as_root(prepared.as_root, mounts)
         policy = run.suite.network + target.network
         rules = PROVIDERS[target.provider].gateway_policy(target)
         proxy = EgressProxy(run.environ, tape=run.tape, limits=run.limits, way=run.way)
@@ -223,6 +227,14 @@ class AgentSide:
                 *grant.faults(),
             ),
         ), collected
+
+    def _must_as_root(self, lines: str, mounts: Sequence[Mount]) -> None:
+        done = self.in_system(["sh", "-ec", lines], timeout_s=_LAYING_S, user="0:0", mounts=mounts)
+        if not done.ok:
+            message = f"the agent's files could not be laid into its system: {done.exit_text}"
+            raise CaseFailed(
+                CaseFailure(stage="setup", code="setup_error", message=message, fault="setup_failed")
+            )
 
     def _timeout_of(self, prepared: Prepared) -> float | None:
         """What the provider asks for, else what the task's step does."""

@@ -55,12 +55,12 @@ class Oracle(ContainerProvider):
                 _TERMINAL_BENCH,
             )
         staged, run = f"{INPUT}/{_STAGED}", f"{place}/{script.name}"
-        line = (
-            f"mkdir -p {place} && cp -R {staged}/. {place}/ && chmod +x {shlex.quote(run)} && "
-            f"{'exec bash ' if task.format == 'terminal-bench' else 'exec '}{shlex.quote(run)}"
-        )
+        lay = f"mkdir -p {place} && cp -R {staged}/. {place}/ && chmod +x {shlex.quote(run)}"
+        start = f"exec {'bash ' if task.format == 'terminal-bench' else ''}{shlex.quote(run)}"
+        by_root = step.agent_user is not None
         return Prepared(
-            argv=("/bin/sh", "-c", line),
+            argv=("/bin/sh", "-c", start if by_root else f"{lay} && {start}"),
+            as_root=lay if by_root else "",
             inputs=tuple(files),
             env={"DEBIAN_FRONTEND": "noninteractive"},
             variables=task.solution_env,

@@ -88,6 +88,10 @@ class TaskFolder:
             self._sound[path] = self.inside(path) and self._is_sound(path)
         return path if self._sound[path] else None
 
+    def is_broken(self, *names: str) -> bool:
+        """Whether something was reported of one of these folders, so that what is missing there is no news."""
+        return any(self._sound.get(self.path / name) is False for name in names)
+
     def _is_sound(self, top: Path) -> bool:
         size = 0
         for entries, entry in enumerate(_entries(top), 1):

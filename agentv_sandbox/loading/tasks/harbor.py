@@ -146,7 +146,6 @@ class _Reader:
     def _environment(self, written: EnvironmentTable, loc: Loc) -> TaskEnvironment:
         """What ``written`` says of containers, without an image."""
         return TaskEnvironment(
-            build_timeout_s=written.build_timeout_sec,
             env=checked_env(self.file, written.env, self.environ, *loc, "env"),
             workdir=written.workdir,
             cpus=written.cpus,
@@ -189,7 +188,7 @@ class _Reader:
         if folder is not None and not made.image and not made.dockerfile:
             dockerfile = folder / "Dockerfile"
             made = replace(made, dockerfile=dockerfile if dockerfile.is_file() else None)
-        if required and not (made.image or made.dockerfile):
+        if required and not (made.image or made.dockerfile or self.folder.is_broken(name)):
             hint = f"write {name}/Dockerfile, or name an image as environment.docker_image"
             self.file.refuse(
                 f"there is neither {name}/Dockerfile nor a docker_image", "environment", hint=hint
@@ -252,7 +251,8 @@ class _Reader:
         for name in folders:
             self._check_ignored(self.folder.path / name)
             self.folder.judged_by(self.folder.path / name)
-        if not bundled and not any((self.folder.path / name / "test.sh").is_file() for name in folders):
+        found = any((self.folder.path / name / "test.sh").is_file() for name in folders)
+        if not bundled and not found and not self.folder.is_broken("tests", f"{prefix}tests"):
             message = f"there is no {prefix}tests/test.sh"
             self.folder.error(self.folder.path / f"{prefix}tests", message)
         timeout = own.timeout_sec if "timeout_sec" in own.model_fields_set else task.timeout_sec

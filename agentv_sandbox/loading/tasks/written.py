@@ -91,14 +91,12 @@ class McpServerTable(Written):
 
 
 class EnvironmentTable(Phase):
-    build_timeout_sec: Seconds = 600.0
     docker_image: str | None = None
     os: str = "linux"
     cpus: Amount | None = None
     memory_mb: Amount | None = None
     storage_mb: Amount | None = None
     gpus: int | None = None
-    gpu_types: list[str] | None = None
     tpu: dict[str, Any] | None = None
     mcp_servers: list[McpServerTable] = []
     env: Templates = {}
@@ -224,7 +222,6 @@ class TaskTable(Written):
     name: str
     version: str | None = None
     description: str = ""
-    authors: list[dict[str, Any]] = []
     keywords: list[str] = []
 
     @field_validator("name")
@@ -282,7 +279,6 @@ class TerminalBenchFile(Written):
     instruction: str | None = None
     descriptions: list[Description] = []
     author_name: str = "unknown"
-    author_email: str = "unknown"
     difficulty: str = "unknown"
     category: str = "software_engineering"
     tags: list[str] = []
