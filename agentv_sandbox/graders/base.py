@@ -10,7 +10,8 @@ from typing import Any, Protocol, TypeVar
 
 from pydantic import BaseModel
 
-from agentv_sandbox.errors import SandboxError
+from agentv_sandbox.base.errors import SandboxError
+from agentv_sandbox.containers.volumes import StagedFile
 from agentv_sandbox.graders.llm_proxy import LlmProxy
 from agentv_sandbox.models.case import Assertion, Candidate, CaseOutput, GraderResult, Verdict
 from agentv_sandbox.models.container import ExecResult, Stdin
@@ -18,7 +19,6 @@ from agentv_sandbox.models.suite import PASS_SCORE, EvalCase, GraderSpec, Json, 
 from agentv_sandbox.models.task import Artifact, TaskEnvironment, TaskVerifier
 from agentv_sandbox.models.verified import Verified
 from agentv_sandbox.models_api import LlmReply, LlmRequest
-from agentv_sandbox.volumes import StagedFile
 
 OptionsT = TypeVar("OptionsT", bound=BaseModel)
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agentv_sandbox.errors import SandboxError
+from agentv_sandbox.base.errors import SandboxError
 
 REWARD_JSON = "reward.json"
 REWARD_TEXT = "reward.txt"

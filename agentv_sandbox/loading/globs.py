@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from agentv_sandbox.authoring.tree import Problems
-from agentv_sandbox.errors import Problem
+from agentv_sandbox.base.errors import Problem
 from agentv_sandbox.loading.tasks.folders import HARBOR_FILE, is_task_file, task_file
 from agentv_sandbox.models.paths import TOOL_CACHES, VIRTUAL_ENVIRONMENTS
 

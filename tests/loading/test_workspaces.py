@@ -328,3 +328,18 @@ def test_a_test_may_do_without_the_suites_system(project: Project) -> None:
 def test_what_no_system_can_be_is_refused(project: Project, written: str, line: int, problem: str) -> None:
     (found,) = project.problems(f"workspace: {written}\n{TESTS}")
     assert f"{line}: " in found and problem in found
+
+
+@pytest.mark.parametrize(
+    ("commit", "warned"),
+    [
+        *(("main", True), ("feature/x-2", True), ("HEAD", True), ("release/next", True)),
+        *(("abc1234", False), ("0" * 40, False), ("v1.2.3", False), ("tools/v2.0-rc1", False)),
+    ],
+)
+def test_a_branch_as_commit_is_noticed(commit: str, warned: bool, project: Project) -> None:
+    repo = f"{{repo: 'https://user:pass@example.com/x.git', commit: '{commit}'}}"
+    problems = project.problems(f"workspace: {{repos: [{repo}]}}\n{TESTS}")
+    said = [each for each in problems if "is a branch" in each]
+    assert bool(said) == warned and not any("pass" in each for each in problems)
+    assert all(each.startswith("warning") and f"git ls-remote REPOSITORY {commit}" in each for each in said)

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from agentv_sandbox import hostprograms
+from agentv_sandbox.base import hostprograms
+from agentv_sandbox.base.logs import safe_text
 from agentv_sandbox.engines.native.kernel import mount_file_system
-from agentv_sandbox.logs import safe_text
 
 PROGRAM = "mkfs.ext4"
 _CONTROL = Path("/dev/loop-control")

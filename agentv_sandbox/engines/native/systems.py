@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from agentv_sandbox.base.errors import EngineError
 from agentv_sandbox.engines.native import disks
 from agentv_sandbox.engines.native.kernel import mount_layers, mount_tmpfs, mount_writable_overlay, unmount
 from agentv_sandbox.engines.native.rootless import is_own_namespace
 from agentv_sandbox.engines.stated import HOSTNAME, tmpfs_options
-from agentv_sandbox.errors import EngineError
 from agentv_sandbox.models.container import CHANGES, VolumeSpec
 
 DATA, ROOT, OURS, BASE = "data", "root", "ours", "base"

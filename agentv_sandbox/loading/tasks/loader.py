@@ -12,7 +12,7 @@ from pathlib import Path
 
 from agentv_sandbox.authoring.references import ReferenceScope, project_root
 from agentv_sandbox.authoring.tree import Map, Node, Problems
-from agentv_sandbox.errors import Problem
+from agentv_sandbox.base.errors import Problem
 from agentv_sandbox.loading import targets as target_files
 from agentv_sandbox.loading.interpolate import Variables, env_files
 from agentv_sandbox.loading.messages import FileCache

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from agentv_sandbox.authoring.docs import explain
 from agentv_sandbox.authoring.tree import Map, plain, position
-from agentv_sandbox.errors import Problem
+from agentv_sandbox.base.errors import Problem
 from agentv_sandbox.loading.tasks.folders import MAX_TEXT, TaskFolder
 from agentv_sandbox.loading.tasks.positions import Loc, line_of
 from agentv_sandbox.loading.yaml12 import parse, read_text

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from agentv_sandbox.errors import Problem
+from agentv_sandbox.base.errors import Problem
 from agentv_sandbox.loading.tasks.folders import is_task_file
 
 MANY = 20
