@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from agentv_sandbox.case.conversation import (
-    joined_response,
     _messages,
+    joined_response,
     transcript,
     windowed,
 )

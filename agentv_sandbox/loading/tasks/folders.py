@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agentv_sandbox.authoring.tree import Problems
+from agentv_sandbox.authoring.yaml12 import read_text
 from agentv_sandbox.base.errors import Problem
-from agentv_sandbox.loading.yaml12 import read_text
 
 HARBOR_FILE = "task.toml"
 TERMINAL_BENCH_FILE = "task.yaml"
