@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from agentv_sandbox.authoring.taskfolders import HARBOR_FILE, is_task_file, task_file
 from agentv_sandbox.authoring.tree import Problems
 from agentv_sandbox.base.errors import Problem
-from agentv_sandbox.loading.tasks.folders import HARBOR_FILE, is_task_file, task_file
 from agentv_sandbox.models.paths import TOOL_CACHES, VIRTUAL_ENVIRONMENTS
 
 _SKIPPED = TOOL_CACHES | VIRTUAL_ENVIRONMENTS | {"node_modules", ".git", ".hg", ".svn", "results"}
