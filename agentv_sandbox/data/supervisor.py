@@ -11,7 +11,7 @@ A command has a keeper, a child of PID 1 that adopts all that the command leaves
 kernel's word that nothing of the command goes on. No command may signal or trace either of them: they have another user
 and are not dumpable, and PID 1 takes no signal from inside. Commands have no capability, whoever they run as.
 
-Standard library only, Python 3.8. ``_signal`` and not ``signal``, which takes longer to load than all else here.
+Standard library only, Python 3.8. ``_signal`` and not ``signal``, which takes longer to load than most else here.
 """
 
 import _signal as signal
@@ -19,7 +19,6 @@ import ctypes
 import gc
 import os
 import select
-import socket
 import stat
 import struct
 import sys
@@ -214,26 +213,28 @@ def line_of(entry, prefix, folder):
 
 def connect(port):
     """Carry a connection to a port of this container."""
-    with socket.create_connection(("127.0.0.1", int(port)), 10) as sock:
-        sock.settimeout(None)
-        poll = select.poll()
-        poll.register(0, select.POLLIN)
-        poll.register(sock.fileno(), select.POLLIN)
-        ends = 2
-        while ends:
-            for fd, _ in poll.poll():
-                data = os.read(0, PIECE) if fd == 0 else sock.recv(PIECE)
-                if not data:
-                    poll.unregister(fd)
-                    ends -= 1
-                    if fd == 0:
-                        sock.shutdown(socket.SHUT_WR)
-                    else:
-                        os.close(1)
-                elif fd == 0:
-                    sock.sendall(data)
+    import _socket  # what is made of it by ``socket`` takes as long to load as Python itself
+
+    sock = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
+    sock.connect(("127.0.0.1", int(port)))
+    poll = select.poll()
+    poll.register(0, select.POLLIN)
+    poll.register(sock.fileno(), select.POLLIN)
+    ends = 2
+    while ends:
+        for fd, _ in poll.poll():
+            data = os.read(0, PIECE) if fd == 0 else sock.recv(PIECE)
+            if not data:
+                poll.unregister(fd)
+                ends -= 1
+                if fd == 0:
+                    sock.shutdown(_socket.SHUT_WR)
                 else:
-                    write_all(1, data)
+                    os.close(1)
+            elif fd == 0:
+                sock.sendall(data)
+            else:
+                write_all(1, data)
 
 
 OURS = {b"get": get, b"put": put, b"list": show, b"connect": connect}
