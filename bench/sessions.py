@@ -20,8 +20,8 @@ from pathlib import Path
 
 from agentv_sandbox import open_session
 from agentv_sandbox.engines import LABEL_RUN
-from agentv_sandbox.engines.native.layout import Places
 from agentv_sandbox.engines.table import find_engine
+from agentv_sandbox.kernel.layout import Places
 
 _ROUNDS = 30
 _COMMANDS = 300
