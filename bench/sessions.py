@@ -109,7 +109,7 @@ def churn(engine: str, count: int) -> None:
         if number in (count // 10, count // 2, count):
             own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
             print(
-                f"{number}: {own:.0f} MiB at most in this process, {len(os.listdir('/proc/self/fd'))} descriptors, "
+                f"{number}: {own:.0f} MiB at most in this process, {sum(1 for _ in Path('/proc/self/fd').iterdir())} descriptors, "
                 f"{(time.monotonic() - begun) / number * 1000:.0f} ms each"
             )
     _say_what_is_left(engine)

@@ -124,8 +124,8 @@ def test_every_attack_on_a_container_is_contained_as_a_second_command(
 # Programs that do not want to end, each as one command with a second of time.
 ENDLESS = {
     "daemon": "for f in 1, 2:\n    if os.fork(): os._exit(0)\n    os.setsid()\ntime.sleep(600)",
-    "deaf": "for n in range(1, 65):\n    try: signal.signal(n, signal.SIG_IGN)\n    except (OSError, ValueError): pass\n"
-    "time.sleep(600)",
+    "deaf": "for n in range(1, 65):\n    try: signal.signal(n, signal.SIG_IGN)\n    except (OSError, ValueError):"
+    " pass\ntime.sleep(600)",
     "stopped": "os.fork() or os.kill(os.getpid(), 19)\ntime.sleep(600)",
     "adopts": "ctypes.CDLL(None).prctl(36, 1)\nfor f in range(8):\n    if os.fork() == 0:\n        os.fork()\n"
     "        os.setsid()\n        time.sleep(600)\ntime.sleep(600)",
@@ -133,7 +133,8 @@ ENDLESS = {
     "hops in a crowd": "for f in range(4): os.fork()\nwhile True:\n    try:\n        if os.fork(): os._exit(0)\n"
     "    except OSError: pass",
     "bomb": "while True:\n    try: os.fork()\n    except OSError: pass",
-    "bomb of threads": "def f():\n    while True: time.sleep(0.01)\nwhile True:\n    try: threading.Thread(target=f).start()\n"
+    "bomb of threads": "def f():\n    while True: time.sleep(0.01)\nwhile True:\n"
+    "    try: threading.Thread(target=f).start()\n"
     "    except RuntimeError: time.sleep(1)",
     "wakes others": "while True:\n    for pid in filter(str.isdigit, os.listdir('/proc')):\n"
     "        try: os.kill(int(pid), 18)\n        except OSError: pass\n    os.fork() or os._exit(0)",
