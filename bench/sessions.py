@@ -108,8 +108,9 @@ def churn(engine: str, count: int) -> None:
         open_and_print(engine)
         if number in (count // 10, count // 2, count):
             own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+            descriptors = sum(1 for _ in Path("/proc/self/fd").iterdir())
             print(
-                f"{number}: {own:.0f} MiB at most in this process, {sum(1 for _ in Path('/proc/self/fd').iterdir())} descriptors, "
+                f"{number}: {own:.0f} MiB at most in this process, {descriptors} descriptors, "
                 f"{(time.monotonic() - begun) / number * 1000:.0f} ms each"
             )
     _say_what_is_left(engine)
