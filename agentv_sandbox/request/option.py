@@ -12,6 +12,9 @@ from agentv_sandbox.request import values
 RUN = frozenset({"run"})
 GRADE = frozenset({"regrade", "grade"})
 TRANSCRIPTS = frozenset({"import-transcript"})
+PREPARED = frozenset({"grade-prepared"})
+"""``grade --prepared``, which grades an attempt and no run."""
+ATTEMPTS = frozenset({"prepare"}) | PREPARED
 IMAGES = frozenset({"plan", "build", "lock", "export"})
 ENGINE = frozenset({"clean", "images", "import", "doctor", "selfcheck", "worker", "shell"})
 
