@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 from importlib.resources import files
 
 from agentv_sandbox.base.errors import SandboxError
-from agentv_sandbox.models.container import MB, EngineInfo, Limits, VolumeSpec
+from agentv_sandbox.models.container import MB, EngineInfo, ImageInfo, Limits, VolumeSpec
 from agentv_sandbox.models.paths import HOME, OUTPUT, TMP, WORKSPACE
 
 
@@ -25,6 +25,7 @@ class Role(StrEnum):
     HOLDER = "holder"
     RELAY = "relay"
     PROBE = "probe"
+    SESSION = "session"
 
 
 SUITES_OWN = frozenset({Role.AGENT, Role.HOOK, Role.PREPROCESSOR, Role.GRADER})
@@ -78,6 +79,13 @@ POLICIES: Mapping[Role, Policy] = {
         sealed=False,
         may_write=frozenset({"/cache", "/out"}),
     ),
+    # Starts commands of others as another user, each of them without a capability, and runs nothing itself.
+    Role.SESSION: Policy(
+        limits=Limits(timeout_s=86_400),
+        root=True,
+        cap_add=("KILL", "SETGID", "SETUID"),
+        may_write=frozenset({WORKSPACE}),
+    ),
     # Reads which limits are in force for it, as they would be for an agent.
     Role.PROBE: Policy(limits=Limits(timeout_s=60)),
     # Carries what an agent says to this process where it has no socket of ours; runs nothing of anybody else.
@@ -89,6 +97,48 @@ POLICIES: Mapping[Role, Policy] = {
         limits=Limits(timeout_s=86_400, memory_bytes=64 * MB, pids=8, cpus=0.1, tmp_bytes=MB, tmp_inodes=16)
     ),
 }
+
+_PACKAGE_MANAGERS = POLICIES[Role.BUILDER].cap_add
+_SYSTEMS_OWN = ("KILL", "NET_BIND_SERVICE")
+"""Beside those, where they hold in the container's own user namespace alone: to end what it started as another user,
+and to serve at ports below 1024, of a network that nobody else is in."""
+_SYSTEM_LIMITS = Limits(
+    timeout_s=1200, memory_bytes=2 << 30, cpus=2.0, pids=1024, open_files=16_384, file_bytes=1 << 40
+)
+ON_SYSTEM: Mapping[Role, Policy] = {
+    # Root of a writable copy of the image: whatever may be done to it stays in it, and it is bounded.
+    Role.AGENT: Policy(
+        limits=_SYSTEM_LIMITS,
+        root=True,
+        cap_add=_PACKAGE_MANAGERS,
+        sealed=False,
+        may_write=POLICIES[Role.AGENT].may_write,
+    ),
+    Role.HOOK: Policy(
+        limits=replace(_SYSTEM_LIMITS, timeout_s=60),
+        root=True,
+        cap_add=_PACKAGE_MANAGERS,
+        sealed=False,
+        may_write=POLICIES[Role.HOOK].may_write,
+    ),
+}
+"""Of roles whose containers may have a system as their root. No file there is larger than the system."""
+
+
+def policy_of(role: Role, *, system: bool) -> Policy:
+    """Raises SandboxError for a role that has no place on a system."""
+    if not system:
+        return POLICIES[role]
+    if role not in ON_SYSTEM:
+        raise SandboxError(f"policy: a {role} container has no system of an agent as its root")
+    return ON_SYSTEM[role]
+
+
+def capabilities(policy: Policy, info: EngineInfo, *, system: bool) -> tuple[str, ...]:
+    """Those that a container keeps: elsewhere than in a user namespace never more than a builder's."""
+    own = _SYSTEMS_OWN if system and info.userns else ()
+    return (*policy.cap_add, *own)
+
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 ENV = {
@@ -102,10 +152,16 @@ ENV = {
 }
 
 
-def environment(role: Role, given: Mapping[str, str], *, uid: int = 0) -> Mapping[str, str]:
-    """All variables of a container; nothing of the image's or the host's is among them."""
+def environment(
+    role: Role, given: Mapping[str, str], *, uid: int = 0, system: ImageInfo | None = None
+) -> Mapping[str, str]:
+    """All variables of a container; nothing of the image's or the host's is among them. ``system``: the image of which
+    its root is a writable copy: what that image says holds there, and its user has the home that its files say."""
     if role is Role.BUILDER:
         return {"PATH": PATH}
+    if system is not None:
+        has_path = any(variable.startswith("PATH=") for variable in system.env)
+        return {**({} if has_path else {"PATH": PATH}), **given}
     # As libnss-unknown has it, which images have for everything but static programs: those ask these.
     name = f"uid-{uid}" if uid else "root"
     # The project is read-only and there is no index: uv uses the image's Python and what is installed there. An
