@@ -46,6 +46,8 @@ REASONS = {
         base/logs.py: traceback.extract_tb(error.__traceback__)[-_FRAMES:]
         runs/believed.py: names[:_SHOWN]
         runs/checks.py: known[:20]
+        targets/chosen.py: sorted(suite.targets)[:20]
+        engines/native/users.py: further[:_MOST_GROUPS]
         runs/transcripts.py: sorted(suite.targets)[:20]
         resume/standing.py: names[:SHOWN]
         resume/standing.py: self._earlier.problems[:SHOWN]
