@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from agentv_sandbox.agents.base import Session
+from agentv_sandbox.agents.base import AgentSession
 from agentv_sandbox.containers.blobs import staged_files
 from agentv_sandbox.egress import server_faults
 from agentv_sandbox.gateway.trajectory import trajectory
@@ -49,7 +49,7 @@ class Answers(Protocol):
     def threshold(self) -> float: ...
 
     def ask(
-        self, name: str, case: EvalCase, *, in_conversation: bool = False, session: Session | None = None
+        self, name: str, case: EvalCase, *, in_conversation: bool = False, session: AgentSession | None = None
     ) -> AgentResponse:
         """What the agent answers to ``case``; ``name`` is that of the moment: ``answer``, ``turn-1``. Raises
         CaseFailed, InputError."""
@@ -91,7 +91,7 @@ class AgentAnswers:
         return self._side.threshold
 
     def ask(
-        self, name: str, case: EvalCase, *, in_conversation: bool = False, session: Session | None = None
+        self, name: str, case: EvalCase, *, in_conversation: bool = False, session: AgentSession | None = None
     ) -> AgentResponse:
         answer = ask(self._side, case, self._baseline, in_conversation=in_conversation, session=session)
         self._collected = answer.collected
@@ -182,7 +182,7 @@ def ask(
     baseline: Baseline,
     *,
     in_conversation: bool = False,
-    session: Session | None = None,
+    session: AgentSession | None = None,
 ) -> Answer:
     """Put ``case``'s question to the agent. Raises CaseFailed when the engine ended its container, InputError when
     the target cannot be run this way."""

@@ -55,8 +55,8 @@ _OF_THE_RUN = frozenset(
 )
 """Fields of a test that only decide whether it runs, or that are counted elsewhere."""
 _FIRST_OF_WORKSPACES = ("template", "isolation", "storage", "repos", "hooks")
-"""Fields of a workspace that rows have counted since the first scheme, in this order. Every other field counts by its name
-once a suite says something in it."""
+"""Fields of a workspace that rows have counted since the first scheme, in this order. Every other field counts by its
+name once a suite says something in it."""
 _OF_WORKSPACES = frozenset({"each_set_up", "docker", "env"})
 """Fields of a workspace that are counted elsewhere: by the hook that they change, in the settings, in the image."""
 _OF_TARGETS = frozenset({"workers", "beside", "stands_for"})
