@@ -241,7 +241,7 @@ class AgentSide:
                 CaseFailure(stage="setup", code="setup_error", message=message, fault="setup_failed")
             )
 
-    def _timeout_of(self, prepared: Prepared) -> float | None:
+    def _timeout_of(self, prepared: PreparedAgent) -> float | None:
         """What the provider asks for, else what the task's step does."""
         task = self.job.case.task
         if prepared.timeout_s is not None or task is None:
