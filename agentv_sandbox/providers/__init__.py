@@ -27,6 +27,7 @@ _FILES = (
     "gemini_cli",
     "opencode",
     "pi",
+    "audit",
     "not_yet",
 )
 """Files of this folder that hold ``KINDS``, in the order in which listings show them."""

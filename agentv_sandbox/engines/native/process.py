@@ -68,8 +68,8 @@ class Pipes:
             os.set_blocking(descriptor, False)
 
     def give_to(self, owner: int) -> None:
-        """Have the pipes belong to ``owner``, or programs cannot open /dev/stdout. runc does it by itself, crun does not; a
-        runtime has much to do before the program begins."""
+        """Have the pipes belong to ``owner``, or programs cannot open /dev/stdout. runc does it by itself, crun does
+        not; a runtime has much to do before the program begins."""
         for descriptor in (*self.reads, *([] if self.writes is None else [self.writes])):
             with suppress(OSError):  # as where it has ended already
                 os.fchown(descriptor, owner, -1)
@@ -118,7 +118,8 @@ class Process:
     ) -> None:
         """``state``: the runtime's own folder; ``bundle`` holds ``config.json``; ``limits``: those that processes
         inherit and that the configuration does not state, by name; ``errors``: whether somebody reads standard error;
-        ``namespace``: a descriptor that the configuration refers to, which is closed with this; ``owner``: the container's
+        ``namespace``: a descriptor that the configuration refers to, which is closed with this; ``owner``: the
+        container's
         user, as this process counts them. Raises EngineError."""
         self._namespace = namespace
         self._log, self._pid_file = bundle / "runtime.log", bundle / "pid"
