@@ -21,6 +21,7 @@ RUN if [ ! -s /etc/apt/sources.list ] && [ -z "$(ls /etc/apt/sources.list.d)" ];
 COPY pyproject.toml README.md LICENSE ca-bundle.cr[t] /src/
 COPY agentv_sandbox /src/agentv_sandbox
 COPY images /src/images
+COPY examples/ci /src/examples/ci
 COPY examples/preprocessors/scripts /src/examples/preprocessors/scripts
 RUN if [ -f /src/ca-bundle.crt ]; then export PIP_CERT=/src/ca-bundle.crt; fi \
  && python3 -I -m venv /opt/agentv-sandbox \

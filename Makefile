@@ -11,7 +11,7 @@ PODMAN_TESTS := tests/engines/test_contract.py tests/engines/test_inside.py test
 # Tests start the command hundreds of times: without compiled files, each start takes twice as long.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: docs help setup setup-dev relock engine any-engine doctor demo test test-docker unit test-podman recordings lint format vendor bench image clean
+.PHONY: release docs help setup setup-dev relock engine any-engine doctor demo test test-docker unit test-podman recordings lint format vendor bench image clean
 
 help: ## Show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -82,6 +82,9 @@ docs: setup-dev ## Make the documents a site, build/site; a link that leads nowh
 
 bench: setup-dev engine ## Measure: ratios of two things timed in one run
 	@for file in bench/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+release: setup-dev ## Write the wheel, its bill of materials and their sums into dist/, and check them: equal from two builds, installed without a checkout
+	@$(BIN)/python tools/release.py dist
 
 image: setup engine ## Build the orchestrator itself as an image (BASE=... chooses another base)
 	@tools/orchestrator-image.sh $(BASE)

@@ -13,6 +13,7 @@ context=$(mktemp -d)
 trap 'rm -rf "$context"' EXIT
 cp -r agentv_sandbox images pyproject.toml README.md LICENSE Dockerfile "$context"
 mkdir -p "$context/examples/preprocessors"
+cp -r examples/ci "$context/examples/"
 cp -r examples/preprocessors/scripts "$context/examples/preprocessors/"
 if [ -n "${PIP_CERT:-}" ]; then cp "$PIP_CERT" "$context/ca-bundle.crt"; fi
 docker build -q --build-arg BASE="$base" -t agentv-sandbox "$context"

@@ -14,10 +14,10 @@ from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import agentv_sandbox
-from agentv_sandbox import hostprograms
 from agentv_sandbox.authoring.docs import Doc, known_keys
 from agentv_sandbox.authoring.keydocs import key_docs
-from agentv_sandbox.cli import COMMANDS, imported_command
+from agentv_sandbox.base import hostprograms
+from agentv_sandbox.cli import imported_command
 from agentv_sandbox.graders import GRADERS
 from agentv_sandbox.graders.kind import GraderKind, ItemDoc
 from agentv_sandbox.loading import schema as schemas
@@ -383,12 +383,16 @@ def _request() -> str:
         known = each.metadata.get("option")
         said = known.sentence if known else each.metadata.get("caller", _OTHERWISE.get(each.name, ""))
         commands = known.commands if known else RUN if "parts" in each.metadata else frozenset()
-        takes = sorted(commands & _FUNCTIONS, key=list(COMMANDS).index)
+        takes = [name for name in _FUNCTIONS if name in commands]
         rows.append((f"`{each.name}`", f"`{each.type}`".replace("|", "\\|"), said, ", ".join(takes) or "all"))
     return table(("field", "type", "meaning", "of"), rows)
 
 
-_FUNCTIONS = {"run", "build", "lock", "regrade", "grade", "import-transcript"}
+_FUNCTIONS = (
+    *("run", "regrade", "grade", "prepare", "grade-prepared", "import-transcript"),
+    *("build", "lock"),
+)
+"""In the order of ``COMMANDS``; ``grade-prepared`` is ``grade`` of an attempt."""
 _OTHERWISE = {
     "suites": "Eval files, folders or globs, or what `load` returned; of `regrade` and `grade` those to use instead of "
     "the ones that were run.",
@@ -448,7 +452,7 @@ def _prose(text: str) -> str:
 
 
 def _host_programs() -> str:
-    """Programs that are started on the host, as ``hostprograms.py`` has them."""
+    """Programs that are started on the host, as ``base/hostprograms.py`` has them."""
     programs = [each for each in vars(hostprograms).values() if isinstance(each, hostprograms.HostProgram)]
     groups = {hostprograms.NETWORK: "proxies and certificates", hostprograms.FOLDERS: "`XDG_*` folders"}
     rows = []

@@ -15,7 +15,8 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from agentv_sandbox import __version__, logs
+from agentv_sandbox import __version__
+from agentv_sandbox.base import logs
 
 # In the order of the help: what is run daily first. Module below this one, function, its docstring's first line.
 COMMANDS: Mapping[str, tuple[str, str, str]] = {
@@ -54,7 +55,12 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "grade": (
         "regrade",
         "grade",
-        "Grade a run that was made with `run --no-grade`, here or on another machine, in its folder.",
+        "Grade a run that was made with `run --no-grade`, in its folder; or an attempt that `prepare` began.",
+    ),
+    "prepare": (
+        "prepare",
+        "prepare",
+        "Make the workspace and the prompt of one test for a person or an agent that runs elsewhere. No target runs.",
     ),
     "import-transcript": (
         "transcripts",

@@ -17,11 +17,12 @@ from agentv_sandbox.request.asked import options_of
 from agentv_sandbox.request.option import Option
 
 
-def asks(command: str) -> Callable[[Callable[..., int | None]], Callable[..., int | None]]:
-    """Give a function ``(request, ...)`` the options that ``command`` takes, in the place of the request."""
+def asks(*commands: str) -> Callable[[Callable[..., int | None]], Callable[..., int | None]]:
+    """Give a function ``(request, ...)`` the options that any of ``commands`` takes, in the place of the request."""
 
     def wrap(function: Callable[..., int | None]) -> Callable[..., int | None]:
-        taken = {_parameter(option): (name, option) for name, option in options_of(command)}
+        known = (each for command in commands for each in options_of(command))
+        taken = {_parameter(option): (name, option) for name, option in known}
         hints = get_type_hints(function, include_extras=True)
         own = [each.replace(annotation=hints[each.name]) for each in _after_first(function)]
         made = [

@@ -6,36 +6,43 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
+import typer
 from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from agentv_sandbox.base.errors import InputError, Problem
+from agentv_sandbox.base.lazy import calling, lazily
+from agentv_sandbox.base.logs import safe_name, safe_text
 from agentv_sandbox.cli import options as opt
 from agentv_sandbox.cli.asking import asks
 from agentv_sandbox.cli.common import counted, out, start_logs, with_exit_codes
 from agentv_sandbox.cli.outcome import show_on_github
 from agentv_sandbox.cli.run import Events, interruptible, show_report
-from agentv_sandbox.lazy import calling, lazily
-from agentv_sandbox.logs import safe_name, safe_text
 from agentv_sandbox.request import RunRequest
+from agentv_sandbox.request.asked import given, options_of
 
 if TYPE_CHECKING:
-    from agentv_sandbox import regrading
+    from agentv_sandbox import attempts
     from agentv_sandbox.building import sentence
     from agentv_sandbox.report.progress import Progress
     from agentv_sandbox.report.summary import WORD
     from agentv_sandbox.runfolder.redact import Redactor
     from agentv_sandbox.runfolder.regraded import Change
     from agentv_sandbox.runfolder.rows import Wire
+    from agentv_sandbox.runs import regrading
+    from agentv_sandbox.runs.api import RunReport
 else:
     WORD = calling("agentv_sandbox.report.summary", "WORD")
-    regrading = lazily("agentv_sandbox.regrading")
+    attempts = lazily("agentv_sandbox.attempts")
+    regrading = lazily("agentv_sandbox.runs.regrading")
     sentence = calling("agentv_sandbox.building", "sentence")
     Progress = calling("agentv_sandbox.report.progress", "Progress")
     Redactor = calling("agentv_sandbox.runfolder.redact", "Redactor")
 
+Report = TypeVar("Report", bound="RunReport")
 SHOWN = 200
 _WHY = 300
 _REASONS = 4
@@ -56,32 +63,88 @@ def regrade(
 
 
 @with_exit_codes
-@asks("grade")
+@asks("grade", "grade-prepared")
 def grade(
-    request: RunRequest, run: opt.RunFolderPath, suite: opt.SuitePaths = None, verbose: opt.Verbose = False
+    request: RunRequest,
+    run: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN", help="A run folder; with --prepared the eval file.", show_default=False
+        ),
+    ],
+    suite: opt.SuitePaths = None,
+    prepared: Annotated[
+        Path | None,
+        typer.Option(
+            "--prepared",
+            metavar="FOLDER",
+            help="What `prepare` made and somebody worked in; results are in a new run folder.",
+            show_default=False,
+        ),
+    ] = None,
+    response: Annotated[
+        Path | None,
+        typer.Option(
+            "--response", metavar="FILE", help="With --prepared: the final answer.", show_default=False
+        ),
+    ] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            "--trace",
+            metavar="FILE",
+            help="With --prepared: the session, as Claude Code, Codex or Copilot kept it or AgentV imported it.",
+            show_default=False,
+        ),
+    ] = None,
+    verbose: opt.Verbose = False,
 ) -> int:
-    """Grade a run that was made with `run --no-grade`, here or on another machine, in its folder.
+    """Grade a run that was made with `run --no-grade`, in its folder; or an attempt that `prepare` began.
 
     Exit status: as that of `run`.
     """
-    return _status(_graded(regrading.grade, run, replace(request, suites=suite or ()), verbose=verbose))
+    if prepared is None:
+        _refuse_without_attempt(request, response=response, trace=trace)
+        return _status(_graded(regrading.grade, run, replace(request, suites=suite or ()), verbose=verbose))
+    taken = {name for name, _ in options_of("grade-prepared")}
+    problems = [
+        Problem(message=f"{option.name} is of `grade RUN`, and --prepared grades an attempt")
+        for name, option, _ in given(request)
+        if name not in taken
+    ]
+    if suite:
+        problems.append(
+            Problem(message="--suite is of `grade RUN`", hint="Write grade EVAL --prepared FOLDER.")
+        )
+    if problems:
+        raise InputError(problems)
+    attempt = attempts.Attempt(folder=prepared, response=response, trace=trace)
+    return _status(_graded(attempts.grade_attempt, attempt, replace(request, suites=(run,)), verbose=verbose))
 
 
-def _graded(
-    work: Callable[..., regrading.RegradeReport], run: Path, request: RunRequest, *, verbose: bool
-) -> regrading.RegradeReport:
+def _refuse_without_attempt(request: RunRequest, *, response: Path | None, trace: Path | None) -> None:
+    """Raise InputError for what only an attempt has."""
+    taken = {name for name, _ in options_of("grade")}
+    names = [option.name for name, option, _ in given(request) if name not in taken]
+    names += [name for name, value in (("--response", response), ("--trace", trace)) if value is not None]
+    if names:
+        hint = "To grade an attempt that `prepare` began, write grade EVAL --prepared FOLDER."
+        raise InputError([Problem(message=f"{name} goes with --prepared", hint=hint) for name in names])
+
+
+def _graded(work: Callable[..., Report], what: object, request: RunRequest, *, verbose: bool) -> Report:
     start_logs(verbose)
     started = time.monotonic()
     # Secrets of judges are known once the suites are loaded; what is shown is redacted by the log's own filter too.
     with interruptible() as stop, Progress(out, redactor=Redactor(), sentence=sentence) as progress:
         events = Events(progress)
-        report = work(run, replace(request, stop=stop, on_event=events))
+        report = work(what, replace(request, stop=stop, on_event=events))
     show_report(report, Redactor(), out, seconds=time.monotonic() - started)
     show_on_github(report, {}, Redactor())
     return report
 
 
-def _status(report: regrading.RegradeReport) -> int:
+def _status(report: RunReport) -> int:
     if report.failure is not None:
         raise report.failure
     return report.exit_code

@@ -50,7 +50,6 @@ _OPTIONS: Mapping[str, str] = {
 }
 _COMMANDS: Mapping[str, str] = {
     "eval": "`agentv eval run` is `agentv-sandbox run`",
-    "prepare": "`run --no-grade` answers, `grade` grades",
     "results": "`report` shows a run; AgentV's own `results` reads its folder, too",
     "inspect": "AgentV's own `inspect` reads run folders of this program",
     "trend": "AgentV's own `trend` reads run folders of this program; `compare` tells change from chance",

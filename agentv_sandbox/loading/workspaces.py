@@ -21,6 +21,7 @@ from agentv_sandbox.loading.suite_docs import (
     HooksDoc,
     LimitsDoc,
     RepoDoc,
+    SystemDoc,
     WorkspaceDoc,
 )
 from agentv_sandbox.models.image import PackageKind, Runtime
@@ -30,6 +31,7 @@ from agentv_sandbox.models.suite import (
     Hook,
     Position,
     RepoSpec,
+    SystemSpec,
     Workspace,
     WorkspaceEnv,
 )
@@ -39,7 +41,11 @@ _URL = re.compile(r"(?:https?|ssh|git|file)://[^\s]+\Z|[A-Za-z0-9._-]+@[A-Za-z0-
 _UNPROTECTED = re.compile(r"(?:http|git)://", re.IGNORECASE)
 _FULL_HASH = re.compile(r"[0-9a-f]{40}")
 _SHORTHAND = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*/(?!\.{1,2}\Z)[A-Za-z0-9_.-]+\Z", re.ASCII)
+_PINNED = re.compile(r"[0-9a-f]{7,64}|(?:[\w./-]*[/-])?v?\d+(?:\.\d+)+[\w.+-]*", re.ASCII)
+"""Hashes, and names of versions, which nobody moves."""
 _REVISION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,199}\Z", re.ASCII)
+_FOLDER = re.compile(r"(?:/(?!\.{1,2}(?:/|\Z))[^/\0]{1,255}){1,32}")
+_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,63})?", re.ASCII)
 _NOUNS = {"command": "a command name", "module": "an import name"}
 _SHELL = ("sh", "-ec")
 HOOK_NAMES = ("before_all", "before_each", "after_each", "after_all")
@@ -87,15 +93,44 @@ class WorkspaceReader:
         template = _last(levels, "template")
         for part in levels:
             self._refuse_static(part.doc)
+        system = self._system(levels)
         return Workspace(
             template=self._template(*template) if template else None,
             isolation=_isolation(levels),
-            each_set_up=_last(levels, "isolation") is not None and _isolation(levels) == "per_test",
+            # What before_all makes of a system cannot be copied as files of a workspace are.
+            each_set_up=_isolation(levels) == "per_test"
+            and (system is not None or _last(levels, "isolation") is not None),
             storage=storage[1] if (storage := _last(levels, "storage")) else "memory",
+            system=system,
             repos=tuple(self._repos(*repos)) if repos else (),
             hooks=self._hooks(levels, shared=_isolation(levels) == "shared"),
             docker=self._docker(*docker) if docker else None,
             env=self._env([part.doc.env for part in levels if part.doc.env is not None]),
+        )
+
+    def _system(self, levels: list[Part]) -> SystemSpec | None:
+        last = _last(levels, "system")
+        if last is None or last[1] is False:
+            return None
+        part, value = last
+        doc = value if isinstance(value, SystemDoc) else SystemDoc(src=part.doc.src)
+        node, key = (doc.src, "workdir") if isinstance(value, SystemDoc) else (part.doc.src, "system")
+        if _isolation(levels) == "shared":
+            message = "a whole system cannot be shared by tests: each begins with the image"
+            self.problems.error(part.doc.src, "system", message, hint="leave out isolation: shared")
+        if doc.workdir is not None and not _FOLDER.fullmatch(doc.workdir):
+            hint = "expected an absolute path, such as /app"
+            self.problems.error(node, key, f"{show(doc.workdir)} is not a folder of the image", hint=hint)
+        if doc.user is not None and not _USER.fullmatch(doc.user):
+            hint = "expected a name or a number of the image, also with a group, as in postgres or 1000:1000"
+            self.problems.error(node, "user", f"{show(doc.user)} is not a user", hint=hint)
+        default = SystemSpec()
+        return SystemSpec(
+            size_bytes=doc.size_mb << 20 if doc.size_mb is not None else default.size_bytes,
+            files=doc.files or default.files,
+            user=doc.user or "",
+            workdir=doc.workdir or "",
+            position=position(part.doc.src, "system"),
         )
 
     def _refuse_static(self, doc: WorkspaceDoc) -> None:
@@ -122,6 +157,21 @@ class WorkspaceReader:
         owner = self.project.find(repo.partition("/")[0], base=part.base)
         return owner.path is None and owner.reason != OUTSIDE
 
+    def _check_commit(self, doc: RepoDoc, repo: str) -> None:
+        commit = doc.commit or ""
+        if commit and not _REVISION.match(commit):
+            self.problems.error(doc.src, "commit", f"{show(commit)} is not a commit, tag or branch")
+        elif _UNPROTECTED.match(repo) and not _FULL_HASH.fullmatch(commit):
+            key = "commit" if commit else "repo"
+            message = "is fetched without protection, so its commit must be pinned by its full 40-digit hash"
+            self.problems.error(doc.src, key, message, hint="write the hash as commit, or use https or ssh")
+        elif commit and not _PINNED.fullmatch(commit):
+            message = (
+                f"{show(commit)} is a branch, or a tag that may be moved: what agents work on changes with it"
+            )
+            hint = f"write the hash that `git ls-remote REPOSITORY {commit}` prints"
+            self.problems.warn(doc.src, "commit", message, hint=hint)
+
     def _repos(self, part: Part, docs: list[RepoDoc]) -> list[RepoSpec]:
         specs = []
         for doc in docs:
@@ -136,16 +186,7 @@ class WorkspaceReader:
                     self.problems.broken(doc.src, "repo", f"the repository {show(repo)} {reason}", hint=hint)
                     continue
                 repo = str(reference.path)
-            if doc.commit is not None and not _REVISION.match(doc.commit):
-                self.problems.error(doc.src, "commit", f"{show(doc.commit)} is not a commit, tag or branch")
-            if _UNPROTECTED.match(repo) and not _FULL_HASH.fullmatch(doc.commit or ""):
-                key = "commit" if doc.commit is not None else "repo"
-                message = (
-                    "is fetched without protection, so its commit must be pinned by its full 40-digit hash"
-                )
-                self.problems.error(
-                    doc.src, key, message, hint="write the hash as commit, or use https or ssh"
-                )
+            self._check_commit(doc, repo)
             path = doc.path or re.split(r"[/:]", repo.rstrip("/"))[-1].removesuffix(".git")
             if path.startswith(("/", "\\")) or ".." in path.replace("\\", "/").split("/"):
                 self.problems.error(doc.src, "path", f"{show(path)} must be a folder inside the workspace")

@@ -12,14 +12,16 @@ from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from agentv_sandbox.errors import InputError, Problem
+from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.request.limits import LIMIT_OPTIONS
 from agentv_sandbox.request.option import (
+    ATTEMPTS,
     AUDIT,
     ENGINE,
     GRADE,
     IMAGES,
+    PREPARED,
     RUN,
     RUN_ALONE,
     TRANSCRIPTS,
@@ -70,7 +72,7 @@ class RunRequest:
         values="tests",
         sentence="Take only tests whose id matches; may be repeated.",
         group=TESTS,
-        commands=RUN | GRADE,
+        commands=RUN | GRADE | ATTEMPTS,
     )
     tags: Sequence[str] = option(
         "--tag",
@@ -105,7 +107,7 @@ class RunRequest:
         values="targets",
         sentence="Target to evaluate; may be repeated.",
         group=TARGETS,
-        commands=RUN | IMAGES | TRANSCRIPTS,
+        commands=RUN | IMAGES | TRANSCRIPTS | ATTEMPTS,
     )
     targets_file: Path | None = option(
         "--targets",
@@ -113,7 +115,7 @@ class RunRequest:
         read=path,
         sentence="Targets file, instead of looking for targets.yaml.",
         group=TARGETS,
-        commands=RUN | GRADE | IMAGES | TRANSCRIPTS | {"validate"},
+        commands=RUN | GRADE | IMAGES | TRANSCRIPTS | {"validate"} | ATTEMPTS,
         cluster=OnCluster(says="with a file of the project"),
     )
     threshold: float | None = option(
@@ -123,7 +125,7 @@ class RunRequest:
         sentence="Score, 0 to 1, from which a test passes.",
         default_text="0.8",
         group=TARGETS,
-        commands=RUN | GRADE,
+        commands=RUN | GRADE | PREPARED,
     )
     grader_target: str | None = option(
         "--grader-target",
@@ -131,7 +133,7 @@ class RunRequest:
         values="targets",
         sentence="Target that all LLM graders use.",
         group=TARGETS,
-        commands=RUN | GRADE,
+        commands=RUN | GRADE | PREPARED,
     )
     max_retries: int | None = option(
         "--max-retries",
@@ -190,7 +192,7 @@ class RunRequest:
         read=path,
         sentence="Run folder, new or empty unless a run goes on in it; else .agentv/results/runs/EXPERIMENT/TIME.",
         group=RESULTS,
-        commands=RUN | TRANSCRIPTS | {"regrade"},
+        commands=RUN | TRANSCRIPTS | {"regrade"} | PREPARED,
         cluster=OnCluster(state="of this command", says="only the coordinator writes there"),
     )
     experiment: str = option(
@@ -200,7 +202,7 @@ class RunRequest:
         read=experiment,
         sentence="Name that groups runs.",
         group=RESULTS,
-        commands=RUN | TRANSCRIPTS,
+        commands=RUN | TRANSCRIPTS | PREPARED,
     )
     resume: bool = option(
         "--resume",
@@ -281,7 +283,7 @@ class RunRequest:
         sentence="Kind of engine: docker, native, podman.",
         default_text="the first that answers",
         group=WHERE,
-        commands=RUN | GRADE | ENGINE | {"build", "lock", "export"},
+        commands=RUN | GRADE | ENGINE | {"build", "lock", "export"} | ATTEMPTS,
         cluster=_EACH_ITS_OWN,
     )
     runtime: str | None = option(
@@ -290,7 +292,7 @@ class RunRequest:
         sentence="OCI runtime: one that the engine knows, such as crun; natively its program.",
         default_text="the engine's",
         group=WHERE,
-        commands=RUN | GRADE | {"shell", "selfcheck", "worker"},
+        commands=RUN | GRADE | {"shell", "selfcheck", "worker"} | ATTEMPTS,
         cluster=_EACH_ITS_OWN,
     )
     required_tier: str | None = option(
@@ -298,7 +300,7 @@ class RunRequest:
         metavar="TIER",
         sentence="Refuse to run below this isolation: kernel, userns.",
         group=WHERE,
-        commands=RUN | GRADE | {"worker"},
+        commands=RUN | GRADE | {"worker"} | ATTEMPTS,
         cluster=OnCluster(says="each worker must meet it"),
     )
     frozen: bool = option(
@@ -306,7 +308,7 @@ class RunRequest:
         default=False,
         sentence="Use exactly what agentv-sandbox.lock says, or refuse.",
         group=WHERE,
-        commands=RUN | {"build"},
+        commands=RUN | {"build"} | ATTEMPTS,
         cluster=OnCluster(says="each worker makes exactly what the lock says"),
     )
     no_inferred: bool = option(
@@ -314,7 +316,7 @@ class RunRequest:
         default=False,
         sentence="Do not install what scripts of a suite call; only what it names.",
         group=WHERE,
-        commands=RUN | GRADE | IMAGES,
+        commands=RUN | GRADE | IMAGES | ATTEMPTS,
     )
     update: bool = option(
         "--update",
@@ -327,7 +329,7 @@ class RunRequest:
         default=False,
         sentence="Let suites refer to files outside their project.",
         group=WHERE,
-        commands=RUN | GRADE | IMAGES | TRANSCRIPTS | {"validate"},
+        commands=RUN | GRADE | IMAGES | TRANSCRIPTS | {"validate"} | ATTEMPTS,
         cluster=OnCluster(
             state="refused",
             says="files outside of the project do not travel to workers",

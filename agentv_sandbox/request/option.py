@@ -15,6 +15,9 @@ RUN_ALONE = frozenset({"run"})
 AUDIT = frozenset({"audit"})
 GRADE = frozenset({"regrade", "grade"})
 TRANSCRIPTS = frozenset({"import-transcript"})
+PREPARED = frozenset({"grade-prepared"})
+"""``grade --prepared``, which grades an attempt and no run."""
+ATTEMPTS = frozenset({"prepare"}) | PREPARED
 IMAGES = frozenset({"plan", "build", "lock", "export"})
 ENGINE = frozenset({"clean", "images", "import", "doctor", "selfcheck", "worker", "shell"})
 

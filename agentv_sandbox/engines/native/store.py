@@ -13,17 +13,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
+from agentv_sandbox.archives.own_image import clean_config, config_bytes
+from agentv_sandbox.archives.untrusted_image import Layers
+from agentv_sandbox.archives.untrusted_tar import ArchiveError
+from agentv_sandbox.base.errors import EngineError
+from agentv_sandbox.base.logs import get_logger
 from agentv_sandbox.engines.native.descriptions import Description, config_for, info_of
 from agentv_sandbox.engines.native.layer import Layer
-from agentv_sandbox.engines.native.parts import Parts, copied, discard, is_free, locked
 from agentv_sandbox.engines.native.rooted import Attributes, Disk, RootedFolder, shown
+from agentv_sandbox.engines.native.staging import (
+    Parts,
+    copied,
+    discard,
+    is_free,
+    locked,
+)
 from agentv_sandbox.engines.native.tags import Tags, full_tag
 from agentv_sandbox.engines.native.unpacking import unpack_image
-from agentv_sandbox.errors import EngineError
-from agentv_sandbox.foreign_image import Layers
-from agentv_sandbox.foreign_tar import ArchiveError
-from agentv_sandbox.image_archive import clean_config, config_bytes
-from agentv_sandbox.logs import get_logger
 from agentv_sandbox.models.container import ImageInfo
 
 _ID = re.compile(r"(?:sha256:)?([0-9a-f]{64})")
@@ -222,12 +228,17 @@ class ImageStore:
                 folder.make_missing(there, missing, self._attributes)
             self._mountable[image_id] = (_stamp(image / "image.json"), have | wanted)
 
-    def add_mount_points(self, rootfs: Path, targets: Iterable[str]) -> list[str]:
-        """The same in a copy. Returns the folders that were added, for ``commit``."""
+    def add_mount_points(
+        self, rootfs: Path, targets: Iterable[str], *, plain: Collection[str] = ()
+    ) -> list[str]:
+        """The same in a copy. ``plain``: targets that may not be links. Returns the folders that were added, for
+        ``commit``."""
         added = []
         with RootedFolder(rootfs, self._disk) as folder:
             for target in sorted(set(targets)):
                 there, missing = folder.resolved(target)
+                if target in plain and "/".join(["", *there, *missing]) != target:
+                    raise EngineError(f"{target} is a link")
                 if missing:
                     added += ["/".join([*there, *missing[: n + 1]]) for n in range(len(missing))]
                     folder.make_missing(there, missing, self._attributes)
