@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from agentv_sandbox.audit.findings import RULES, Finding
-from agentv_sandbox.errors import InputError, Problem
+from agentv_sandbox.base.errors import InputError, Problem
+from agentv_sandbox.base.plainfiles import NotPlainError, read_plain
 from agentv_sandbox.models.foreign_json import ForeignJsonError, read_json
-from agentv_sandbox.plainfiles import NotPlainError, read_plain
 from agentv_sandbox.runfolder.files import replace_file
 
 _MOST_BYTES = 4 << 20

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 
+from agentv_sandbox.base.plainfiles import NotPlainError, read_plain
 from agentv_sandbox.graders import members_of, programs_of
 from agentv_sandbox.graders.code import CodeGraderOptions
 from agentv_sandbox.models.suite import EvalCase, GraderSpec, Json, Suite
-from agentv_sandbox.plainfiles import NotPlainError, read_plain
+from agentv_sandbox.project.scriptimports import imported
 from agentv_sandbox.providers.audit import solution
-from agentv_sandbox.scriptimports import imported
 
 MOST_BYTES = 256 << 10
 """Of a script that is read."""

@@ -9,7 +9,7 @@ from agentv_sandbox.audit.agents import AUDITORS, PREFIX, Auditor
 from agentv_sandbox.audit.injections import INJECTIONS, KINDS_FIRST
 from agentv_sandbox.audit.knowledge import all_specs, known_of
 from agentv_sandbox.authoring.tree import nearest
-from agentv_sandbox.errors import InputError, Problem
+from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.graders import members_of, models_asked
 from agentv_sandbox.loading import LoadResult
 from agentv_sandbox.models.suite import EvalCase, GraderSpec, Suite, Target, Trials

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Literal
 
 from agentv_sandbox.audit.knowledge import programs, scripts, text_of
+from agentv_sandbox.images.shellcalls import Called, calls_of
 from agentv_sandbox.models.suite import EvalCase, GraderSpec, Suite
-from agentv_sandbox.scriptimports import imported
-from agentv_sandbox.shellcalls import Called, calls_of
+from agentv_sandbox.project.scriptimports import imported
 
 _PYTHON = re.compile(r"(?:.*/)?python(?:3(?:\.[0-9]+)?)?\Z")
 _SHELL = re.compile(r"(?:.*/)?(?:ba|da|z)?sh\Z")

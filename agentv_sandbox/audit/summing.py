@@ -10,7 +10,7 @@ from agentv_sandbox.audit.findings import AuditReport, Finding, TestCount, order
 from agentv_sandbox.audit.knowledge import all_specs
 from agentv_sandbox.audit.planning import heard, judging_of, reference_target
 from agentv_sandbox.audit.verdicts import findings_of, notes_of, outcomes
-from agentv_sandbox.grade import effective_threshold
+from agentv_sandbox.graders.grade import effective_threshold
 from agentv_sandbox.loading import LoadResult
 from agentv_sandbox.models.suite import EvalCase
 from agentv_sandbox.request import RunRequest

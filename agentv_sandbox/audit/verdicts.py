@@ -11,7 +11,7 @@ from agentv_sandbox.audit.agents import AUDITORS, ORACLES
 from agentv_sandbox.audit.checks.base import Examined
 from agentv_sandbox.audit.findings import Finding, Shown
 from agentv_sandbox.audit.planning import target_name
-from agentv_sandbox.logs import safe_text
+from agentv_sandbox.base.logs import safe_text
 from agentv_sandbox.models.case import GraderResult
 from agentv_sandbox.models.suite import GraderSpec
 from agentv_sandbox.runfolder.record import Row

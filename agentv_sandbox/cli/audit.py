@@ -12,30 +12,30 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from rich.console import Console
 
+from agentv_sandbox.base.errors import InputError, Problem
+from agentv_sandbox.base.lazy import calling, lazily
+from agentv_sandbox.base.logs import in_github_actions, safe_name, safe_text
 from agentv_sandbox.cli import options as opt
 from agentv_sandbox.cli.asking import asks
 from agentv_sandbox.cli.common import counted, err, out, relative, start_logs, with_exit_codes
 from agentv_sandbox.cli.github import Annotation, annotate
 from agentv_sandbox.cli.inputs import show_warning
 from agentv_sandbox.cli.run import Events, interruptible
-from agentv_sandbox.errors import InputError, Problem
-from agentv_sandbox.lazy import calling, lazily
-from agentv_sandbox.logs import in_github_actions, safe_name, safe_text
 from agentv_sandbox.request import RunRequest
 
 if TYPE_CHECKING:
-    from agentv_sandbox import api
     from agentv_sandbox.audit.baseline import accepted, read_baseline, stale, write_baseline
     from agentv_sandbox.audit.findings import AuditReport, Finding
     from agentv_sandbox.audit.planning import asks_of_judges
     from agentv_sandbox.audit.views import NAMES, VIEWS
     from agentv_sandbox.building import sentence
-    from agentv_sandbox.pipeline import jobs_of
-    from agentv_sandbox.prepare import Prepared, loaded_as_written
     from agentv_sandbox.report.progress import Progress
     from agentv_sandbox.runfolder.files import replace_file
+    from agentv_sandbox.runs import api
+    from agentv_sandbox.runs.execute import jobs_of
+    from agentv_sandbox.runs.prepare import Prepared, loaded_as_written
 else:
-    api = lazily("agentv_sandbox.api")
+    api = lazily("agentv_sandbox.runs.api")
     accepted = calling("agentv_sandbox.audit.baseline", "accepted")
     read_baseline = calling("agentv_sandbox.audit.baseline", "read_baseline")
     stale = calling("agentv_sandbox.audit.baseline", "stale")
@@ -44,8 +44,8 @@ else:
     NAMES = calling("agentv_sandbox.audit.views", "NAMES")
     VIEWS = calling("agentv_sandbox.audit.views", "VIEWS")
     sentence = calling("agentv_sandbox.building", "sentence")
-    jobs_of = calling("agentv_sandbox.pipeline", "jobs_of")
-    loaded_as_written = calling("agentv_sandbox.prepare", "loaded_as_written")
+    jobs_of = calling("agentv_sandbox.runs.execute", "jobs_of")
+    loaded_as_written = calling("agentv_sandbox.runs.prepare", "loaded_as_written")
     Progress = calling("agentv_sandbox.report.progress", "Progress")
     replace_file = calling("agentv_sandbox.runfolder.files", "replace_file")
 

@@ -46,7 +46,7 @@ from agentv_sandbox.runs.checks import planned_tests
 from agentv_sandbox.runs.execute import RunOptions, jobs_of, work_through
 from agentv_sandbox.runs.executors import Site, cluster_module, site_of
 from agentv_sandbox.runs.prepare import Prepared, first_tests, load, loaded_as_written, prepare
-from agentv_sandbox.targets.choose import selected_cases
+from agentv_sandbox.targets.chosen import selected_cases
 from agentv_sandbox.targets.scopes import how_asked, incomplete
 
 __all__ = ["AuditReport", "RunReport", "RunRequest", "audit", "build", "execute", "load", "run"]

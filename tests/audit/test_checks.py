@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from agentv_sandbox import api
 from agentv_sandbox.audit.findings import AuditReport, Finding
 from agentv_sandbox.audit.planning import audited
 from agentv_sandbox.audit.summing import report_of
 from agentv_sandbox.loading import LoadResult
-from agentv_sandbox.prepare import loaded_as_written
 from agentv_sandbox.request import RunRequest
+from agentv_sandbox.runs import api
+from agentv_sandbox.runs.prepare import loaded_as_written
 from tests.audit.honest import HONEST
 from tests.audit.planted import CALC, FIX_IT, FLAWED, JUDGED, SPACE, Case, ask, code, grader, shell
 from tests.examples import clone

@@ -12,7 +12,7 @@ import pytest
 from agentv_sandbox.audit.baseline import accepted, read_baseline, stale, write_baseline
 from agentv_sandbox.audit.findings import RULES, AuditReport, Finding, Shown, TestCount, ordered
 from agentv_sandbox.audit.views import VIEWS
-from agentv_sandbox.errors import InputError
+from agentv_sandbox.base.errors import InputError
 
 HOSTILE = "</script><img src=x onerror=alert(1)>\x1b[31m\x00\ud800\u202e]]>&"
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from agentv_sandbox.audit.checks.base import Examined
 from agentv_sandbox.audit.findings import Finding
 from agentv_sandbox.audit.programs import Program, called, dotted, mentions_workspace, of_workspace
-from agentv_sandbox.shellcalls import UNKNOWN
+from agentv_sandbox.images.shellcalls import UNKNOWN
 
 _RUNNERS = frozenset(
     [

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 from agentv_sandbox.audit.findings import AuditReport, Finding
 from agentv_sandbox.audit.views.json import relative
-from agentv_sandbox.logs import safe_name, safe_text
+from agentv_sandbox.base.logs import safe_name, safe_text
 
 _MOST = 4000
 

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from agentv_sandbox.audit.findings import RULES, AuditReport, Finding
 from agentv_sandbox.audit.views.json import relative
-from agentv_sandbox.logs import safe_text
+from agentv_sandbox.base.logs import safe_text
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #1b1f24; }

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from agentv_sandbox import __version__
 from agentv_sandbox.audit.findings import RULES, AuditReport, Finding
 from agentv_sandbox.audit.views.json import relative
-from agentv_sandbox.logs import safe_text
+from agentv_sandbox.base.logs import safe_text
 from agentv_sandbox.models.suite import Json
 
 _LEVEL = {"shown": "error", "likely": "warning", "possible": "note"}
