@@ -24,10 +24,10 @@ from agentv_sandbox.cli.run import Events, interruptible
 from agentv_sandbox.request import RunRequest
 
 if TYPE_CHECKING:
+    from agentv_sandbox.audit import views
     from agentv_sandbox.audit.baseline import accepted, read_baseline, stale, write_baseline
     from agentv_sandbox.audit.findings import AuditReport, Finding
     from agentv_sandbox.audit.planning import asks_of_judges
-    from agentv_sandbox.audit.views import NAMES, VIEWS
     from agentv_sandbox.building import sentence
     from agentv_sandbox.report.progress import Progress
     from agentv_sandbox.runfolder.files import replace_file
@@ -41,8 +41,7 @@ else:
     stale = calling("agentv_sandbox.audit.baseline", "stale")
     write_baseline = calling("agentv_sandbox.audit.baseline", "write_baseline")
     asks_of_judges = calling("agentv_sandbox.audit.planning", "asks_of_judges")
-    NAMES = calling("agentv_sandbox.audit.views", "NAMES")
-    VIEWS = calling("agentv_sandbox.audit.views", "VIEWS")
+    views = lazily("agentv_sandbox.audit.views")
     sentence = calling("agentv_sandbox.building", "sentence")
     jobs_of = calling("agentv_sandbox.runs.execute", "jobs_of")
     loaded_as_written = calling("agentv_sandbox.runs.prepare", "loaded_as_written")
@@ -118,11 +117,11 @@ def audit(
     )
     for name, path in (("sarif", sarif), ("junit", junit), ("page", page)):
         if path is not None:
-            _write(path, VIEWS[name](report, Path.cwd()))
+            _write(path, views.VIEWS[name](report, Path.cwd()))
     _show(report, console, time.monotonic() - started)
     _annotate(report.open)
     if as_json:
-        out.file.write(VIEWS["json"](report, Path.cwd()).decode())
+        out.file.write(views.VIEWS["json"](report, Path.cwd()).decode())
     if write and baseline is not None:
         missing = write_baseline(baseline.absolute(), report.findings, reasons)
         console.print(

@@ -66,7 +66,7 @@ class AuditProvider(ContainerProvider):
             files += [StagedFile(path=path.removeprefix(f"{INPUT}/"), data=patch) for path, patch in patches]
         agent = f"{INPUT}/{_FOLDER}/agent.py"
         return Prepared(
-            argv=("python3", "-B", "-S", "-E", "-s", agent, f"{INPUT}/{_FOLDER}/known.json"),
+            argv=("python3", "-I", "-B", "-S", agent, f"{INPUT}/{_FOLDER}/known.json"),
             inputs=tuple(files),
             suite_files=tuple(dict.fromkeys((*_reach(request), *(_of_solutions(request) if solves else ())))),
             timeout_s=None if solves else _TIMEOUT_S,

@@ -51,7 +51,7 @@ class Place:
             **known,
         }
         (self.folder / "known.json").write_text(json.dumps(document))
-        argv = [sys.executable, "-B", "-S", "-E", "-s", str(PROGRAM), str(self.folder / "known.json")]
+        argv = [sys.executable, "-I", "-B", "-S", str(PROGRAM), str(self.folder / "known.json")]
         return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
 
     def said(self, agent: str, **known: Any) -> str:

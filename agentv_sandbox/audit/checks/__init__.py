@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from importlib import import_module
 
+from agentv_sandbox.audit.checks import (
+    answers,
+    chance,
+    contradictions,
+    gates,
+    imports,
+    judges,
+    order,
+    wording,
+    workspace,
+)
 from agentv_sandbox.audit.checks.base import Examined
 from agentv_sandbox.audit.findings import Finding
 
 Check = Callable[[Examined], Iterable[Finding]]
-_FILES = (
-    "workspace",
-    "imports",
-    "answers",
-    "wording",
-    "gates",
-    "contradictions",
-    "judges",
-    "chance",
-    "order",
+CHECKS: Sequence[Check] = (
+    *workspace.CHECKS,
+    *imports.CHECKS,
+    *answers.CHECKS,
+    *wording.CHECKS,
+    *gates.CHECKS,
+    *contradictions.CHECKS,
+    *judges.CHECKS,
+    *chance.CHECKS,
+    *order.CHECKS,
 )
-CHECKS: Sequence[Check] = tuple(
-    check for name in _FILES for check in import_module(f"{__name__}.{name}").CHECKS
-)
-"""Every check, in the order of their files."""
+"""Every check."""
 
 __all__ = ["CHECKS", "Check", "Examined"]

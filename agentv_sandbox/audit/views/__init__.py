@@ -14,10 +14,4 @@ from agentv_sandbox.audit.views.sarif import as_sarif
 Write = Callable[[AuditReport, Path], bytes]
 """A report as a document; paths in it are relative to the folder."""
 VIEWS: Mapping[str, Write] = {"json": as_json, "sarif": as_sarif, "junit": as_junit, "page": as_page}
-NAMES: Mapping[str, str] = {
-    "json": "audit.json",
-    "sarif": "audit.sarif",
-    "junit": "audit.junit.xml",
-    "page": "audit.html",
-}
-"""What each is called in the folder of the audit."""
+"""By the name of its option."""

@@ -15,7 +15,9 @@ from agentv_sandbox.engines.native.process import Process
 def test_a_program_can_open_its_own_output_also_where_the_runtime_changes_no_owner(tmp_path: Path) -> None:
     """crun leaves pipes with the owner that made them, and /dev/stdout cannot be opened by anybody else."""
     runtime = tmp_path / "runtime"
-    runtime.write_text("#!/bin/sh\nsleep 0.3\nstat -L -c %u /proc/self/fd/0 /proc/self/fd/1 /proc/self/fd/2\n")
+    runtime.write_text(
+        "#!/bin/sh\nsleep 0.3\nstat -L -c %u /proc/self/fd/0 /proc/self/fd/1 /proc/self/fd/2\n"
+    )
     runtime.chmod(0o755)
     nothing: Any = None
     process = Process(
