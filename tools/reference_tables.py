@@ -11,15 +11,20 @@ import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 import agentv_sandbox
+from agentv_sandbox.agents.agentcli import AgentCliSettings
+from agentv_sandbox.agents.base import Provider
+from agentv_sandbox.agents.model import ModelSettings
+from agentv_sandbox.agents.response import answer_schema
+from agentv_sandbox.agents.settings import REFERENCE, Settings
 from agentv_sandbox.authoring.docs import Doc, known_keys
 from agentv_sandbox.authoring.keydocs import key_docs
 from agentv_sandbox.base import hostprograms
 from agentv_sandbox.cli import imported_command
 from agentv_sandbox.graders import GRADERS
-from agentv_sandbox.graders.kind import GraderKind, ItemDoc
+from agentv_sandbox.judging.kind import GraderKind, ItemDoc
 from agentv_sandbox.loading import schema as schemas
 from agentv_sandbox.loading.suite_docs import (
     ExecutionDoc,
@@ -33,18 +38,13 @@ from agentv_sandbox.loading.suite_docs import (
 )
 from agentv_sandbox.loading.target_docs import TargetDoc
 from agentv_sandbox.models.case import GraderResult
-from agentv_sandbox.models.wire import keys as wire_keys
+from agentv_sandbox.models.json.wire import keys as wire_keys
 from agentv_sandbox.providers import PROVIDERS
-from agentv_sandbox.providers.agentcli import AgentCliSettings
-from agentv_sandbox.providers.base import Provider
-from agentv_sandbox.providers.model import ModelSettings
-from agentv_sandbox.providers.response import answer_schema
-from agentv_sandbox.providers.settings import REFERENCE, Settings
 from agentv_sandbox.report import VIEWS
 from agentv_sandbox.request import RunRequest
 from agentv_sandbox.request.asked import options_of
 from agentv_sandbox.request.option import RUN
-from agentv_sandbox.runfolder.record import Row
+from agentv_sandbox.rows.record import Row
 from agentv_sandbox.settings import NATURES, settings_schema
 from agentv_sandbox.settings.model import Nature
 
@@ -354,6 +354,9 @@ def _python() -> str:
     for name in sorted(set(agentv_sandbox.__all__) - {"__version__"}, key=str.lower):
         item = getattr(agentv_sandbox, name)
         parts.append(f"### {name}")
+        if is_typeddict(item):
+            parts += [_prose(inspect.getdoc(item) or ""), _keys(item)]
+            continue
         if methods := _methods(item):
             parts.append(_prose(inspect.getdoc(item) or ""))
         for called, function in methods or [(name, item)]:
@@ -363,6 +366,19 @@ def _python() -> str:
             ]
         parts += [_request()] if item is RunRequest else []
     return "\n\n".join(parts)
+
+
+def _keys(item: type) -> str:
+    """What may stand in a dictionary of options."""
+    said = key_docs(item)
+    rows = ((f"`{key}`", f"`{kind}`".replace("|", "\\|"), said.get(key, "")) for key, kind in _written(item))
+    return table(("option", "type", "meaning"), rows)
+
+
+def _written(item: type) -> Iterator[tuple[str, str]]:
+    """Keys with their types as they are written."""
+    for key, kind in item.__annotations__.items():
+        yield key, getattr(kind, "__forward_arg__", str(kind))
 
 
 def _methods(item: Any) -> list[tuple[str, Any]]:
@@ -425,7 +441,8 @@ def _signature(name: str, item: Any) -> str:
             parameters.append("*")
             star = True
         default = "" if parameter.default is parameter.empty else f" = {_default(parameter.default)}"
-        parameters.append(f"{parameter.name}: {parameter.annotation}{default}")
+        shown = f"{'**' if parameter.kind is parameter.VAR_KEYWORD else ''}{parameter.name}"
+        parameters.append(f"{shown}: {parameter.annotation}{default}")
     returned = signature.return_annotation
     arrow = "" if returned in (inspect.Signature.empty, None) or inspect.isclass(item) else f" -> {returned}"
     inner = "".join(f"    {parameter},\n" for parameter in parameters)
