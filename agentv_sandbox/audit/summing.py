@@ -14,7 +14,7 @@ from agentv_sandbox.graders.grade import effective_threshold
 from agentv_sandbox.loading import LoadResult
 from agentv_sandbox.models.suite import EvalCase
 from agentv_sandbox.request import RunRequest
-from agentv_sandbox.runfolder.record import Row
+from agentv_sandbox.rows.record import Row
 
 Tests = Mapping[Path, Sequence[EvalCase]]
 """The tests that are audited, by the suite's path."""

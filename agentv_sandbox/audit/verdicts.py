@@ -14,7 +14,7 @@ from agentv_sandbox.audit.planning import target_name
 from agentv_sandbox.base.logs import safe_text
 from agentv_sandbox.models.case import GraderResult
 from agentv_sandbox.models.suite import GraderSpec
-from agentv_sandbox.runfolder.record import Row
+from agentv_sandbox.rows.record import Row
 
 _MARK = re.compile(r"audit:([\w.-]{1,40})")
 _TALKS = ("echo", "claims", "verdict", "criteria", "choices", "copies")

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from agentv_sandbox.audit.planning import asks_of_judges
     from agentv_sandbox.building import sentence
     from agentv_sandbox.report.progress import Progress
-    from agentv_sandbox.runfolder.files import replace_file
+    from agentv_sandbox.rows.files import replace_file
     from agentv_sandbox.runs import api
     from agentv_sandbox.runs.execute import jobs_of
     from agentv_sandbox.runs.prepare import Prepared, loaded_as_written
@@ -46,7 +46,7 @@ else:
     jobs_of = calling("agentv_sandbox.runs.execute", "jobs_of")
     loaded_as_written = calling("agentv_sandbox.runs.prepare", "loaded_as_written")
     Progress = calling("agentv_sandbox.report.progress", "Progress")
-    replace_file = calling("agentv_sandbox.runfolder.files", "replace_file")
+    replace_file = calling("agentv_sandbox.rows.files", "replace_file")
 
 _STYLE = {"shown": "red", "likely": "yellow", "possible": "cyan"}
 _MOST = 2000

@@ -10,14 +10,14 @@ from importlib import resources
 from pathlib import Path
 
 from agentv_sandbox import providers
+from agentv_sandbox.agents.base import OUTPUT_FILE, Prepared, Request
+from agentv_sandbox.agents.container import ContainerProvider
+from agentv_sandbox.agents.settings import Settings
 from agentv_sandbox.authoring.fields import Text
 from agentv_sandbox.containers.volumes import StagedFile
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.paths import INPUT, OUTPUT, WORKSPACE
 from agentv_sandbox.models.suite import EvalCase, Json, Oracle, Target
-from agentv_sandbox.providers.base import OUTPUT_FILE, Prepared, Request
-from agentv_sandbox.providers.container import ContainerProvider
-from agentv_sandbox.providers.settings import Settings
 
 _FOLDER = ".agentv-audit"
 _FILES = ("agent.py", "answers.py", "planting.py", "solving.py")

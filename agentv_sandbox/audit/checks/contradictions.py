@@ -8,7 +8,7 @@ from itertools import combinations
 from agentv_sandbox.audit.checks.base import Examined
 from agentv_sandbox.audit.findings import Finding
 from agentv_sandbox.graders.is_json import KINDS as JSON_KINDS
-from agentv_sandbox.models.foreign_json import ForeignJsonError, read_json
+from agentv_sandbox.models.json.untrusted import ForeignJsonError, read_json
 from agentv_sandbox.models.suite import GraderSpec
 
 _TEXTS = frozenset(
