@@ -42,11 +42,11 @@ HONEST = (
         ask(
             "t",
             FIX_IT,
-            shell('cp "$AGENTV_WORKSPACE_PATH/calc.py" /tmp/candidate.py && python3 -I -B graders/values.py'),
+            shell('cp "$AGENTV_WORKSPACE_PATH/calc.py" /tmp/candidate.py && python3 -I -B judging/values.py'),
         ),
         {
             **CALC,
-            "graders/values.py": "import re\ntext = open('/tmp/candidate.py').read()\nraise SystemExit(re.search(r'return a \\+ b', text) is None)\n",
+            "judging/values.py": "import re\ntext = open('/tmp/candidate.py').read()\nraise SystemExit(re.search(r'return a \\+ b', text) is None)\n",
         },
         SPACE,
     ),
