@@ -94,7 +94,7 @@ class PreparedAgent:
 
 @dataclass(frozen=True, kw_only=True)
 class AgentRun:
-    """How the container ended, and the bytes of ``Prepared.answer`` when there are any."""
+    """How the container ended, and the bytes of ``PreparedAgent.answer`` when there are any."""
 
     result: ExecResult | None
     network_log: str = ""

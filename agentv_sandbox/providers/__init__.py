@@ -33,6 +33,7 @@ _FILES = (
     "gemini_cli",
     "opencode",
     "pi",
+    "audit",
     "refused",
 )
 """Files of this folder that hold ``KINDS``, in the order in which listings show them."""

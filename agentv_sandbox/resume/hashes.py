@@ -51,6 +51,7 @@ _OF_THE_RUN = frozenset(
         "workspace",
         "judged_as",
         "opening",
+        "oracle",
     }
 )
 """Fields of a test that only decide whether it runs, or that are counted elsewhere."""

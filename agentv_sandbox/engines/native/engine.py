@@ -278,6 +278,7 @@ class NativeEngine:
                 errors=errors,
                 limits={} if stated else limits,
                 namespace=namespace,
+                owner=self._ids.first + int(spec.user.partition(":")[0]),
             )
         except BaseException as error:
             os.close(namespace)
