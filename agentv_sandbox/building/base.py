@@ -25,7 +25,14 @@ from agentv_sandbox.fetching.events import CancelCheck, OnEvent
 from agentv_sandbox.fetching.fetch import Cache
 from agentv_sandbox.fetching.mirror import DEBIAN_VERSIONS
 from agentv_sandbox.models.container import ImageInfo
-from agentv_sandbox.models.image import Artefact, Check, ImageConfig, ImagePlan, base_identity, content_key
+from agentv_sandbox.models.image import (
+    Artefact,
+    ImageCheck,
+    ImageConfig,
+    ImagePlan,
+    base_identity,
+    content_key,
+)
 
 RECIPE = 9
 """Raised whenever the way in which packages are installed changes an image's content."""
@@ -276,7 +283,7 @@ def bootstrapped_base(
     return Base(ref=tag, facts=facts, debs=debs)
 
 
-def survey(builder: Builder, base: Base, checks: tuple[Check, ...]) -> Survey:
+def survey(builder: Builder, base: Base, checks: tuple[ImageCheck, ...]) -> Survey:
     """Look into a base; one of our own making is known without looking."""
     if base.facts["kind"] == "bootstrap":
         python, glibc = DEBIAN_VERSIONS[base.facts["release"]]

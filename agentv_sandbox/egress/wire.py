@@ -51,7 +51,7 @@ _MODEL_BODY_TIMEOUT_S = 60.0
 """For the whole body of a request to a model's server."""
 
 
-class Answer(Protocol):
+class ServerAnswer(Protocol):
     @property
     def status(self) -> int: ...
     @property
@@ -69,7 +69,7 @@ class Reading:
 
 Reader = Callable[[str, Mapping[str, str]], Reading]
 """(whole target of a GET or HEAD, headers with lower-case names) -> answer. Raises Refused."""
-Handler = Callable[[str, str, Mapping[str, str], bytes], Answer]
+Handler = Callable[[str, str, Mapping[str, str], bytes], ServerAnswer]
 """(method, path, headers with lower-case names, body) -> JSON answer. Must not raise for what a client sent."""
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 
 from agentv_sandbox.base.errors import EngineError
-from agentv_sandbox.engines.stream import Conversation
+from agentv_sandbox.engines.stream import StdioConversation
 from agentv_sandbox.models.container import (
     Build,
     Command,
@@ -48,7 +48,7 @@ class Containers(Protocol):
         """Keep the volumes of ``spec`` alive, by a container that stays where the engine needs one. Returns its id."""
         ...
 
-    def converse(self, spec: ContainerSpec) -> Conversation:
+    def converse(self, spec: ContainerSpec) -> StdioConversation:
         """Create, verify, attach and start a container that stays and is talked to. The caller removes it."""
         ...
 
