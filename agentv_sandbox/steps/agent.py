@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from agentv_sandbox.base.errors import ContainerEnded
 from agentv_sandbox.base.logs import safe_name
@@ -20,7 +20,7 @@ from agentv_sandbox.models.case import AgentResponse, CaseFailure
 from agentv_sandbox.models.container import MB, Mount, OnOutput
 from agentv_sandbox.models.content import Blob
 from agentv_sandbox.models.limits import LimitOverrides
-from agentv_sandbox.models.paths import HOME, INPUT, OUTPUT, WORKSPACE
+from agentv_sandbox.models.paths import HOME, INPUT, MOUNTED, OUTPUT, WORKSPACE
 from agentv_sandbox.models.suite import Hook, Target
 from agentv_sandbox.models_api import Meter
 from agentv_sandbox.project import Project
@@ -36,15 +36,17 @@ from agentv_sandbox.steps.invoke import (
     run_hook,
 )
 from agentv_sandbox.steps.limits import JobLimits, job_limits
-from agentv_sandbox.steps.limits_met import disk_full, limits_met
+from agentv_sandbox.steps.limits_met import disk_full, limits_met, system_full
 from agentv_sandbox.steps.suiterun import SuiteRun
 from agentv_sandbox.targets.chosen import is_selected
 from agentv_sandbox.workspace.collect import (
     Baseline,
     Collected,
     gather,
+    gather_system,
     not_read,
 )
+from agentv_sandbox.workspace.collect.systems import SystemChanges
 from agentv_sandbox.workspace.shared import CaseVolumes
 from agentv_sandbox.workspace.template import baseline_of, restaged, workspace_volume
 
@@ -169,6 +171,8 @@ class AgentSide:
             answer=prepared.answer,
             kept=run.contents.store if run.contents else None,
         )
+        if settings.system is not None:
+            collected = replace(collected, system=self._system_changes(settings.system, grant.mounts))
         data, why = _output_file(collected, run.store, prepared)
         on_disk = self.job.workspace.storage == "disk"
         whole = self.job.workspace.system is not None
@@ -190,12 +194,18 @@ class AgentSide:
             budget_spent=bool(grant.model_refusals) and self.meter is not None and self.meter.spent,
             disk_full=disk_full(collected, on_disk=on_disk),
             limits_met=(
+                *system_full(collected),
                 *limits_met(result, collected, limits, on_disk=on_disk),
                 *grant.model_refusals,
                 *grant.model_notes,
                 *grant.faults(),
             ),
         ), collected
+
+    def _system_changes(self, system: System, mounts: Sequence[Mount]) -> SystemChanges:
+        own = {mount.target for mount in mounts} | set(MOUNTED)
+        folders = {str(folder) for target in own for folder in (target, *PurePosixPath(target).parents)}
+        return gather_system(self.run.sandbox, system, self.run.store, own=sorted(folders))
 
     @contextmanager
     def _followed(self) -> Iterator[dict[str, OnOutput]]:
