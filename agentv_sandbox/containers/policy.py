@@ -11,7 +11,7 @@ from importlib.resources import files
 
 from agentv_sandbox.base.errors import SandboxError
 from agentv_sandbox.models.container import MB, EngineInfo, ImageInfo, Limits, VolumeSpec
-from agentv_sandbox.models.paths import HOME, OUTPUT, TMP, WORKSPACE
+from agentv_sandbox.models.paths import HOME, OUTPUT, SYSTEM, TMP, WORKSPACE
 
 
 class Role(StrEnum):
@@ -23,6 +23,7 @@ class Role(StrEnum):
     SEALER = "sealer"
     BUILDER = "builder"
     HOLDER = "holder"
+    RESTORER = "restorer"
     RELAY = "relay"
     PROBE = "probe"
 
@@ -84,6 +85,13 @@ POLICIES: Mapping[Role, Policy] = {
     Role.RELAY: Policy(
         limits=Limits(timeout_s=86_400, memory_bytes=128 * MB, pids=16, tmp_bytes=MB, tmp_inodes=16),
         may_write=frozenset({"/relay"}),
+    ),
+    # Puts programs and start files of a system that judges in order; runs nothing of the system's.
+    Role.RESTORER: Policy(
+        limits=Limits(timeout_s=120, memory_bytes=512 * MB, file_bytes=1 << 40),
+        root=True,
+        cap_add=("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID"),
+        may_write=frozenset({f"{SYSTEM}/files"}),
     ),
     Role.HOLDER: Policy(
         limits=Limits(timeout_s=86_400, memory_bytes=64 * MB, pids=8, cpus=0.1, tmp_bytes=MB, tmp_inodes=16)
