@@ -9,7 +9,7 @@ from agentv_sandbox.authoring.commands import resolve_command
 from agentv_sandbox.authoring.docs import read
 from agentv_sandbox.authoring.references import ReferenceScope
 from agentv_sandbox.authoring.tree import Map, Node, Problems, Seq, nearest, position, show
-from agentv_sandbox.graders import GRADERS, GraderKind, kebab, kind_written
+from agentv_sandbox.graders import WRITTEN, GraderKind, kebab, kind_written
 from agentv_sandbox.graders.custom import CUSTOM, find_script
 from agentv_sandbox.graders.kind import ItemDoc, Options, PreprocessorDoc, Prompt, PromptCommandDoc
 from agentv_sandbox.graders.llm_grader import LLM_GRADER, LlmGraderOptions
@@ -19,9 +19,9 @@ from agentv_sandbox.loading.prompts import PromptReader
 from agentv_sandbox.models import media
 from agentv_sandbox.models.suite import GraderSpec, Position, PreprocessorSpec
 
-TYPES = tuple(kind.type for kind in GRADERS.values() if kind is not CUSTOM)
+TYPES = tuple(kind.type for kind in WRITTEN.values() if kind is not CUSTOM)
 """Types that a suite can write without a script of its own."""
-_DOCS = {kind.type: kind.doc for kind in GRADERS.values()}
+_DOCS = {kind.type: kind.doc for kind in WRITTEN.values()}
 """Made at import: other spellings of keys are gathered from all models that exist by then."""
 
 

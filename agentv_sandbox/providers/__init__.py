@@ -14,6 +14,7 @@ _FILES = (
     "cli",
     "mock",
     "replay",
+    "oracle",
     "openai",
     "azure",
     "openrouter",

@@ -72,6 +72,7 @@ __all__ = [
     "Collected",
     "Space",
     "assemble",
+    "changes_since",
     "gather",
     "gather_system",
     "not_read",
@@ -356,20 +357,23 @@ def assemble(
     return CaseOutput.of(
         response,
         with_declared_files(messages, declared),
-        changes=None if baseline is None else _changes(baseline, collected, store, limits, as_text, budget),
+        changes=None
+        if baseline is None
+        else changes_since(baseline, collected, store, limits, as_text, budget),
         manifest=workspace,
         skipped=(*collected.skipped, *_left_out(collected), *links, *too_many, *more),
     )
 
 
-def _changes(
+def changes_since(
     baseline: Baseline,
     collected: Collected,
     store: BlobStore,
-    limits: CollectLimits,
-    as_text: AsText,
-    budget: Deadline,
+    limits: CollectLimits = CollectLimits(),
+    as_text: AsText = lambda _entry, _data: None,
+    budget: Deadline | None = None,
 ) -> Changes:
+    """How the workspace that was ``collected`` into ``store`` differs from ``baseline``."""
     new = collected.roots.get(WORKSPACE, {})
     unread = not_read(baseline.entries, collected)
     gone = set(unread)
