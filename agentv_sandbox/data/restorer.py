@@ -215,7 +215,7 @@ class Known:
             folder, _, _ = path.rpartition("/")
             stem = name.partition(".")[0]
             hides = any(each.partition(".")[0] == stem for each in self.listed(folder))
-            return "__pycache__" in path or bool(CUSTOM.match(name)) or hides
+            return "__pycache__" in path or bool(CUSTOM.match(name)) or stem.lower() in self.modules or hides
         site = SITE.search(path)
         if site is None:
             return False

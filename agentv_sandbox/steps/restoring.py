@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
 
@@ -12,8 +13,10 @@ from agentv_sandbox.base.errors import SandboxError
 from agentv_sandbox.base.logs import safe_name
 from agentv_sandbox.containers.policy import PATH
 from agentv_sandbox.containers.sandbox import Role, Sandbox, System
+from agentv_sandbox.containers.volumes import StagedFile
 
 _SCRIPT = resources.files("agentv_sandbox") / "data" / "restorer.py"
+_PYTHON = resources.files("agentv_sandbox") / "data" / "judging_python.sh"
 _MOST_NAMED = 5
 _PROGRAMS = (
     *(
@@ -94,6 +97,49 @@ class Restored:
         )
 
 
+_SHELLS = (
+    ".bashrc",
+    ".profile",
+    ".bash_profile",
+    ".bash_login",
+    ".bash_aliases",
+    ".zshrc",
+    ".zshenv",
+    ".local/bin/*",
+)
+_HOMES = ("root", "home/*")
+_CALLS = {
+    re.compile(rb"\bsource\b|^\s*\.\s|bashrc|profile|\b(?:ba|z)?sh\s+-\w*[li]", re.MULTILINE): _SHELLS,
+    re.compile(rb"\bgit\b"): (".gitconfig",),
+}
+"""What scripts that judge do, and the files of a home that this reads; otherwise they may well look at them."""
+
+
+def start_files(scripts: Iterable[bytes]) -> list[str]:
+    """Patterns of files in homes that judging by ``scripts`` would run something of, for ``restore``."""
+    texts = list(scripts)
+    return [
+        f"{home}/{name}"
+        for pattern, names in _CALLS.items()
+        if any(pattern.search(text) for text in texts)
+        for name in names
+        for home in _HOMES
+    ]
+
+
+def judging_programs() -> list[StagedFile]:
+    """Programs that come first in the PATH of whatever judges, in a folder that nobody there may write to."""
+    data = _PYTHON.read_bytes()
+    return [StagedFile(path=name, data=data, mode=0o755) for name in ("python3", "python")]
+
+
+def folders_of_programs(sandbox: Sandbox, image: str) -> list[str]:
+    """Of the image's own PATH, then of the usual one."""
+    info = sandbox.engine.image(image)
+    given = dict(entry.partition("=")[::2] for entry in info.env) if info is not None else {}
+    return [folder for folder in f"{given.get('PATH', PATH)}:{PATH}".split(":") if folder.startswith("/")]
+
+
 def restore(sandbox: Sandbox, judging: System, agents: System, *, also: Sequence[str] = ()) -> Restored:
     """Put ``judging``, a system over ``agents``, in order before anything runs in it: programs, libraries and what they
     load when they start are as the image has them, as far as packages brought them or judging uses them, and what the
@@ -101,9 +147,7 @@ def restore(sandbox: Sandbox, judging: System, agents: System, *, also: Sequence
 
     Raises SandboxError where that fails.
     """
-    image = sandbox.engine.image(agents.image)
-    given = dict(entry.partition("=")[::2] for entry in image.env) if image is not None else {}
-    folders = [folder for folder in f"{given.get('PATH', PATH)}:{PATH}".split(":") if folder.startswith("/")]
+    folders = folders_of_programs(sandbox, agents.image)
     request = {"path": folders, "programs": _PROGRAMS, "modules": _MODULES, "also": list(also)}
     result = sandbox.run(
         Role.RESTORER,
