@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from agentv_sandbox import masking
-from agentv_sandbox.graders.base import GradeContext, options_of, result
-from agentv_sandbox.graders.kind import GraderKind, Options, Translation
 from agentv_sandbox.graders.rewards import NoRewardError, Rewards, pytest_results, read_rewards
+from agentv_sandbox.judging.base import GradeContext, options_of, result
+from agentv_sandbox.judging.kind import GraderKind, Options, Translation
 from agentv_sandbox.models.case import Assertion, GraderResult
 from agentv_sandbox.models.suite import GraderSpec
 from agentv_sandbox.models.task import Artifact, TaskEnvironment, TaskVerifier

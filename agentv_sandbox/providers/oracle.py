@@ -11,6 +11,14 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
+from agentv_sandbox.agents.base import (
+    AgentRun,
+    Prepared,
+    Provider,
+    Request,
+    setting_problem,
+)
+from agentv_sandbox.agents.container import ContainerProvider, failure_of
 from agentv_sandbox.base.errors import InputError
 from agentv_sandbox.containers.volumes import StagedFile
 from agentv_sandbox.models.case import AgentResponse
@@ -18,8 +26,6 @@ from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.content import AnswerMessage
 from agentv_sandbox.models.paths import INPUT
 from agentv_sandbox.models.task import SOLUTION, TaskStep
-from agentv_sandbox.providers.base import AgentRun, Prepared, Provider, Request, setting_problem
-from agentv_sandbox.providers.container import ContainerProvider, failure_of
 
 _STAGED = "solution"
 _TERMINAL_BENCH = "/oracle"

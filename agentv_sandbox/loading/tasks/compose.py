@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agentv_sandbox.authoring.tree import Map, Seq, plain, show
+from agentv_sandbox.authoring.yaml12 import parse, read_text
 from agentv_sandbox.loading.tasks.folders import MAX_TEXT, TaskFolder
-from agentv_sandbox.loading.yaml12 import parse, read_text
 from agentv_sandbox.models.task import LOGS, TESTS
 
 COMPOSE_FILE = "docker-compose.yaml"

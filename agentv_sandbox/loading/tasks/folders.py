@@ -4,46 +4,19 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from agentv_sandbox.authoring.tree import Problems
+from agentv_sandbox.authoring.yaml12 import read_text
 from agentv_sandbox.base.errors import Problem
-from agentv_sandbox.loading.yaml12 import read_text
 
-HARBOR_FILE = "task.toml"
-TERMINAL_BENCH_FILE = "task.yaml"
-_BESIDE = {
-    HARBOR_FILE: ("instruction.md", "environment", "steps", "tests", "solution"),
-    TERMINAL_BENCH_FILE: (
-        *("run-tests.sh", "docker-compose.yaml", "Dockerfile", "solution.sh", "solution.yaml", "tests"),
-    ),
-}
-"""What makes a folder with such a file a task: one of these beside it."""
 MAX_TEXT = 1 << 20
 """Bytes of a file that is read: task.toml, instruction.md and the like."""
 MAX_ENTRIES = 20_000
 """Files and folders in what is laid into a container."""
 MAX_BYTES = 2 << 30
-
-
-def task_file(names: Collection[str]) -> str | None:
-    """The file of a folder with these entries that makes it a task folder."""
-    for name, beside in _BESIDE.items():
-        if name in names and any(each in names for each in beside):
-            return name
-    return None
-
-
-def is_task_file(path: Path) -> bool:
-    """Whether ``path`` is the file that makes its folder a task folder."""
-    if path.name not in _BESIDE:
-        return False
-    try:
-        return task_file([each.name for each in path.parent.iterdir()]) == path.name
-    except OSError:
-        return False
 
 
 @dataclass

@@ -8,8 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from agentv_sandbox.authoring.taskfolders import HARBOR_FILE
 from agentv_sandbox.loading.tasks.compose import COMPOSE_FILE, read_service
-from agentv_sandbox.loading.tasks.folders import HARBOR_FILE, TaskFolder
+from agentv_sandbox.loading.tasks.folders import TaskFolder
 from agentv_sandbox.loading.tasks.network import network_of
 from agentv_sandbox.loading.tasks.reading import Source, json_value, source
 from agentv_sandbox.loading.tasks.shared import LoadedTask, checked_env

@@ -10,19 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from agentv_sandbox.authoring.messages import FileCache
 from agentv_sandbox.authoring.references import ReferenceScope, project_root
+from agentv_sandbox.authoring.taskfolders import HARBOR_FILE, TERMINAL_BENCH_FILE
 from agentv_sandbox.authoring.tree import Map, Node, Problems
 from agentv_sandbox.base.errors import Problem
 from agentv_sandbox.loading import targets as target_files
 from agentv_sandbox.loading.interpolate import Variables, env_files
-from agentv_sandbox.loading.messages import FileCache
 from agentv_sandbox.loading.session import Session
 from agentv_sandbox.loading.targets import TargetReader
-from agentv_sandbox.loading.tasks.folders import (
-    HARBOR_FILE,
-    TERMINAL_BENCH_FILE,
-    TaskFolder,
-)
+from agentv_sandbox.loading.tasks.folders import TaskFolder
 from agentv_sandbox.loading.tasks.harbor import read_harbor
 from agentv_sandbox.loading.tasks.network import listed
 from agentv_sandbox.loading.tasks.reading import TEMPLATE

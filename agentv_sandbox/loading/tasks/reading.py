@@ -13,10 +13,10 @@ from pydantic import BaseModel, ValidationError
 
 from agentv_sandbox.authoring.docs import explain
 from agentv_sandbox.authoring.tree import Map, plain, position
+from agentv_sandbox.authoring.yaml12 import parse, read_text
 from agentv_sandbox.base.errors import Problem
 from agentv_sandbox.loading.tasks.folders import MAX_TEXT, TaskFolder
 from agentv_sandbox.loading.tasks.positions import Loc, line_of
-from agentv_sandbox.loading.yaml12 import parse, read_text
 
 AnyModel = TypeVar("AnyModel", bound=BaseModel)
 _AT = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)\Z")

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from agentv_sandbox.authoring.taskfolders import is_task_file
 from agentv_sandbox.base.errors import Problem
-from agentv_sandbox.loading.tasks.folders import is_task_file
 
 MANY = 20
 """Problems of tasks from which they are only said by reason."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from agentv_sandbox.authoring.taskfolders import TERMINAL_BENCH_FILE
 from agentv_sandbox.loading.tasks.compose import COMPOSE_FILE, Service, read_service
-from agentv_sandbox.loading.tasks.folders import TERMINAL_BENCH_FILE, TaskFolder
+from agentv_sandbox.loading.tasks.folders import TaskFolder
 from agentv_sandbox.loading.tasks.reading import Source, source
 from agentv_sandbox.loading.tasks.shared import LoadedTask
 from agentv_sandbox.loading.tasks.written import TerminalBenchFile

@@ -13,7 +13,7 @@ from agentv_sandbox.containers.policy import policy_of
 from agentv_sandbox.containers.sandbox import Role, System
 from agentv_sandbox.containers.volumes import StagedFile, VolumeSpec
 from agentv_sandbox.egress import EgressProxy
-from agentv_sandbox.graders.base import NotBegunError
+from agentv_sandbox.judging.base import NotBegunError
 from agentv_sandbox.loading.tasks.network import listed
 from agentv_sandbox.models.container import MB, ExecResult, Mount
 from agentv_sandbox.models.content import Blob

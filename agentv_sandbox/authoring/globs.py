@@ -1,0 +1,122 @@
+"""Which eval files the paths of a command line mean."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from agentv_sandbox.authoring.taskfolders import HARBOR_FILE, is_task_file, task_file
+from agentv_sandbox.authoring.tree import Problems
+from agentv_sandbox.base.errors import Problem
+from agentv_sandbox.models.paths import TOOL_CACHES, VIRTUAL_ENVIRONMENTS
+
+_SKIPPED = TOOL_CACHES | VIRTUAL_ENVIRONMENTS | {"node_modules", ".git", ".hg", ".svn", "results"}
+MAX_ENTRIES = 500_000
+MAX_STARS = 3
+"""Each ``**`` multiplies the work by the depth of the tree."""
+_SUFFIXES = (".yaml", ".yml", ".json", ".jsonl")
+
+
+def expand_braces(pattern: str, *, limit: int = 256) -> list[str]:
+    """``a.{yaml,yml}`` as two patterns. At most ``limit``; unbalanced braces stay as they are."""
+    done: list[str] = []
+    todo = [pattern]
+    while todo and len(done) + len(todo) <= limit:
+        text = todo.pop(0)
+        end = text.find("}")
+        start = text.rfind("{", 0, end) if end >= 0 else -1
+        if start < 0:
+            done.append(text)
+            continue
+        todo[:0] = [text[:start] + part + text[end + 1 :] for part in text[start + 1 : end].split(",")]
+    return done + todo
+
+
+def matching(pattern: str, base: Path) -> Iterator[Path]:
+    """Paths below ``base`` that match, braces included. Raises ValueError for an invalid pattern."""
+    if pattern.count("**") > MAX_STARS:
+        raise ValueError(f"it holds ** more than {MAX_STARS} times")
+    for text in expand_braces(pattern):
+        yield from base.glob(text)
+
+
+def is_eval_file(name: str) -> bool:
+    """``EVAL.yaml``, ``x.eval.yaml`` and the like: what a folder is searched for."""
+    lower = name.lower()
+    return lower.endswith((".eval.yaml", ".eval.yml", ".eval.jsonl")) or lower in ("eval.yaml", "eval.yml")
+
+
+def eval_files(paths: Sequence[Path], cwd: Path, problems: Problems) -> list[Path]:
+    """Absolute paths of all eval files, in the order of ``paths``, each once."""
+    files: dict[Path, None] = {}
+    for path in paths:
+        for file in _files(path, cwd, problems):
+            files[Path(os.path.normpath(cwd / file))] = None
+    # The settings beside a JSONL suite are part of it, not a suite of their own.
+    return [file for file in files if file.suffix == ".jsonl" or file.with_suffix(".jsonl") not in files]
+
+
+def _files(path: Path, cwd: Path, problems: Problems) -> list[Path]:
+    absolute = cwd / path
+    if absolute.is_file():
+        return _single(absolute, problems)
+    if absolute.is_dir():
+        files = sorted(_walk(absolute))
+        if not files:
+            hint = "eval files are named EVAL.yaml or something.eval.yaml; a task folder holds task.toml or task.yaml"
+            problems.add(Problem(message="holds no eval files and no task folders", path=absolute, hint=hint))
+        return files
+    if set("*?[{") & set(str(path)):
+        try:
+            files = sorted(_glob(path, cwd))
+        except (ValueError, OSError, NotImplementedError) as error:
+            problems.add(Problem(message=f"is not a usable pattern: {error}", path=path))
+            return []
+        if not files:
+            problems.add(Problem(message=f"no eval file matches this pattern below {cwd}", path=path))
+        return files
+    problems.add(Problem(message="does not exist", path=path))
+    return []
+
+
+def _single(path: Path, problems: Problems) -> list[Path]:
+    if path.suffix.lower() in _SUFFIXES or path.name == HARBOR_FILE:
+        return [path]
+    if path.name.endswith((".eval.ts", ".eval.mts", ".eval.js")):
+        hint = "export it to YAML first; loading a suite never runs code"
+        problems.add(Problem(message="is a program, not data", path=path, hint=hint))
+    else:
+        hint = f"eval files end in {', '.join(_SUFFIXES)}"
+        problems.add(Problem(message="is not an eval file", path=path, hint=hint))
+    return []
+
+
+def _glob(pattern: Path, cwd: Path) -> Iterator[Path]:
+    text = str(pattern)
+    base, relative = (Path("/"), text.lstrip("/")) if text.startswith("/") else (cwd, text)
+    for path in matching(relative, base):
+        inside = set(path.relative_to(base).parts)
+        if inside & _SKIPPED:
+            continue
+        if path.is_file() and (path.suffix.lower() in _SUFFIXES or is_task_file(path)):
+            yield path
+        elif path.is_dir() and (name := task_file([each.name for each in path.iterdir()])):
+            yield path / name
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    """Eval files and files of task folders below ``folder``; links are not followed, and nothing is looked for inside a
+    task folder."""
+    seen = 0
+    for current, folders, files in os.walk(folder, followlinks=False):
+        if name := task_file({*folders, *files}):
+            folders.clear()
+            seen += len(files)
+            yield Path(current) / name
+            continue
+        folders[:] = sorted(name for name in folders if name not in _SKIPPED)
+        seen += len(folders) + len(files)
+        if seen > MAX_ENTRIES:
+            return
+        yield from (Path(current) / name for name in files if is_eval_file(name))
