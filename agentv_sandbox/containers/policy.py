@@ -86,7 +86,7 @@ POLICIES: Mapping[Role, Policy] = {
     Role.SESSION: Policy(
         limits=Limits(timeout_s=86_400),
         root=True,
-        cap_add=("KILL", "SETGID", "SETUID"),
+        cap_add=("KILL", "SETGID", "SETPCAP", "SETUID"),
         may_write=frozenset({WORKSPACE}),
     ),
     # Reads which limits are in force for it, as they would be for an agent.

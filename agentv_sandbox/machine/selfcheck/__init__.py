@@ -20,10 +20,10 @@ from agentv_sandbox.machine.selfcheck import (
     surface,
     systems,
 )
-from agentv_sandbox.machine.selfcheck.report import Attempt, Report
+from agentv_sandbox.machine.selfcheck.report import Attack, Report
 from agentv_sandbox.machine.selfcheck.resources import Bench
 
-__all__ = ["Attempt", "Report", "selfcheck"]
+__all__ = ["Attack", "Report", "selfcheck"]
 
 
 def selfcheck(sandbox: Sandbox, *, image: str, progress: Callable[[str], None] = lambda _: None) -> Report:
@@ -35,7 +35,7 @@ def selfcheck(sandbox: Sandbox, *, image: str, progress: Callable[[str], None] =
     figures: dict[str, str] = {}
     bench = Bench(sandbox=sandbox, image=image)
     before = host.snapshot(sandbox)
-    attempts: list[Attempt] = []
+    attempts: list[Attack] = []
     for name, part in _parts(bench, figures):
         progress(name)
         attempts += part
@@ -53,7 +53,7 @@ def selfcheck(sandbox: Sandbox, *, image: str, progress: Callable[[str], None] =
     )
 
 
-def _parts(bench: Bench, figures: dict[str, str]) -> Iterator[tuple[str, Iterator[Attempt]]]:
+def _parts(bench: Bench, figures: dict[str, str]) -> Iterator[tuple[str, Iterator[Attack]]]:
     sandbox, image = bench.sandbox, bench.image
     for role in surface.ROLES:
         yield f"surface of the {role}", surface.probe(sandbox, role, image)

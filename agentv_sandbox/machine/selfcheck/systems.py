@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from agentv_sandbox.containers.policy import capabilities, policy_of
 from agentv_sandbox.containers.sandbox import Role, Sandbox, System
-from agentv_sandbox.machine.selfcheck.report import Attempt, attempt
+from agentv_sandbox.machine.selfcheck.report import Attack, attempt
 from agentv_sandbox.machine.selfcheck.surface import probe_script, probe_settings
 from agentv_sandbox.models.container import MB, ExecResult, Limits
 
@@ -117,7 +117,7 @@ first = open('/beat').read(); time.sleep(1); print(first == open('/beat').read()
 """
 
 
-def attacks(sandbox: Sandbox, image: str) -> Iterator[Attempt]:
+def attacks(sandbox: Sandbox, image: str) -> Iterator[Attack]:
     """Each on systems of its own; nothing where the engine has none. ``image`` needs Python."""
     if not sandbox.info.systems:
         return
@@ -139,7 +139,7 @@ def _python(sandbox: Sandbox, system: System, *codes: str) -> list[ExecResult]:
     ]
 
 
-def _surface(sandbox: Sandbox, system: System) -> Iterator[Attempt]:
+def _surface(sandbox: Sandbox, system: System) -> Iterator[Attack]:
     settings = probe_settings(writable=[], inodes=_FILES, open_files=_SMALL.open_files)
     result = sandbox.run(
         Role.AGENT,
@@ -151,7 +151,7 @@ def _surface(sandbox: Sandbox, system: System) -> Iterator[Attempt]:
     )
     rows = [json.loads(line) for line in result.stdout.splitlines()] if result.ok else []
     if not rows:
-        yield Attempt(id="W1", name="the script", outcome="broken", detail=result.outcome)
+        yield Attack(id="W1", name="the script", outcome="broken", detail=result.outcome)
     for row in rows:
         fired = row["fired"] and not _is_roots_own(sandbox, row)
         yield attempt("W1", f"root of a system: {row['id']} {row['name']}", not fired, row["detail"])
@@ -176,7 +176,7 @@ def _mask(names: Sequence[str]) -> int:
     return sum(1 << _NUMBERS[name] for name in names)
 
 
-def _reaches(sandbox: Sandbox, system: System) -> Iterator[Attempt]:
+def _reaches(sandbox: Sandbox, system: System) -> Iterator[Attack]:
     shell, devices, kernel, chroot = _python(sandbox, system, SET_USER_ID, DEVICES, KERNEL, CHROOT)
     yield attempt("W4", "a set-user-id shell of root's", shell.stdout.strip() == b"1000", shell.stdout[:40])
     yield attempt("W5", "device nodes", devices.stdout.strip() == b"[]", devices.stdout[:80])
@@ -185,7 +185,7 @@ def _reaches(sandbox: Sandbox, system: System) -> Iterator[Attempt]:
     yield attempt("W7", "out of a chroot", chroot.stdout.strip() == b"True", said)
 
 
-def _exhausts(sandbox: Sandbox, system: System) -> Iterator[Attempt]:
+def _exhausts(sandbox: Sandbox, system: System) -> Iterator[Attack]:
     bomb, full, beat, look = _python(sandbox, system, FORK_BOMB, FILL, DAEMON, TWO_LOOKS)
     made = int(bomb.stdout or b"0")
     yield attempt("W2", "a fork bomb", 0 < made < _SMALL.pids, f"{made} of {_SMALL.pids}")
