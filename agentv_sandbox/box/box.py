@@ -22,7 +22,7 @@ from agentv_sandbox.base.errors import (
 from agentv_sandbox.box.frames import MOST_START, READY, START, Broken, Frames, frame
 from agentv_sandbox.box.running import Running
 from agentv_sandbox.containers.sandbox import Role, Sandbox
-from agentv_sandbox.engines.stream import Conversation, Printed
+from agentv_sandbox.engines.stream import Printed, StdioConversation
 from agentv_sandbox.models.container import Limits, Mount, OnOutput
 from agentv_sandbox.models.paths import WORKSPACE
 
@@ -72,7 +72,7 @@ class Order:
 class Box:
     """Thread-safe. ``fault`` says why it ended, once it has."""
 
-    def __init__(self, talk: Conversation, *, cancelled: Callable[[], bool]) -> None:
+    def __init__(self, talk: StdioConversation, *, cancelled: Callable[[], bool]) -> None:
         self._talk = talk
         self._cancelled = cancelled
         self._numbers = itertools.count(1)

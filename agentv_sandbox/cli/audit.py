@@ -20,7 +20,7 @@ from agentv_sandbox.cli.asking import asks
 from agentv_sandbox.cli.common import counted, err, out, relative, start_logs, with_exit_codes
 from agentv_sandbox.cli.github import Annotation, annotate
 from agentv_sandbox.cli.inputs import show_warning
-from agentv_sandbox.cli.run import Events, interruptible
+from agentv_sandbox.cli.run import ShownEvents, interruptible
 from agentv_sandbox.request import RunRequest
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ class _Quiet:
             if not self.quiet and (self.done == self.total or self.done % 50 == 0):
                 err.print(f"{self.done} of {self.total} answers graded", markup=False)
         if event.startswith("image.") or event == "note":
-            Events(self.progress)(event, **keys)
+            ShownEvents(self.progress)(event, **keys)
 
 
 def cost(prepared: Prepared) -> str:

@@ -14,7 +14,7 @@ from agentv_sandbox.base.errors import Problem
 from agentv_sandbox.loading.assertions import implicit_grader
 from agentv_sandbox.loading.interpolate import Expansion, interpolate_vars, to_json
 from agentv_sandbox.loading.oracles import read_oracle
-from agentv_sandbox.loading.session import Session
+from agentv_sandbox.loading.session import LoadingSession
 from agentv_sandbox.loading.suite_docs import SuiteDoc, TestDoc, TrialsDoc, TurnDoc
 from agentv_sandbox.loading.workspaces import Part
 from agentv_sandbox.models.messages import prompt_text
@@ -34,7 +34,7 @@ _OF_SUITES = ("workers", "budget_usd", "fail_on_error", "measured_by")
 class CaseReader:
     """Reads the tests of one suite."""
 
-    session: Session
+    session: LoadingSession
     suite: SuiteDoc
     suite_name: str
     category: str

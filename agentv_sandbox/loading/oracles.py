@@ -6,7 +6,7 @@ from pathlib import Path
 
 from agentv_sandbox.authoring.commands import IN_IMAGE, script_index
 from agentv_sandbox.authoring.tree import Map, Seq, position, show
-from agentv_sandbox.loading.session import Session
+from agentv_sandbox.loading.session import LoadingSession
 from agentv_sandbox.loading.suite_docs import OracleDoc
 from agentv_sandbox.models.suite import Oracle
 
@@ -14,7 +14,7 @@ NOTHING = "nothing"
 _SHELL = ("sh", "-ec")
 
 
-def read_oracle(node: Map, written: str | OracleDoc, session: Session) -> Oracle | None:
+def read_oracle(node: Map, written: str | OracleDoc, session: LoadingSession) -> Oracle | None:
     """``written`` under the key ``oracle`` of ``node``. Its files are hidden from graders like all that holds answers.
     None, with a problem, where there is nothing in it."""
     if isinstance(written, str):
@@ -35,7 +35,7 @@ def read_oracle(node: Map, written: str | OracleDoc, session: Session) -> Oracle
     )
 
 
-def _command(doc: OracleDoc, session: Session) -> tuple[str, ...]:
+def _command(doc: OracleDoc, session: LoadingSession) -> tuple[str, ...]:
     if doc.command is None:
         return ()
     if isinstance(doc.command, str):
@@ -48,7 +48,7 @@ def _command(doc: OracleDoc, session: Session) -> tuple[str, ...]:
     return tuple(argv)
 
 
-def _file(node: Map | Seq, key: str | int, written: str, session: Session) -> Path | None:
+def _file(node: Map | Seq, key: str | int, written: str, session: LoadingSession) -> Path | None:
     reference = session.project.find(written)
     if reference.path is None or not reference.path.is_file():
         reason = reference.reason or "is not a file"

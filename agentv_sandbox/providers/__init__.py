@@ -7,7 +7,7 @@ from importlib import import_module
 
 from agentv_sandbox.agents.base import (
     AgentRun,
-    Prepared,
+    PreparedAgent,
     Provider,
     Request,
 )
@@ -68,7 +68,7 @@ __all__ = [
     "PROVIDERS",
     "SETTINGS",
     "AgentRun",
-    "Prepared",
+    "PreparedAgent",
     "Provider",
     "Request",
     "check_target",

@@ -10,9 +10,9 @@ from importlib import resources
 from pathlib import Path
 
 from agentv_sandbox import providers
-from agentv_sandbox.agents.base import OUTPUT_FILE, Prepared, Request
+from agentv_sandbox.agents.base import OUTPUT_FILE, PreparedAgent, Request
 from agentv_sandbox.agents.container import ContainerProvider
-from agentv_sandbox.agents.settings import Settings
+from agentv_sandbox.agents.settings import TargetSettings
 from agentv_sandbox.authoring.fields import Text
 from agentv_sandbox.containers.volumes import StagedFile
 from agentv_sandbox.models.container import ExecResult
@@ -27,7 +27,7 @@ SOLVES = ("oracle", "mutant")
 """Beginnings of the names of agents that know a test's solution."""
 
 
-class AuditSettings(Settings):
+class AuditSettings(TargetSettings):
     agent: Text
     """What it does: `silent`, `echo`, `claims`, `verdict`, `criteria`, `choices`, `copies`, `trojans`, `code`,
     `results`,
@@ -53,7 +53,7 @@ class AuditProvider(ContainerProvider):
         said = result.stderr.decode("utf-8", "replace").strip().splitlines()
         return f": {said[-1]}" if said else ""
 
-    def prepare(self, request: Request) -> Prepared:
+    def prepare(self, request: Request) -> PreparedAgent:
         solves = str(request.target.settings["agent"]).startswith(SOLVES)
         known = {**_about(request), **(_solutions(request) if solves else {})}
         files = [StagedFile(path=f"{_FOLDER}/{name}", data=text) for name, text in _programs().items()]
@@ -65,7 +65,7 @@ class AuditProvider(ContainerProvider):
             ]
             files += [StagedFile(path=path.removeprefix(f"{INPUT}/"), data=patch) for path, patch in patches]
         agent = f"{INPUT}/{_FOLDER}/agent.py"
-        return Prepared(
+        return PreparedAgent(
             argv=("python3", "-I", "-B", "-S", agent, f"{INPUT}/{_FOLDER}/known.json"),
             inputs=tuple(files),
             suite_files=tuple(dict.fromkeys((*_reach(request), *(_of_solutions(request) if solves else ())))),
