@@ -144,12 +144,12 @@ ON_SYSTEM: Mapping[Role, Policy] = {
 
 
 def policy_of(role: Role, *, system: bool) -> Policy:
-    """Raises SandboxError for a role that has no place on a system."""
-    if not system:
-        return POLICIES[role]
-    if role not in ON_SYSTEM:
-        raise SandboxError(f"policy: a {role} container has no system of an agent as its root")
-    return ON_SYSTEM[role]
+    """Raises SandboxError for a role that has no place on a system, or none elsewhere."""
+    policy = (ON_SYSTEM if system else POLICIES).get(role)
+    if policy is None:
+        how = "has no system of an agent as its root" if system else "has its place on a system alone"
+        raise SandboxError(f"policy: a {role} container {how}")
+    return policy
 
 
 def capabilities(policy: Policy, info: EngineInfo, *, system: bool) -> tuple[str, ...]:

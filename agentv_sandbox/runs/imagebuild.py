@@ -142,7 +142,7 @@ class _ImageBuilds:
         self._sandbox = sandbox
         self._options = options
         self._on_event = on_event
-        self._images: dict[tuple[str, Path | None], Image] = {}
+        self._images: dict[tuple[str, Path | None, Path | None], Image] = {}
         self._reused: dict[object, Mapping[str, Any]] = {}
 
     def report_reused(self) -> None:
@@ -150,7 +150,7 @@ class _ImageBuilds:
             self._on_event("image.reused", **keys)
 
     def image(self, plan: ImagePlan, lock_path: Path | None, what: str) -> Image:
-        key = (plan.key, lock_path)
+        key = (plan.key, plan.dockerfile, lock_path)
         if key not in self._images:
             self._images[key] = ensure_image(
                 self._sandbox.engine,

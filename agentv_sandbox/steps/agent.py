@@ -359,7 +359,7 @@ class AgentSide:
         if space.system is None:
             return WORKSPACE
         filled = space.template is not None or space.repos
-        image = self.run.sandbox.engine.image(self.run.image.id) if not filled else None
+        image = self.run.declared if not filled else None
         of_image = image.workdir.rstrip("/") if image is not None else ""
         return space.system.workdir or of_image or ("/" if self.job.case.task is not None else WORKSPACE)
 
