@@ -244,6 +244,8 @@ class EngineInfo:
     rootless: bool = False
     systems: bool = False
     """Whether containers may have a bounded writable copy of an image as their root, one after the other."""
+    systems_on: str = ""
+    """Where what they change lies, for people: ``on disk``, ``in memory``."""
     cpus: int = 1
     memory_bytes: int = 0
     warnings: tuple[str, ...] = ()
