@@ -250,6 +250,8 @@ class Sandbox:
             ),
         )
         if result.outcome == "cancelled":
+            if keep:  # nobody learns its name
+                self.engine.remove(result.container)
             raise Cancelled
         if result.outcome == "exited" and result.exit_code == 137:
             result = self._blame_engine(result)

@@ -12,6 +12,9 @@ from typing import Any
 
 import pytest
 
+from agentv_sandbox.base.errors import BuildError
+from agentv_sandbox.building import dockerfiles
+from agentv_sandbox.building.dockerfiles.diskwatch import DiskWatch
 from agentv_sandbox.building.trees import Trees
 from agentv_sandbox.engines import ContainerEngine
 from agentv_sandbox.models.container import ImageInfo
@@ -211,3 +214,21 @@ def test_credentials_of_mirrors_stay_on_this_side(
     assert "passwordThatMustNotLeak" not in made.files(info).text("env") + made.log
     kept = [path for path in made.folder.rglob("*") if path.is_file()]
     assert not any(b"passwordThatMustNotLeak" in path.read_bytes() for path in kept)
+
+
+@pytest.mark.parametrize(
+    ("step", "says"),
+    [
+        ("while true; do dd if=/dev/zero bs=1M count=8 >> /f 2> /dev/null; done", "wrote more than 32 MB"),
+        ("i=0; while true; do echo > /tmp/$i; i=$((i+1)); done", "made more than 500 files"),
+    ],
+)
+def test_what_steps_write_is_bounded(
+    made: Making, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, says: str
+) -> None:
+    monkeypatch.setattr(
+        dockerfiles, "DiskWatch", lambda folder: DiskWatch(folder, most_bytes=32 << 20, most_files=500)
+    )
+    with pytest.raises(BuildError, match=says) as caught:
+        made.text(f"FROM {BASE}\nRUN {step}\n", tmp_path / "one")
+    assert "Dockerfile:2: " in caught.value.message and "clean --images" in caught.value.hint
