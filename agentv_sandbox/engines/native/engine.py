@@ -274,6 +274,7 @@ class NativeEngine:
         stated = limits if may_state(limits) else {}
         namespace = self._namespaces.new()
         try:
+            user = user_of(self._store.rootfs(image.id), spec.user)
             config = runtime_config(
                 spec,
                 rootfs=self._root_of(container, spec, image.id),
@@ -285,7 +286,7 @@ class NativeEngine:
                 namespace=f"/proc/{os.getpid()}/fd/{namespace}",
                 states_ids=runtime.states_ids,
                 limits=stated,
-                user=user_of(self._store.rootfs(image.id), spec.user),
+                user=user,
             )
             write_json(folder / "config.json", config)
             return Process(
@@ -298,7 +299,7 @@ class NativeEngine:
                 errors=errors,
                 limits={} if stated else limits,
                 namespace=namespace,
-                owner=self._ids.first + int(spec.user.partition(":")[0]),
+                owner=self._ids.first + user.uid,
             )
         except BaseException as error:
             os.close(namespace)
