@@ -1,35 +1,50 @@
 """Runs AgentV evaluation suites in disposable, locked-down containers.
 
-``load``, ``build`` and ``run`` are the whole of it, and ``open_session`` for a box without a suite. They come from
-their modules when they are first used, so that a worker's or a tool's import of one module does not load all of them.
+``load``, ``build`` and ``run``, ``grade`` and ``regrade`` for a run that is there, ``import_transcripts``, and
+``open_session`` for a box without a suite. They come from their modules when they are first used, so that a worker's or
+a tool's import of one module does not load all of them.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from agentv_sandbox.api import RunReport, RunRequest, build, load, run
-    from agentv_sandbox.session import ExecResult, LimitOverrides, Needs, Session, open_session
+    from agentv_sandbox.base.errors import InputError, SandboxError
+    from agentv_sandbox.runs.api import RunReport, RunRequest, build, load, run
+    from agentv_sandbox.runs.regrading import grade, regrade
+    from agentv_sandbox.runs.session import ExecResult, LimitOverrides, Needs, Session, open_session
+    from agentv_sandbox.runs.transcripts import import_transcripts
 
 __version__ = "0.1.0"
+_HOMES = {
+    "runs.api": ("RunReport", "RunRequest", "build", "load", "run"),
+    "runs.regrading": ("grade", "regrade"),
+    "runs.session": ("ExecResult", "LimitOverrides", "Needs", "Session", "open_session"),
+    "runs.transcripts": ("import_transcripts",),
+    "base.errors": ("InputError", "SandboxError"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = [
     "ExecResult",
+    "InputError",
     "LimitOverrides",
     "Needs",
     "RunReport",
     "RunRequest",
+    "SandboxError",
     "Session",
     "__version__",
     "build",
+    "grade",
+    "import_transcripts",
     "load",
     "open_session",
+    "regrade",
     "run",
 ]
-_OF_SESSIONS = frozenset({"ExecResult", "LimitOverrides", "Needs", "Session", "open_session"})
 
 
 def __getattr__(name: str) -> object:
-    if name not in __all__:
+    if name not in _HOME_OF:
         raise AttributeError(f"module 'agentv_sandbox' has no attribute {name!r}")
-    module = "session" if name in _OF_SESSIONS else "api"
-    return getattr(import_module(f"agentv_sandbox.{module}"), name)
+    return getattr(import_module(f"agentv_sandbox.{_HOME_OF[name]}"), name)

@@ -23,14 +23,14 @@ from pathlib import Path
 
 from agentv_sandbox.building import ensure_image
 from agentv_sandbox.cli.inputs import cache_dir
-from agentv_sandbox.collect import Baseline, assemble, gather
+from agentv_sandbox.containers.blobs import BlobStore
+from agentv_sandbox.containers.sandbox import Role, Sandbox
+from agentv_sandbox.containers.volumes import StagedFile, VolumeSpec
 from agentv_sandbox.engines.table import find_engine
-from agentv_sandbox.files import BlobStore
+from agentv_sandbox.images.needs import tool_plan
 from agentv_sandbox.models.case import AgentResponse
 from agentv_sandbox.models.image import ImageConfig
-from agentv_sandbox.pipeline.images import tool_plan
-from agentv_sandbox.sandbox import Role, Sandbox
-from agentv_sandbox.volumes import StagedFile, VolumeSpec
+from agentv_sandbox.workspace.collect import Baseline, assemble, gather
 
 MB = 1 << 20
 CHANGES = """if 1:

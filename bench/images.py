@@ -30,9 +30,9 @@ from agentv_sandbox.building.pipconf import read_pip_settings
 from agentv_sandbox.cli.inputs import cache_dir
 from agentv_sandbox.engines import ContainerEngine
 from agentv_sandbox.engines.table import find_engine
+from agentv_sandbox.images.plan import plan_image
 from agentv_sandbox.models.image import Image, ImageConfig, ImagePlan
 from agentv_sandbox.models.suite import WorkspaceEnv
-from agentv_sandbox.plan import plan_image
 
 TAG = "agentv-bench:plain"
 ONE_MORE = "tree"

@@ -25,8 +25,8 @@ from typing import Any
 
 import structlog
 
-from agentv_sandbox.grade import grade_case
 from agentv_sandbox.graders import GradeContext
+from agentv_sandbox.graders.grade import grade_case
 from agentv_sandbox.graders.llm_grader import LlmGraderOptions
 from agentv_sandbox.models.case import Candidate, CaseOutput
 from agentv_sandbox.models.container import ExecResult

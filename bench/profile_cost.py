@@ -18,15 +18,15 @@ from collections.abc import Callable
 
 import docker
 
-from agentv_sandbox import logs
+from agentv_sandbox.base import logs
 from agentv_sandbox.building import ensure_image
+from agentv_sandbox.containers.sandbox import Role, Sandbox
 from agentv_sandbox.engines import ContainerEngine
 from agentv_sandbox.engines.table import find_engine
+from agentv_sandbox.images.plan import plan_image
 from agentv_sandbox.models.image import ImageConfig
 from agentv_sandbox.models.suite import WorkspaceEnv
-from agentv_sandbox.plan import plan_image
-from agentv_sandbox.prepare import cache_dir
-from agentv_sandbox.sandbox import Role, Sandbox
+from agentv_sandbox.runs.prepare import cache_dir
 
 MAX_RATIO = 1.15
 

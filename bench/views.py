@@ -20,12 +20,12 @@ from pathlib import Path
 
 from profile_cost import measured_ms, suite_image
 
-from agentv_sandbox import logs
+from agentv_sandbox.base import logs
+from agentv_sandbox.containers.sandbox import Role, Sandbox
+from agentv_sandbox.containers.volumes import staged_for_views
 from agentv_sandbox.engines.table import find_engine
 from agentv_sandbox.models.container import Mount
 from agentv_sandbox.project import Project
-from agentv_sandbox.sandbox import Role, Sandbox
-from agentv_sandbox.volumes import staged_for_views
 
 MAX_SHARE = 0.1
 _BYTES = 2000

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from agentv_sandbox.collect.answer import with_collected_files
 from agentv_sandbox.models.content import AnswerMessage, FileBlock, OutputFile, read_message
 from agentv_sandbox.models.suite import Json
+from agentv_sandbox.workspace.collect.answer import with_collected_files
 
 
 def message(content: Json = None, role: str = "assistant", **more: Json) -> AnswerMessage:

@@ -14,11 +14,11 @@ import pytest
 from agentv_sandbox import masking
 from agentv_sandbox.building import ensure_image
 from agentv_sandbox.cli.inputs import cache_dir
+from agentv_sandbox.containers.sandbox import Sandbox
 from agentv_sandbox.engines import ContainerEngine
 from agentv_sandbox.engines.table import CHOICE, find_engine
+from agentv_sandbox.images.needs import tool_plan
 from agentv_sandbox.models.image import ImageConfig
-from agentv_sandbox.pipeline.images import tool_plan
-from agentv_sandbox.sandbox import Sandbox
 from tests.harness import costs, leftovers, limits, order
 from tests.harness.processes import interruptible
 from tests.harness.scheduler import Scheduler

@@ -22,9 +22,10 @@ from pathlib import Path
 from typing import IO, Any
 from unittest.mock import patch
 
+from agentv_sandbox.base.errors import EngineError
+from agentv_sandbox.containers.sandbox import Role
 from agentv_sandbox.engines import ContainerEngine
 from agentv_sandbox.engines.table import ENGINES, EngineKind
-from agentv_sandbox.errors import EngineError
 from agentv_sandbox.models import container
 from agentv_sandbox.models.container import (
     VIEWED,
@@ -37,7 +38,6 @@ from agentv_sandbox.models.container import (
     OwnedObject,
     VolumeSpec,
 )
-from agentv_sandbox.sandbox import Role
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from agentv_sandbox.egress import Grant
 from agentv_sandbox.egress.relay import SOCKET
-from agentv_sandbox.engines.binds import short_name
+from agentv_sandbox.engines.bindcheck import short_name
 
 
 def socket_of(grant: Grant) -> Path:

@@ -50,7 +50,7 @@ native_works() {
   "$native_python" -I - <<'PY'
 import os
 from agentv_sandbox.engines.table import find_engine
-from agentv_sandbox.errors import NeedsNamespace, SandboxError
+from agentv_sandbox.base.errors import NeedsNamespace, SandboxError
 try:
     find_engine(os.environ, "native")
 except NeedsNamespace:

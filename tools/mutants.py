@@ -39,14 +39,20 @@ LIMIT_WORDS = ("limit", "timeout", "max_", "_s", "bytes", "patience", "least", "
 NOT_WIRING = {"data", "probes.py", "selfcheck"}
 """What runs inside containers, and attacks: their tests are others."""
 FOLDERS: Mapping[str, Sequence[str]] = {
-    "api.py": ("cli", "e2e"),
+    "base": ("base", "strangers"),
+    "case": ("pipeline", "e2e"),
+    "containers": ("base", "engines"),
     "authoring": ("loading", "providers"),
     "engines": ("engines",),
     "models": ("base", "report", "pipeline"),
-    "regrading.py": ("report", "cli"),
-    "sandbox.py": ("base", "engines"),
-    "settings.py": ("cli", "loading"),
-    "sites.py": ("cli", "cluster"),
+    "images": ("plan", "pipeline", "base"),
+    "machine": ("selfcheck", "cli"),
+    "resume": ("pipeline", "e2e"),
+    "runs": ("report", "cli", "cluster", "pipeline"),
+    "settings": ("cli", "loading"),
+    "steps": ("pipeline", "e2e"),
+    "targets": ("pipeline", "cli"),
+    "workspace": ("collect", "preprocess", "pipeline"),
 }
 """Folders of tests of what has none of its own name."""
 COVERAGE = ROOT / "build/mutants.coverage"

@@ -14,9 +14,9 @@ from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import agentv_sandbox
-from agentv_sandbox import hostprograms
 from agentv_sandbox.authoring.docs import Doc, known_keys
 from agentv_sandbox.authoring.keydocs import key_docs
+from agentv_sandbox.base import hostprograms
 from agentv_sandbox.cli import imported_command
 from agentv_sandbox.graders import GRADERS
 from agentv_sandbox.graders.kind import GraderKind, ItemDoc
@@ -452,7 +452,7 @@ def _prose(text: str) -> str:
 
 
 def _host_programs() -> str:
-    """Programs that are started on the host, as ``hostprograms.py`` has them."""
+    """Programs that are started on the host, as ``base/hostprograms.py`` has them."""
     programs = [each for each in vars(hostprograms).values() if isinstance(each, hostprograms.HostProgram)]
     groups = {hostprograms.NETWORK: "proxies and certificates", hostprograms.FOLDERS: "`XDG_*` folders"}
     rows = []

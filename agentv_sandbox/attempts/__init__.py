@@ -7,7 +7,7 @@ verdict on what they left there.
     ...                                                # somebody works in attempt/workspace
     report = grade_attempt(Attempt(folder="attempt", response="answer.md"), suites="evals/all.eval.yaml")
 
-As in ``agentv_sandbox.api``, nothing here prints or ends the process.
+As in ``agentv_sandbox.runs.api``, nothing here prints or ends the process.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from agentv_sandbox import api
 from agentv_sandbox.attempts.baseline import baseline_repository
 from agentv_sandbox.attempts.folder import (
     AttemptFolder,
@@ -29,23 +28,24 @@ from agentv_sandbox.attempts.folder import (
 from agentv_sandbox.attempts.grading import AttemptGrading
 from agentv_sandbox.attempts.starting import Start, start_of
 from agentv_sandbox.attempts.tree import read_tree
-from agentv_sandbox.errors import InputError, Problem, SandboxError
-from agentv_sandbox.files import BlobStore
+from agentv_sandbox.base.errors import InputError, Problem, SandboxError
+from agentv_sandbox.base.scratch import scratch_folder
+from agentv_sandbox.containers.blobs import BlobStore
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.suite import EvalCase, Suite
-from agentv_sandbox.pipeline import run_suites, suite_run
-from agentv_sandbox.pipeline.checks import judge_problems
-from agentv_sandbox.pipeline.records import Job
-from agentv_sandbox.pipeline.scratch import scratch_folder
-from agentv_sandbox.pipeline.targets import single_target, single_test
-from agentv_sandbox.prepare import Prepared, prepare
 from agentv_sandbox.report import kept_views
 from agentv_sandbox.request import RunRequest
 from agentv_sandbox.request.asked import as_json
+from agentv_sandbox.request.jobs import Job
 from agentv_sandbox.request.keywords import after_one
 from agentv_sandbox.runfolder.facts import run_facts
 from agentv_sandbox.runfolder.folder import RunFolder, refuse_unusable
 from agentv_sandbox.runfolder.layout import STORES
+from agentv_sandbox.runs import api
+from agentv_sandbox.runs.checks import judge_problems
+from agentv_sandbox.runs.execute import run_suites, suite_run
+from agentv_sandbox.runs.prepare import Prepared, prepare
+from agentv_sandbox.targets.chosen import single_target, single_test
 
 _CONVERSATION = (
     "is a conversation, of which each turn is graded by itself; a workspace does not say where its turns are"

@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentv_sandbox.errors import SandboxError
-from agentv_sandbox.pipeline.git import Git, GitError
-from agentv_sandbox.pipeline.repos import Entry, own_repository
-from agentv_sandbox.pipeline.workspace import in_git
-from agentv_sandbox.volumes import StagedFile
+from agentv_sandbox.base.errors import SandboxError
+from agentv_sandbox.containers.volumes import StagedFile
+from agentv_sandbox.workspace.git import Git, GitError
+from agentv_sandbox.workspace.repos import Entry, own_repository
+from agentv_sandbox.workspace.template import in_git
 
 _MESSAGE = b"agentv-baseline\n"
 _MODES = {"symlink": b"120000", "plain": b"100644", "program": b"100755"}

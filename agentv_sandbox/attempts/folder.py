@@ -16,15 +16,15 @@ from agentv_sandbox import __version__
 from agentv_sandbox.attempts.baseline import Repository
 from agentv_sandbox.attempts.starting import Start
 from agentv_sandbox.attempts.tree import WORKSPACE_NAME, write_tree
-from agentv_sandbox.errors import InputError, Problem
+from agentv_sandbox.base.errors import InputError, Problem
+from agentv_sandbox.base.plainfiles import read_plain
+from agentv_sandbox.containers.volumes import StagedFile
 from agentv_sandbox.models.foreign_json import ForeignJsonError, read_json
 from agentv_sandbox.models.messages import prompt_text
 from agentv_sandbox.models.paths import INPUT
 from agentv_sandbox.models.suite import Json, Suite
 from agentv_sandbox.models.times import now_text
-from agentv_sandbox.pipeline.records import Job
-from agentv_sandbox.plainfiles import read_plain
-from agentv_sandbox.volumes import StagedFile
+from agentv_sandbox.request.jobs import Job
 
 MANIFEST = "agentv_prepare.json"
 PROMPT = "prompt.md"

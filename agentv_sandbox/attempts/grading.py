@@ -12,23 +12,29 @@ from pathlib import Path
 from agentv_sandbox.attempts.folder import Said
 from agentv_sandbox.attempts.starting import handed_out, start_hash
 from agentv_sandbox.attempts.tree import Tree
-from agentv_sandbox.collect import Baseline, gather
-from agentv_sandbox.errors import InputError, Problem
+from agentv_sandbox.base.errors import InputError, Problem
+from agentv_sandbox.base.plainfiles import read_plain
+from agentv_sandbox.case.answer import AgentAnswers
+from agentv_sandbox.case.attempt import (
+    Progress,
+    captured,
+    graded_answer,
+    guarded_case,
+    with_verdict,
+)
 from agentv_sandbox.models.case import AgentResponse, CaseResult
 from agentv_sandbox.models.content import AnswerMessage
 from agentv_sandbox.models.paths import OUTPUT, WORKSPACE
 from agentv_sandbox.models.suite import EvalCase, Suite, Target
 from agentv_sandbox.models_api import Bounds, Meter
-from agentv_sandbox.pipeline.answer import AgentAnswers
-from agentv_sandbox.pipeline.case import Progress, captured, graded_answer, guarded_case, with_verdict
-from agentv_sandbox.pipeline.caseworkspace import CaseWorkspace, case_workspace
-from agentv_sandbox.pipeline.limits import job_limits
-from agentv_sandbox.pipeline.records import Job
-from agentv_sandbox.pipeline.suiterun import SuiteRun
-from agentv_sandbox.pipeline.workspace import workspace_volume
-from agentv_sandbox.plainfiles import read_plain
 from agentv_sandbox.providers.base import Session
 from agentv_sandbox.providers.transcripts import MAX_BYTES, NotATranscriptError, read_transcript
+from agentv_sandbox.request.jobs import Job
+from agentv_sandbox.steps.caseworkspace import CaseWorkspace, case_workspace
+from agentv_sandbox.steps.limits import job_limits
+from agentv_sandbox.steps.suiterun import SuiteRun
+from agentv_sandbox.workspace.collect import Baseline, gather
+from agentv_sandbox.workspace.template import workspace_volume
 
 MAX_RESPONSE_BYTES = 16 << 20
 _UNSEEN = "graded as prepared: nobody saw how this workspace and this answer came about"

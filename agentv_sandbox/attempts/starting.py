@@ -9,19 +9,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agentv_sandbox.attempts.tree import leads_out
-from agentv_sandbox.collect import Baseline
-from agentv_sandbox.errors import SandboxError
-from agentv_sandbox.invoke import input_paths
-from agentv_sandbox.logs import safe_name
+from agentv_sandbox.base.errors import SandboxError
+from agentv_sandbox.base.logs import safe_name
+from agentv_sandbox.case.answer import kept_workspace
+from agentv_sandbox.containers.volumes import StagedFile
 from agentv_sandbox.models.case import FileEntry
 from agentv_sandbox.models.content import Blob
 from agentv_sandbox.models_api import Bounds, Meter
-from agentv_sandbox.pipeline.answer import kept_workspace
-from agentv_sandbox.pipeline.caseworkspace import case_workspace
-from agentv_sandbox.pipeline.records import Job
-from agentv_sandbox.pipeline.suiterun import SuiteRun
-from agentv_sandbox.pipeline.workspace import before_all_hooks, in_git
-from agentv_sandbox.volumes import StagedFile
+from agentv_sandbox.request.jobs import Job
+from agentv_sandbox.steps.caseworkspace import case_workspace
+from agentv_sandbox.steps.invoke import input_paths
+from agentv_sandbox.steps.suiterun import SuiteRun
+from agentv_sandbox.workspace.collect import Baseline
+from agentv_sandbox.workspace.template import before_all_hooks, in_git
 
 _MADE_BY_HOOKS = "repositories that hooks made were left out ({names}): they can have git start programs here"
 _OUTWARD = "links that lead out of the workspace were left out ({names})"

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agentv_sandbox.errors import InputError, Problem
-from agentv_sandbox.files import BlobStore
-from agentv_sandbox.logs import safe_name
-from agentv_sandbox.plainfiles import entered
-from agentv_sandbox.volumes import StagedFile
+from agentv_sandbox.base.errors import InputError, Problem
+from agentv_sandbox.base.logs import safe_name
+from agentv_sandbox.base.plainfiles import entered
+from agentv_sandbox.containers.blobs import BlobStore
+from agentv_sandbox.containers.volumes import StagedFile
 
 WORKSPACE_NAME = "workspace"
 MAX_ENTRIES = 100_000

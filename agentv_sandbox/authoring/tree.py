@@ -8,8 +8,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from agentv_sandbox.errors import Problem
-from agentv_sandbox.logs import safe_text
+from agentv_sandbox.base.errors import Problem
+from agentv_sandbox.base.logs import safe_text
 from agentv_sandbox.models.suite import Position
 
 Mark = tuple[int, int]

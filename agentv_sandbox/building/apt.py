@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator, Sequence
 from urllib.parse import unquote
 
+from agentv_sandbox.base.errors import BuildError, ImageRequestError, Problem
 from agentv_sandbox.building.containers import STAGE, Builder, step_failed
 from agentv_sandbox.building.mirror import Index, Package, version_key
-from agentv_sandbox.errors import BuildError, ImageRequestError, Problem
+from agentv_sandbox.containers.volumes import StagedFile
 from agentv_sandbox.models.image import Artefact
-from agentv_sandbox.volumes import StagedFile
 
 _URI = re.compile(r"^'file:/mnt/(debian|debian-security)/(\S+)' ", re.M)
 _UNKNOWN = re.compile(r"^E: (?:Unable to locate package |Package '|Version '\S+' for ')([a-z0-9.+-]+)", re.M)

@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from agentv_sandbox.foreign_image import Entry, MergedFiles, plain_path
-from agentv_sandbox.image_archive import add_bytes, clean_config, config_bytes
+from agentv_sandbox.archives.own_image import add_bytes, clean_config, config_bytes
+from agentv_sandbox.archives.untrusted_image import Entry, MergedFiles, plain_path
 
 
 def write_archive(

@@ -9,6 +9,12 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 from agentv_sandbox import masking
+from agentv_sandbox.base.errors import (
+    BuildError,
+    EngineError,
+    EngineLost,
+    EngineUnavailable,
+)
 from agentv_sandbox.building.bootstrap import make_base
 from agentv_sandbox.building.containers import Builder
 from agentv_sandbox.building.events import OnEvent
@@ -17,7 +23,6 @@ from agentv_sandbox.building.labels import image_with_key
 from agentv_sandbox.building.own import build_dockerfile, neutralised
 from agentv_sandbox.building.trees import Trees, env_key
 from agentv_sandbox.engines import LABEL_ENV_KEY, ContainerEngine, builder_of
-from agentv_sandbox.errors import BuildError, EngineError, EngineLost, EngineUnavailable
 from agentv_sandbox.models.container import ImageInfo
 from agentv_sandbox.models.image import Artefact, Check, ImagePlan, base_identity, content_key
 

@@ -15,15 +15,15 @@ from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from pathlib import Path
 
+from agentv_sandbox.archives.own_image import add_bytes
+from agentv_sandbox.base.errors import BuildError
+from agentv_sandbox.base.ownership import temporary_folder
 from agentv_sandbox.building.archive import flatten
 from agentv_sandbox.building.containers import STAGE, Builder, blob_files
 from agentv_sandbox.building.deb import deb_tar
 from agentv_sandbox.building.fetch import Cache
 from agentv_sandbox.building.mirror import Index, Package, newest
-from agentv_sandbox.errors import BuildError
-from agentv_sandbox.image_archive import add_bytes
 from agentv_sandbox.models.image import Artefact
-from agentv_sandbox.ownership import temporary_folder
 
 RECIPE = files("agentv_sandbox") / "data" / "recipes" / "base.toml"
 _USRMERGED = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")

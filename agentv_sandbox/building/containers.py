@@ -9,15 +9,20 @@ from dataclasses import replace
 from pathlib import Path
 
 from agentv_sandbox import masking
+from agentv_sandbox.base.errors import (
+    BuildError,
+    EngineError,
+    EngineLost,
+    EngineUnavailable,
+)
+from agentv_sandbox.base.logs import safe_text
 from agentv_sandbox.building.archive import write_archive, write_config
 from agentv_sandbox.building.fetch import Cache
+from agentv_sandbox.containers.sandbox import POLICIES, Role, Sandbox
+from agentv_sandbox.containers.volumes import StagedFile
 from agentv_sandbox.engines import ContainerEngine
-from agentv_sandbox.errors import BuildError, EngineError, EngineLost, EngineUnavailable
-from agentv_sandbox.logs import safe_text
 from agentv_sandbox.models.container import ExecResult, Limits, Mount, OnOutput
 from agentv_sandbox.models.image import Artefact, ImageConfig
-from agentv_sandbox.sandbox import POLICIES, Role, Sandbox
-from agentv_sandbox.volumes import StagedFile
 
 _SCRATCH_BYTES = 3 << 30
 _SCRATCH_INODES = 500_000

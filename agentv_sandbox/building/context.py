@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from agentv_sandbox.base.errors import InputError, Problem
+from agentv_sandbox.base.logs import safe_name
 from agentv_sandbox.building.lock import LOCK_NAME, sbom_path
-from agentv_sandbox.errors import InputError, Problem
-from agentv_sandbox.logs import safe_name
 
 MAX_CONTEXT_BYTES = 512 << 20
 _CHUNK = 1 << 20

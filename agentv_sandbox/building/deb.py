@@ -10,7 +10,7 @@ from typing import Literal
 
 import zstandard
 
-from agentv_sandbox.errors import BuildError
+from agentv_sandbox.base.errors import BuildError
 
 
 def deb_tar(deb: Path, part: Literal["control", "data"]) -> io.BytesIO:

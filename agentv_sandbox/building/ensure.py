@@ -14,6 +14,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agentv_sandbox.base.errors import (
+    DISK_FULL,
+    BuildError,
+    ImageRequestError,
+    InputError,
+    Problem,
+)
+from agentv_sandbox.base.lazy import lazily
 from agentv_sandbox.building.base import (
     BASE_RECIPE,
     RECIPE,
@@ -40,8 +48,6 @@ from agentv_sandbox.building.pipconf import PipSettings, read_pip_settings
 from agentv_sandbox.building.store import note_use
 from agentv_sandbox.building.trees import Trees
 from agentv_sandbox.engines import LABEL_ENV_KEY, ContainerEngine
-from agentv_sandbox.errors import DISK_FULL, BuildError, ImageRequestError, InputError, Problem
-from agentv_sandbox.lazy import lazily
 from agentv_sandbox.models.image import Artefact, Image, ImagePlan, LockMode, Resolution, image_tag
 
 if TYPE_CHECKING:

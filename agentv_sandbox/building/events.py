@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from agentv_sandbox.errors import Cancelled
+from agentv_sandbox.base.errors import Cancelled
 
 OnEvent = Callable[[str, Mapping[str, Any]], None]
 """Receives an event name (``fetch.done``) and its values (``files``, ``bytes``, ``seconds`` …)."""

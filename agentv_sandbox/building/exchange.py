@@ -17,15 +17,21 @@ from typing import IO, Any
 
 import zstandard
 
+from agentv_sandbox.archives.untrusted_image import OCI_INDEX, Layers
+from agentv_sandbox.archives.untrusted_tar import (
+    MAX_BYTES,
+    ArchiveError,
+    ForeignTar,
+    ReadBudget,
+    archive_errors,
+)
+from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.building.base import RECIPE
 from agentv_sandbox.building.foreign_archive import as_saved, repacked, tree_of, tree_sha256
 from agentv_sandbox.building.labels import LABEL_DEPTH, LABEL_TREE
 from agentv_sandbox.building.lock import checked_resolution, write_entry
 from agentv_sandbox.building.store import note_use
 from agentv_sandbox.engines import LABEL_ENV_KEY, Images
-from agentv_sandbox.errors import InputError, Problem
-from agentv_sandbox.foreign_image import OCI_INDEX, Layers
-from agentv_sandbox.foreign_tar import MAX_BYTES, ArchiveError, ForeignTar, ReadBudget, archive_errors
 from agentv_sandbox.models.foreign_json import read_json
 from agentv_sandbox.models.image import Image, ImagePlan, Resolution, content_key, image_tag
 

@@ -19,14 +19,19 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from agentv_sandbox.base.errors import (
+    DISK_FULL,
+    BuildError,
+    InputError,
+    Problem,
+)
+from agentv_sandbox.base.lazy import lazily
+from agentv_sandbox.base.webclient import PROXY_HINT, tls_context, without_proxy
 from agentv_sandbox.building.credentials import Credentials, without_credentials
 from agentv_sandbox.building.events import CancelCheck, OnEvent, stop_if
 from agentv_sandbox.building.origins import HINT, Origins, open_regular
 from agentv_sandbox.building.pipconf import LOCAL
-from agentv_sandbox.errors import DISK_FULL, BuildError, InputError, Problem
-from agentv_sandbox.lazy import lazily
 from agentv_sandbox.models.image import Artefact
-from agentv_sandbox.webclient import PROXY_HINT, tls_context, without_proxy
 
 if TYPE_CHECKING:
     import httpx

@@ -11,9 +11,9 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from typing import IO
 
+from agentv_sandbox.archives.own_image import add_bytes, clean_config, config_bytes
+from agentv_sandbox.archives.untrusted_image import Entry, Layers, plain_path
 from agentv_sandbox.engines import Images
-from agentv_sandbox.foreign_image import Entry, Layers, plain_path
-from agentv_sandbox.image_archive import add_bytes, clean_config, config_bytes
 
 
 def tree_sha256(layers: Layers) -> str:

@@ -11,14 +11,14 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from agentv_sandbox.base.errors import BuildError
 from agentv_sandbox.building.containers import Builder, blob_files, step_failed
 from agentv_sandbox.building.events import OnEvent
 from agentv_sandbox.building.fetch import Cache
 from agentv_sandbox.building.labels import LABEL_TREE
-from agentv_sandbox.errors import BuildError
+from agentv_sandbox.containers.volumes import StagedFile
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.image import Artefact, Resolution
-from agentv_sandbox.volumes import StagedFile
 
 _RECIPES = files("agentv_sandbox") / "data" / "recipes"
 

@@ -12,12 +12,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from agentv_sandbox.base.errors import InputError
 from agentv_sandbox.building.deb import deb_tar
 from agentv_sandbox.building.fetch import Cache
 from agentv_sandbox.building.labels import LABEL_DEPTH, image_with_key
 from agentv_sandbox.building.lock import all_entries
 from agentv_sandbox.engines import ContainerEngine
-from agentv_sandbox.errors import InputError
 from agentv_sandbox.models.image import Artefact, Resolution, base_identity, image_tag
 
 _MAX_DEPTH = 8

@@ -17,10 +17,10 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from agentv_sandbox.errors import InputError, Problem
+from agentv_sandbox.base.errors import InputError, Problem
+from agentv_sandbox.base.plainfiles import read_plain
 from agentv_sandbox.models.foreign_json import ForeignJsonError, read_json
 from agentv_sandbox.models.image import Artefact, ImagePlan, Resolution
-from agentv_sandbox.plainfiles import read_plain
 
 LOCK_NAME = "agentv-sandbox.lock"
 VERSION = 1

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from agentv_sandbox.base.errors import BuildError
+from agentv_sandbox.base.lazy import lazily
 from agentv_sandbox.building.credentials import without_credentials
 from agentv_sandbox.building.events import OnEvent
 from agentv_sandbox.building.fetch import Cache
-from agentv_sandbox.errors import BuildError
-from agentv_sandbox.lazy import lazily
 from agentv_sandbox.models.image import Artefact, ImageConfig
 
 if TYPE_CHECKING:

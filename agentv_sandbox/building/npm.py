@@ -18,15 +18,16 @@ from typing import Any
 
 from uv import find_uv_bin
 
-from agentv_sandbox import hostprograms, masking
+from agentv_sandbox import masking
+from agentv_sandbox.base import hostprograms
+from agentv_sandbox.base.errors import BuildError, ImageRequestError, Problem
+from agentv_sandbox.base.logs import safe_text
+from agentv_sandbox.base.ownership import temporary_folder
 from agentv_sandbox.building.containers import disk_full
 from agentv_sandbox.building.credentials import without_credentials
 from agentv_sandbox.building.fetch import Cache
 from agentv_sandbox.building.pipconf import PipSettings, redacted
-from agentv_sandbox.errors import BuildError, ImageRequestError, Problem
-from agentv_sandbox.logs import safe_text
 from agentv_sandbox.models.image import Artefact
-from agentv_sandbox.ownership import temporary_folder
 
 _TIMEOUT_S = 300
 _PUBLIC = "https://registry.npmjs.org/"

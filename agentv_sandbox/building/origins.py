@@ -16,8 +16,8 @@ from typing import IO
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies
 
+from agentv_sandbox.base.errors import BuildError
 from agentv_sandbox.building.pipconf import LOCAL
-from agentv_sandbox.errors import BuildError
 
 _PRIVATE = [
     ipaddress.ip_network(text)

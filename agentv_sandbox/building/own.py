@@ -9,6 +9,8 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+from agentv_sandbox.base.errors import BuildError, InputError, Problem
+from agentv_sandbox.base.logs import safe_text
 from agentv_sandbox.building.archive import reconfigured
 from agentv_sandbox.building.context import write_context
 from agentv_sandbox.building.events import CancelCheck, OnEvent
@@ -24,8 +26,6 @@ from agentv_sandbox.engines import (
     builder_of,
 )
 from agentv_sandbox.engines.stated import LOADING_ENV
-from agentv_sandbox.errors import BuildError, InputError, Problem
-from agentv_sandbox.logs import safe_text
 from agentv_sandbox.models.container import Build, ImageInfo
 
 _CLAIMS = (LABEL_RUN, LABEL_ROLE, LABEL_OWNER, LABEL_KEEP)

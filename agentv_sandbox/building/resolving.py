@@ -14,6 +14,7 @@ from typing import TypeVar
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from agentv_sandbox.base.errors import ImageRequestError, Problem
 from agentv_sandbox.building.apt import resolve_apt
 from agentv_sandbox.building.base import (
     DEBIAN_VERSIONS,
@@ -33,7 +34,6 @@ from agentv_sandbox.building.pipconf import PipSettings
 from agentv_sandbox.building.sources import SourceBuilder, find_sdist
 from agentv_sandbox.building.trees import Trees
 from agentv_sandbox.building.wheels import Platform, resolve_uv, resolve_wheels
-from agentv_sandbox.errors import ImageRequestError, Problem
 from agentv_sandbox.models.image import COMPILERS, Artefact, ImagePlan, Resolution, SourceBuild
 
 T = TypeVar("T")

@@ -31,6 +31,8 @@ from packaging.utils import (
 )
 from packaging.version import Version
 
+from agentv_sandbox.base.errors import BuildError, ImageRequestError, Problem
+from agentv_sandbox.base.logs import safe_name
 from agentv_sandbox.building.base import RECIPE, Base
 from agentv_sandbox.building.containers import Builder, blob_files, step_failed
 from agentv_sandbox.building.credentials import without_credentials
@@ -41,9 +43,8 @@ from agentv_sandbox.building.labels import image_with_key
 from agentv_sandbox.building.pages import index_page
 from agentv_sandbox.building.pipconf import PipSettings, is_local, portable
 from agentv_sandbox.building.wheels import Platform
+from agentv_sandbox.containers.volumes import StagedFile
 from agentv_sandbox.engines import LABEL_ENV_KEY
-from agentv_sandbox.errors import BuildError, ImageRequestError, Problem
-from agentv_sandbox.logs import safe_name
 from agentv_sandbox.models.image import (
     Artefact,
     ImageConfig,
@@ -53,7 +54,6 @@ from agentv_sandbox.models.image import (
     content_key,
     image_tag,
 )
-from agentv_sandbox.volumes import StagedFile
 
 if TYPE_CHECKING:
     from pypi_simple import ProjectPage

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
+from agentv_sandbox.base.errors import EngineError
 from agentv_sandbox.engines import LABEL_ENV_KEY, Images
-from agentv_sandbox.errors import EngineError
 from agentv_sandbox.models.container import ImageInfo
 
 _KINDS: Mapping[str, Literal["env", "base", "own"]] = {

@@ -10,9 +10,9 @@ import os
 import re
 from pathlib import Path
 
+from agentv_sandbox.archives.untrusted_tar import ArchiveError
 from agentv_sandbox.building.foreign_archive import tree_of
 from agentv_sandbox.engines import Images
-from agentv_sandbox.foreign_tar import ArchiveError
 from agentv_sandbox.models.container import ImageInfo
 from agentv_sandbox.models.image import content_key
 

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from agentv_sandbox import masking
+from agentv_sandbox.base.errors import BuildError, PreflightError, Problem
+from agentv_sandbox.base.logs import safe_name, safe_text
 from agentv_sandbox.building.events import OnEvent
-from agentv_sandbox.errors import BuildError, PreflightError, Problem
-from agentv_sandbox.logs import safe_name, safe_text
+from agentv_sandbox.containers.sandbox import Role, Sandbox
 from agentv_sandbox.models.container import Limits
 from agentv_sandbox.models.image import Check, Image, ImagePlan, ProvedImage, content_key
 from agentv_sandbox.models.suite import WorkspaceEnv
-from agentv_sandbox.sandbox import Role, Sandbox
 
 PROBE = files("agentv_sandbox") / "data" / "recipes" / "probe.py"
 _LIMITS = Limits(timeout_s=600, memory_bytes=2 << 30, cpus=4.0, pids=512, tmp_bytes=512 << 20)

@@ -24,14 +24,15 @@ from packaging.tags import Tag, compatible_tags, cpython_tags
 from packaging.utils import canonicalize_name, parse_wheel_filename
 from uv import find_uv_bin
 
-from agentv_sandbox import hostprograms, masking
+from agentv_sandbox import masking
+from agentv_sandbox.base import hostprograms
+from agentv_sandbox.base.errors import BuildError, ImageRequestError, Problem
+from agentv_sandbox.base.logs import safe_text
+from agentv_sandbox.base.ownership import temporary_folder
 from agentv_sandbox.building.containers import disk_full
 from agentv_sandbox.building.credentials import without_credentials
 from agentv_sandbox.building.pipconf import PipSettings, portable, redacted
-from agentv_sandbox.errors import BuildError, ImageRequestError, Problem
-from agentv_sandbox.logs import safe_text
 from agentv_sandbox.models.image import Artefact, ImageConfig
-from agentv_sandbox.ownership import temporary_folder
 
 _TIMEOUT_S = 300
 _PYTHONS = ("3.13", "3.11", "3.12", "3.14", "3.10")

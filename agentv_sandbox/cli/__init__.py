@@ -15,7 +15,8 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from agentv_sandbox import __version__, logs
+from agentv_sandbox import __version__
+from agentv_sandbox.base import logs
 
 # In the order of the help: what is run daily first. Module below this one, function, its docstring's first line.
 COMMANDS: Mapping[str, tuple[str, str, str]] = {

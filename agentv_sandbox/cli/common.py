@@ -14,9 +14,9 @@ from typing import NoReturn, ParamSpec
 import typer
 from rich.console import Console
 
-from agentv_sandbox import logs, masking
-from agentv_sandbox.cli import github
-from agentv_sandbox.errors import (
+from agentv_sandbox import masking
+from agentv_sandbox.base import logs
+from agentv_sandbox.base.errors import (
     PREFLIGHT_FAILED,
     BuildError,
     Cancelled,
@@ -29,7 +29,8 @@ from agentv_sandbox.errors import (
     preflight_message,
     unforeseen,
 )
-from agentv_sandbox.logs import safe_text
+from agentv_sandbox.base.logs import safe_text
+from agentv_sandbox.cli import github
 
 P = ParamSpec("P")
 

@@ -12,10 +12,10 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from agentv_sandbox.base.logs import safe_name
 from agentv_sandbox.cli.asking import parser
 from agentv_sandbox.cli.common import counted, out, with_exit_codes
 from agentv_sandbox.cli.report import open_runs, written_to
-from agentv_sandbox.logs import safe_name
 from agentv_sandbox.report.comparison import Comparison, Figures, TestChange, Totals, compare_runs
 from agentv_sandbox.report.comparisonwords import agreement_words, evidence
 from agentv_sandbox.report.page import write_report

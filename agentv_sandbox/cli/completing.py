@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentv_sandbox.lazy import calling
+from agentv_sandbox.base.lazy import calling
 
 if TYPE_CHECKING:
     from agentv_sandbox.loading import load_suites

@@ -13,12 +13,12 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from agentv_sandbox.base.errors import InputError, NeedsNamespace, SandboxError
+from agentv_sandbox.base.lazy import calling, lazily
+from agentv_sandbox.base.logs import safe_text
 from agentv_sandbox.cli.asking import asks
 from agentv_sandbox.cli.common import err, out, with_exit_codes
 from agentv_sandbox.cli.inputs import cache_dir
-from agentv_sandbox.errors import InputError, NeedsNamespace, SandboxError
-from agentv_sandbox.lazy import calling, lazily
-from agentv_sandbox.logs import safe_text
 from agentv_sandbox.request import RunRequest
 
 if TYPE_CHECKING:
@@ -26,7 +26,12 @@ if TYPE_CHECKING:
     from agentv_sandbox.building import ensure_image, sentence
     from agentv_sandbox.building.mirror import sources
     from agentv_sandbox.building.pipconf import read_pip_settings
-    from agentv_sandbox.doctor import (
+    from agentv_sandbox.containers.sandbox import Sandbox, sweep
+    from agentv_sandbox.engines import ContainerEngine
+    from agentv_sandbox.engines.table import answering_engines, find_engine
+    from agentv_sandbox.images.needs import tool_plan
+    from agentv_sandbox.loading import LoadResult, load_suites
+    from agentv_sandbox.machine.doctor import (
         Check,
         disk_checks,
         engine_checks,
@@ -37,41 +42,36 @@ if TYPE_CHECKING:
         network_checks,
         other_engine_checks,
     )
-    from agentv_sandbox.engines import ContainerEngine
-    from agentv_sandbox.engines.table import answering_engines, find_engine
-    from agentv_sandbox.loading import LoadResult, load_suites
     from agentv_sandbox.models.suite import Suite
-    from agentv_sandbox.pipeline.destinations import destinations
-    from agentv_sandbox.pipeline.images import tool_plan
-    from agentv_sandbox.prepare import settings_of
     from agentv_sandbox.report.progress import Progress
-    from agentv_sandbox.sandbox import Sandbox, sweep
+    from agentv_sandbox.runs.prepare import settings_of
     from agentv_sandbox.settings import Operator
+    from agentv_sandbox.targets.destinations import destinations
 else:
     engines = lazily("agentv_sandbox.engines")
     ensure_image = calling("agentv_sandbox.building", "ensure_image")
     sentence = calling("agentv_sandbox.building", "sentence")
     sources = calling("agentv_sandbox.building.mirror", "sources")
     read_pip_settings = calling("agentv_sandbox.building.pipconf", "read_pip_settings")
-    Check = calling("agentv_sandbox.doctor", "Check")
-    disk_checks = calling("agentv_sandbox.doctor", "disk_checks")
-    engine_checks = calling("agentv_sandbox.doctor", "engine_checks")
-    image_check = calling("agentv_sandbox.doctor", "image_check")
-    key_checks = calling("agentv_sandbox.doctor", "key_checks")
-    leftover_check = calling("agentv_sandbox.doctor", "leftover_check")
-    limit_checks = calling("agentv_sandbox.doctor", "limit_checks")
-    network_checks = calling("agentv_sandbox.doctor", "network_checks")
-    other_engine_checks = calling("agentv_sandbox.doctor", "other_engine_checks")
+    Check = calling("agentv_sandbox.machine.doctor", "Check")
+    disk_checks = calling("agentv_sandbox.machine.doctor", "disk_checks")
+    engine_checks = calling("agentv_sandbox.machine.doctor", "engine_checks")
+    image_check = calling("agentv_sandbox.machine.doctor", "image_check")
+    key_checks = calling("agentv_sandbox.machine.doctor", "key_checks")
+    leftover_check = calling("agentv_sandbox.machine.doctor", "leftover_check")
+    limit_checks = calling("agentv_sandbox.machine.doctor", "limit_checks")
+    network_checks = calling("agentv_sandbox.machine.doctor", "network_checks")
+    other_engine_checks = calling("agentv_sandbox.machine.doctor", "other_engine_checks")
     answering_engines = calling("agentv_sandbox.engines.table", "answering_engines")
     find_engine = calling("agentv_sandbox.engines.table", "find_engine")
     LoadResult = calling("agentv_sandbox.loading", "LoadResult")
     load_suites = calling("agentv_sandbox.loading", "load_suites")
-    destinations = calling("agentv_sandbox.pipeline.destinations", "destinations")
-    tool_plan = calling("agentv_sandbox.pipeline.images", "tool_plan")
-    settings_of = calling("agentv_sandbox.prepare", "settings_of")
+    destinations = calling("agentv_sandbox.targets.destinations", "destinations")
+    tool_plan = calling("agentv_sandbox.images.needs", "tool_plan")
+    settings_of = calling("agentv_sandbox.runs.prepare", "settings_of")
     Progress = calling("agentv_sandbox.report.progress", "Progress")
-    Sandbox = calling("agentv_sandbox.sandbox", "Sandbox")
-    sweep = calling("agentv_sandbox.sandbox", "sweep")
+    Sandbox = calling("agentv_sandbox.containers.sandbox", "Sandbox")
+    sweep = calling("agentv_sandbox.containers.sandbox", "sweep")
     Operator = calling("agentv_sandbox.settings", "Operator")
 
 _STYLE = {"ok": "green", "warning": "yellow", "failed": "red"}

@@ -12,9 +12,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentv_sandbox import logs
-from agentv_sandbox.errors import Problem
-from agentv_sandbox.logs import safe_text
+from agentv_sandbox.base import logs
+from agentv_sandbox.base.errors import Problem
+from agentv_sandbox.base.logs import safe_text
 
 _MAX_ANNOTATIONS = 10
 """Of one kind in one step; GitHub drops what is more."""

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from agentv_sandbox.base.errors import InputError, Problem
+from agentv_sandbox.base.lazy import calling
+from agentv_sandbox.base.logs import safe_text
 from agentv_sandbox.cli.asking import asks
 from agentv_sandbox.cli.common import out, show_problems, with_exit_codes
 from agentv_sandbox.cli.inputs import cache_dir, settings_here, show_warning
 from agentv_sandbox.cli.options import OptionalPaths, Paths, parsed_option
-from agentv_sandbox.errors import InputError, Problem
-from agentv_sandbox.lazy import calling
-from agentv_sandbox.logs import safe_text
 from agentv_sandbox.request import RunRequest
 from agentv_sandbox.request.values import size
 
@@ -34,16 +34,16 @@ if TYPE_CHECKING:
     )
     from agentv_sandbox.engines import ContainerEngine
     from agentv_sandbox.engines.table import find_engine
+    from agentv_sandbox.images.needs import suite_env, suite_plan_with_refusals
+    from agentv_sandbox.images.plan import dockerfile, refusals
     from agentv_sandbox.loading import LoadResult, load_suites
     from agentv_sandbox.models.image import ImagePlan
     from agentv_sandbox.models.suite import Suite
-    from agentv_sandbox.pipeline import RunOptions, image_targets
-    from agentv_sandbox.pipeline.destinations import destinations
-    from agentv_sandbox.pipeline.images import suite_env, suite_plan_with_refusals
-    from agentv_sandbox.plan import dockerfile, refusals
-    from agentv_sandbox.prepare import prepare, project_problems, settings_of
     from agentv_sandbox.report.progress import Progress
+    from agentv_sandbox.runs.execute import RunOptions, image_targets
+    from agentv_sandbox.runs.prepare import prepare, project_problems, settings_of
     from agentv_sandbox.settings import Operator
+    from agentv_sandbox.targets.destinations import destinations
 else:
     export_image = calling("agentv_sandbox.building", "export_image")
     import_image = calling("agentv_sandbox.building", "import_image")
@@ -55,16 +55,16 @@ else:
     find_engine = calling("agentv_sandbox.engines.table", "find_engine")
     LoadResult = calling("agentv_sandbox.loading", "LoadResult")
     load_suites = calling("agentv_sandbox.loading", "load_suites")
-    RunOptions = calling("agentv_sandbox.pipeline", "RunOptions")
-    image_targets = calling("agentv_sandbox.pipeline", "image_targets")
-    destinations = calling("agentv_sandbox.pipeline.destinations", "destinations")
-    suite_env = calling("agentv_sandbox.pipeline.images", "suite_env")
-    suite_plan_with_refusals = calling("agentv_sandbox.pipeline.images", "suite_plan_with_refusals")
-    dockerfile = calling("agentv_sandbox.plan", "dockerfile")
-    refusals = calling("agentv_sandbox.plan", "refusals")
-    prepare = calling("agentv_sandbox.prepare", "prepare")
-    project_problems = calling("agentv_sandbox.prepare", "project_problems")
-    settings_of = calling("agentv_sandbox.prepare", "settings_of")
+    RunOptions = calling("agentv_sandbox.runs.execute", "RunOptions")
+    image_targets = calling("agentv_sandbox.runs.execute", "image_targets")
+    destinations = calling("agentv_sandbox.targets.destinations", "destinations")
+    suite_env = calling("agentv_sandbox.images.needs", "suite_env")
+    suite_plan_with_refusals = calling("agentv_sandbox.images.needs", "suite_plan_with_refusals")
+    dockerfile = calling("agentv_sandbox.images.plan", "dockerfile")
+    refusals = calling("agentv_sandbox.images.plan", "refusals")
+    prepare = calling("agentv_sandbox.runs.prepare", "prepare")
+    project_problems = calling("agentv_sandbox.runs.prepare", "project_problems")
+    settings_of = calling("agentv_sandbox.runs.prepare", "settings_of")
     Progress = calling("agentv_sandbox.report.progress", "Progress")
     Operator = calling("agentv_sandbox.settings", "Operator")
 

@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.cli.common import out, with_exit_codes
-from agentv_sandbox.errors import InputError, Problem
 
 _SUITE = ("first.eval.yaml", "targets.yaml", "agent.py", "notes.txt")
 _CI = {

@@ -6,16 +6,16 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agentv_sandbox.base.errors import Problem
+from agentv_sandbox.base.lazy import calling
 from agentv_sandbox.cli.common import show_problems
-from agentv_sandbox.errors import Problem
-from agentv_sandbox.lazy import calling
 from agentv_sandbox.request import RunRequest
 
 if TYPE_CHECKING:
-    from agentv_sandbox.prepare import cache_dir as cache_dir_of
+    from agentv_sandbox.runs.prepare import cache_dir as cache_dir_of
     from agentv_sandbox.settings import Operator, RunSettings, settings_together
 else:
-    cache_dir_of = calling("agentv_sandbox.prepare", "cache_dir")
+    cache_dir_of = calling("agentv_sandbox.runs.prepare", "cache_dir")
     Operator = calling("agentv_sandbox.settings", "Operator")
     settings_together = calling("agentv_sandbox.settings", "settings_together")
 

@@ -7,15 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from agentv_sandbox import logs
+from agentv_sandbox.base import logs
+from agentv_sandbox.base.lazy import calling, lazily
 from agentv_sandbox.cli import github
 from agentv_sandbox.cli.common import out, relative
-from agentv_sandbox.lazy import calling, lazily
 from agentv_sandbox.models.identity import suite_key
 from agentv_sandbox.runfolder.layout import PAGE
 
 if TYPE_CHECKING:
-    from agentv_sandbox import api
     from agentv_sandbox.loading import LoadResult
     from agentv_sandbox.models.suite import Position
     from agentv_sandbox.report.summary import case_label, reasons, verdict_line
@@ -23,8 +22,9 @@ if TYPE_CHECKING:
     from agentv_sandbox.report.views.markdown import markdown
     from agentv_sandbox.runfolder.record import Row
     from agentv_sandbox.runfolder.redact import Redactor
+    from agentv_sandbox.runs import api
 else:
-    api = lazily("agentv_sandbox.api")
+    api = lazily("agentv_sandbox.runs.api")
     case_label = calling("agentv_sandbox.report.summary", "case_label")
     reasons = calling("agentv_sandbox.report.summary", "reasons")
     verdict_line = calling("agentv_sandbox.report.summary", "verdict_line")

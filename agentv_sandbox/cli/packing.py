@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from agentv_sandbox.base.errors import InputError, Problem, SandboxError
+from agentv_sandbox.base.lazy import calling, lazily
+from agentv_sandbox.base.logs import safe_name, safe_text
 from agentv_sandbox.cli.common import counted, err, out, with_exit_codes
 from agentv_sandbox.cli.options import RunFolderPath
-from agentv_sandbox.errors import InputError, Problem, SandboxError
-from agentv_sandbox.lazy import calling, lazily
-from agentv_sandbox.logs import safe_name, safe_text
 
 if TYPE_CHECKING:
     from agentv_sandbox.report import kept_views, summary

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from agentv_sandbox.base.lazy import calling, lazily
+from agentv_sandbox.base.logs import safe_name
 from agentv_sandbox.cli import options as opt
 from agentv_sandbox.cli.asking import asks
 from agentv_sandbox.cli.common import err, out, relative, start_logs, with_exit_codes
 from agentv_sandbox.cli.run import Events, interruptible
-from agentv_sandbox.lazy import calling, lazily
-from agentv_sandbox.logs import safe_name
 from agentv_sandbox.request import RunRequest
 
 if TYPE_CHECKING:

@@ -13,30 +13,31 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from agentv_sandbox.base.errors import InputError, Problem
+from agentv_sandbox.base.lazy import calling, lazily
+from agentv_sandbox.base.logs import safe_name, safe_text
 from agentv_sandbox.cli import options as opt
 from agentv_sandbox.cli.asking import asks
 from agentv_sandbox.cli.common import counted, out, start_logs, with_exit_codes
 from agentv_sandbox.cli.outcome import show_on_github
 from agentv_sandbox.cli.run import Events, interruptible, show_report
-from agentv_sandbox.errors import InputError, Problem
-from agentv_sandbox.lazy import calling, lazily
-from agentv_sandbox.logs import safe_name, safe_text
 from agentv_sandbox.request import RunRequest
 from agentv_sandbox.request.asked import given, options_of
 
 if TYPE_CHECKING:
-    from agentv_sandbox import attempts, regrading
-    from agentv_sandbox.api import RunReport
+    from agentv_sandbox import attempts
     from agentv_sandbox.building import sentence
     from agentv_sandbox.report.progress import Progress
     from agentv_sandbox.report.summary import WORD
     from agentv_sandbox.runfolder.redact import Redactor
     from agentv_sandbox.runfolder.regraded import Change
     from agentv_sandbox.runfolder.rows import Wire
+    from agentv_sandbox.runs import regrading
+    from agentv_sandbox.runs.api import RunReport
 else:
     WORD = calling("agentv_sandbox.report.summary", "WORD")
     attempts = lazily("agentv_sandbox.attempts")
-    regrading = lazily("agentv_sandbox.regrading")
+    regrading = lazily("agentv_sandbox.runs.regrading")
     sentence = calling("agentv_sandbox.building", "sentence")
     Progress = calling("agentv_sandbox.report.progress", "Progress")
     Redactor = calling("agentv_sandbox.runfolder.redact", "Redactor")

@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
+from agentv_sandbox.base.errors import InputError, Problem
+from agentv_sandbox.base.logs import safe_name, safe_text
 from agentv_sandbox.cli.common import err, out, with_exit_codes
-from agentv_sandbox.errors import InputError, Problem
-from agentv_sandbox.logs import safe_name, safe_text
 from agentv_sandbox.report import VIEWS, View
 from agentv_sandbox.report.runlist import LIST, runs_below, write_list
 from agentv_sandbox.runfolder.layout import PAGE

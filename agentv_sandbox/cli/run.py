@@ -19,31 +19,31 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from agentv_sandbox.base.lazy import calling, lazily
+from agentv_sandbox.base.logs import safe_name
 from agentv_sandbox.cli import options as opt
 from agentv_sandbox.cli.asking import asks
 from agentv_sandbox.cli.common import counted, err, out, relative, start_logs, with_exit_codes
 from agentv_sandbox.cli.inputs import show_warning
 from agentv_sandbox.cli.outcome import places_of, print_json, show_on_github
 from agentv_sandbox.cli.watching import watch_and_run
-from agentv_sandbox.lazy import calling, lazily
-from agentv_sandbox.logs import safe_name
 from agentv_sandbox.request import RunRequest
 from agentv_sandbox.runfolder.layout import PAGE
 
 if TYPE_CHECKING:
-    from agentv_sandbox import api
     from agentv_sandbox.building import sentence
-    from agentv_sandbox.pipeline import jobs_of
-    from agentv_sandbox.prepare import Prepared, prepare
     from agentv_sandbox.report.live import LivePage
     from agentv_sandbox.report.progress import Progress
     from agentv_sandbox.report.summary import summary
     from agentv_sandbox.runfolder.redact import Redactor
+    from agentv_sandbox.runs import api
+    from agentv_sandbox.runs.execute import jobs_of
+    from agentv_sandbox.runs.prepare import Prepared, prepare
 else:
-    api = lazily("agentv_sandbox.api")
+    api = lazily("agentv_sandbox.runs.api")
     sentence = calling("agentv_sandbox.building", "sentence")
-    jobs_of = calling("agentv_sandbox.pipeline", "jobs_of")
-    prepare = calling("agentv_sandbox.prepare", "prepare")
+    jobs_of = calling("agentv_sandbox.runs.execute", "jobs_of")
+    prepare = calling("agentv_sandbox.runs.prepare", "prepare")
     LivePage = calling("agentv_sandbox.report.live", "LivePage")
     Progress = calling("agentv_sandbox.report.progress", "Progress")
     summary = calling("agentv_sandbox.report.summary", "summary")

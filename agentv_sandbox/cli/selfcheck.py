@@ -5,23 +5,23 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from agentv_sandbox.base.lazy import calling
 from agentv_sandbox.cli.asking import asks
 from agentv_sandbox.cli.common import err, out, with_exit_codes
-from agentv_sandbox.lazy import calling
 from agentv_sandbox.request import RunRequest
 
 if TYPE_CHECKING:
     from agentv_sandbox.building import sentence
     from agentv_sandbox.loading import LoadResult
-    from agentv_sandbox.prepare import prepare
+    from agentv_sandbox.machine.selfcheck import selfcheck as attack
     from agentv_sandbox.report.progress import Progress
-    from agentv_sandbox.selfcheck import selfcheck as attack
+    from agentv_sandbox.runs.prepare import prepare
 else:
     sentence = calling("agentv_sandbox.building", "sentence")
     LoadResult = calling("agentv_sandbox.loading", "LoadResult")
-    prepare = calling("agentv_sandbox.prepare", "prepare")
+    prepare = calling("agentv_sandbox.runs.prepare", "prepare")
     Progress = calling("agentv_sandbox.report.progress", "Progress")
-    attack = calling("agentv_sandbox.selfcheck", "selfcheck")
+    attack = calling("agentv_sandbox.machine.selfcheck", "selfcheck")
 
 
 @with_exit_codes

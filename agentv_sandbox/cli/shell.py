@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from agentv_sandbox.base.lazy import lazily
 from agentv_sandbox.cli import options as opt
 from agentv_sandbox.cli.asking import asks
 from agentv_sandbox.cli.common import err, start_logs, with_exit_codes
 from agentv_sandbox.cli.run import interruptible
 from agentv_sandbox.engines.stream import Conversation
-from agentv_sandbox.lazy import lazily
 from agentv_sandbox.request import RunRequest
 
 if TYPE_CHECKING:
-    from agentv_sandbox import regrading
+    from agentv_sandbox.runs import regrading
 else:
-    regrading = lazily("agentv_sandbox.regrading")
+    regrading = lazily("agentv_sandbox.runs.regrading")
 
 _CHUNK = 1 << 16
 _POLL_S = 0.2

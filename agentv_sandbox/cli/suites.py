@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from agentv_sandbox.base.errors import InputError, Problem
+from agentv_sandbox.base.lazy import calling
 from agentv_sandbox.cli.asking import asks
 from agentv_sandbox.cli.common import counted, out, show_problems, with_exit_codes
 from agentv_sandbox.cli.options import Paths, parsed_option
-from agentv_sandbox.errors import InputError, Problem
-from agentv_sandbox.lazy import calling
 from agentv_sandbox.request import RunRequest
 from agentv_sandbox.request.values import count
 
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from agentv_sandbox.loading import LoadResult, load_suites, problems_as_json
     from agentv_sandbox.loading.schema import schema as eval_schema
     from agentv_sandbox.loading.schema import targets_schema
-    from agentv_sandbox.pipeline import RunOptions
-    from agentv_sandbox.pipeline.checks import run_problems, run_warnings
-    from agentv_sandbox.pipeline.targets import on_its_word, target_names, target_problems
-    from agentv_sandbox.prepare import project_problems
+    from agentv_sandbox.loading.transpile import transpile as transpile_suite
     from agentv_sandbox.providers import PROVIDERS, check_target
     from agentv_sandbox.providers.response import answer_schema
     from agentv_sandbox.providers.settings import Settings
+    from agentv_sandbox.runs.checks import run_problems, run_warnings
+    from agentv_sandbox.runs.execute import RunOptions
+    from agentv_sandbox.runs.prepare import project_problems
     from agentv_sandbox.settings import settings_schema
-    from agentv_sandbox.transpile import transpile as transpile_suite
+    from agentv_sandbox.targets.chosen import on_its_word, target_names, target_problems
 else:
     GRADERS = calling("agentv_sandbox.graders", "GRADERS")
     eval_schema = calling("agentv_sandbox.loading.schema", "schema")
@@ -45,16 +45,16 @@ else:
     ItemDoc = calling("agentv_sandbox.graders.kind", "ItemDoc")
     load_suites = calling("agentv_sandbox.loading", "load_suites")
     problems_as_json = calling("agentv_sandbox.loading", "problems_as_json")
-    RunOptions = calling("agentv_sandbox.pipeline", "RunOptions")
-    run_problems = calling("agentv_sandbox.pipeline.checks", "run_problems")
-    run_warnings = calling("agentv_sandbox.pipeline.checks", "run_warnings")
-    on_its_word = calling("agentv_sandbox.pipeline.targets", "on_its_word")
-    target_names = calling("agentv_sandbox.pipeline.targets", "target_names")
-    target_problems = calling("agentv_sandbox.pipeline.targets", "target_problems")
-    project_problems = calling("agentv_sandbox.prepare", "project_problems")
+    RunOptions = calling("agentv_sandbox.runs.execute", "RunOptions")
+    run_problems = calling("agentv_sandbox.runs.checks", "run_problems")
+    run_warnings = calling("agentv_sandbox.runs.checks", "run_warnings")
+    on_its_word = calling("agentv_sandbox.targets.chosen", "on_its_word")
+    target_names = calling("agentv_sandbox.targets.chosen", "target_names")
+    target_problems = calling("agentv_sandbox.targets.chosen", "target_problems")
+    project_problems = calling("agentv_sandbox.runs.prepare", "project_problems")
     check_target = calling("agentv_sandbox.providers", "check_target")
     Settings = calling("agentv_sandbox.providers.settings", "Settings")
-    transpile_suite = calling("agentv_sandbox.transpile", "transpile")
+    transpile_suite = calling("agentv_sandbox.loading.transpile", "transpile")
 
 
 @with_exit_codes

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from agentv_sandbox.base.errors import InputError, Problem
+from agentv_sandbox.base.lazy import lazily
+from agentv_sandbox.base.logs import safe_name
 from agentv_sandbox.cli.asking import asks
 from agentv_sandbox.cli.common import counted, out, relative, with_exit_codes
-from agentv_sandbox.errors import InputError, Problem
-from agentv_sandbox.lazy import lazily
-from agentv_sandbox.logs import safe_name
 from agentv_sandbox.request import RunRequest
 
 if TYPE_CHECKING:
-    from agentv_sandbox import transcripts
-    from agentv_sandbox.api import RunReport
+    from agentv_sandbox.runs import transcripts
+    from agentv_sandbox.runs.api import RunReport
 else:
-    transcripts = lazily("agentv_sandbox.transcripts")
+    transcripts = lazily("agentv_sandbox.runs.transcripts")
 
 
 @with_exit_codes

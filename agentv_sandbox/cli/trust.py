@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from agentv_sandbox.base.errors import InputError, Problem, SandboxError
+from agentv_sandbox.base.lazy import calling, lazily
+from agentv_sandbox.base.logs import safe_text
 from agentv_sandbox.cli.common import counted, out, with_exit_codes
-from agentv_sandbox.errors import InputError, Problem, SandboxError
-from agentv_sandbox.lazy import calling, lazily
-from agentv_sandbox.logs import safe_text
 
 if TYPE_CHECKING:
     from agentv_sandbox import settings
     from agentv_sandbox.authoring.references import project_root
     from agentv_sandbox.settings import Operator, claims_of, shown
-    from agentv_sandbox.trust import Trusted, TrustStore
+    from agentv_sandbox.settings.trust import Trusted, TrustStore
 else:
     settings = lazily("agentv_sandbox.settings")
     project_root = calling("agentv_sandbox.authoring.references", "project_root")
     Operator = calling("agentv_sandbox.settings", "Operator")
     claims_of = calling("agentv_sandbox.settings", "claims_of")
     shown = calling("agentv_sandbox.settings", "shown")
-    TrustStore = calling("agentv_sandbox.trust", "TrustStore")
+    TrustStore = calling("agentv_sandbox.settings.trust", "TrustStore")
 
 
 @with_exit_codes

@@ -11,28 +11,34 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from agentv_sandbox.base.errors import (
+    EngineError,
+    InputError,
+    NeedsNamespace,
+    Problem,
+    SandboxError,
+)
+from agentv_sandbox.base.lazy import calling, lazily
+from agentv_sandbox.base.logs import safe_name, safe_text
 from agentv_sandbox.cli.asking import asks, parser
 from agentv_sandbox.cli.common import out, with_exit_codes
 from agentv_sandbox.cli.inputs import cache_dir
-from agentv_sandbox.errors import EngineError, InputError, NeedsNamespace, Problem, SandboxError
-from agentv_sandbox.lazy import calling, lazily
-from agentv_sandbox.logs import safe_name, safe_text
 from agentv_sandbox.request import RunRequest
 from agentv_sandbox.request.values import number_between
 from agentv_sandbox.runfolder.layout import TRIAL
 
 if TYPE_CHECKING:
     from agentv_sandbox import engines
+    from agentv_sandbox.base.scratch import sweep_scratch
     from agentv_sandbox.building import clean_images, list_images, size_text
+    from agentv_sandbox.containers.sandbox import remove_kept
     from agentv_sandbox.engines import ContainerEngine, table
     from agentv_sandbox.engines.native import was_used
     from agentv_sandbox.engines.owner import Owner
     from agentv_sandbox.engines.table import answering_engines, find_engine
-    from agentv_sandbox.keptvolumes import remove_copies, sweep_copies
-    from agentv_sandbox.pipeline.scratch import sweep_scratch
     from agentv_sandbox.runfolder.pack import is_unpacked
     from agentv_sandbox.runfolder.reader import Run
-    from agentv_sandbox.sandbox import remove_kept
+    from agentv_sandbox.workspace.projectcopies import remove_copies, sweep_copies
 else:
     engines = lazily("agentv_sandbox.engines")
     table = lazily("agentv_sandbox.engines.table")
@@ -43,12 +49,12 @@ else:
     Owner = calling("agentv_sandbox.engines.owner", "Owner")
     answering_engines = calling("agentv_sandbox.engines.table", "answering_engines")
     find_engine = calling("agentv_sandbox.engines.table", "find_engine")
-    remove_copies = calling("agentv_sandbox.keptvolumes", "remove_copies")
-    sweep_copies = calling("agentv_sandbox.keptvolumes", "sweep_copies")
-    sweep_scratch = calling("agentv_sandbox.pipeline.scratch", "sweep_scratch")
+    remove_copies = calling("agentv_sandbox.workspace.projectcopies", "remove_copies")
+    sweep_copies = calling("agentv_sandbox.workspace.projectcopies", "sweep_copies")
+    sweep_scratch = calling("agentv_sandbox.base.scratch", "sweep_scratch")
     is_unpacked = calling("agentv_sandbox.runfolder.pack", "is_unpacked")
     Run = calling("agentv_sandbox.runfolder.reader", "Run")
-    remove_kept = calling("agentv_sandbox.sandbox", "remove_kept")
+    remove_kept = calling("agentv_sandbox.containers.sandbox", "remove_kept")
 
 
 @with_exit_codes

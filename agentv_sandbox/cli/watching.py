@@ -7,8 +7,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from agentv_sandbox.base.errors import (
+    Cancelled,
+    InputError,
+    Problem,
+    SandboxError,
+)
 from agentv_sandbox.cli.common import err, show_error
-from agentv_sandbox.errors import Cancelled, InputError, Problem, SandboxError
 from agentv_sandbox.request import RunRequest
 
 _POLL_S = 0.5

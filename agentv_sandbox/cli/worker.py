@@ -12,33 +12,33 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from agentv_sandbox.base.errors import InputError, Problem, SandboxError
+from agentv_sandbox.base.lazy import calling, lazily
 from agentv_sandbox.cli import options as opt
 from agentv_sandbox.cli.asking import asks
 from agentv_sandbox.cli.common import err, out, start_logs, with_exit_codes
 from agentv_sandbox.cli.inputs import cache_dir
 from agentv_sandbox.cli.run import interruptible
-from agentv_sandbox.errors import InputError, Problem, SandboxError
-from agentv_sandbox.lazy import calling, lazily
 from agentv_sandbox.request import RunRequest
 from agentv_sandbox.request.values import count
 
 if TYPE_CHECKING:
-    from agentv_sandbox import sites
-    from agentv_sandbox.doctor import disk_checks, engine_checks
+    from agentv_sandbox.base.scratch import sweep_scratch
+    from agentv_sandbox.containers.sandbox import sweep
     from agentv_sandbox.engines.table import find_engine
     from agentv_sandbox.engines.tier import require_tier as demand_tier
     from agentv_sandbox.engines.tier import tier
-    from agentv_sandbox.pipeline.scratch import sweep_scratch
-    from agentv_sandbox.sandbox import sweep
+    from agentv_sandbox.machine.doctor import disk_checks, engine_checks
+    from agentv_sandbox.runs import executors
 else:
-    sites = lazily("agentv_sandbox.sites")
-    disk_checks = calling("agentv_sandbox.doctor", "disk_checks")
-    engine_checks = calling("agentv_sandbox.doctor", "engine_checks")
+    executors = lazily("agentv_sandbox.runs.executors")
+    disk_checks = calling("agentv_sandbox.machine.doctor", "disk_checks")
+    engine_checks = calling("agentv_sandbox.machine.doctor", "engine_checks")
     find_engine = calling("agentv_sandbox.engines.table", "find_engine")
     demand_tier = calling("agentv_sandbox.engines.tier", "require_tier")
     tier = calling("agentv_sandbox.engines.tier", "tier")
-    sweep_scratch = calling("agentv_sandbox.pipeline.scratch", "sweep_scratch")
-    sweep = calling("agentv_sandbox.sandbox", "sweep")
+    sweep_scratch = calling("agentv_sandbox.base.scratch", "sweep_scratch")
+    sweep = calling("agentv_sandbox.containers.sandbox", "sweep")
 
 Address = Annotated[
     str,
@@ -75,8 +75,8 @@ def worker(
     Whoever reaches the scheduler can run programs here as this user: use tls://, or a network of your own.
     """
     start_logs(verbose)
-    hosting = sites.cluster_module("hosting")
-    where = sites.cluster_module("address").parse_address(address, Path.cwd())
+    hosting = executors.cluster_module("hosting")
+    where = executors.cluster_module("address").parse_address(address, Path.cwd())
     if where.local:
         raise InputError([Problem(message=f"{address} starts workers of its own; name a scheduler")])
     if name is not None and not _NAME.fullmatch(name):
@@ -87,7 +87,7 @@ def worker(
     _prove(request)
     for warning in where.warnings():
         err.print(warning, markup=False)
-    settings = sites.cluster_module("session").WorkerSettings(
+    settings = executors.cluster_module("session").WorkerSettings(
         name=name or f"{socket.gethostname()}-{os.getpid()}",
         slots=slots or os.cpu_count() or 1,
         engine=request.engine,

@@ -12,5 +12,5 @@
 ``sending``      worker: what of a result goes to the coordinator
 ``hosting``      worker: the process, what it answers
 
-All order stays in ``pipeline/schedule.py``; Dask carries messages, knows who is there and counts slots.
+All order stays in ``runs/schedule.py``; Dask carries messages, knows who is there and counts slots.
 """

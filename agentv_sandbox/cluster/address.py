@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from distributed.security import Security
 
-from agentv_sandbox.errors import InputError, Problem
+from agentv_sandbox.base.errors import InputError, Problem
 
 Role = Literal["client", "worker"]
 MOST_LOCAL = 64

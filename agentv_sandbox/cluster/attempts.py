@@ -8,9 +8,9 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from agentv_sandbox.errors import SandboxError
+from agentv_sandbox.base.errors import SandboxError
 from agentv_sandbox.models.case import CaseFailure, CaseResult
-from agentv_sandbox.pipeline.records import Job, unfinished
+from agentv_sandbox.request.jobs import Job, unfinished
 
 
 @dataclass(eq=False)

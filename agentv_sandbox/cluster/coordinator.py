@@ -17,6 +17,8 @@ from dataclasses import replace
 
 from distributed import Client
 
+from agentv_sandbox.base.errors import Cancelled, SandboxError
+from agentv_sandbox.base.logs import error_line, safe_text
 from agentv_sandbox.cluster import hosting
 from agentv_sandbox.cluster.attempts import Attempt
 from agentv_sandbox.cluster.intake import Intake, check_hashes, checked_result
@@ -31,11 +33,9 @@ from agentv_sandbox.cluster.records import (
     Status,
     WorkerUnfit,
 )
-from agentv_sandbox.errors import Cancelled, SandboxError
-from agentv_sandbox.files import BlobStore
-from agentv_sandbox.logs import error_line, safe_text
+from agentv_sandbox.containers.blobs import BlobStore
 from agentv_sandbox.models.suite import Json
-from agentv_sandbox.pipeline.suiterun import OnEvent
+from agentv_sandbox.request import OnEvent
 
 MOST_TRIES = 5
 """Workers that one job is lost with before its row says so."""

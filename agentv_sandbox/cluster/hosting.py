@@ -20,6 +20,7 @@ import dask
 from distributed import Worker
 
 from agentv_sandbox import __version__
+from agentv_sandbox.base.errors import SandboxError
 from agentv_sandbox.cluster.address import ClusterAddress
 from agentv_sandbox.cluster.records import (
     SLOT,
@@ -32,7 +33,6 @@ from agentv_sandbox.cluster.records import (
 )
 from agentv_sandbox.cluster.servers import server_folder, take_off_path
 from agentv_sandbox.cluster.session import Session, WorkerSettings
-from agentv_sandbox.errors import SandboxError
 
 _SPARE_THREADS = 2
 _SCHEDULER_GONE_S = 30

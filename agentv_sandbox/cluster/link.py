@@ -13,11 +13,11 @@ from typing import Any
 from distributed import Client
 
 from agentv_sandbox import __version__
+from agentv_sandbox.base.logs import error_line, safe_text
 from agentv_sandbox.cluster import hosting
 from agentv_sandbox.cluster.attempts import Attempt
 from agentv_sandbox.cluster.records import PIECE, KeptBlob, ReadyReport, WorkerReport, WorkerUnfit
-from agentv_sandbox.files import BlobStore
-from agentv_sandbox.logs import error_line, safe_text
+from agentv_sandbox.containers.blobs import BlobStore
 from agentv_sandbox.models.content import Blob
 from agentv_sandbox.models.suite import Json
 

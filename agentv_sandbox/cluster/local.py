@@ -12,9 +12,9 @@ from pathlib import Path
 from distributed import Scheduler
 from distributed.security import Security
 
-from agentv_sandbox import hostprograms
+from agentv_sandbox.base import hostprograms
+from agentv_sandbox.base.scratch import scratch_folder
 from agentv_sandbox.cluster.servers import server_folder, take_off_path
-from agentv_sandbox.pipeline.scratch import scratch_folder
 from agentv_sandbox.request import RunRequest
 
 _CONFIGURED = "DASK_DISTRIBUTED__COMM__TLS"

@@ -10,22 +10,22 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.building.lock import LOCK_NAME
 from agentv_sandbox.cluster.address import ClusterAddress
 from agentv_sandbox.cluster.records import KnownSecrets, ParcelFile, RunParcel
-from agentv_sandbox.errors import InputError, Problem
-from agentv_sandbox.files import BlobStore
+from agentv_sandbox.containers.blobs import BlobStore
+from agentv_sandbox.containers.volumes import StagedFile
 from agentv_sandbox.loading import LoadResult
 from agentv_sandbox.models.content import Blob
 from agentv_sandbox.models.suite import Suite
-from agentv_sandbox.pipeline.capturing import copied
-from agentv_sandbox.pipeline.checks import secret_values
-from agentv_sandbox.pipeline.workspace import template_files
-from agentv_sandbox.prepare import Prepared
 from agentv_sandbox.project import Project
 from agentv_sandbox.request import RunRequest
 from agentv_sandbox.request.asked import given
-from agentv_sandbox.volumes import StagedFile
+from agentv_sandbox.runs.checks import secret_values
+from agentv_sandbox.runs.prepare import Prepared
+from agentv_sandbox.workspace.kept import copied
+from agentv_sandbox.workspace.template import template_files
 
 MOST_BYTES = 2 << 30
 """Of all that travels to a worker."""

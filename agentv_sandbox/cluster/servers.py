@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 from distributed.core import Server
 
-from agentv_sandbox.ownership import private_folder
-from agentv_sandbox.pipeline.scratch import scratch_folder
+from agentv_sandbox.base.ownership import private_folder
+from agentv_sandbox.base.scratch import scratch_folder
 
 _DASKS_NAME = "dask-scratch-space"
 

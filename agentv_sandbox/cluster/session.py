@@ -13,8 +13,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from agentv_sandbox import logs
+from agentv_sandbox.base import logs
+from agentv_sandbox.base.errors import (
+    Cancelled,
+    EngineError,
+    InputError,
+    Problem,
+    SandboxError,
+    unforeseen,
+)
+from agentv_sandbox.base.scratch import scratch_folder
 from agentv_sandbox.building.lock import LOCK_NAME, sbom_path, write_lock
+from agentv_sandbox.case.trials import run_job
 from agentv_sandbox.cluster.packing import digest
 from agentv_sandbox.cluster.records import (
     ABANDONED_S,
@@ -30,29 +40,26 @@ from agentv_sandbox.cluster.records import (
     WorkerUnfit,
 )
 from agentv_sandbox.cluster.sending import STORES, Sender
-from agentv_sandbox.doctor import limit_checks
-from agentv_sandbox.engines.native.places import FOLDER_VARIABLE
+from agentv_sandbox.containers.blobs import BlobStore
+from agentv_sandbox.containers.sandbox import Sandbox
+from agentv_sandbox.engines.native.layout import FOLDER_VARIABLE
 from agentv_sandbox.engines.tier import tier
-from agentv_sandbox.errors import Cancelled, EngineError, InputError, Problem, SandboxError, unforeseen
-from agentv_sandbox.files import BlobStore
 from agentv_sandbox.loading import LoadResult, load_suites
+from agentv_sandbox.machine.doctor import limit_checks
 from agentv_sandbox.models.container import EngineInfo
 from agentv_sandbox.models.content import Blob
 from agentv_sandbox.models.spending import cost_of
 from agentv_sandbox.models.suite import Suite
-from agentv_sandbox.pipeline import MadeImage, jobs_of, suite_run
-from agentv_sandbox.pipeline.agent import after_all
-from agentv_sandbox.pipeline.checks import secret_values
-from agentv_sandbox.pipeline.records import Job, SuiteStart
-from agentv_sandbox.pipeline.scopes import is_unset_key
-from agentv_sandbox.pipeline.scratch import scratch_folder
-from agentv_sandbox.pipeline.suiterun import SuiteRun
-from agentv_sandbox.pipeline.trials import run_job
-from agentv_sandbox.prepare import Prepared, prepare
+from agentv_sandbox.request.jobs import Job, SuiteStart
 from agentv_sandbox.runfolder.facts import engine_facts
 from agentv_sandbox.runfolder.redact import Redactor
-from agentv_sandbox.sandbox import Sandbox
+from agentv_sandbox.runs.checks import secret_values
+from agentv_sandbox.runs.execute import MadeImage, jobs_of, suite_run
+from agentv_sandbox.runs.prepare import Prepared, prepare
 from agentv_sandbox.settings import Operator
+from agentv_sandbox.steps.agent import after_all
+from agentv_sandbox.steps.suiterun import SuiteRun
+from agentv_sandbox.targets.scopes import is_unset_key
 
 _MOST_EVENTS = 2000
 _PASSED_ON = frozenset({"note", "case.stage", "workspace.kept"})

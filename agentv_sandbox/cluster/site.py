@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 
 from distributed import Client
 
+from agentv_sandbox.base.errors import Cancelled, InputError, SandboxError
+from agentv_sandbox.base.scratch import scratch_folder
 from agentv_sandbox.cluster.address import ClusterAddress, parse_address
 from agentv_sandbox.cluster.attempts import Attempt
 from agentv_sandbox.cluster.coordinator import Coordinator
@@ -21,23 +23,26 @@ from agentv_sandbox.cluster.intake import Intake
 from agentv_sandbox.cluster.local import local_cluster
 from agentv_sandbox.cluster.packing import Packing, locks_of, refusals, travelling
 from agentv_sandbox.cluster.records import ReadyReport, RunParcel
+from agentv_sandbox.containers.blobs import BlobStore
 from agentv_sandbox.engines.tier import LEVELS
 from agentv_sandbox.engines.watchdog import Watchdog
-from agentv_sandbox.errors import Cancelled, InputError, SandboxError
-from agentv_sandbox.files import BlobStore
-from agentv_sandbox.grade import effective_threshold
+from agentv_sandbox.graders.grade import effective_threshold
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.image import ProvedImage
 from agentv_sandbox.models.spending import cost_of
 from agentv_sandbox.models.suite import Json, Suite
-from agentv_sandbox.pipeline import Crew, Members, OnTrial, jobs_of
-from agentv_sandbox.pipeline.inputhashes import InputHashes
-from agentv_sandbox.pipeline.records import Job, SuiteStart
-from agentv_sandbox.pipeline.scratch import scratch_folder
-from agentv_sandbox.pipeline.suiterun import OnEvent
-from agentv_sandbox.pipeline.workspace import template_key
-from agentv_sandbox.prepare import Prepared
 from agentv_sandbox.project import Project
+from agentv_sandbox.request import OnEvent
+from agentv_sandbox.request.jobs import Job, SuiteStart
+from agentv_sandbox.resume.hashes import InputHashes
+from agentv_sandbox.runs.execute import (
+    Crew,
+    Members,
+    OnTrial,
+    jobs_of,
+)
+from agentv_sandbox.runs.prepare import Prepared
+from agentv_sandbox.workspace.template import template_key
 
 _CONNECT_S = 30
 _START_S = 60.0

@@ -25,6 +25,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from agentv_sandbox.base.errors import InputError, Problem
+from agentv_sandbox.base.ownership import is_private, temporary_folder
+from agentv_sandbox.containers.volumes import StagedFile
 from agentv_sandbox.egress.connection import PORT
 from agentv_sandbox.egress.credentials import Credential, Secret, hears_all, parse_secrets, plain_http_doubt
 from agentv_sandbox.egress.endpoint import LOCAL, Endpoint, Refused, Resolver, parse_allow, system_resolver
@@ -32,8 +35,7 @@ from agentv_sandbox.egress.ledger import Budget, Ledger, Visit
 from agentv_sandbox.egress.relay import MOUNT, SOCKET, Way, WayOut, relayed, wait_for
 from agentv_sandbox.egress.trouble import network_troubles, server_faults
 from agentv_sandbox.egress.wire import Answer, Exchange, Handler, Rules
-from agentv_sandbox.engines.binds import SHARED, SHARED_PREFIX, short_name
-from agentv_sandbox.errors import InputError, Problem
+from agentv_sandbox.engines.bindcheck import SHARED, SHARED_PREFIX, short_name
 from agentv_sandbox.models.container import Mount
 from agentv_sandbox.models.modelanswer import ModelAnswer
 from agentv_sandbox.models.suite import NetworkPolicy
@@ -52,8 +54,6 @@ from agentv_sandbox.models_api import (
     WaitClock,
     current_scope,
 )
-from agentv_sandbox.ownership import is_private, temporary_folder
-from agentv_sandbox.volumes import StagedFile
 
 _FORWARDER = "forwarder.py"
 _DIRECT = "127.0.0.1,localhost,::1"

@@ -10,10 +10,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from agentv_sandbox.base.lazy import lazily
 from agentv_sandbox.egress.headers import HOP_BY_HOP, is_encoded
 from agentv_sandbox.egress.ledger import Ledger, Visit
 from agentv_sandbox.egress.mask import Mask
-from agentv_sandbox.lazy import lazily
 from agentv_sandbox.models_api import Denial
 
 if TYPE_CHECKING:

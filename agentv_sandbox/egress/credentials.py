@@ -24,8 +24,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.egress.endpoint import Endpoint, Refused, is_public, parse_endpoint
-from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.models_api import ModelGateway, is_model_server
 
 _HTTP_PORT = 80

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from agentv_sandbox import masking
+from agentv_sandbox.base.lazy import lazily
 from agentv_sandbox.egress.endpoint import Endpoint, Refused
 from agentv_sandbox.egress.mask import Mask
-from agentv_sandbox.lazy import lazily
 from agentv_sandbox.models_api import KEY_HEADERS, ModelRequest
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from time import monotonic_ns
 from typing import Any, Literal
 
+from agentv_sandbox.base.logs import safe_text
 from agentv_sandbox.egress.endpoint import Endpoint, Refused
-from agentv_sandbox.logs import safe_text
 
 
 @dataclass(frozen=True, kw_only=True)

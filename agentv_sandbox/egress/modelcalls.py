@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from agentv_sandbox.base.lazy import lazily
+from agentv_sandbox.base.webclient import KEPT, Destination, WebRequest
 from agentv_sandbox.egress.connection import CHUNK, IDLE_TIMEOUT_S, ClientConnection
 from agentv_sandbox.egress.credentials import Secret
 from agentv_sandbox.egress.headers import HOP_BY_HOP, named_headers
 from agentv_sandbox.egress.mask import Mask
-from agentv_sandbox.lazy import lazily
 from agentv_sandbox.models_api import (
     GoneAway,
     LimitAnswer,
@@ -21,7 +22,6 @@ from agentv_sandbox.models_api import (
     RecordedReply,
     may_ask_to_wait,
 )
-from agentv_sandbox.webclient import KEPT, Destination, WebRequest
 
 if TYPE_CHECKING:
     import h11

@@ -17,15 +17,15 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Literal
 
+from agentv_sandbox.base.errors import EngineError, SandboxError
+from agentv_sandbox.base.logs import get_logger
+from agentv_sandbox.base.ownership import temporary_folder
+from agentv_sandbox.containers.sandbox import Role, Sandbox
+from agentv_sandbox.containers.volumes import StagedFile, VolumeSpec
 from agentv_sandbox.egress.mux import Broken, Mux
-from agentv_sandbox.engines.binds import SHARED, SHARED_PREFIX, short_name
+from agentv_sandbox.engines.bindcheck import SHARED, SHARED_PREFIX, short_name
 from agentv_sandbox.engines.stream import Conversation
-from agentv_sandbox.errors import EngineError, SandboxError
-from agentv_sandbox.logs import get_logger
 from agentv_sandbox.models.container import MB, Mount
-from agentv_sandbox.ownership import temporary_folder
-from agentv_sandbox.sandbox import Role, Sandbox
-from agentv_sandbox.volumes import StagedFile, VolumeSpec
 
 log = get_logger()
 MOUNT = "/run/agentv-egress"

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+from agentv_sandbox.base.lazy import lazily
+from agentv_sandbox.base.webclient import CONNECT_S, tls_context
 from agentv_sandbox.egress.connection import CHUNK, IDLE_TIMEOUT_S, PORT, ClientConnection
 from agentv_sandbox.egress.credentials import Secret
 from agentv_sandbox.egress.endpoint import Endpoint, Refused, Resolver, addresses, parse_endpoint
@@ -32,14 +34,12 @@ from agentv_sandbox.egress.hello import HelloGuard
 from agentv_sandbox.egress.mask import Mask
 from agentv_sandbox.egress.modelcalls import CallCarrier
 from agentv_sandbox.egress.tunnel import Tunnel
-from agentv_sandbox.lazy import lazily
 from agentv_sandbox.models_api import (
     BODY_BYTES,
     Denial,
     ModelGateway,
     refusal,
 )
-from agentv_sandbox.webclient import CONNECT_S, tls_context
 
 if TYPE_CHECKING:
     import h11

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import IO, Protocol
 
+from agentv_sandbox.base.errors import EngineError
 from agentv_sandbox.engines.stream import Conversation
-from agentv_sandbox.errors import EngineError
 from agentv_sandbox.models.container import (
     Build,
     Command,

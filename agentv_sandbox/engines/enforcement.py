@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from agentv_sandbox.errors import SandboxError
+from agentv_sandbox.base.errors import SandboxError
 from agentv_sandbox.models.container import EngineInfo, ExecResult, Limits
 
 _MIN_API = (1, 41)

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from agentv_sandbox.ownership import describe, others_can_write
+from agentv_sandbox.base.ownership import describe, others_can_write
 
 KNOWN = ("crun", "runc", "youki")
 """Names that are looked for natively; what a daemon's names mean, its own configuration says."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Literal, Protocol
 
 from agentv_sandbox import masking
-from agentv_sandbox.logs import safe_text
+from agentv_sandbox.base.logs import safe_text
 from agentv_sandbox.models.container import ExecResult, Outcome, Stdin
 
 _LOG_CHARS = 4000

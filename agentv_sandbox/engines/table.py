@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from agentv_sandbox.base.errors import (
+    EngineUnavailable,
+    InputError,
+    NeedsNamespace,
+    Problem,
+    SandboxError,
+)
 from agentv_sandbox.engines import ContainerEngine, docker
 from agentv_sandbox.engines.docker.addresses import HINT, docker_addresses, podman_addresses
 from agentv_sandbox.engines.native import NativeEngine, is_native, native_addresses
-from agentv_sandbox.errors import EngineUnavailable, InputError, NeedsNamespace, Problem, SandboxError
 
 CHOICE = "AGENTV_SANDBOX_ENGINE"
 """Variable that names the engine where neither the command line nor the settings do."""

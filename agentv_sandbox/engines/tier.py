@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Literal, get_args
 
-from agentv_sandbox.errors import InputError, Problem, SandboxError
+from agentv_sandbox.base.errors import InputError, Problem, SandboxError
 from agentv_sandbox.models.container import EngineInfo
 
 Level = Literal["kernel", "userns"]

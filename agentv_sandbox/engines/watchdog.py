@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from agentv_sandbox import hostprograms
+from agentv_sandbox.base import hostprograms
 from agentv_sandbox.engines.owner import Owner
 
 SWEEPING = "AGENTV_SANDBOX_SWEEPING"
@@ -32,7 +32,7 @@ def sweeper_command(owner: str, run_id: str, address: str) -> list[str]:
     return [
         *hostprograms.PYTHON_WITH_PACKAGES,
         "-m",
-        "agentv_sandbox.sweeper",
+        "agentv_sandbox.runs.sweeper",
         owner,
         run_id,
         address,

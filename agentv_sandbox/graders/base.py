@@ -10,13 +10,13 @@ from typing import Any, Protocol, TypeVar
 
 from pydantic import BaseModel
 
-from agentv_sandbox.errors import SandboxError
+from agentv_sandbox.base.errors import SandboxError
+from agentv_sandbox.containers.volumes import StagedFile
 from agentv_sandbox.graders.llm_proxy import LlmProxy
 from agentv_sandbox.models.case import Assertion, Candidate, CaseOutput, GraderResult, Verdict
 from agentv_sandbox.models.container import ExecResult, Stdin
 from agentv_sandbox.models.suite import PASS_SCORE, EvalCase, GraderSpec, Json, Suite, Target
 from agentv_sandbox.models_api import LlmReply, LlmRequest
-from agentv_sandbox.volumes import StagedFile
 
 OptionsT = TypeVar("OptionsT", bound=BaseModel)
 

@@ -19,7 +19,7 @@ from agentv_sandbox.authoring.commands import first_program
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.paths import SUITE, WORKSPACE
 from agentv_sandbox.project import Project
-from agentv_sandbox.scriptimports import imported
+from agentv_sandbox.project.scriptimports import imported
 
 _MAX_STDERR = 20_000
 _CHANGES_PATHS = re.compile(

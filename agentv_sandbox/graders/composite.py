@@ -15,8 +15,15 @@ from agentv_sandbox.authoring.docs import Doc
 from agentv_sandbox.authoring.fields import Text, Unit, Weight
 from agentv_sandbox.authoring.shadowing import warn_of_shadowing
 from agentv_sandbox.authoring.tree import nearest, show
-from agentv_sandbox.errors import LlmError
-from agentv_sandbox.graders import code, llm_grader, prompts, replies, shield, strict_json
+from agentv_sandbox.base.errors import LlmError
+from agentv_sandbox.graders import (
+    code,
+    injection,
+    llm_grader,
+    prompts,
+    replies,
+    strict_json,
+)
 from agentv_sandbox.graders.base import GradeContext, failed, not_begun, options_of, result, verdict_of
 from agentv_sandbox.graders.code import (
     ProgramCrashed,
@@ -250,7 +257,7 @@ def _by_llm(
 ) -> GraderResult:
     target = choose_target(context, how.target)
     results = dumps(_wire(members), indent=2)
-    nonce = shield.nonce_of(results)
+    nonce = injection.nonce_of(results)
     if how.prompt is None:
         user = prompts.aggregation(results, nonce)
         system = prompts.system_text(prompts.FREEFORM_FORM, nonce)

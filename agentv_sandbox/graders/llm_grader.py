@@ -12,8 +12,14 @@ from pydantic import Field
 from agentv_sandbox import masking
 from agentv_sandbox.authoring.fields import Text
 from agentv_sandbox.authoring.tree import Problems, plain
-from agentv_sandbox.errors import LlmError
-from agentv_sandbox.graders import prompts, replies, rubrics, shield, template
+from agentv_sandbox.base.errors import LlmError
+from agentv_sandbox.graders import (
+    injection,
+    prompts,
+    replies,
+    rubrics,
+    template,
+)
 from agentv_sandbox.graders.base import (
     GradeContext,
     GraderError,
@@ -201,7 +207,7 @@ def grade(spec: GraderSpec, context: GradeContext) -> GraderResult:
     target = _target(spec, context, options)
     candidate = context.tools.candidate(spec)
     values = template.variables(context, candidate.text, options.rubrics)
-    nonce = shield.nonce_of(
+    nonce = injection.nonce_of(
         values["output"], values["file_changes"], values["tool_calls"], values["criteria"]
     )
     mode = _mode(options)
@@ -216,7 +222,7 @@ def grade(spec: GraderSpec, context: GradeContext) -> GraderResult:
     )
     conversation = Conversation(target=target, request=_for_target(target, request))
     answer = ask(context, conversation, mode)
-    suspicions = shield.suspicions(values["output"], [reply.text for reply in conversation.replies], nonce)
+    suspicions = injection.suspicions(values["output"], [reply.text for reply in conversation.replies], nonce)
     return _result(spec, options, candidate, conversation, answer=answer, suspicions=suspicions)
 
 

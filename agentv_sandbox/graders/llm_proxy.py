@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from agentv_sandbox.errors import LlmError
+from agentv_sandbox.base.errors import LlmError
 from agentv_sandbox.models.case import TokenUsage
 from agentv_sandbox.models.foreign_json import ForeignJsonError, read_json
 from agentv_sandbox.models.suite import Json, Target

@@ -17,8 +17,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import IO
 
-from agentv_sandbox.budget import Budget
-from agentv_sandbox.files import container_meaning, container_path
+from agentv_sandbox.base.deadline import Deadline
+from agentv_sandbox.containers.blobs import container_meaning, container_path
+from agentv_sandbox.containers.volumes import GeneratedFile, StagedFile
 from agentv_sandbox.graders import trace
 from agentv_sandbox.graders.base import GradeContext
 from agentv_sandbox.models.case import CaseOutput
@@ -29,7 +30,6 @@ from agentv_sandbox.models.json_pieces import json_pieces
 from agentv_sandbox.models.paths import WORKSPACE
 from agentv_sandbox.models.suite import EvalCase, Json, Message
 from agentv_sandbox.models_api.records import split_data_uri
-from agentv_sandbox.volumes import GeneratedFile, StagedFile
 
 SPILL_CHARS = 50_000
 """A JSON-encoded answer longer than this goes to a file, as in AgentV."""
@@ -137,7 +137,7 @@ class _Builder:
     def __init__(self, context: GradeContext) -> None:
         self._tools = context.tools
         self._manifest = context.output.manifest
-        self.budget = Budget()
+        self.budget = Deadline()
         self._images = 0
         self.files: list[StagedFile] = []
 
@@ -257,7 +257,7 @@ def _usage(output: CaseOutput) -> Json:
     return None if output.token_usage is None else dict(output.token_usage.wire())
 
 
-def _encode(document: Mapping[str, Json], budget: Budget) -> Stdin:
+def _encode(document: Mapping[str, Json], budget: Deadline) -> Stdin:
     """Two-space JSON, in a file when it is long. Lone surrogates, which an agent can put into its JSON, are replaced.
     Raises BudgetSpent."""
     out: IO[bytes] = io.BytesIO()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from agentv_sandbox.graders.injection import LONG_CHARS, quote
 from agentv_sandbox.graders.rubric_items import Rubric
-from agentv_sandbox.graders.shield import LONG_CHARS, quote
 from agentv_sandbox.models.js_json import number
 
 _DATA = (

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import regress
 
-from agentv_sandbox import hostprograms
 from agentv_sandbox.authoring.fields import Text
+from agentv_sandbox.base import hostprograms
 from agentv_sandbox.graders.base import GradeContext, GraderError, options_of, yes_no
 from agentv_sandbox.graders.kind import GraderKind, Options, sentence
 from agentv_sandbox.models.case import GraderResult

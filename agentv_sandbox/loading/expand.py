@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agentv_sandbox.authoring.tree import Map, Node, Seq, show
-from agentv_sandbox.errors import Problem
+from agentv_sandbox.base.errors import Problem
 from agentv_sandbox.loading.globs import matching
 from agentv_sandbox.loading.interpolate import interpolate_env
 from agentv_sandbox.loading.session import Session

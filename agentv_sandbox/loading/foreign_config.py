@@ -8,7 +8,7 @@ from typing import Any
 
 from agentv_sandbox.authoring.references import ReferenceScope
 from agentv_sandbox.authoring.tree import Map, Problems
-from agentv_sandbox.errors import Problem
+from agentv_sandbox.base.errors import Problem
 from agentv_sandbox.loading.yaml12 import parse, read_text
 
 _BYTES = 1 << 20

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from agentv_sandbox.authoring.tree import Problems
-from agentv_sandbox.errors import Problem
+from agentv_sandbox.base.errors import Problem
 from agentv_sandbox.models.paths import TOOL_CACHES, VIRTUAL_ENVIRONMENTS
 
 _SKIPPED = TOOL_CACHES | VIRTUAL_ENVIRONMENTS | {"node_modules", ".git", ".hg", ".svn", "results"}

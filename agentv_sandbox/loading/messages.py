@@ -10,7 +10,7 @@ from typing import Any
 
 from agentv_sandbox.authoring.references import ReferenceScope
 from agentv_sandbox.authoring.tree import Map, Node, Problems, Seq, nearest, plain, show
-from agentv_sandbox.errors import Problem
+from agentv_sandbox.base.errors import Problem
 from agentv_sandbox.models import media
 from agentv_sandbox.models.content import ROLES
 from agentv_sandbox.models.js_json import dumps

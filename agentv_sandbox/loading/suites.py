@@ -10,7 +10,7 @@ from typing import Any
 from agentv_sandbox.authoring.docs import read
 from agentv_sandbox.authoring.references import ReferenceScope, project_root
 from agentv_sandbox.authoring.tree import Map, Node, Problems, Seq, nearest, plain, show
-from agentv_sandbox.errors import Problem
+from agentv_sandbox.base.errors import Problem
 from agentv_sandbox.loading import targets as target_files
 from agentv_sandbox.loading.cases import CaseReader, category, grader_items, suite_name, trials_of
 from agentv_sandbox.loading.expand import from_evals_json, json_lines, tests_of

@@ -14,7 +14,7 @@ from typing import Any
 
 from agentv_sandbox import masking
 from agentv_sandbox.authoring.tree import Map, Problems
-from agentv_sandbox.errors import Problem
+from agentv_sandbox.base.errors import Problem
 from agentv_sandbox.loading.yaml12 import parse_json_line, read_text
 
 SUFFIXES = (".csv", ".parquet")

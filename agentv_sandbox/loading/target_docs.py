@@ -143,7 +143,8 @@ class TargetDoc(Doc):
     secrets: dict[str, SecretDoc] = Field(default_factory=dict)
     """Here only: credentials that the proxy adds, by the variable that holds each."""
     files: list[Text] = Field(default_factory=list)
-    """Here only: project files that its containers see under `/suite`."""
+    """Here only: globs of project files that its containers see under `/suite`, relative to the eval file's folder,
+    that of `targets.yaml`, or one above them: the nearest in which they match."""
     network: NetworkDoc | None = None
     """Here only: hosts that it can reach, with the suite's."""
     gateway: GatewayDoc | None = None

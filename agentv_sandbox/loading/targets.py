@@ -21,8 +21,8 @@ from agentv_sandbox.authoring.tree import (
     position,
     show,
 )
+from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.egress import parse_secrets, plain_http_doubt
-from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.loading.interpolate import env_reference
 from agentv_sandbox.loading.suite_docs import HooksDoc
 from agentv_sandbox.loading.target_docs import TargetDoc, unknown_settings

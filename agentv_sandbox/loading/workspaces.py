@@ -39,6 +39,8 @@ _URL = re.compile(r"(?:https?|ssh|git|file)://[^\s]+\Z|[A-Za-z0-9._-]+@[A-Za-z0-
 _UNPROTECTED = re.compile(r"(?:http|git)://", re.IGNORECASE)
 _FULL_HASH = re.compile(r"[0-9a-f]{40}")
 _SHORTHAND = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*/(?!\.{1,2}\Z)[A-Za-z0-9_.-]+\Z", re.ASCII)
+_PINNED = re.compile(r"[0-9a-f]{7,64}|(?:[\w./-]*[/-])?v?\d+(?:\.\d+)+[\w.+-]*", re.ASCII)
+"""Hashes, and names of versions, which nobody moves."""
 _REVISION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,199}\Z", re.ASCII)
 _NOUNS = {"command": "a command name", "module": "an import name"}
 _SHELL = ("sh", "-ec")
@@ -122,6 +124,21 @@ class WorkspaceReader:
         owner = self.project.find(repo.partition("/")[0], base=part.base)
         return owner.path is None and owner.reason != OUTSIDE
 
+    def _check_commit(self, doc: RepoDoc, repo: str) -> None:
+        commit = doc.commit or ""
+        if commit and not _REVISION.match(commit):
+            self.problems.error(doc.src, "commit", f"{show(commit)} is not a commit, tag or branch")
+        elif _UNPROTECTED.match(repo) and not _FULL_HASH.fullmatch(commit):
+            key = "commit" if commit else "repo"
+            message = "is fetched without protection, so its commit must be pinned by its full 40-digit hash"
+            self.problems.error(doc.src, key, message, hint="write the hash as commit, or use https or ssh")
+        elif commit and not _PINNED.fullmatch(commit):
+            message = (
+                f"{show(commit)} is a branch, or a tag that may be moved: what agents work on changes with it"
+            )
+            hint = f"write the hash that `git ls-remote REPOSITORY {commit}` prints"
+            self.problems.warn(doc.src, "commit", message, hint=hint)
+
     def _repos(self, part: Part, docs: list[RepoDoc]) -> list[RepoSpec]:
         specs = []
         for doc in docs:
@@ -136,16 +153,7 @@ class WorkspaceReader:
                     self.problems.broken(doc.src, "repo", f"the repository {show(repo)} {reason}", hint=hint)
                     continue
                 repo = str(reference.path)
-            if doc.commit is not None and not _REVISION.match(doc.commit):
-                self.problems.error(doc.src, "commit", f"{show(doc.commit)} is not a commit, tag or branch")
-            if _UNPROTECTED.match(repo) and not _FULL_HASH.fullmatch(doc.commit or ""):
-                key = "commit" if doc.commit is not None else "repo"
-                message = (
-                    "is fetched without protection, so its commit must be pinned by its full 40-digit hash"
-                )
-                self.problems.error(
-                    doc.src, key, message, hint="write the hash as commit, or use https or ssh"
-                )
+            self._check_commit(doc, repo)
             path = doc.path or re.split(r"[/:]", repo.rstrip("/"))[-1].removesuffix(".git")
             if path.startswith(("/", "\\")) or ".." in path.replace("\\", "/").split("/"):
                 self.problems.error(doc.src, "path", f"{show(path)} must be a folder inside the workspace")

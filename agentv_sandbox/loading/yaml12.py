@@ -18,8 +18,8 @@ from yaml import events
 from yaml.cyaml import CParser  # type: ignore[attr-defined]
 
 from agentv_sandbox.authoring.tree import Map, Mark, Node, Problems, Seq, Where
-from agentv_sandbox.errors import Problem
-from agentv_sandbox.logs import safe_text
+from agentv_sandbox.base.errors import Problem
+from agentv_sandbox.base.logs import safe_text
 
 MAX_BYTES = 16 << 20
 MAX_DEPTH = 100

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NewType
 
-from agentv_sandbox.lazy import lazily
+from agentv_sandbox.base.lazy import lazily
 
 if TYPE_CHECKING:
     from packaging import requirements, utils

@@ -247,9 +247,14 @@ class Target:
     position: Position | None = None
 
     @property
+    def file_folders(self) -> tuple[Path, ...]:
+        """Folders that globs of ``files`` may be relative to, in the order in which they are tried."""
+        return (self.base_dir, *self.beside)
+
+    @property
     def script_folders(self) -> tuple[Path, ...]:
         """Folders in which words of the command may name files, in the order in which they are tried."""
-        folders = (self.base_dir, *self.beside)
+        folders = self.file_folders
         cwd = self.settings.get("cwd")
         below = (folder / cwd for folder in folders) if isinstance(cwd, str) else ()
         return tuple(dict.fromkeys((*below, *folders)))

@@ -8,22 +8,22 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from agentv_sandbox.api import folder_options
-from agentv_sandbox.files import BlobStore
+from agentv_sandbox.containers.blobs import BlobStore
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.spending import cost_of
 from agentv_sandbox.models.suite import EvalCase, Suite
-from agentv_sandbox.pipeline import Crew, Members, jobs_of
-from agentv_sandbox.pipeline.records import Job, SuiteStart
-from agentv_sandbox.pipeline.schedule import Schedule
-from agentv_sandbox.prepare import Prepared
 from agentv_sandbox.report import kept_views
 from agentv_sandbox.report.summary import reasons
 from agentv_sandbox.request.asked import as_json
+from agentv_sandbox.request.jobs import Job, SuiteStart
 from agentv_sandbox.runfolder.facts import run_facts
 from agentv_sandbox.runfolder.folder import RunFolder
 from agentv_sandbox.runfolder.record import Row
-from agentv_sandbox.sites import site_of
+from agentv_sandbox.runs.api import folder_options
+from agentv_sandbox.runs.execute import Crew, Members, jobs_of
+from agentv_sandbox.runs.executors import site_of
+from agentv_sandbox.runs.prepare import Prepared
+from agentv_sandbox.runs.schedule import Schedule
 
 
 @contextmanager

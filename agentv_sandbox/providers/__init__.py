@@ -6,7 +6,7 @@ from collections.abc import Mapping, Set
 from importlib import import_module
 
 from agentv_sandbox.authoring.docs import known_keys
-from agentv_sandbox.errors import Problem
+from agentv_sandbox.base.errors import Problem
 from agentv_sandbox.models.suite import Target
 from agentv_sandbox.providers.base import AgentRun, Prepared, Provider, Request
 
@@ -27,7 +27,7 @@ _FILES = (
     "gemini_cli",
     "opencode",
     "pi",
-    "not_yet",
+    "refused",
 )
 """Files of this folder that hold ``KINDS``, in the order in which listings show them."""
 

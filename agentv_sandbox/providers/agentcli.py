@@ -14,8 +14,9 @@ from urllib.parse import urlsplit
 
 from agentv_sandbox import masking
 from agentv_sandbox.authoring.fields import Text
+from agentv_sandbox.base.errors import InputError, Problem
+from agentv_sandbox.containers.volumes import StagedFile
 from agentv_sandbox.egress import PORT, Credential, parse_secrets
-from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.models.case import AgentResponse, Claim, Figure, Measure, TokenUsage
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.paths import HOME, INPUT, OUTPUT
@@ -34,7 +35,6 @@ from agentv_sandbox.providers.base import (
 from agentv_sandbox.providers.container import bad_end, failure_of
 from agentv_sandbox.providers.session import Event, EventStream, SessionRecord
 from agentv_sandbox.providers.settings import Flag, Seconds, Secret, Settings
-from agentv_sandbox.volumes import StagedFile
 
 EVENTS = f"{OUTPUT}/events.jsonl"
 EVENTS_BYTES = 48 << 20

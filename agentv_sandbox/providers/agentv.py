@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from agentv_sandbox.authoring.fields import Text
-from agentv_sandbox.errors import Problem
+from agentv_sandbox.base.errors import Problem
 from agentv_sandbox.models.case import AgentResponse
 from agentv_sandbox.models.suite import Target
 from agentv_sandbox.models_api import LlmClient, LlmReply, LlmRequest

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agentv_sandbox.base.errors import InputError, LlmError, Problem
+from agentv_sandbox.containers.volumes import StagedFile
 from agentv_sandbox.egress import Credential, parse_secrets
-from agentv_sandbox.errors import InputError, LlmError, Problem
 from agentv_sandbox.models.case import AgentResponse, Figure, TokenUsage
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.modelanswer import ModelAnswer
@@ -27,7 +28,6 @@ from agentv_sandbox.models_api import (
 from agentv_sandbox.project import Project
 from agentv_sandbox.providers.response import MAX_BYTES
 from agentv_sandbox.providers.settings import Settings, is_secret
-from agentv_sandbox.volumes import StagedFile
 
 OUTPUT_FILE = f"{OUTPUT}/response.json"
 

@@ -17,14 +17,14 @@ from pydantic import AfterValidator
 from agentv_sandbox.authoring.docs import Doc
 from agentv_sandbox.authoring.fields import Text
 from agentv_sandbox.authoring.tree import nearest
-from agentv_sandbox.errors import InputError, Problem
+from agentv_sandbox.base.errors import InputError, Problem
+from agentv_sandbox.containers.volumes import StagedFile
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.suite import Json, Target
+from agentv_sandbox.project.scriptimports import imported
 from agentv_sandbox.providers.base import OUTPUT_FILE, AgentRun, Prepared, Request, setting_problem
 from agentv_sandbox.providers.container import ContainerProvider, bad_end
 from agentv_sandbox.providers.settings import Flag, Seconds, Settings
-from agentv_sandbox.scriptimports import imported
-from agentv_sandbox.volumes import StagedFile
 
 _PROMPT_FILE = "/input/prompt.md"
 _PLACEHOLDER = re.compile(r"\{([A-Z][A-Z0-9_]*)\}")
@@ -152,7 +152,7 @@ class CliProvider(ContainerProvider):
         named = _named_files(request)
         command = _with_container_paths(template, named, request)
         command = _filled(command, _values(request, str(settings.get("files_format") or "{path}")), request)
-        more = request.project.matching(request.target.files)
+        more = request.project.matching(request.target.files, *request.target.file_folders)
         beside = set(imported(named.values(), request.project.root)) - set(request.suite.test_files)
         timeout = settings.get("timeout_seconds")
         return Prepared(

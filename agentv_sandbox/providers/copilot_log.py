@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from agentv_sandbox.authoring.fields import Text
-from agentv_sandbox.errors import Problem
+from agentv_sandbox.base.errors import Problem
 from agentv_sandbox.models.case import AgentResponse, CaseFailure
 from agentv_sandbox.models.suite import Target
 from agentv_sandbox.providers.base import AgentRun, Provider, Request, project_file, setting_problem

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
 from agentv_sandbox.authoring.fields import Text
-from agentv_sandbox.errors import LlmError, Problem
+from agentv_sandbox.base.errors import LlmError, Problem
 from agentv_sandbox.models.case import AgentResponse, CaseFailure
 from agentv_sandbox.models.content import AnswerMessage
 from agentv_sandbox.models.suite import GatewaySpec, Message, NetworkPolicy, Target

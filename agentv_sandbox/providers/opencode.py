@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from agentv_sandbox.authoring.fields import Text
-from agentv_sandbox.errors import Problem
+from agentv_sandbox.base.errors import Problem
 from agentv_sandbox.models.foreign_json import amount
 from agentv_sandbox.models.paths import HOME
 from agentv_sandbox.models.suite import Json, Target

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from agentv_sandbox.authoring.fields import Text
-from agentv_sandbox.errors import Problem
+from agentv_sandbox.base.errors import Problem
 from agentv_sandbox.models.suite import Json, Target
 from agentv_sandbox.providers.agentcli import (
     ANTHROPIC,

@@ -10,7 +10,7 @@ from threading import Lock
 from typing import Any
 
 from agentv_sandbox.authoring.fields import Text
-from agentv_sandbox.errors import InputError, Problem
+from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.models.case import AgentResponse, CaseFailure
 from agentv_sandbox.models.content import ROLES
 from agentv_sandbox.models.foreign_json import ForeignJsonError, read_json

@@ -20,8 +20,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from agentv_sandbox.errors import InputError
-from agentv_sandbox.logs import get_logger
+from agentv_sandbox.base.errors import InputError
+from agentv_sandbox.base.logs import get_logger
 from agentv_sandbox.masking import REACH
 from agentv_sandbox.models.suite import Json
 from agentv_sandbox.report.page import render

@@ -26,7 +26,7 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
-from agentv_sandbox.logs import safe_name, safe_text
+from agentv_sandbox.base.logs import safe_name, safe_text
 from agentv_sandbox.report.summary import STYLE, WORD, case_label, headline, reasons
 from agentv_sandbox.runfolder.record import Row
 from agentv_sandbox.runfolder.redact import Redactor

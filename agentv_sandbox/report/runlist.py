@@ -11,8 +11,8 @@ from html import escape
 from pathlib import Path
 from urllib.parse import quote
 
-from agentv_sandbox.errors import InputError
-from agentv_sandbox.logs import safe_name
+from agentv_sandbox.base.errors import InputError
+from agentv_sandbox.base.logs import safe_name
 from agentv_sandbox.report.targets import RunFigures, run_figures
 from agentv_sandbox.runfolder.files import replace_file
 from agentv_sandbox.runfolder.layout import FACTS, INDEX, PAGE

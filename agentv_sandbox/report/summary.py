@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agentv_sandbox.logs import safe_name, safe_text
+from agentv_sandbox.base.logs import safe_name, safe_text
 from agentv_sandbox.models.case import GraderResult
 from agentv_sandbox.models.suite import PASS_SCORE
 from agentv_sandbox.report.targets import COLUMNS, TargetFigures, run_figures, side_by_side

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import update_wrapper
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
-from agentv_sandbox.errors import InputError
+from agentv_sandbox.base.errors import InputError
 from agentv_sandbox.request import RunRequest
 from agentv_sandbox.request.asked import others
 

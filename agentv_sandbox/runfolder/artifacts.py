@@ -7,8 +7,8 @@ import re
 import shutil
 from pathlib import Path
 
-from agentv_sandbox.budget import Budget
-from agentv_sandbox.errors import Cancelled, SandboxError
+from agentv_sandbox.base.deadline import Deadline
+from agentv_sandbox.base.errors import Cancelled, SandboxError
 from agentv_sandbox.runfolder import files
 from agentv_sandbox.runfolder.layout import MASKED
 from agentv_sandbox.runfolder.reader import Run
@@ -45,7 +45,7 @@ class Artifacts:
         removed: it may hold a secret. Raises SandboxError that says what could not be done."""
         self._put_masked_back()
         failed, removed = [], 0
-        budget = Budget(math.inf, grace_s=MASKING_GRACE_S)
+        budget = Deadline(math.inf, grace_s=MASKING_GRACE_S)
         for path in sorted(self._contents.iterdir(), key=lambda path: (path.stat().st_size, path)):
             try:
                 if path.is_file() and self._redactor.data_file(path, budget):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from agentv_sandbox import __version__, masking
-from agentv_sandbox.errors import NotKeptError
+from agentv_sandbox.base.errors import NotKeptError
 from agentv_sandbox.models.capture import Capture, CapturedState, KeptWorkspace
 from agentv_sandbox.models.case import (
     AgentResponse,

@@ -12,13 +12,13 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from agentv_sandbox.errors import InputError, NotKeptError, Problem
-from agentv_sandbox.files import BlobStore
-from agentv_sandbox.logs import safe_name
+from agentv_sandbox.base.errors import InputError, NotKeptError, Problem
+from agentv_sandbox.base.logs import safe_name
+from agentv_sandbox.base.plainfiles import NotPlainError, is_plain, open_plain
+from agentv_sandbox.containers.blobs import BlobStore
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.content import Blob
 from agentv_sandbox.models.identity import Key
-from agentv_sandbox.plainfiles import NotPlainError, is_plain, open_plain
 from agentv_sandbox.runfolder import pack as packing
 from agentv_sandbox.runfolder.capture import NAME
 from agentv_sandbox.runfolder.earlier import EarlierRun, earlier_run, folder_of

@@ -8,12 +8,12 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
-from agentv_sandbox.budget import GRACE_S, Budget
-from agentv_sandbox.logs import safe_name, safe_text
+from agentv_sandbox.base.deadline import GRACE_S, Deadline
+from agentv_sandbox.base.logs import safe_name, safe_text
+from agentv_sandbox.base.plainfiles import is_plain, names_below, open_plain
 from agentv_sandbox.models.capture import Capture
 from agentv_sandbox.models.case import CaseOutput, CaseResult, GraderResult
 from agentv_sandbox.models.suite import EvalCase, Json, Suite
-from agentv_sandbox.plainfiles import is_plain, names_below, open_plain
 from agentv_sandbox.runfolder import capture, files, rows
 from agentv_sandbox.runfolder.layout import PROMPTS
 from agentv_sandbox.runfolder.naming import UniqueNames, slug
@@ -243,7 +243,7 @@ class _Writer:
         self.names: dict[str, str] = {}
         self.directories = {directory}
         self.files: list[Path] = []
-        self._budget = Budget(grace_s=GRACE_S)
+        self._budget = Deadline(grace_s=GRACE_S)
 
     def data(self, key: str, pieces: Iterable[bytes]) -> None:
         """``key``: of ``NAMES``, or the name of a file that no row names."""

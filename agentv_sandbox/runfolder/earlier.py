@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agentv_sandbox.errors import InputError, Problem
-from agentv_sandbox.logs import safe_name
+from agentv_sandbox.base.errors import InputError, Problem
+from agentv_sandbox.base.logs import safe_name
+from agentv_sandbox.base.plainfiles import is_plain, open_plain, walk_plain
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.suite import Json, Suite
-from agentv_sandbox.plainfiles import is_plain, open_plain, walk_plain
 from agentv_sandbox.request import RunRequest
 from agentv_sandbox.runfolder.layout import (
     BENCHMARK,

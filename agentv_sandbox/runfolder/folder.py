@@ -23,8 +23,14 @@ from functools import partial
 from pathlib import Path
 from types import TracebackType
 
-from agentv_sandbox.errors import DISK_FULL, InputError, NoSpaceError, Problem, SandboxError
-from agentv_sandbox.logs import error_line, safe_name
+from agentv_sandbox.base.errors import (
+    DISK_FULL,
+    InputError,
+    NoSpaceError,
+    Problem,
+    SandboxError,
+)
+from agentv_sandbox.base.logs import error_line, safe_name
 from agentv_sandbox.models.case import CaseFailure, CaseResult
 from agentv_sandbox.models.identity import name_of
 from agentv_sandbox.models.suite import EvalCase, Json, Suite

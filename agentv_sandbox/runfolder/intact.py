@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from agentv_sandbox.plainfiles import is_plain, names_below, open_plain
+from agentv_sandbox.base.plainfiles import is_plain, names_below, open_plain
 from agentv_sandbox.runfolder.earlier import folder_of
 from agentv_sandbox.runfolder.layout import MASKED, STORES, TRIAL, TRIALS
 from agentv_sandbox.runfolder.reader import Run

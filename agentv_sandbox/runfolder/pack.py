@@ -24,10 +24,16 @@ from typing import IO
 
 import zstandard
 
-from agentv_sandbox.errors import InputError, Problem
-from agentv_sandbox.foreign_tar import MAX_BYTES, ArchiveError, ForeignTar, ReadBudget, archive_errors
+from agentv_sandbox.archives.untrusted_tar import (
+    MAX_BYTES,
+    ArchiveError,
+    ForeignTar,
+    ReadBudget,
+    archive_errors,
+)
+from agentv_sandbox.base.errors import InputError, Problem
+from agentv_sandbox.base.plainfiles import open_plain, read_plain, walk_plain
 from agentv_sandbox.models.foreign_json import ForeignJsonError, read_json
-from agentv_sandbox.plainfiles import open_plain, read_plain, walk_plain
 from agentv_sandbox.runfolder.earlier import not_written_to
 from agentv_sandbox.runfolder.files import replace_file, write_file
 from agentv_sandbox.runfolder.foldernames import is_run_file

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from agentv_sandbox.logs import safe_text
+from agentv_sandbox.base.logs import safe_text
 from agentv_sandbox.models.foreign_json import ForeignJsonError, amount, read_json
 from agentv_sandbox.models.identity import suite_key
 from agentv_sandbox.models.suite import Json

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentv_sandbox.errors import InputError, Problem
-from agentv_sandbox.logs import safe_name
+from agentv_sandbox.base.errors import InputError, Problem
+from agentv_sandbox.base.logs import safe_name
+from agentv_sandbox.base.plainfiles import head_of_plain, names_below
 from agentv_sandbox.models.foreign_json import ForeignJsonError, read_json
 from agentv_sandbox.models.suite import Json
-from agentv_sandbox.plainfiles import head_of_plain, names_below
 from agentv_sandbox.runfolder.layout import INDEX
 from agentv_sandbox.runfolder.record import Row
 from agentv_sandbox.runfolder.rowfile import MAX_VALUES, read_all_rows

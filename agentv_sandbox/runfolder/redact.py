@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
-from agentv_sandbox.budget import Budget
+from agentv_sandbox.base.deadline import Deadline
+from agentv_sandbox.base.plainfiles import open_plain
 from agentv_sandbox.masking import MASK, REACH, Masker
 from agentv_sandbox.models.json_pieces import MAX_DEPTH, json_pieces
 from agentv_sandbox.models.suite import Json
-from agentv_sandbox.plainfiles import open_plain
 from agentv_sandbox.runfolder.files import replace_file
 
 _PIECE = 1 << 20
@@ -31,10 +31,10 @@ class Redactor:
         self.text = self._masker.text
         self.data = self._masker.data
 
-    def data_file(self, path: Path, budget: Budget | None = None) -> bool:
+    def data_file(self, path: Path, budget: Deadline | None = None) -> bool:
         """Mask secrets in a file of bytes; says whether it held any. Of packed formats (zip, xlsx, PNG) only what
         stands in them unpacked is found. Raises OSError; BudgetSpent or Cancelled, with the file as it was."""
-        budget = budget or Budget(math.inf, cancelled=lambda: False)
+        budget = budget or Deadline(math.inf, cancelled=lambda: False)
         if not self.holds(path, budget):
             return False
         mode = stat.S_IMODE(path.lstat().st_mode)
@@ -45,12 +45,12 @@ class Redactor:
             self._overwrite(path, budget)
         return True
 
-    def holds(self, path: Path, budget: Budget | None = None) -> bool:
+    def holds(self, path: Path, budget: Deadline | None = None) -> bool:
         """Whether a secret stands in a file of bytes. Raises as ``data_file``."""
-        budget = budget or Budget(math.inf, cancelled=lambda: False)
+        budget = budget or Deadline(math.inf, cancelled=lambda: False)
         return next(self._places(path, budget), None) is not None
 
-    def _places(self, path: Path, budget: Budget) -> Iterator[tuple[int, int]]:
+    def _places(self, path: Path, budget: Deadline) -> Iterator[tuple[int, int]]:
         """Where secrets stand in a file, read once from front to back in pieces of bounded size."""
         if not self._masker:
             return
@@ -71,7 +71,7 @@ class Redactor:
                     done = max(done, end)
                 window, at = window[done:], at + done
 
-    def _masked(self, path: Path, budget: Budget) -> Iterator[bytes]:
+    def _masked(self, path: Path, budget: Deadline) -> Iterator[bytes]:
         """The file's content with ``MASK`` for each secret, in pieces of bounded size."""
         with open_plain(path.parent, path.name) as stream:
             at = 0
@@ -81,7 +81,7 @@ class Redactor:
                 at = stream.seek(end)
             yield from _pieces(stream, None)
 
-    def _overwrite(self, path: Path, budget: Budget) -> None:
+    def _overwrite(self, path: Path, budget: Deadline) -> None:
         fd = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             for start, end in self._places(path, budget):

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from agentv_sandbox.base.plainfiles import NotPlainError, is_plain, open_plain
 from agentv_sandbox.models.foreign_json import ForeignJsonError, read_json
-from agentv_sandbox.plainfiles import NotPlainError, is_plain, open_plain
 from agentv_sandbox.runfolder.layout import INDEX, UNGRADED
 from agentv_sandbox.runfolder.record import Row
 

@@ -11,8 +11,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from agentv_sandbox.errors import InputError, Problem
-from agentv_sandbox.logs import safe_name
+from agentv_sandbox.base.errors import InputError, Problem
+from agentv_sandbox.base.logs import safe_name
 from agentv_sandbox.runfolder.foldernames import MAX_NAME, is_run_file
 from agentv_sandbox.runfolder.layout import INDEX, SUMS
 

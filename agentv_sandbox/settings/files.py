@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from agentv_sandbox.authoring.docs import explain
-from agentv_sandbox.errors import InputError, Problem
+from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.models.image import ImageConfig
 from agentv_sandbox.settings.model import Ceiling, Settings, all_keys
 

@@ -12,13 +12,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from agentv_sandbox.base.errors import InputError, Problem
+from agentv_sandbox.base.ownership import describe, others_can_write
 from agentv_sandbox.engines.runtimenames import runtime_doubt
 from agentv_sandbox.engines.tier import LEVELS
-from agentv_sandbox.errors import InputError, Problem
-from agentv_sandbox.ownership import describe, others_can_write
 from agentv_sandbox.settings.files import NAME, SettingsFile, read_file, regular_file
 from agentv_sandbox.settings.model import NATURES, Ceiling, Settings, all_keys, is_reaching, value_of
-from agentv_sandbox.trust import VARIABLE, TrustStore, trusts_all
+from agentv_sandbox.settings.trust import VARIABLE, TrustStore, trusts_all
 
 _KEYRING_BYTES = 16 << 20
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.egress import Way
 from agentv_sandbox.engines.runtimenames import runtime_doubt
-from agentv_sandbox.errors import InputError, Problem
 from agentv_sandbox.models.image import ImageConfig
 from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.settings.files import SettingsFile

@@ -19,11 +19,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from agentv_sandbox import api
 from agentv_sandbox.egress.relay import MOUNT, SOCKET
-from agentv_sandbox.engines.binds import SHARED, SHARED_PREFIX
+from agentv_sandbox.engines.bindcheck import SHARED, SHARED_PREFIX
 from agentv_sandbox.engines.native import NativeEngine, native_addresses
 from agentv_sandbox.models.container import VIEWED, Command, ContainerSpec, ExecResult, Mount
+from agentv_sandbox.runs import api
 from tests.fake_engine import only_engine
 
 from .http_messages import messages

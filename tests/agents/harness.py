@@ -9,9 +9,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from agentv_sandbox.images.plan import plan_image
 from agentv_sandbox.models.image import AFTER, ImageConfig
 from agentv_sandbox.models.suite import WorkspaceEnv
-from agentv_sandbox.plan import plan_image
 
 from .model_server import INPUT, OUTPUT, ModelServer
 from .recording import digest

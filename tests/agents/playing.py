@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from agentv_sandbox.egress.relay import MOUNT, SOCKET
-from agentv_sandbox.engines.binds import short_name
+from agentv_sandbox.engines.bindcheck import short_name
 from agentv_sandbox.models.container import ExecResult
 from tests.fake_engine import FakeRun
 

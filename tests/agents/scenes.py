@@ -9,8 +9,8 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
+from agentv_sandbox.images.plan.tables import commands
 from agentv_sandbox.models.image import Artefact, Image, Resolution
-from agentv_sandbox.plan.tables import commands
 from tests.fake_engine import Command
 from tests.hostile.harness import run_command
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from agentv_sandbox.containers.sandbox import Role, Sandbox
 from agentv_sandbox.engines.table import find_engine
-from agentv_sandbox.sandbox import Role, Sandbox
 
 from .harness import INSTRUCTIONS, PACKAGES, Agent
 from .model_server import CACHED, INPUT, OUTPUT, REASONING, Seen, declared

@@ -16,12 +16,12 @@ from pathlib import Path
 import docker
 import pytest
 
+from agentv_sandbox.base.errors import SandboxError
+from agentv_sandbox.containers.sandbox import Sandbox
 from agentv_sandbox.engines import LABEL_OWNER, LABEL_RUN, ContainerEngine
 from agentv_sandbox.engines.owner import Owner
 from agentv_sandbox.engines.table import CHOICE, answering_engines
-from agentv_sandbox.errors import SandboxError
-from agentv_sandbox.sandbox import Sandbox
-from agentv_sandbox.selfcheck import Report, selfcheck
+from agentv_sandbox.machine.selfcheck import Report, selfcheck
 from tests.harness.processes import MARK
 
 TWINS: Counter[str] = Counter()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agentv_sandbox.selfcheck import Report
+from agentv_sandbox.machine.selfcheck import Report
 
 TESTS = Path(__file__).parents[1]
 PACKAGE = TESTS.parent / "agentv_sandbox"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentv_sandbox.selfcheck import Report
+from agentv_sandbox.machine.selfcheck import Report
 
 pytestmark = [pytest.mark.engine, pytest.mark.every_engine, pytest.mark.xdist_group("selfcheck")]
 

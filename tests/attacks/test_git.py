@@ -9,7 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from agentv_sandbox.selfcheck.gittraps import BASE_COMMIT, TRAPS, Bait, Link, Tree
+from agentv_sandbox.machine.selfcheck.gittraps import (
+    BASE_COMMIT,
+    TRAPS,
+    Bait,
+    Link,
+    Tree,
+)
 from tests.attacks.conftest import TWINS
 
 COMMANDS = (

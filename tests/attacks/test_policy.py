@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from agentv_sandbox.engines.binds import SHARED_PREFIX, check_bind
+from agentv_sandbox.base.errors import SandboxError
+from agentv_sandbox.containers.sandbox import POLICIES, Role, Sandbox
+from agentv_sandbox.containers.volumes import VolumeSpec
+from agentv_sandbox.engines.bindcheck import SHARED_PREFIX, check_bind
 from agentv_sandbox.engines.docker.comparison import differences
 from agentv_sandbox.engines.docker.config import container_config
 from agentv_sandbox.engines.owner import Owner
-from agentv_sandbox.errors import SandboxError
 from agentv_sandbox.models.container import Command, ContainerSpec, ExecResult, Limits, Mount
 from agentv_sandbox.models.limits import LimitOverrides
-from agentv_sandbox.sandbox import POLICIES, Role, Sandbox
-from agentv_sandbox.volumes import VolumeSpec
 from tests.fake_engine import FakeEngine
 from tools import seccomp_profiles
 

@@ -13,8 +13,8 @@ from typing import Any
 import docker
 import pytest
 
-from agentv_sandbox.selfcheck import resources
-from agentv_sandbox.selfcheck.surface import CANARY, probe_script, probe_settings
+from agentv_sandbox.machine.selfcheck import resources
+from agentv_sandbox.machine.selfcheck.surface import CANARY, probe_script, probe_settings
 from tests.attacks.conftest import TWINS
 
 pytestmark = [pytest.mark.engine, pytest.mark.docker]

@@ -10,11 +10,15 @@ from typing import Any
 
 import pytest
 
+from agentv_sandbox.base.errors import EngineError
+from agentv_sandbox.containers.sandbox import Role, Sandbox
+from agentv_sandbox.containers.volumes import StagedFile
 from agentv_sandbox.engines import LABEL_OWNER, ContainerEngine
 from agentv_sandbox.engines.docker import DockerEngine
 from agentv_sandbox.engines.owner import Owner
-from agentv_sandbox.errors import EngineError
-from agentv_sandbox.keptvolumes import (
+from agentv_sandbox.models.container import Mount, VolumeSpec
+from agentv_sandbox.project import Project
+from agentv_sandbox.workspace.projectcopies import (
     LABEL_COPY,
     LABEL_COPY_OF,
     MAX_COPIES,
@@ -22,10 +26,6 @@ from agentv_sandbox.keptvolumes import (
     remove_copies,
     sweep_copies,
 )
-from agentv_sandbox.models.container import Mount, VolumeSpec
-from agentv_sandbox.project import Project
-from agentv_sandbox.sandbox import Role, Sandbox
-from agentv_sandbox.volumes import StagedFile
 from tests.fake_engine import FakeEngine
 
 

@@ -9,7 +9,7 @@ import pytest
 
 THREADS = """
 import threading
-from agentv_sandbox import logs
+from agentv_sandbox.base import logs
 HOST
 ready = threading.Barrier(12)
 

@@ -10,8 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from agentv_sandbox.errors import SandboxError
-from agentv_sandbox.ownership import is_ours, is_private, others_can_write, private_folder
+from agentv_sandbox.base.errors import SandboxError
+from agentv_sandbox.base.ownership import (
+    is_ours,
+    is_private,
+    others_can_write,
+    private_folder,
+)
 from tests.unix import bind_to
 
 STRANGER = 54321

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from agentv_sandbox.errors import InputError, SandboxError
+from agentv_sandbox.base.errors import InputError, SandboxError
+from agentv_sandbox.containers.volumes import tar_stream
 from agentv_sandbox.project import Project
 from agentv_sandbox.runfolder.folder import RunFolder
-from agentv_sandbox.volumes import tar_stream
 
 
 @pytest.fixture
@@ -136,3 +136,26 @@ def test_a_link_out_of_the_project_is_never_named(project: Project) -> None:
 )
 def test_globs_of_a_target(project: Project, globs: list[str], found: set[str]) -> None:
     assert {p.relative_to(project.root).as_posix() for p in project.matching(globs)} == found
+
+
+def test_globs_are_relative_to_the_nearest_folder_in_which_they_match(tmp_path: Path) -> None:
+    for name in (
+        "lib/root.py",
+        "evals/a/lib/a.py",
+        "evals/a[1]/lib/b.py",
+        "shared/s.py",
+        "evals/a/deep/x.txt",
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    monorepo = Project(tmp_path, cwd=tmp_path)
+
+    def found(glob: str, folder: str) -> list[str]:
+        return [p.relative_to(tmp_path).as_posix() for p in monorepo.matching([glob], tmp_path / folder)]
+
+    assert found("lib/**", "evals/a") == ["evals/a/lib/a.py"]
+    assert found("lib/", "evals/a[1]") == ["evals/a[1]/lib/b.py"]
+    assert found("./lib/*.py", "evals/a/deep") == ["evals/a/lib/a.py"]
+    assert found("shared/*", "evals/a") == found("../../shared/*", "evals/a") == ["shared/s.py"]
+    assert found("../../../etc/*", "evals/a") == found("/etc/*", "evals/a") == []
+    assert monorepo.matching(["x.txt"], tmp_path.parent) == []

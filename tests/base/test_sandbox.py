@@ -11,15 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from agentv_sandbox.budget import Budget
+from agentv_sandbox.base.deadline import Deadline
+from agentv_sandbox.base.errors import Cancelled, SandboxError
+from agentv_sandbox.containers.sandbox import (
+    POLICIES,
+    Role,
+    Sandbox,
+    sweep,
+)
+from agentv_sandbox.containers.volumes import StagedFile, VolumeSpec, tar_stream
 from agentv_sandbox.engines import LABEL_OWNER, LABEL_RUN
 from agentv_sandbox.engines.docker.comparison import differences
 from agentv_sandbox.engines.docker.config import container_config, volume_options
 from agentv_sandbox.engines.owner import Owner
-from agentv_sandbox.errors import Cancelled, SandboxError
 from agentv_sandbox.models.container import ContainerSpec, Mount
-from agentv_sandbox.sandbox import POLICIES, Role, Sandbox, sweep
-from agentv_sandbox.volumes import StagedFile, VolumeSpec, tar_stream
 from tests.fake_engine import FakeEngine
 
 UNTRUSTED = (Role.AGENT, Role.HOOK, Role.PREPROCESSOR, Role.GRADER)
@@ -115,11 +120,11 @@ def test_a_cancelled_sandbox_starts_nothing(sandbox: Sandbox, engine: FakeEngine
 
 def test_a_cancelled_sandbox_ends_the_work_of_this_process_too(sandbox: Sandbox) -> None:
     with sandbox:
-        assert Budget().left()
+        assert Deadline().left()
         sandbox.cancel()
         with pytest.raises(Cancelled):
-            Budget().left()
-    assert Budget().left(), "what comes after the run is not its work"
+            Deadline().left()
+    assert Deadline().left(), "what comes after the run is not its work"
 
 
 def test_close_and_sweep_remove_only_what_is_theirs(engine: FakeEngine) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agentv_sandbox.project import Project
-from agentv_sandbox.scriptimports import imported
+from agentv_sandbox.project.scriptimports import imported
 
 
 def written(folder: Path, files: Mapping[str, str]) -> Path:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from agentv_sandbox.base.errors import PreflightError, Problem
 from agentv_sandbox.building import Candidate, prove
-from agentv_sandbox.errors import PreflightError, Problem
+from agentv_sandbox.containers.sandbox import Sandbox
 from agentv_sandbox.models.image import Image, ImagePlan
 from agentv_sandbox.models.suite import WorkspaceEnv
-from agentv_sandbox.sandbox import Sandbox
 
 
 def misses(

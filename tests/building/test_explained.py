@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from agentv_sandbox.base.errors import BuildError, ImageRequestError
 from agentv_sandbox.building.apt import _missing_package_error
 from agentv_sandbox.building.credentials import Credentials
 from agentv_sandbox.building.ensure import file_errors_of
@@ -22,10 +23,9 @@ from agentv_sandbox.building.npm import _install_error
 from agentv_sandbox.building.pipconf import PipSettings
 from agentv_sandbox.building.resolving import with_places
 from agentv_sandbox.building.wheels import Platform, resolve_wheels
-from agentv_sandbox.errors import BuildError, ImageRequestError
+from agentv_sandbox.images.plan import plan_image
 from agentv_sandbox.models.image import Artefact, ImageConfig
 from agentv_sandbox.models.suite import Position, WorkspaceEnv
-from agentv_sandbox.plan import plan_image
 from tests.building.mirrors import Anywhere, serving
 from tests.building.test_parts import small_wheel
 from tests.llm.test_environment import certificate

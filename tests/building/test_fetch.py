@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
+from agentv_sandbox.base.errors import BuildError, Cancelled
 from agentv_sandbox.building import fetch
 from agentv_sandbox.building.credentials import Credentials, without_credentials
 from agentv_sandbox.building.events import sentence
 from agentv_sandbox.building.fetch import Cache
 from agentv_sandbox.building.install import unpacked_uv
-from agentv_sandbox.errors import BuildError, Cancelled
 from agentv_sandbox.models.image import Artefact
 from tests.building.mirrors import Anywhere, FileServer, serving
 

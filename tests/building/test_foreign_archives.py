@@ -20,12 +20,12 @@ import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agentv_sandbox import foreign_tar
+from agentv_sandbox.archives import untrusted_tar
+from agentv_sandbox.archives.untrusted_image import Layers
+from agentv_sandbox.archives.untrusted_tar import ArchiveError
+from agentv_sandbox.base.errors import BuildError, InputError
 from agentv_sandbox.building import import_image
 from agentv_sandbox.building.foreign_archive import tree_sha256
-from agentv_sandbox.errors import BuildError, InputError
-from agentv_sandbox.foreign_image import Layers
-from agentv_sandbox.foreign_tar import ArchiveError
 from agentv_sandbox.models.container import ImageInfo
 from tests.building.test_exchange import Export, tar_of
 from tests.fake_engine import FakeEngine
@@ -243,7 +243,7 @@ def archive_of(layers: list[bytes], packed: Callable[[bytes], bytes] = bytes) ->
 
 @pytest.mark.parametrize("name", LAYERS)
 def test_a_layer_without_end_or_sense_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(foreign_tar, "_MAX_HEADERS", 4 << 20)
+    monkeypatch.setattr(untrusted_tar, "_MAX_HEADERS", 4 << 20)
     started = time.monotonic()
     with (
         Layers(archive_of([LAYERS[name]() + b"\0" * 1024])) as layers,
@@ -269,7 +269,7 @@ def test_a_damaged_gzip_layer_is_refused() -> None:
 
 
 def test_the_same_layer_many_times_has_one_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(foreign_tar, "MAX_BYTES", 1 << 20)
+    monkeypatch.setattr(untrusted_tar, "MAX_BYTES", 1 << 20)
     layer = tar_of(("a", b"\0" * 300_000))
     with Layers(archive_of([layer] * 3, gzip.compress)):
         pass

@@ -20,6 +20,13 @@ from typing import Any
 
 import pytest
 
+from agentv_sandbox.base.errors import (
+    BuildError,
+    Cancelled,
+    ImageRequestError,
+    InputError,
+    preflight_message,
+)
 from agentv_sandbox.building import (
     clean_images,
     ensure_image,
@@ -29,15 +36,14 @@ from agentv_sandbox.building import (
     sbom_path,
 )
 from agentv_sandbox.cli.inputs import cache_dir
+from agentv_sandbox.containers.sandbox import Role, Sandbox
 from agentv_sandbox.engines import LABEL_OWNER, LABEL_ROLE
 from agentv_sandbox.engines.docker import DockerEngine
 from agentv_sandbox.engines.owner import Owner
-from agentv_sandbox.errors import BuildError, Cancelled, ImageRequestError, InputError, preflight_message
+from agentv_sandbox.images.plan import plan_image
 from agentv_sandbox.models.container import Limits
 from agentv_sandbox.models.image import Image, ImageConfig, ImagePlan
 from agentv_sandbox.models.suite import DockerSpec, WorkspaceEnv
-from agentv_sandbox.plan import plan_image
-from agentv_sandbox.sandbox import Role, Sandbox
 from tests.building.mirrors import serving
 from tests.building.proving import misses
 from tests.llm.test_environment import certificate

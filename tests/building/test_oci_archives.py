@@ -13,10 +13,10 @@ from typing import IO, Any
 
 import pytest
 
+from agentv_sandbox.archives.untrusted_image import Layers
+from agentv_sandbox.archives.untrusted_tar import ArchiveError
 from agentv_sandbox.building import load_saved
 from agentv_sandbox.building.foreign_archive import as_saved
-from agentv_sandbox.foreign_image import Layers
-from agentv_sandbox.foreign_tar import ArchiveError
 from tests.engines.native.archives import image, layer
 from tests.fake_engine import FakeEngine
 

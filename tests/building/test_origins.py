@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from agentv_sandbox.base.errors import BuildError, InputError
 from agentv_sandbox.building import ensure_image
 from agentv_sandbox.building.credentials import Credentials
 from agentv_sandbox.building.fetch import Cache
@@ -18,9 +19,8 @@ from agentv_sandbox.building.pipconf import PipSettings
 from agentv_sandbox.building.sources import find_sdist
 from agentv_sandbox.building.wheels import Platform
 from agentv_sandbox.engines.docker import DockerEngine
-from agentv_sandbox.errors import BuildError, InputError
+from agentv_sandbox.images.plan import plan_image
 from agentv_sandbox.models.image import Artefact, Image, ImageConfig
-from agentv_sandbox.plan import plan_image
 from tests.building.mirrors import serving
 from tests.building.test_images import SMALL, ensure, prefilled
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from agentv_sandbox.base.errors import BuildError, ImageRequestError, InputError
 from agentv_sandbox.building.archive import flatten, reconfigured, write_archive
 from agentv_sandbox.building.base import Survey
 from agentv_sandbox.building.containers import step_failed
@@ -29,7 +30,6 @@ from agentv_sandbox.building.resolving import _compiler_packages
 from agentv_sandbox.building.sbom import write_sbom
 from agentv_sandbox.building.wheels import Platform, resolve_uv, resolve_wheels
 from agentv_sandbox.engines import LABEL_ENV_KEY
-from agentv_sandbox.errors import BuildError, ImageRequestError, InputError
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.image import Artefact, ImageConfig, ImagePlan, Resolution
 from tests.building.mirrors import Anywhere, serving

@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
+from agentv_sandbox.base.errors import BuildError, Cancelled, EngineError
 from agentv_sandbox.building import base, ensure_image
 from agentv_sandbox.building.containers import Builder
 from agentv_sandbox.building.trees import Trees
 from agentv_sandbox.engines.docker import DockerEngine, images
-from agentv_sandbox.errors import BuildError, Cancelled, EngineError
+from agentv_sandbox.images.plan import plan_image
 from agentv_sandbox.models.container import ImageInfo
 from agentv_sandbox.models.image import Image, ImageConfig, ImagePlan
 from agentv_sandbox.models.suite import DockerSpec, WorkspaceEnv
-from agentv_sandbox.plan import plan_image
 from tests.building.registry import Registry, one_file, registry, saved_image, tiny_image
 
 # They publish, build and remove images of equal content.

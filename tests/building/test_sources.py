@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from agentv_sandbox.base.errors import BuildError, ImageRequestError, SandboxError
 from agentv_sandbox.building import sbom_path
 from agentv_sandbox.building.base import Base, survey
 from agentv_sandbox.building.containers import Builder
@@ -23,12 +24,11 @@ from agentv_sandbox.building.pipconf import PipSettings, read_pip_settings
 from agentv_sandbox.building.resolving import container_platform
 from agentv_sandbox.building.sources import SourceBuilder, find_sdist
 from agentv_sandbox.building.wheels import Platform, resolve_wheels
+from agentv_sandbox.containers.sandbox import Sandbox
 from agentv_sandbox.engines.docker import DockerEngine
-from agentv_sandbox.errors import BuildError, ImageRequestError, SandboxError
+from agentv_sandbox.images.plan import plan_image
 from agentv_sandbox.models.image import Artefact, ImageConfig, ImagePlan
 from agentv_sandbox.models.suite import WorkspaceEnv
-from agentv_sandbox.plan import plan_image
-from agentv_sandbox.sandbox import Sandbox
 from tests.building.mirrors import Anywhere, FileServer, serving
 from tests.building.proving import misses
 from tests.building.test_images import ensure, prefilled

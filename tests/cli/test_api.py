@@ -11,7 +11,7 @@ import structlog
 
 import agentv_sandbox
 from agentv_sandbox import masking
-from agentv_sandbox.errors import Cancelled, InputError
+from agentv_sandbox.base.errors import Cancelled, InputError
 from tests.llm.servers import Answer, Server, chat
 
 SUITE = """

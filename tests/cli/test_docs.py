@@ -14,7 +14,7 @@ from agentv_sandbox.cli import COMMANDS, imported_command
 from agentv_sandbox.graders import GRADERS
 from agentv_sandbox.providers.response import parse_response
 from agentv_sandbox.settings import Operator
-from agentv_sandbox.trust import VARIABLE
+from agentv_sandbox.settings.trust import VARIABLE
 
 REFERENCE = Path(__file__).parents[2] / "docs/reference"
 
@@ -80,4 +80,9 @@ def test_what_runs_nothing_imports_nothing(option: str) -> None:
     imported = [
         name for name in ast.literal_eval(done.stderr) if not name.startswith("agentv_sandbox.masking")
     ]
-    assert imported == ["agentv_sandbox", "agentv_sandbox.cli", "agentv_sandbox.logs"]
+    assert imported == [
+        "agentv_sandbox",
+        "agentv_sandbox.base",
+        "agentv_sandbox.base.logs",
+        "agentv_sandbox.cli",
+    ]

@@ -12,17 +12,17 @@ import pytest
 from typer.testing import CliRunner
 
 import agentv_sandbox
-from agentv_sandbox import regrading
+from agentv_sandbox.base.errors import InputError
 from agentv_sandbox.cli import COMMANDS, app, imported_command
 from agentv_sandbox.engines.table import ENGINES
 from agentv_sandbox.engines.tier import LEVELS
-from agentv_sandbox.errors import InputError
 from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.suite import PASS_SCORE
 from agentv_sandbox.request import RunRequest
 from agentv_sandbox.request.asked import as_json, options_of
 from agentv_sandbox.runfolder.captured import CapturedRun
 from agentv_sandbox.runfolder.earlier import EarlierRun
+from agentv_sandbox.runs import regrading
 
 
 @pytest.mark.parametrize(

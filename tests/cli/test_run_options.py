@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from agentv_sandbox import api, prepare
+from agentv_sandbox.containers.sandbox import Sandbox
 from agentv_sandbox.models.container import ContainerSpec, ExecResult
 from agentv_sandbox.models.image import ProvedImage
-from agentv_sandbox.sandbox import Sandbox
-from agentv_sandbox.trust import VARIABLE
+from agentv_sandbox.runs import api, prepare
+from agentv_sandbox.settings.trust import VARIABLE
 from tests.fake_engine import FakeRun
 from tests.hostile.harness import TARGETS, answering, fake_engine, run_command, write_project
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from agentv_sandbox.base.errors import InputError
 from agentv_sandbox.cli import app
-from agentv_sandbox.errors import InputError
 from agentv_sandbox.models.container import ExecResult
-from agentv_sandbox.prepare import prepare
 from agentv_sandbox.request import RunRequest
+from agentv_sandbox.runs.prepare import prepare
 from tests.fake_engine import FakeRun
 from tests.hostile.harness import answering, run_command, write_project
 
@@ -116,7 +116,7 @@ def test_a_quiet_run_prints_what_did_not_pass_and_the_result(tmp_path: Path) -> 
 
 
 def test_help_of_no_command_loads_what_only_work_needs() -> None:
-    heavy = "agentv_sandbox.loading", "agentv_sandbox.pipeline", "agentv_sandbox.providers"
+    heavy = "agentv_sandbox.loading", "agentv_sandbox.runs.execute", "agentv_sandbox.providers"
     script = (
         "import sys\n"
         "from agentv_sandbox.cli import COMMANDS, imported_command\n"

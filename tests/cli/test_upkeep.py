@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from agentv_sandbox.base.scratch import PREFIX as SCRATCH_PREFIX
 from agentv_sandbox.building.store import note_use
 from agentv_sandbox.cli import app
 from agentv_sandbox.cli.inputs import cache_dir
 from agentv_sandbox.engines import LABEL_ENV_KEY, LABEL_KEEP, LABEL_OWNER, LABEL_RUN, LABEL_SET
 from agentv_sandbox.engines.owner import Owner
-from agentv_sandbox.keptvolumes import LABEL_COPY
 from agentv_sandbox.models.container import VolumeSpec
-from agentv_sandbox.pipeline.scratch import PREFIX as SCRATCH_PREFIX
+from agentv_sandbox.workspace.projectcopies import LABEL_COPY
 from tests.fake_engine import FakeEngine, only_engine
 from tests.hostile.harness import answering, fake_engine, write_project
 

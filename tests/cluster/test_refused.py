@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from agentv_sandbox.base.errors import InputError
 from agentv_sandbox.cli import imported_command
 from agentv_sandbox.cluster.address import ClusterAddress, parse_address
 from agentv_sandbox.cluster.packing import Packing, refusals
-from agentv_sandbox.errors import InputError
-from agentv_sandbox.prepare import Prepared, prepare
 from agentv_sandbox.request import RunRequest
+from agentv_sandbox.runs.prepare import Prepared, prepare
 
 DOCS = Path(__file__).parents[2] / "docs" / "how-to" / "cluster.md"
 REMOTE, LOCAL = ClusterAddress(scheduler="tcp://10.0.0.1:8786"), ClusterAddress(local=2)

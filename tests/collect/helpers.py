@@ -7,14 +7,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentv_sandbox.collect import Baseline, CollectLimits, assemble, gather
-from agentv_sandbox.files import BlobStore
+from agentv_sandbox.containers.blobs import BlobStore
+from agentv_sandbox.containers.sandbox import Role, Sandbox
+from agentv_sandbox.containers.volumes import StagedFile, VolumeSet, VolumeSpec
 from agentv_sandbox.models.case import AgentResponse, CaseOutput
 from agentv_sandbox.models.container import ExecResult, Limits, Mount
 from agentv_sandbox.models.content import AnswerMessage
 from agentv_sandbox.models.suite import Json
-from agentv_sandbox.sandbox import Role, Sandbox
-from agentv_sandbox.volumes import StagedFile, VolumeSet, VolumeSpec
+from agentv_sandbox.workspace.collect import (
+    Baseline,
+    CollectLimits,
+    assemble,
+    gather,
+)
 from tests.answers import message
 
 

@@ -9,8 +9,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agentv_sandbox.budget import Budget
-from agentv_sandbox.collect.answer import (
+from agentv_sandbox.base.deadline import Deadline
+from agentv_sandbox.containers.blobs import container_name, container_path
+from agentv_sandbox.models.case import CaseOutput, FileEntry
+from agentv_sandbox.models.content import AnswerMessage, FileBlock, OutputFile
+from agentv_sandbox.workspace.collect.answer import (
     REMOTE,
     PathIndex,
     collected_file,
@@ -18,10 +21,7 @@ from agentv_sandbox.collect.answer import (
     with_collected_files,
     with_declared_files,
 )
-from agentv_sandbox.collect.globs import Glob
-from agentv_sandbox.files import container_name, container_path
-from agentv_sandbox.models.case import CaseOutput, FileEntry
-from agentv_sandbox.models.content import AnswerMessage, FileBlock, OutputFile
+from agentv_sandbox.workspace.collect.globs import Glob
 from tests.answers import message, said
 from tests.collect.helpers import file_block, says
 
@@ -69,7 +69,7 @@ OUTSIDE = "not collected: outside of the workspace"
 )
 def test_a_path_is_only_a_key(path: str, refused: str) -> None:
     block = FileBlock(path=path, media_type="text/plain", raw={})
-    file = collected_file(block, PathIndex(ROOTS, LEFT_OUT), Budget())
+    file = collected_file(block, PathIndex(ROOTS, LEFT_OUT), Deadline())
     assert file.refused == refused
     assert (file.blob is None) == bool(refused)
     assert file.path == path
@@ -110,7 +110,7 @@ def answer(*messages: AnswerMessage) -> str:
 )
 def test_declared_outputs(glob: str, found: list[str]) -> None:
     entries = [entry(name) for name in (b"out/b.csv", b"a.csv", b"out/deep/c.csv")]
-    files, notes = declared_files([glob], entries, [], Budget())
+    files, notes = declared_files([glob], entries, [], Deadline())
     assert [f.path for f in files] == found
     assert all(f.declared and f.media_type == "text/csv" for f in files)
     assert not notes
@@ -120,7 +120,7 @@ def test_declared_outputs(glob: str, found: list[str]) -> None:
 def test_many_stars_cost_no_more_than_few(glob: str) -> None:
     """A regular expression that tries all places for each star takes years for these."""
     entries = [entry(b"a/" * 1000 + b"a" * 200 + b"%d" % n) for n in range(20)]
-    files, notes = declared_files([glob], entries, [], Budget(10))
+    files, notes = declared_files([glob], entries, [], Deadline(10))
     assert files == []
     assert not notes
 
@@ -155,13 +155,13 @@ def as_expression(pattern: str) -> re.Pattern[str]:
 def test_a_file_that_the_answer_names_is_not_declared_too() -> None:
     entries = [entry(b"a.csv"), entry(b"b.csv")]
     named = OutputFile(path="./a.csv", media_type="csv", workspace_path=b"a.csv")
-    assert [f.path for f in declared_files(["*"], entries, [named], Budget())[0]] == ["b.csv"]
+    assert [f.path for f in declared_files(["*"], entries, [named], Deadline())[0]] == ["b.csv"]
 
 
 def collected(*messages: AnswerMessage) -> CaseOutput:
     index = PathIndex(ROOTS, LEFT_OUT)
     return CaseOutput(
-        messages=with_collected_files(messages, lambda block: collected_file(block, index, Budget()))[0]
+        messages=with_collected_files(messages, lambda block: collected_file(block, index, Deadline()))[0]
     )
 
 
@@ -221,7 +221,7 @@ def test_declared_files_become_blocks_of_the_answer() -> None:
 
 
 def test_declared_files_are_bounded() -> None:
-    files, notes = declared_files(["*"], [entry(b"%03d" % n) for n in range(150)], [], Budget())
+    files, notes = declared_files(["*"], [entry(b"%03d" % n) for n in range(150)], [], Deadline())
     assert len(files) == 100
     assert notes[0].path == "… 50 more"
 

@@ -8,14 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from agentv_sandbox.collect import Baseline, Collected, assemble, gather
-from agentv_sandbox.errors import SandboxError
-from agentv_sandbox.files import BlobStore
+from agentv_sandbox.base.errors import SandboxError
+from agentv_sandbox.containers.blobs import BlobStore
+from agentv_sandbox.containers.sandbox import Sandbox
+from agentv_sandbox.containers.volumes import StagedFile, VolumeSpec
 from agentv_sandbox.models.case import AgentResponse, CaseOutput, FileEntry
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.content import OutputFile
-from agentv_sandbox.sandbox import Sandbox
-from agentv_sandbox.volumes import StagedFile, VolumeSpec
+from agentv_sandbox.workspace.collect import (
+    Baseline,
+    Collected,
+    assemble,
+    gather,
+)
 from tests.collect.helpers import file_block, says
 from tests.fake_engine import FakeEngine, FakeRun, finished
 

@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 
-from agentv_sandbox.collect import Baseline, CollectLimits
+from agentv_sandbox.containers.sandbox import Role, Sandbox
+from agentv_sandbox.containers.volumes import StagedFile
 from agentv_sandbox.engines.docker import DockerEngine
 from agentv_sandbox.models.container import ExecResult, Limits
-from agentv_sandbox.sandbox import Role, Sandbox
-from agentv_sandbox.volumes import StagedFile
+from agentv_sandbox.workspace.collect import Baseline, CollectLimits
 from tests.collect.helpers import agent, collected, file_block, says, workspace
 
 MB = 1 << 20

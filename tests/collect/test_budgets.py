@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from agentv_sandbox.budget import Budget
-from agentv_sandbox.collect import Baseline, Collected, assemble
-from agentv_sandbox.collect.diff import difference
-from agentv_sandbox.collect.lines import LineMatcher, LinePairs
-from agentv_sandbox.errors import Cancelled
-from agentv_sandbox.files import BlobStore
+from agentv_sandbox.base.deadline import Deadline
+from agentv_sandbox.base.errors import Cancelled
+from agentv_sandbox.containers.blobs import BlobStore
 from agentv_sandbox.models.case import AgentResponse, CaseOutput, FileEntry
 from agentv_sandbox.models.suite import Json
+from agentv_sandbox.workspace.collect import Baseline, Collected, assemble
+from agentv_sandbox.workspace.collect.diff import difference
+from agentv_sandbox.workspace.collect.lines import LineMatcher, LinePairs
 from tests.collect.helpers import file_block, says
 
 
@@ -25,7 +25,7 @@ def entries(*paths: bytes) -> dict[bytes, FileEntry]:
 
 
 def assembled(
-    folder: Path, *blocks: Json, budget: Budget | None = None, outputs: tuple[str, ...] = ()
+    folder: Path, *blocks: Json, budget: Deadline | None = None, outputs: tuple[str, ...] = ()
 ) -> CaseOutput:
     """An answer of ``blocks`` beside 45,000 files that the agent did not touch."""
     known = entries(*(b"d/f%d" % n for n in range(45_000)))
@@ -35,7 +35,7 @@ def assembled(
         store=BlobStore(folder),
         response=AgentResponse(messages=says(*blocks)),
         outputs=outputs,
-        budget=budget or Budget(20),
+        budget=budget or Deadline(20),
     )
 
 
@@ -69,7 +69,7 @@ def test_long_names_do_not_make_a_long_difference() -> None:
     deep = b"/".join([b"d" * 200] * 19)
     new = entries(*(b"%s/f%05d" % (deep, n) for n in range(25_000)))
     tracemalloc.start()
-    changes = difference({}, new, read_old=lambda _e: b"", read_new=lambda _e: b"x", budget=Budget(60))
+    changes = difference({}, new, read_old=lambda _e: b"", read_new=lambda _e: b"x", budget=Deadline(60))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     named = changes.diff.count("diff --git ")
@@ -87,7 +87,7 @@ def test_blocks_of_few_distinct_lines_are_compared_in_bounded_steps() -> None:
     few = [rng.choice("xz") for _ in range(500)]
     many = ["y" if n % 2 else "x" for n in range(500)]
     for old in (["x"] * 500, few):
-        codes = LineMatcher(old, many, LinePairs(Budget(2))).get_opcodes()
+        codes = LineMatcher(old, many, LinePairs(Deadline(2))).get_opcodes()
         built = []
         for tag, i1, i2, j1, j2 in codes:
             if tag == "equal":
@@ -112,7 +112,7 @@ class Clock:
 def test_a_cancelled_run_ends_the_work_between_two_items(tmp_path: Path, after: int) -> None:
     with pytest.raises(Cancelled):
         assembled(
-            tmp_path, *(file_block("x") for _ in range(1000)), budget=Budget(20, cancelled=Clock(after))
+            tmp_path, *(file_block("x") for _ in range(1000)), budget=Deadline(20, cancelled=Clock(after))
         )
     with pytest.raises(Cancelled):
         difference(
@@ -120,14 +120,14 @@ def test_a_cancelled_run_ends_the_work_between_two_items(tmp_path: Path, after: 
             entries(*(b"%d" % n for n in range(1000))),
             read_old=lambda _e: b"",
             read_new=lambda _e: b"x",
-            budget=Budget(20, cancelled=Clock(after)),
+            budget=Deadline(20, cancelled=Clock(after)),
         )
 
 
 def test_what_is_left_when_the_time_is_spent_is_named(tmp_path: Path) -> None:
-    output = assembled(tmp_path, file_block("d/f1"), budget=Budget(0), outputs=("*",))
+    output = assembled(tmp_path, file_block("d/f1"), budget=Deadline(0), outputs=("*",))
     assert output.files[0].refused == "not looked up: the time for this answer's files was spent"
-    changes = difference({}, entries(b"a", b"b"), read_old=read, read_new=read, budget=Budget(0))
+    changes = difference({}, entries(b"a", b"b"), read_old=read, read_new=read, budget=Deadline(0))
     assert changes.diff == "# 2 more changed files are not shown: the time for the comparison was spent\n"
     assert changes.truncated
 
@@ -138,9 +138,9 @@ def read(_entry: FileEntry) -> bytes:
 
 def test_waiting_uses_nothing_of_a_budget_and_grace_ends_by_the_clock() -> None:
     now: Callable[[], bool] = lambda: True  # noqa: E731
-    assert Budget(5).left()
-    assert not Budget(0).left()
+    assert Deadline(5).left()
+    assert not Deadline(0).left()
     with pytest.raises(Cancelled):
-        Budget(5, cancelled=now).left()
-    assert Budget(5, cancelled=now, grace_s=60).left()
-    assert not Budget(5, cancelled=now, grace_s=0).left()
+        Deadline(5, cancelled=now).left()
+    assert Deadline(5, cancelled=now, grace_s=60).left()
+    assert not Deadline(5, cancelled=now, grace_s=0).left()

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from agentv_sandbox.collect import Baseline, CollectLimits
-from agentv_sandbox.files import BlobStore
-from agentv_sandbox.sandbox import Role, Sandbox
-from agentv_sandbox.volumes import StagedFile
+from agentv_sandbox.containers.blobs import BlobStore
+from agentv_sandbox.containers.sandbox import Role, Sandbox
+from agentv_sandbox.containers.volumes import StagedFile
+from agentv_sandbox.workspace.collect import Baseline, CollectLimits
 from tests.collect.helpers import agent, collected, file_block, says, workspace
 
 pytestmark = pytest.mark.engine

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from agentv_sandbox.collect.baseline import Baseline
-from agentv_sandbox.collect.diff import DiffLimits, difference, quoted
+from agentv_sandbox.containers.volumes import StagedFile
 from agentv_sandbox.models.case import Changes, FileEntry
-from agentv_sandbox.volumes import StagedFile
+from agentv_sandbox.workspace.collect.baseline import Baseline
+from agentv_sandbox.workspace.collect.diff import DiffLimits, difference, quoted
 
 Tree = Mapping[str | bytes, bytes | StagedFile]
 

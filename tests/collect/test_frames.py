@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from agentv_sandbox.collect.frames import BrokenStreamError, FrameReader, Space
-from agentv_sandbox.files import BlobStore
+from agentv_sandbox.containers.blobs import BlobStore
 from agentv_sandbox.models.case import FileEntry
 from agentv_sandbox.models.content import Blob
+from agentv_sandbox.workspace.collect.frames import BrokenStreamError, FrameReader, Space
 
 ROOT = "/workspace"
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from agentv_sandbox.collect import Baseline
-from agentv_sandbox.sandbox import Sandbox
-from agentv_sandbox.volumes import StagedFile
+from agentv_sandbox.containers.sandbox import Sandbox
+from agentv_sandbox.containers.volumes import StagedFile
+from agentv_sandbox.workspace.collect import Baseline
 from tests.collect.helpers import agent, collected, workspace
 
 PACKAGE = Path(__file__).parents[2] / "agentv_sandbox"
@@ -64,7 +64,9 @@ def test_the_edit_is_seen_and_nothing_fires(sandbox: Sandbox, tmp_path: Path, na
     assert not Path("/tmp/FIRED").exists()
 
 
-@pytest.mark.parametrize("module", ["collect", "preprocess", "files.py", "data/collector.py"])
+@pytest.mark.parametrize(
+    "module", ["workspace/collect", "workspace/preprocess", "containers/blobs.py", "data/collector.py"]
+)
 def test_files_of_agents_are_never_given_to_a_program_on_the_host(module: str) -> None:
     sources = [PACKAGE / module] if module.endswith(".py") else sorted((PACKAGE / module).glob("*.py"))
     assert sources

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from agentv_sandbox.budget import Budget
-from agentv_sandbox.collect import Baseline, Collected, assemble
-from agentv_sandbox.collect.produced import MOST, produced_files
-from agentv_sandbox.files import BlobStore
+from agentv_sandbox.base.deadline import Deadline
+from agentv_sandbox.containers.blobs import BlobStore
 from agentv_sandbox.models.case import AgentResponse, FileEntry
 from agentv_sandbox.models.content import AnswerMessage, Blob, OutputFile, read_message
 from agentv_sandbox.models.paths import WORKSPACE
+from agentv_sandbox.workspace.collect import Baseline, Collected, assemble
+from agentv_sandbox.workspace.collect.produced import MOST, produced_files
 
 
 def entry(path: str) -> FileEntry:
@@ -58,14 +58,14 @@ CHANGED = [entry(name) for name in ("a.py", "out/b.csv", "c.txt", "build/d.o", "
     ],
 )
 def test_the_rule_that_chose_a_file(said: AnswerMessage, expected: dict[str, str]) -> None:
-    files, skipped = produced_files([said], CHANGED, [], Budget())
+    files, skipped = produced_files([said], CHANGED, [], Deadline())
     assert {file.path: file.rule for file in files} == expected
     assert skipped == []
 
 
 def test_a_file_that_the_answer_names_as_a_block_is_not_taken_twice() -> None:
     have = OutputFile(path="a.py", media_type="text/x-python", workspace_path=b"a.py")
-    assert produced_files([message("a.py c.txt")], CHANGED, [have], Budget())[0][0].path == "c.txt"
+    assert produced_files([message("a.py c.txt")], CHANGED, [have], Deadline())[0][0].path == "c.txt"
 
 
 @pytest.mark.slow
@@ -73,7 +73,7 @@ def test_very_many_files_and_words_are_bounded() -> None:
     many = [entry(f"f{n}") for n in range(5000)]
     words = " ".join(f"f{n}" for n in range(5000)) + " x" * 1_000_000
     started = time.monotonic()
-    files, skipped = produced_files([message(words, ("Bash", {"command": words}))], many, [], Budget())
+    files, skipped = produced_files([message(words, ("Bash", {"command": words}))], many, [], Deadline())
     assert (len(files), len(skipped)) == (MOST, 1)
     assert "outputs says which" in skipped[0].reason
     assert time.monotonic() - started < 120

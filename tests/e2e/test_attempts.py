@@ -15,8 +15,8 @@ from agentv_sandbox.attempts import folder as attempt_folders
 from agentv_sandbox.attempts import tree as trees
 from agentv_sandbox.attempts.folder import read_said
 from agentv_sandbox.attempts.tree import read_tree
-from agentv_sandbox.errors import InputError
-from agentv_sandbox.files import BlobStore
+from agentv_sandbox.base.errors import InputError
+from agentv_sandbox.containers.blobs import BlobStore
 from tests.agentv import agentv_command
 from tests.e2e.conftest import Project
 from tests.forkserver import command

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agentv_sandbox.masking import MASK
-from agentv_sandbox.pipeline.following import LINE_BYTES, MOST_LINES, Followed
+from agentv_sandbox.steps.following import LINE_BYTES, MOST_LINES, Followed
 from tests.e2e.conftest import Project
 
 TARGETS = """

@@ -20,16 +20,16 @@ from typing import Any, ClassVar
 
 import pytest
 
+from agentv_sandbox.base.scratch import PREFIX as SCRATCH_PREFIX
 from agentv_sandbox.building.lock import sbom_path
 from agentv_sandbox.egress import MOUNT
 from agentv_sandbox.engines import LABEL_KEEP, LABEL_OWNER, LABEL_ROLE, LABEL_RUN, ContainerEngine
-from agentv_sandbox.engines.binds import SHARED, SHARED_PREFIX
+from agentv_sandbox.engines.bindcheck import SHARED, SHARED_PREFIX
 from agentv_sandbox.engines.docker import DockerEngine
 from agentv_sandbox.engines.owner import Owner
 from agentv_sandbox.engines.tier import tier
-from agentv_sandbox.keptvolumes import LABEL_COPY
 from agentv_sandbox.models.container import OwnedObject
-from agentv_sandbox.pipeline.scratch import PREFIX as SCRATCH_PREFIX
+from agentv_sandbox.workspace.projectcopies import LABEL_COPY
 from tests.e2e.conftest import Done, Project
 from tests.pagedata import contents, details_of, index_of
 from tests.unix import bind_to

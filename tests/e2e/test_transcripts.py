@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from agentv_sandbox.base.errors import InputError
 from agentv_sandbox.cli.transcripts import files_of
-from agentv_sandbox.errors import InputError
-from agentv_sandbox.transcripts import import_transcripts
+from agentv_sandbox.runs.transcripts import import_transcripts
 from tests.e2e.conftest import Project
 from tests.forkserver import command
 from tests.providers.test_copilot_log import SESSION as COPILOT

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
+from agentv_sandbox.containers.sandbox import Role, Sandbox
 from agentv_sandbox.egress import EgressProxy
 from agentv_sandbox.models.suite import NetworkPolicy
-from agentv_sandbox.sandbox import Role, Sandbox
 
 pytestmark = pytest.mark.engine
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from agentv_sandbox.base.errors import InputError
 from agentv_sandbox.egress import EgressProxy, parse_secrets
-from agentv_sandbox.errors import InputError
 from agentv_sandbox.models.suite import NetworkPolicy
 from tests.egress.test_proxy import KEY, post, secret, status
 

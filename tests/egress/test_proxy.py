@@ -20,10 +20,10 @@ from types import SimpleNamespace
 import pytest
 
 from agentv_sandbox import egress
+from agentv_sandbox.base.errors import InputError
 from agentv_sandbox.egress import Budget, EgressProxy, Grant
-from agentv_sandbox.errors import InputError
+from agentv_sandbox.machine.selfcheck.network import SMUGGLING
 from agentv_sandbox.models.suite import NetworkPolicy
-from agentv_sandbox.selfcheck.network import SMUGGLING
 from tests.unix import bind_to, connect_to, socket_of
 
 KEY = "sk-canary-5f2c8e71aa"

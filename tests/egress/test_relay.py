@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
+from agentv_sandbox.containers.sandbox import Role, Sandbox
 from agentv_sandbox.egress import EgressProxy, WayOut, mux
 from agentv_sandbox.egress.mux import CREDIT, DATA, END, HEAD, OPEN, PIECE, READY, WINDOW, Broken, Mux
 from agentv_sandbox.models.suite import NetworkPolicy
-from agentv_sandbox.sandbox import Role, Sandbox
 from tests.egress.test_container import CLIENT
 from tests.unix import connect_to
 

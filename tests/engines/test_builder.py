@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from agentv_sandbox.base.errors import BuildError, SandboxError
 from agentv_sandbox.building import Candidate, prove
 from agentv_sandbox.building.containers import Builder
-from agentv_sandbox.errors import BuildError, SandboxError
+from agentv_sandbox.containers.sandbox import POLICIES, Role, Sandbox
 from agentv_sandbox.models.container import ExecResult, Limits
 from agentv_sandbox.models.image import Check, Image, ImageConfig, ImagePlan, Resolution
 from agentv_sandbox.models.suite import WorkspaceEnv
-from agentv_sandbox.sandbox import POLICIES, Role, Sandbox
 from agentv_sandbox.settings import Operator
 from tests.fake_engine import FakeEngine
 

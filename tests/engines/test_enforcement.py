@@ -12,12 +12,12 @@ import pytest
 import typer
 from structlog.testing import capture_logs
 
-from agentv_sandbox.doctor import engine_checks, limit_checks
+from agentv_sandbox.base.errors import SandboxError
+from agentv_sandbox.containers.sandbox import Role, Sandbox
 from agentv_sandbox.engines.docker import DockerEngine
 from agentv_sandbox.engines.enforcement import Enforcement, declared, observed
-from agentv_sandbox.errors import SandboxError
+from agentv_sandbox.machine.doctor import engine_checks, limit_checks
 from agentv_sandbox.models.container import ContainerSpec, ExecResult, Limits
-from agentv_sandbox.sandbox import Role, Sandbox
 from tests.fake_engine import FakeEngine, FakeRun, finished, in_force, only_engine
 
 ROOTLESS = "Running in rootless-mode without cgroups. You need to boot the system with systemd."

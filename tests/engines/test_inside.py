@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from agentv_sandbox.sandbox import Role, Sandbox
+from agentv_sandbox.containers.sandbox import Role, Sandbox
 
 pytestmark = [pytest.mark.engine, pytest.mark.every_engine]
 

@@ -15,9 +15,9 @@ _RUN = """
 import os, socket, time
 from pathlib import Path
 from agentv_sandbox.egress.relay import SOCKET
-from agentv_sandbox.engines.binds import SHARED, SHARED_PREFIX
-from agentv_sandbox.ownership import temporary_folder
-from agentv_sandbox.pipeline.scratch import scratch_folder
+from agentv_sandbox.engines.bindcheck import SHARED, SHARED_PREFIX
+from agentv_sandbox.base.ownership import temporary_folder
+from agentv_sandbox.base.scratch import scratch_folder
 
 shared = temporary_folder() / f"{SHARED_PREFIX}{os.getpid()}-test"
 shared.mkdir(mode=0o700)

@@ -11,9 +11,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from agentv_sandbox.base.errors import EngineLost
 from agentv_sandbox.engines.docker import DockerEngine
 from agentv_sandbox.engines.docker import engine as docker
-from agentv_sandbox.errors import EngineLost
 
 _SHORT_S = 0.3
 

@@ -10,12 +10,12 @@ import time
 
 import pytest
 
+from agentv_sandbox.containers.sandbox import Role, Sandbox
 from agentv_sandbox.engines.docker import DockerEngine
 from agentv_sandbox.engines.docker.attach import SocketChannel, _Frames
 from agentv_sandbox.engines.stream import BoundedCapture, pump
 from agentv_sandbox.engines.table import find_engine
 from agentv_sandbox.models.container import Limits
-from agentv_sandbox.sandbox import Role, Sandbox
 from tests.relay import forwarded
 
 

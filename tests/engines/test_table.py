@@ -12,11 +12,11 @@ from unittest.mock import patch
 import pytest
 from typer.testing import CliRunner
 
+from agentv_sandbox.base.errors import EngineUnavailable
 from agentv_sandbox.cli import app
 from agentv_sandbox.engines.docker import DockerEngine
 from agentv_sandbox.engines.docker.addresses import docker_addresses, podman_addresses
 from agentv_sandbox.engines.table import ENGINES, EngineKind, engine_at, find_engine
-from agentv_sandbox.errors import EngineUnavailable
 from tests.fake_engine import FakeEngine, only_engine
 from tests.unix import bind_to
 

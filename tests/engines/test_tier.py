@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from agentv_sandbox.doctor import engine_checks
+from agentv_sandbox.base.errors import SandboxError
+from agentv_sandbox.containers.sandbox import Role, Sandbox
 from agentv_sandbox.engines.tier import LEVELS, parse_version, refuse_unseen, tier
-from agentv_sandbox.errors import SandboxError
+from agentv_sandbox.machine.doctor import engine_checks
 from agentv_sandbox.models.container import EngineInfo
-from agentv_sandbox.sandbox import Role, Sandbox
 from tests.fake_engine import FakeEngine
 
 

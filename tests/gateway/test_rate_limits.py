@@ -15,8 +15,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from agentv_sandbox.base.errors import LlmError
 from agentv_sandbox.egress import EgressProxy
-from agentv_sandbox.errors import LlmError
 from agentv_sandbox.models.suite import NetworkPolicy, Target
 from agentv_sandbox.models_api import Bounds, GatewayPolicy, KeyLimit, LlmClient, Meter, RateLimits, limiter
 from agentv_sandbox.models_api.dialects.chat import Chat

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from agentv_sandbox.errors import InputError
+from agentv_sandbox.base.errors import InputError
 from agentv_sandbox.models_api import Player, Recorder, Scope, asked_by
 from agentv_sandbox.models_api.recordings.canonical import canonical
 from agentv_sandbox.models_api.recordings.recording import MAX_REPLY

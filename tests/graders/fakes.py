@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agentv_sandbox.grade import Graded, grade_case, run_grader
+from agentv_sandbox.containers.volumes import StagedFile
 from agentv_sandbox.graders import GRADERS, GradeContext
+from agentv_sandbox.graders.grade import Graded, grade_case, run_grader
 from agentv_sandbox.graders.llm_proxy import LlmProxy
 from agentv_sandbox.models.case import Candidate, CaseOutput, GraderResult
 from agentv_sandbox.models.container import ExecResult, Outcome
 from agentv_sandbox.models.suite import EvalCase, GraderSpec, Suite, Target
 from agentv_sandbox.models_api import LlmReply, LlmRequest
-from agentv_sandbox.volumes import StagedFile
 from tests.answers import message
 
 PROJECT = Path("/project")

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from agentv_sandbox.errors import Cancelled
-from agentv_sandbox.grade import (
+from agentv_sandbox.base.errors import Cancelled
+from agentv_sandbox.graders.grade import (
     Graded,
     combine_trials,
     effective_threshold,

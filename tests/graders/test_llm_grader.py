@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agentv_sandbox.errors import LlmError
+from agentv_sandbox.base.errors import LlmError
 from agentv_sandbox.graders.rubric_items import Rubric, ScoreRange
 from agentv_sandbox.graders.template import VARIABLES
 from agentv_sandbox.models.case import (

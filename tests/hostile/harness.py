@@ -14,14 +14,15 @@ from types import MappingProxyType
 from typing import Any
 from unittest.mock import patch
 
-from agentv_sandbox import logs, masking
+from agentv_sandbox import masking
+from agentv_sandbox.base import logs
 from agentv_sandbox.cli import app
+from agentv_sandbox.containers.sandbox import Sandbox
 from agentv_sandbox.engines.table import CHOICE
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.image import Image, ImagePlan, ProvedImage
 from agentv_sandbox.models.suite import Suite
-from agentv_sandbox.pipeline import MadeImage
-from agentv_sandbox.sandbox import Sandbox
+from agentv_sandbox.runs.execute import MadeImage
 from tests.fake_engine import Command, FakeEngine, FakeRun, finished, only_engine
 from tests.pagedata import contents
 
@@ -141,7 +142,7 @@ def fake_engine(commands: Mapping[str, Command], image: Image = IMAGE) -> Iterat
             "build_images": no_images,
             "Watchdog": _NoWatchdog,
         }.items():
-            stack.enter_context(patch(f"agentv_sandbox.prepare.{name}", value))
+            stack.enter_context(patch(f"agentv_sandbox.runs.prepare.{name}", value))
         yield engine
 
 

@@ -12,8 +12,8 @@ from unittest.mock import patch
 
 import pytest
 
-from agentv_sandbox.budget import Budget, cancelled_by
-from agentv_sandbox.errors import SandboxError
+from agentv_sandbox.base.deadline import Deadline, cancelled_by
+from agentv_sandbox.base.errors import SandboxError
 from agentv_sandbox.report import kept_views, page
 from agentv_sandbox.runfolder.folder import RunFolder
 from agentv_sandbox.runfolder.redact import Redactor
@@ -106,7 +106,7 @@ def test_a_progress_display_that_fails_ends_the_run_with_a_complete_folder(tmp_p
 def test_a_file_that_cannot_be_masked_costs_no_other(tmp_path: Path) -> None:
     masked = Redactor.data_file
 
-    def fail_once(self: Redactor, path: Path, budget: Budget) -> bool:
+    def fail_once(self: Redactor, path: Path, budget: Deadline) -> bool:
         if b"locked" in path.read_bytes():
             raise PermissionError(13, "Permission denied")
         return masked(self, path, budget)

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentv_sandbox.budget import Budget, BudgetSpent, cancelled_by
-from agentv_sandbox.errors import Cancelled
+from agentv_sandbox.base.deadline import BudgetSpent, Deadline, cancelled_by
+from agentv_sandbox.base.errors import Cancelled
 from agentv_sandbox.graders import trace
 from agentv_sandbox.models.content import AnswerMessage, read_calls
 from agentv_sandbox.models.json_pieces import PIECE, json_pieces
@@ -42,7 +42,7 @@ def test_lists_may_be_iterators_and_long_texts_come_in_pieces() -> None:
 
 def test_very_many_timed_calls_are_counted_in_linear_time() -> None:
     calls = read_calls([{"tool": "t", "duration_ms": n} for n in range(100_000)])
-    budget = Budget(10)
+    budget = Deadline(10)
     summary = trace.summarise([AnswerMessage(role="assistant", tool_calls=calls)])
     assert summary.tool_durations["t"] == tuple(map(float, range(100_000)))
     assert budget.left()
@@ -84,13 +84,13 @@ def test_work_that_is_never_done_ends_with_its_budget_and_leaves_no_part(tmp_pat
             yield b"x"
 
     with pytest.raises(BudgetSpent, match=r"more than 0 s of processor time"):
-        files.write_file(tmp_path / "f", Budget(0.05).spent_on(endless()))  # type: ignore[arg-type]
+        files.write_file(tmp_path / "f", Deadline(0.05).spent_on(endless()))  # type: ignore[arg-type]
     before = cancelled_by(lambda: True)
     try:
         with pytest.raises(Cancelled):
-            files.write_file(tmp_path / "f", Budget(grace_s=0.05).spent_on(endless()))  # type: ignore[arg-type]
+            files.write_file(tmp_path / "f", Deadline(grace_s=0.05).spent_on(endless()))  # type: ignore[arg-type]
         with pytest.raises(Cancelled):
-            Budget().check()
+            Deadline().check()
     finally:
         cancelled_by(before)
     assert list(tmp_path.iterdir()) == []

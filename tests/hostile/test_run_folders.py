@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agentv_sandbox.pipeline.scratch import PREFIX, scratch_folder, sweep_scratch
+from agentv_sandbox.base.scratch import PREFIX, scratch_folder, sweep_scratch
 from tests.fake_engine import finished
 from tests.hostile.harness import answering, run_command, write_project
 
@@ -62,7 +62,7 @@ def test_a_failed_attempt_is_announced_though_the_next_one_passes(tmp_path: Path
 
 HOLD = """
 import sys, time
-from agentv_sandbox.pipeline.scratch import scratch_folder
+from agentv_sandbox.base.scratch import scratch_folder
 with scratch_folder() as path:
     (path / "file").write_text("x")
     print(path, flush=True)

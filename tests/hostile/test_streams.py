@@ -11,7 +11,7 @@ from tests.forkserver import python
 SECRET = "sk-stream-55e0a1c9"
 PRELUDE = f"""
 import gc, logging, sys, threading, warnings
-from agentv_sandbox import logs, masking
+from agentv_sandbox.base import logs; from agentv_sandbox import masking
 SECRET = {SECRET!r}
 logs.configure()
 masking.know([SECRET])

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agentv_sandbox.errors import Cancelled
+from agentv_sandbox.base.errors import Cancelled
 from agentv_sandbox.graders.execution_metrics import ExecutionMetricsOptions
 from agentv_sandbox.graders.text import TextOptions
 from agentv_sandbox.graders.usage import CostOptions, LatencyOptions, TokenUsageOptions

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from agentv_sandbox.errors import Problem
+from agentv_sandbox.base.errors import Problem
 from agentv_sandbox.loading import load_suites
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.suite import Execution, Suite, Target
-from agentv_sandbox.pipeline.inputs import unsendable
-from agentv_sandbox.pipeline.records import Job
+from agentv_sandbox.request.jobs import Job
+from agentv_sandbox.steps.inputs import unsendable
 from tests.fake_engine import FakeRun, finished
 from tests.llm.servers import Answer, Asked, Server, stream_of
 from tests.pipeline.helpers import Bench

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agentv_sandbox.errors import Cancelled, LlmError
+from agentv_sandbox.base.errors import Cancelled, LlmError
 from agentv_sandbox.models.case import AnswerImage, TokenUsage
 from agentv_sandbox.models.suite import Target
 from agentv_sandbox.models_api import LlmClient, LlmReply, LlmRequest

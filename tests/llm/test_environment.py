@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from agentv_sandbox.errors import LlmError
+from agentv_sandbox.base.errors import LlmError
 from agentv_sandbox.models.suite import Target
 from agentv_sandbox.models_api import LlmClient, LlmReply, LlmRequest
 from agentv_sandbox.providers import PROVIDERS

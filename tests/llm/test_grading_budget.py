@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agentv_sandbox.errors import LlmError
+from agentv_sandbox.base.errors import LlmError
 from agentv_sandbox.graders.llm_grader import LlmGraderOptions
 from agentv_sandbox.models.case import GraderResult
 from agentv_sandbox.models.suite import GraderSpec, Target

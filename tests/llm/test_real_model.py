@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agentv_sandbox.grade import Graded
+from agentv_sandbox.graders.grade import Graded
 from agentv_sandbox.graders.rubric_items import Rubric, ScoreRange
 from agentv_sandbox.models.suite import Target
 from agentv_sandbox.models_api import LlmClient, LlmReply, LlmRequest

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from agentv_sandbox.loading import load_suites
-from agentv_sandbox.pipeline.targets import used_targets
 from agentv_sandbox.project import Project, words_of
+from agentv_sandbox.targets.chosen import used_targets
 from tests.examples import EXAMPLES, NAMES, clone, commands, run_as_shown
 
 EXAMPLE = EXAMPLES / "input-files"

@@ -6,7 +6,7 @@ import re
 import shutil
 from pathlib import Path
 
-from agentv_sandbox.errors import Problem
+from agentv_sandbox.base.errors import Problem
 from agentv_sandbox.loading import load_suites, problems_as_json
 
 PLANTED = Path(__file__).with_name("planted")

@@ -283,3 +283,18 @@ def test_a_hooks_script_is_found_in_the_folders_above(project: Project) -> None:
     script = project.write("tools/setup.py")
     found = workspace_of(project, "\n  hooks: {before_all: {command: [python3, tools/setup.py]}}\n")
     assert found.hooks["before_all"].command == ("python3", str(script))
+
+
+@pytest.mark.parametrize(
+    ("commit", "warned"),
+    [
+        *(("main", True), ("feature/x-2", True), ("HEAD", True), ("release/next", True)),
+        *(("abc1234", False), ("0" * 40, False), ("v1.2.3", False), ("tools/v2.0-rc1", False)),
+    ],
+)
+def test_a_branch_as_commit_is_noticed(commit: str, warned: bool, project: Project) -> None:
+    repo = f"{{repo: 'https://user:pass@example.com/x.git', commit: '{commit}'}}"
+    problems = project.problems(f"workspace: {{repos: [{repo}]}}\n{TESTS}")
+    said = [each for each in problems if "is a branch" in each]
+    assert bool(said) == warned and not any("pass" in each for each in problems)
+    assert all(each.startswith("warning") and f"git ls-remote REPOSITORY {commit}" in each for each in said)

@@ -17,7 +17,7 @@ import pytest
 
 from agentv_sandbox import masking
 from agentv_sandbox.cli.github import Annotation, annotate
-from agentv_sandbox.files import BlobStore
+from agentv_sandbox.containers.blobs import BlobStore
 from agentv_sandbox.masking.spellings import views
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.content import OutputFile

@@ -7,15 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from agentv_sandbox.files import BlobStore
+from agentv_sandbox.containers.blobs import BlobStore
+from agentv_sandbox.containers.sandbox import Sandbox
 from agentv_sandbox.graders.text import TextOptions
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.image import Image
 from agentv_sandbox.models.suite import EvalCase, Execution, GraderSpec, Suite, Target
-from agentv_sandbox.pipeline import RunOptions, RunTools, run_suites
 from agentv_sandbox.request import RunRequest
-from agentv_sandbox.sandbox import Sandbox
+from agentv_sandbox.runs.execute import RunOptions, RunTools, run_suites
 from tests.fake_engine import Command, FakeEngine, FakeRun, finished
 
 SAYS_DONE = GraderSpec(type="contains", name="says-done", options=TextOptions(value="done"))

@@ -13,8 +13,8 @@ from types import SimpleNamespace
 import pytest
 
 from agentv_sandbox import egress
+from agentv_sandbox.base.errors import BuildError, EngineError, PreflightError
 from agentv_sandbox.building import LOCK_NAME
-from agentv_sandbox.errors import BuildError, EngineError, PreflightError
 from agentv_sandbox.models.container import Command, ContainerSpec, ExecResult
 from agentv_sandbox.models.image import Image
 from agentv_sandbox.models.suite import (
@@ -27,9 +27,10 @@ from agentv_sandbox.models.suite import (
     Workspace,
     WorkspaceEnv,
 )
-from agentv_sandbox.pipeline import RunOptions, build_images, imagebuild, jobs_of
 from agentv_sandbox.providers.response import MAX_BYTES
 from agentv_sandbox.request import RunRequest
+from agentv_sandbox.runs import imagebuild
+from agentv_sandbox.runs.execute import RunOptions, build_images, jobs_of
 from tests.egress.test_proxy import status, talk
 from tests.fake_engine import FakeEngine, FakeRun, finished
 from tests.pipeline.helpers import CLI, Bench, answers, case

@@ -9,6 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from agentv_sandbox.case.conversation import (
+    _joined_response,
+    _messages,
+    transcript,
+    windowed,
+)
 from agentv_sandbox.graders.code import CodeGraderOptions
 from agentv_sandbox.graders.llm_grader import LlmGraderOptions
 from agentv_sandbox.graders.text import TextOptions
@@ -16,7 +22,6 @@ from agentv_sandbox.models.case import AgentResponse, CaseFailure, CaseResult, T
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.content import user_turn
 from agentv_sandbox.models.suite import Conversation, EvalCase, Execution, GraderSpec, Target, Turn
-from agentv_sandbox.pipeline.conversation import _joined_response, _messages, transcript, windowed
 from tests.fake_engine import FakeRun, finished
 from tests.llm.servers import Answer, Server, chat
 from tests.pipeline.helpers import CLI, Bench, answers, case

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from agentv_sandbox.errors import InputError
+from agentv_sandbox.base.errors import InputError
 from agentv_sandbox.graders.code import CodeGraderOptions
 from agentv_sandbox.graders.composite import CodeAggregator, CompositeOptions
 from agentv_sandbox.graders.llm_grader import LlmGraderOptions
 from agentv_sandbox.graders.text import TextOptions
+from agentv_sandbox.images.needs import argv_commands, suite_env, tool_plan
 from agentv_sandbox.models.image import ImageConfig
 from agentv_sandbox.models.suite import (
     Conversation,
@@ -26,7 +27,6 @@ from agentv_sandbox.models.suite import (
     Workspace,
     WorkspaceEnv,
 )
-from agentv_sandbox.pipeline.images import argv_commands, suite_env, tool_plan
 from agentv_sandbox.providers import PROVIDERS
 
 HERE = Path("/project")

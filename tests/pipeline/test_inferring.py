@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from agentv_sandbox.errors import InputError
+from agentv_sandbox.base.errors import InputError
+from agentv_sandbox.images.needs import suite_plan
 from agentv_sandbox.loading import load_suites
 from agentv_sandbox.models.image import ImageConfig, ImagePlan
 from agentv_sandbox.models.suite import Suite
-from agentv_sandbox.pipeline import RunOptions
-from agentv_sandbox.pipeline.images import suite_plan
 from agentv_sandbox.request import RunRequest
+from agentv_sandbox.runs.execute import RunOptions
 
 SUITE = """\
 name: s
@@ -172,3 +172,98 @@ def test_a_name_of_a_script_that_would_clear_the_screen_does_not(tmp_path: Path)
 def test_what_no_container_can_use_is_not_installed(tmp_path: Path) -> None:
     text = hooked("'true; sudo git x; docker run x; apt-get install y; systemctl start z'")
     assert plan_of(suite_in(tmp_path, text)).empty
+
+
+PYTHON = """\
+import os, subprocess as sp, asyncio
+from subprocess import check_output as out
+COMMAND = ["sqlite3", "x.db"]
+sp.run(["git", "log", *rest])                       # 4
+out("jq", text=True)                                # 5
+sp.Popen(COMMAND + more)                            # 6
+os.system(f"cd {place} && zip -r x.zip {name}")     # 7
+sp.run("convert a b | unzip x", shell=True)         # 8
+asyncio.create_subprocess_exec("curl", url)         # 9
+sp.run(["bash", "h/tool.sh"])                       # 10
+# sp.run(["ruby"]); 'os.system("ruby x")'
+sp.run([program, "ruby"]); sp.run(args); re.run(["ruby"]); subprocess.run(["ruby"])
+sp.run("ruby x"); sp.run([f"{x}ruby"])
+def f(COMMAND2, x=["ruby"]): sp.run(x)
+import helper
+"""
+JAVASCRIPT = """\
+import cp, { execSync, spawn as start } from "node:child_process";
+const { execFile, exec: sh } = require('child_process');
+import { $ } from "bun";
+const run = promisify(execFile);
+execSync(`git -C ${dir} log`);                      // 5
+start(
+  "jq", ["."]);                                     // 7
+await run('sqlite3', ["x"]);                        // 8
+sh("cd x && zip y z");                              // 9
+cp.spawnSync("curl", []);                           // 10
+await $`unzip ${file}`;                             // 11
+Bun.spawn(["convert", "x"]);                        // 12
+// execSync("ruby x")
+/* start("ruby") */ const s = 'execSync("ruby")'; /x/.exec("ruby"); cp.fork("ruby"); other.execSync("ruby");
+start(name, "ruby"); start(`${x}ruby`); Bun.spawn([x, "ruby"]); execSync("ruby
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "lines"),
+    [
+        ("a.py", PYTHON, {"sqlite3": 6, "git": 4, "jq": 5, "zip": 7, "unzip": 8, "convert": 8, "curl": 9}),
+        (
+            "a.ts",
+            JAVASCRIPT,
+            {"git": 5, "jq": 7, "sqlite3": 8, "zip": 9, "curl": 10, "unzip": 11, "convert": 12},
+        ),
+    ],
+    ids=["python", "javascript"],
+)
+@pytest.mark.parametrize("way", ["command", "first line"])
+def test_what_python_and_javascript_start_by_name_is_installed(
+    tmp_path: Path, name: str, text: str, lines: Mapping[str, int], way: str
+) -> None:
+    files = {f"h/{name}": text, "h/tool.sh": "rsync a b", "h/helper.py": "import os\nos.popen('make x')\n"}
+    command = f"[{'python3' if name == 'a.py' else 'bun'}, h/{name}]"
+    shift = 0
+    if way == "first line":
+        files["h/a"] = f"#!/usr/bin/env {'python3' if name == 'a.py' else 'bun'}\n{text}"
+        command, name, shift = "[./h/a]", "a", 1
+    plan = plan_of(suite_in(tmp_path, hooked(command), files))
+    said = {
+        check.name: check.used_by for check in plan.checks if check.name not in ("python3", "bun", "node")
+    }
+    expected = {tool: f"inferred from h/{name}:{line + shift}" for tool, line in lines.items()}
+    if text is PYTHON:
+        expected |= {"rsync": "inferred from h/tool.sh:1", "make": "inferred from h/helper.py:2"}
+    assert said == expected
+
+
+def test_inline_scripts_are_read_too(tmp_path: Path) -> None:
+    inline = """'python3 -c "import os; os.system(\\"git x\\")"'"""
+    plan = plan_of(suite_in(tmp_path, hooked(inline)))
+    assert plan.why["apt:git"] == ("git (inferred from s.eval.yaml:5)",)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.py", "import os\n" + "(" * 5000),
+        ("a.py", "import os\nos.system('git x'\n"),
+        ("a.py", "import os\n" + "x = " + "a." * 4000 + "b\nos.system('git x')\n"),
+        ("a.js", "child_process; const {exec} = require('child_process');" + '"\\' * 60_000),
+        ("a.js", "const {exec} = require('child_process');" + "/*" * 60_000),
+        ("a.js", "const {exec} = require('child_process');" + "`${" * 40_000),
+        ("a.js", "const {exec} = require('child_process');" + "exec (" * 20_000),
+        ("a.js", "\0\ufffd" * 1000),
+    ],
+    ids=range(8),
+)
+def test_scripts_of_any_content_take_little_time(tmp_path: Path, name: str, text: str) -> None:
+    suite = suite_in(tmp_path, hooked(f"[{'python3' if name == 'a.py' else 'bun'}, {name}]"), {name: text})
+    begin = time.process_time()
+    assert "apt:git" not in plan_of(suite).why
+    assert time.process_time() - begin < 30

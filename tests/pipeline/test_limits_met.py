@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from agentv_sandbox.collect import Collected, Space
 from agentv_sandbox.models.case import FileEntry
 from agentv_sandbox.models.container import ExecResult, Limits, Outcome
-from agentv_sandbox.pipeline.limits_met import limits_met
+from agentv_sandbox.steps.limits_met import limits_met
+from agentv_sandbox.workspace.collect import Collected, Space
 
 MB = 1 << 20
 

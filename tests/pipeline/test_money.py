@@ -15,8 +15,8 @@ from agentv_sandbox.graders.llm_grader import LlmGraderOptions
 from agentv_sandbox.graders.usage import CostOptions
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.suite import Execution, GraderSpec, Target, Trials
-from agentv_sandbox.pipeline.checks import run_warnings
-from agentv_sandbox.pipeline.records import RunOptions
+from agentv_sandbox.request.jobs import RunOptions
+from agentv_sandbox.runs.checks import run_warnings
 from tests.llm.servers import Server, chat
 from tests.pipeline.helpers import CLI, SAYS_DONE, Bench, answers, case
 

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from agentv_sandbox.errors import InputError
+from agentv_sandbox.base.errors import InputError
+from agentv_sandbox.containers.sandbox import POLICIES, Role
 from agentv_sandbox.graders.code import CodeGraderOptions
 from agentv_sandbox.graders.llm_grader import LlmGraderOptions
+from agentv_sandbox.images.needs import argv_commands
 from agentv_sandbox.models.container import ExecResult, Limits
 from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.media import of_name
@@ -24,8 +26,6 @@ from agentv_sandbox.models.suite import (
     Target,
     Workspace,
 )
-from agentv_sandbox.pipeline.images import argv_commands
-from agentv_sandbox.sandbox import POLICIES, Role
 from tests.fake_engine import FakeRun, finished
 from tests.pipeline.helpers import CLI, Bench, answers, case
 

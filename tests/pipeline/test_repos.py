@@ -18,11 +18,11 @@ from urllib.parse import quote
 
 import pytest
 
-from agentv_sandbox.errors import Cancelled
+from agentv_sandbox.base.errors import Cancelled
+from agentv_sandbox.containers.volumes import StagedFile
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.suite import RepoSpec, Workspace
-from agentv_sandbox.pipeline.repos import RepoError, RepoLimits, Repos
-from agentv_sandbox.volumes import StagedFile
+from agentv_sandbox.workspace.repos import RepoError, RepoLimits, Repos
 from tests.fake_engine import FakeRun
 from tests.pipeline.helpers import Bench, answers, case
 

@@ -17,25 +17,30 @@ from pathlib import Path
 
 import pytest
 
-from agentv_sandbox.errors import Cancelled, EngineLost, InputError
-from agentv_sandbox.files import BlobStore
+from agentv_sandbox.base.errors import Cancelled, EngineLost, InputError
+from agentv_sandbox.case.trials import run_job
+from agentv_sandbox.containers.blobs import BlobStore
 from agentv_sandbox.graders.llm_grader import LlmGraderOptions
 from agentv_sandbox.graders.text import TextOptions
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.image import Image
 from agentv_sandbox.models.suite import EvalCase, Execution, GraderSpec, Target, Trials
-from agentv_sandbox.pipeline import RunOptions, RunTools, jobs_of, suite_run
-from agentv_sandbox.pipeline.records import Job, SuiteStart
-from agentv_sandbox.pipeline.schedule import Schedule
-from agentv_sandbox.pipeline.targets import select_targets
-from agentv_sandbox.pipeline.trials import run_job
 from agentv_sandbox.report.summary import exit_code, reasons
 from agentv_sandbox.report.views.junit import junit
 from agentv_sandbox.request import RunRequest
+from agentv_sandbox.request.jobs import Job, SuiteStart
 from agentv_sandbox.runfolder.folder import RunFolder
 from agentv_sandbox.runfolder.redact import Redactor
 from agentv_sandbox.runfolder.rowfile import read_rows
+from agentv_sandbox.runs.execute import (
+    RunOptions,
+    RunTools,
+    jobs_of,
+    suite_run,
+)
+from agentv_sandbox.runs.schedule import Schedule
+from agentv_sandbox.targets.chosen import select_targets
 from tests.fake_engine import FakeRun, finished
 from tests.pipeline.helpers import CLI, SAYS_DONE, Bench, answers, case
 from tests.report.made_results import write_case

@@ -15,8 +15,8 @@ from agentv_sandbox.graders.llm_grader import LlmGraderOptions
 from agentv_sandbox.graders.text import TextOptions
 from agentv_sandbox.loading import load_suites
 from agentv_sandbox.models.suite import Conversation, EvalCase, GraderSpec, Position, Suite, Target, Turn
-from agentv_sandbox.pipeline.checks import secret_values
-from agentv_sandbox.pipeline.targets import missing_judges
+from agentv_sandbox.runs.checks import secret_values
+from agentv_sandbox.targets.chosen import missing_judges
 
 HERE = Path("/project/s.eval.yaml")
 JUDGE = {"judge": Target(name="judge", provider="mock")}

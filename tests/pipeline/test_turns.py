@@ -8,10 +8,10 @@ from contextlib import contextmanager
 
 import pytest
 
+from agentv_sandbox.containers.sandbox import Role, Sandbox
+from agentv_sandbox.containers.startqueue import StartQueue, _has_room
+from agentv_sandbox.containers.times import containers_seen
 from agentv_sandbox.models.container import ExecResult
-from agentv_sandbox.sandbox import Role, Sandbox
-from agentv_sandbox.spans import containers_seen
-from agentv_sandbox.turns import Turns, _has_room
 from tests.fake_engine import FakeEngine, FakeRun, finished
 
 WAIT_S = 20.0
@@ -25,7 +25,7 @@ class Guests:
     """Threads that take turns and stay until they are sent away; one processor, so two at a time."""
 
     def __init__(self, *, has_room: bool) -> None:
-        self._turns = Turns(1, has_room=lambda _cpus: has_room)
+        self._turns = StartQueue(1, has_room=lambda _cpus: has_room)
         self._threads: dict[float, tuple[threading.Thread, threading.Event]] = {}
         self._moved = threading.Condition()
         self._entered: list[float] = []
@@ -112,7 +112,7 @@ def test_who_is_cancelled_waits_no_longer_and_leaves_no_gap(guests: Guests) -> N
     guests.expect(1.0, 2.0, 0.5, 3.0)
 
 
-class Ranks(Turns):
+class Ranks(StartQueue):
     def __init__(self) -> None:
         super().__init__(1)
         self.seen: list[float] = []

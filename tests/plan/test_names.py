@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from agentv_sandbox.authoring.names import well_formed
-from agentv_sandbox.errors import ImageRequestError
+from agentv_sandbox.base.errors import ImageRequestError
+from agentv_sandbox.images.plan import plan_image
 from agentv_sandbox.models.image import ImageConfig
 from agentv_sandbox.models.suite import DockerSpec, Position, WorkspaceEnv
-from agentv_sandbox.plan import plan_image
 
 HOSTILE = [
     "foo; rm -rf /",

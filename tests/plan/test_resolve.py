@@ -8,11 +8,16 @@ from pathlib import Path
 import pytest
 
 from agentv_sandbox.authoring.names import normalised_distribution
-from agentv_sandbox.errors import ImageRequestError
+from agentv_sandbox.base.errors import ImageRequestError
+from agentv_sandbox.images.plan import (
+    plan_image,
+    resolve,
+    resolve_requirements,
+    tables,
+)
+from agentv_sandbox.images.plan.resolve import Provision, Refusal
 from agentv_sandbox.models.image import ImageConfig, PackageKind
 from agentv_sandbox.models.suite import DockerSpec, Position, WorkspaceEnv
-from agentv_sandbox.plan import plan_image, resolve, resolve_requirements, tables
-from agentv_sandbox.plan.resolve import Provision, Refusal
 
 # Not tuned for: written down before the tables were looked at. None: Debian, PyPI and npm have no such command,
 # or what they have under the name is something else.

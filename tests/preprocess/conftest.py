@@ -10,17 +10,17 @@ import pytest
 
 from agentv_sandbox.building import ensure_image
 from agentv_sandbox.cli.inputs import cache_dir
+from agentv_sandbox.containers.blobs import BlobStore
+from agentv_sandbox.containers.sandbox import Sandbox
 from agentv_sandbox.engines.docker import DockerEngine
-from agentv_sandbox.files import BlobStore
+from agentv_sandbox.images.plan import plan_image
 from agentv_sandbox.models.container import Limits, Mount
 from agentv_sandbox.models.converters import BUILTINS
 from agentv_sandbox.models.image import ImageConfig
 from agentv_sandbox.models.paths import SUITE
 from agentv_sandbox.models.suite import WorkspaceEnv
-from agentv_sandbox.plan import plan_image
-from agentv_sandbox.preprocess.runner import LIMITS, ContainerFileRunner
 from agentv_sandbox.project import Project
-from agentv_sandbox.sandbox import Sandbox
+from agentv_sandbox.workspace.preprocess.runner import LIMITS, ContainerFileRunner
 
 MakeRunner = Callable[..., ContainerFileRunner]
 

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from agentv_sandbox.collect.answer import with_collected_files
-from agentv_sandbox.errors import EngineLost
-from agentv_sandbox.files import BlobStore
+from agentv_sandbox.base.errors import EngineLost
+from agentv_sandbox.containers.blobs import BlobStore
 from agentv_sandbox.models import media
 from agentv_sandbox.models.case import CaseOutput, FileEntry
 from agentv_sandbox.models.container import ExecResult, Outcome
 from agentv_sandbox.models.content import OutputFile
 from agentv_sandbox.models.suite import Json, PreprocessorSpec
-from agentv_sandbox.preprocess import Preprocessors, TextLimits
+from agentv_sandbox.workspace.collect.answer import with_collected_files
+from agentv_sandbox.workspace.preprocess import Preprocessors, TextLimits
 from tests.answers import message
 
 BINARY = "default UTF-8 read produced binary or invalid text; configure a preprocessor"

@@ -15,15 +15,15 @@ from pathlib import Path
 
 import pytest
 
-from agentv_sandbox.files import BlobStore
+from agentv_sandbox.containers.blobs import BlobStore
 from agentv_sandbox.models import media
 from agentv_sandbox.models.case import Candidate, CaseOutput
 from agentv_sandbox.models.content import OutputFile
 from agentv_sandbox.models.converters import BUILTINS, PREFIX
 from agentv_sandbox.models.suite import PreprocessorSpec
-from agentv_sandbox.preprocess import Preprocessors
-from agentv_sandbox.preprocess.runner import LIMITS
 from agentv_sandbox.project import Project
+from agentv_sandbox.workspace.preprocess import Preprocessors
+from agentv_sandbox.workspace.preprocess.runner import LIMITS
 from tests.answers import with_files
 from tests.converters.test_converters import FOLDERS, HERE, expected_file
 from tests.preprocess.conftest import MakeRunner

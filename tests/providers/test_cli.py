@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agentv_sandbox.errors import InputError
+from agentv_sandbox.base.errors import InputError
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.suite import EvalCase, Json, Position, Suite, Target, Workspace
 from agentv_sandbox.project import Project

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agentv_sandbox.errors import InputError
+from agentv_sandbox.base.errors import InputError
 from agentv_sandbox.models.suite import Json, Target
 from agentv_sandbox.providers.replay import ReplayProvider
 from tests.pipeline.helpers import Bench, case

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from agentv_sandbox.files import BlobStore
+from agentv_sandbox.containers.blobs import BlobStore
 from agentv_sandbox.models.case import (
     AgentResponse,
     Assertion,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agentv_sandbox.errors import InputError
+from agentv_sandbox.base.errors import InputError
 from agentv_sandbox.report.views.interchange import MAX_TEXT, write_atif, write_spans
 from agentv_sandbox.runfolder.reader import Run
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from agentv_sandbox.files import BlobStore
+from agentv_sandbox.containers.blobs import BlobStore
 from agentv_sandbox.models.content import OutputFile
 from agentv_sandbox.models.suite import Suite
 from agentv_sandbox.report.live import LivePage

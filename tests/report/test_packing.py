@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from agentv_sandbox.errors import InputError
+from agentv_sandbox.base.errors import InputError
 from agentv_sandbox.models.suite import Suite
 from agentv_sandbox.report import kept_views
 from agentv_sandbox.runfolder.folder import RunFolder

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from agentv_sandbox.errors import InputError
-from agentv_sandbox.files import BlobStore
+from agentv_sandbox.base.errors import InputError
+from agentv_sandbox.containers.blobs import BlobStore
 from agentv_sandbox.models.case import Changes, FileChange, FileEntry, OutputFile
 from agentv_sandbox.models.suite import Suite
 from agentv_sandbox.report import kept_views

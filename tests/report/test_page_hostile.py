@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agentv_sandbox.files import BlobStore
+from agentv_sandbox.containers.blobs import BlobStore
 from agentv_sandbox.models.case import (
     AgentResponse,
     Assertion,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import agentv_sandbox
-from agentv_sandbox.plainfiles import (
+from agentv_sandbox.base.plainfiles import (
     NotPlainError,
     head_of_plain,
     is_plain,
@@ -25,10 +25,10 @@ READERS = (
     "runfolder",
     "report",
     "cli",
-    "regrading.py",
-    "api.py",
-    "pipeline/believed.py",
-    "pipeline/resume.py",
+    "runs/regrading.py",
+    "runs/api.py",
+    "runs/believed.py",
+    "resume/standing.py",
 )
 """All that is given the path of a run folder."""
 OPENERS = frozenset({"open", "read_text", "read_bytes", "fdopen", "copyfile", "copytree", "copy", "copy2"})
@@ -82,7 +82,7 @@ def test_nothing_else_opens_files_of_run_folders() -> None:
             name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
             if name in OPENERS:
                 found.add((path.relative_to(PACKAGE).as_posix(), ast.unparse(called)))
-    assert found - OTHERS.keys() == set(), "use agentv_sandbox.plainfiles"
+    assert found - OTHERS.keys() == set(), "use agentv_sandbox.base.plainfiles"
     assert OTHERS.keys() - found == set(), "no longer needed"
 
 

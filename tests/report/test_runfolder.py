@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 import pytest
 
-from agentv_sandbox.errors import InputError, SandboxError
-from agentv_sandbox.files import BlobStore
+from agentv_sandbox.base.errors import InputError, SandboxError
+from agentv_sandbox.containers.blobs import BlobStore
 from agentv_sandbox.masking import MASK
 from agentv_sandbox.masking.forms import forms_of
 from agentv_sandbox.models.case import AgentResponse, Changes

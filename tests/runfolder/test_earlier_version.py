@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agentv_sandbox.errors import InputError
+from agentv_sandbox.base.errors import InputError
 from agentv_sandbox.report import VIEWS
 from agentv_sandbox.report.comparison import compare_runs
 from agentv_sandbox.runfolder.captured import captured_run

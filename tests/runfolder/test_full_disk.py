@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from agentv_sandbox.base.errors import NoSpaceError, SandboxError, unforeseen
 from agentv_sandbox.cli.common import show_error
-from agentv_sandbox.errors import NoSpaceError, SandboxError, unforeseen
 from agentv_sandbox.runfolder.folder import RunFolder
 
 

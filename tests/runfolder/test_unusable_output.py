@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentv_sandbox.errors import InputError
+from agentv_sandbox.base.errors import InputError
 from agentv_sandbox.runfolder.folder import refuse_unusable
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from agentv_sandbox import sdk
-from agentv_sandbox.errors import LlmError
+from agentv_sandbox.base.errors import LlmError
 from agentv_sandbox.graders.llm_proxy import LlmProxy
 from agentv_sandbox.models.case import TokenUsage
 from agentv_sandbox.models.suite import Target

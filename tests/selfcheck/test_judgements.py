@@ -15,21 +15,29 @@ from typing import Any
 
 import pytest
 
-from agentv_sandbox import prepare
 from agentv_sandbox.cli import app
 from agentv_sandbox.cli import selfcheck as command
-from agentv_sandbox.collect import Collected
+from agentv_sandbox.containers.blobs import BlobStore
+from agentv_sandbox.containers.sandbox import POLICIES, Role, Sandbox
+from agentv_sandbox.containers.volumes import VolumeSpec
 from agentv_sandbox.egress import EgressProxy
-from agentv_sandbox.engines.binds import SHARED_PREFIX
-from agentv_sandbox.files import BlobStore
+from agentv_sandbox.engines.bindcheck import SHARED_PREFIX
+from agentv_sandbox.machine.selfcheck import (
+    artifacts,
+    gittraps,
+    host,
+    models,
+    network,
+    resources,
+    surface,
+)
+from agentv_sandbox.machine.selfcheck.report import Attempt, Report
+from agentv_sandbox.machine.selfcheck.resources import SMALL, Bench
 from agentv_sandbox.models.case import FileEntry
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.suite import NetworkPolicy
-from agentv_sandbox.sandbox import POLICIES, Role, Sandbox
-from agentv_sandbox.selfcheck import artifacts, gittraps, host, models, network, resources, surface
-from agentv_sandbox.selfcheck.report import Attempt, Report
-from agentv_sandbox.selfcheck.resources import SMALL, Bench
-from agentv_sandbox.volumes import VolumeSpec
+from agentv_sandbox.runs import prepare
+from agentv_sandbox.workspace.collect import Collected
 from tests.egress.test_proxy import status, talk
 from tests.fake_engine import FakeEngine, FakeRun, finished, only_engine
 

@@ -17,8 +17,13 @@ import pytest
 
 import agentv_sandbox
 from agentv_sandbox import LimitOverrides, Needs, Session
+from agentv_sandbox.base.errors import (
+    Cancelled,
+    ImageRequestError,
+    InputError,
+    SandboxError,
+)
 from agentv_sandbox.engines import LABEL_OWNER, ContainerEngine
-from agentv_sandbox.errors import Cancelled, ImageRequestError, InputError, SandboxError
 
 
 @pytest.fixture(scope="module")

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import typer
 
-from agentv_sandbox.budget import Budget
+from agentv_sandbox.base.deadline import Deadline
+from agentv_sandbox.case.conversation import _joined_response
 from agentv_sandbox.cli.suites import validate
-from agentv_sandbox.collect.produced import produced_files
 from agentv_sandbox.loading import load_suites
 from agentv_sandbox.models.capture import Capture, CapturedState
 from agentv_sandbox.models.case import AgentResponse, CaseResult, FileEntry
@@ -22,8 +22,6 @@ from agentv_sandbox.models.content import counted
 from agentv_sandbox.models.modelanswer import ModelAnswer
 from agentv_sandbox.models.suite import EvalCase, MeasuredBy
 from agentv_sandbox.models.wire import written
-from agentv_sandbox.pipeline.conversation import _joined_response
-from agentv_sandbox.pipeline.targets import on_its_word
 from agentv_sandbox.report.page.contents import Originals
 from agentv_sandbox.report.page.details import Details
 from agentv_sandbox.report.views.interchange import atif
@@ -34,6 +32,8 @@ from agentv_sandbox.runfolder.redact import Redactor
 from agentv_sandbox.runfolder.restoring import result_of
 from agentv_sandbox.runfolder.rows import row
 from agentv_sandbox.runfolder.trace import Trace
+from agentv_sandbox.targets.chosen import on_its_word
+from agentv_sandbox.workspace.collect.produced import produced_files
 from tests.graders.fakes import FakeTools, grade_one, spec_of
 
 from .transcripts import (
@@ -599,7 +599,7 @@ def test_marked_calls_are_kept_and_say_so() -> None:
 
 def test_a_file_is_none_of_the_answers_because_of_a_call_that_does_not_count() -> None:
     entry = FileEntry(path=b"loot.txt", kind="file", sha256="0" * 64, size=1)
-    files, _ = produced_files(counted(forged_response().messages), [entry], [], Budget())
+    files, _ = produced_files(counted(forged_response().messages), [entry], [], Deadline())
     assert files == []
 
 

@@ -33,24 +33,24 @@ STARTS = {
     ("engines/docker/buildkit.py", "run DOCKER"): 1,
     ("engines/docker/buildkit.py", "start DOCKER"): 1,
     ("engines/native/namespaces.py", "start NAMESPACES"): 1,
-    ("engines/native/parts.py", "run FILE_TOOL"): 2,
+    ("engines/native/staging.py", "run FILE_TOOL"): 2,
     ("engines/native/process.py", "start RUNTIME"): 1,
     ("engines/native/rootless.py", "become OWN_NAMESPACES"): 1,
     ("engines/native/rootless.py", "run USER_IDS"): 1,
     ("engines/native/runtimes.py", "run RUNTIME"): 2,
     ("engines/watchdog.py", "start WATCHDOG"): 1,
     ("graders/regexp.py", "start REGEX"): 1,
-    ("pipeline/git.py", "start GIT"): 1,
+    ("workspace/git.py", "start GIT"): 1,
 }
 DIRECT = {
-    ("hostprograms.py", "subprocess.run"): 1,
-    ("hostprograms.py", "subprocess.Popen"): 1,
-    ("hostprograms.py", "os.execve"): 1,
+    ("base/hostprograms.py", "subprocess.run"): 1,
+    ("base/hostprograms.py", "subprocess.Popen"): 1,
+    ("base/hostprograms.py", "os.execve"): 1,
     # Scripts that import nothing of ours:
     ("engines/reaper.py", "os.execv"): 1,
-    ("engines/native/entering.py", "os.fork"): 1,
-    ("engines/native/entering.py", "subprocess.run"): 1,
-    ("engines/native/entering.py", "os.execvp"): 1,
+    ("engines/native/namespaceentry.py", "os.fork"): 1,
+    ("engines/native/namespaceentry.py", "subprocess.run"): 1,
+    ("engines/native/namespaceentry.py", "os.execvp"): 1,
     ("engines/native/__main__.py", "os.execvp"): 1,
 }
 _STARTERS = re.compile(
@@ -84,7 +84,7 @@ def calls() -> Iterator[tuple[str, str, ast.Call]]:
 
 @pytest.mark.slow
 def test_every_start_of_a_program_goes_through_one_module_and_is_counted() -> None:
-    """Who adds one says in ``hostprograms.py`` what it is for, what it gets and what it reads."""
+    """Who adds one says in ``base/hostprograms.py`` what it is for, what it gets and what it reads."""
     direct = Counter((name, word) for name, word, _ in calls() if _STARTERS.fullmatch(word))
     started = Counter(
         (name, f"{word.partition('.')[2]} {ast.unparse(node.args[0]).removeprefix('hostprograms.')}")

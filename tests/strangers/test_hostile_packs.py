@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentv_sandbox.errors import InputError
+from agentv_sandbox.base.errors import InputError
 from agentv_sandbox.runfolder import sums
 from agentv_sandbox.runfolder.layout import INDEX, MARK, PAGE
 from agentv_sandbox.runfolder.pack import unpack, verify

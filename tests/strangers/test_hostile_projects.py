@@ -10,14 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from agentv_sandbox import prepare
+from agentv_sandbox.base.errors import InputError, SandboxError
 from agentv_sandbox.cli import app
 from agentv_sandbox.engines.runtimenames import find_program, runtime_doubt
-from agentv_sandbox.errors import InputError, SandboxError
 from agentv_sandbox.loading import LoadResult, load_suites
 from agentv_sandbox.models.container import ContainerSpec, ExecResult
-from agentv_sandbox.pipeline.destinations import destinations, surprises
-from agentv_sandbox.pipeline.records import RunOptions
+from agentv_sandbox.request.jobs import RunOptions
+from agentv_sandbox.runs import prepare
 from agentv_sandbox.settings import (
     NAME,
     NATURES,
@@ -28,7 +27,8 @@ from agentv_sandbox.settings import (
     read_file,
     settings_together,
 )
-from agentv_sandbox.trust import VARIABLE, TrustStore
+from agentv_sandbox.settings.trust import VARIABLE, TrustStore
+from agentv_sandbox.targets.destinations import destinations, surprises
 from tests.fake_engine import FakeRun
 from tests.hostile.harness import answering, fake_engine, write_project
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from agentv_sandbox.base.errors import InputError
 from agentv_sandbox.building.labels import LABEL_ENV_KEY
 from agentv_sandbox.building.lock import LOCK_NAME, all_entries, repair
-from agentv_sandbox.errors import InputError
 from agentv_sandbox.models.container import ImageInfo
 from agentv_sandbox.runfolder import rowfile
 from agentv_sandbox.runfolder.layout import FACTS, INDEX, MARK, SUMS, UNGRADED

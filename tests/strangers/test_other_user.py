@@ -18,23 +18,23 @@ from typing import Any
 
 import pytest
 
-from agentv_sandbox import hostprograms
+from agentv_sandbox.base import hostprograms
+from agentv_sandbox.base.errors import EngineError, SandboxError
+from agentv_sandbox.base.ownership import private_folder, temporary_folder
+from agentv_sandbox.base.scratch import scratch_folder, sweep_scratch
 from agentv_sandbox.building import npm
 from agentv_sandbox.building.pipconf import PipSettings, read_pip_settings
 from agentv_sandbox.building.wheels import Platform, resolve_wheels
 from agentv_sandbox.egress import EgressProxy, sweep
 from agentv_sandbox.engines.docker.buildkit import find_buildkit
-from agentv_sandbox.engines.native import places as native_places
+from agentv_sandbox.engines.native import layout as native_places
 from agentv_sandbox.engines.runtimenames import find_program
 from agentv_sandbox.engines.watchdog import Watchdog
-from agentv_sandbox.errors import EngineError, SandboxError
 from agentv_sandbox.models.image import ImageConfig
 from agentv_sandbox.models.suite import NetworkPolicy
-from agentv_sandbox.ownership import private_folder, temporary_folder
-from agentv_sandbox.pipeline.git import Git, Login
-from agentv_sandbox.pipeline.scratch import scratch_folder, sweep_scratch
 from agentv_sandbox.report.live import LivePage
 from agentv_sandbox.runfolder.redact import Redactor
+from agentv_sandbox.workspace.git import Git, Login
 from tests.building.mirrors import serving
 from tests.strangers import stranger
 from tests.strangers.stranger import as_stranger
@@ -275,7 +275,7 @@ def test_modules_in_the_folder_where_the_operator_stands_are_imported(shared: Pa
     _leave(shared, {f"{name}.py": f"open('{shared}/executed', 'w')" for name in MODULES})
     for argv in (
         [*hostprograms.PYTHON, "-c", "import json, socket"],
-        [*hostprograms.PYTHON_WITH_PACKAGES, "-c", "import json, structlog, agentv_sandbox.sweeper"],
+        [*hostprograms.PYTHON_WITH_PACKAGES, "-c", "import json, structlog, agentv_sandbox.runs.sweeper"],
     ):
         done = hostprograms.run(hostprograms.WATCHDOG, argv)
         assert done.returncode == 0, done.stderr

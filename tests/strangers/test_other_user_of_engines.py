@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
+from agentv_sandbox.containers.sandbox import Role, Sandbox
+from agentv_sandbox.containers.volumes import StagedFile, VolumeSpec
 from agentv_sandbox.engines import ContainerEngine
 from agentv_sandbox.engines.native import NativeEngine
-from agentv_sandbox.sandbox import Role, Sandbox
-from agentv_sandbox.volumes import StagedFile, VolumeSpec
 from tests.strangers import stranger
 from tests.strangers.stranger import as_stranger
 

@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
+from agentv_sandbox.containers.sandbox import Role, Sandbox
+from agentv_sandbox.containers.volumes import StagedFile, staged_for_views
 from agentv_sandbox.engines import ContainerEngine
 from agentv_sandbox.engines.stream import Conversation
 from agentv_sandbox.models.container import Mount
-from agentv_sandbox.sandbox import Role, Sandbox
-from agentv_sandbox.volumes import StagedFile, staged_for_views
 from tests.e2e.conftest import Done, Project
 
 HERE = Path(__file__).parent

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 FILES = ("action.yml", "Makefile", "Dockerfile")
 FOLDERS = ("agentv_sandbox", "bench", "docs", "examples", "images", "tools", ".github")
 EXEMPT = {
-    "agentv_sandbox/scriptimports.py": "starts nothing: reads what a command line would",
+    "agentv_sandbox/project/scriptimports.py": "starts nothing: reads what a command line would",
     "images/recipes/base.toml": "compiles what Debian's packages hold, in a container that has nothing else",
     "examples/other-agents/check.py": "imports what the agent wrote, in a process of its own",
     "examples/real-agents/check.py": "imports what the agent wrote, in a process of its own",

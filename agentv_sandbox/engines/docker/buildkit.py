@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from agentv_sandbox import hostprograms
+from agentv_sandbox.base import hostprograms
+from agentv_sandbox.base.errors import BuildError, Cancelled
+from agentv_sandbox.base.logs import safe_text
 from agentv_sandbox.engines.stream import Tail
-from agentv_sandbox.errors import BuildError, Cancelled
-from agentv_sandbox.logs import safe_text
 from agentv_sandbox.models.container import Build
 
 _PROBE_S = 15.0

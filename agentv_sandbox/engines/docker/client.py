@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 import docker
 import tenacity
 
+from agentv_sandbox.base.errors import EngineUnavailable
+from agentv_sandbox.base.logs import get_logger
 from agentv_sandbox.engines.docker.failure import dropped
-from agentv_sandbox.errors import EngineUnavailable
-from agentv_sandbox.logs import get_logger
 
 log = get_logger()
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from agentv_sandbox.base.errors import EngineError
 from agentv_sandbox.engines.docker.config import OwnVolume, container_config, volume_options
 from agentv_sandbox.engines.stated import MASKED_PATHS, memory_folders_of
-from agentv_sandbox.errors import EngineError
 from agentv_sandbox.models.container import ContainerSpec, Mount, VolumeSpec
 
 

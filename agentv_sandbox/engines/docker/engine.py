@@ -15,6 +15,7 @@ from typing import IO, Any
 import docker
 import requests
 
+from agentv_sandbox.base.errors import BuildError, EngineError
 from agentv_sandbox.engines import LABEL_OWNER, LABEL_ROLE, LABEL_RUN, ImageBuilder
 from agentv_sandbox.engines.docker.attach import AttachedStream, drain
 from agentv_sandbox.engines.docker.client import (
@@ -40,7 +41,6 @@ from agentv_sandbox.engines.docker.images import build, image_info, pull
 from agentv_sandbox.engines.docker.memory import died_of_memory, engine_was_asked
 from agentv_sandbox.engines.killed import KILLED, Watched
 from agentv_sandbox.engines.stream import Conversation, Ended, Printed, pump
-from agentv_sandbox.errors import BuildError, EngineError
 from agentv_sandbox.models.container import (
     VIEW_EMPTY,
     VIEWED,

@@ -10,8 +10,13 @@ import urllib3
 from docker import errors as docker_errors
 
 from agentv_sandbox import masking
+from agentv_sandbox.base.errors import (
+    EngineError,
+    EngineLost,
+    EngineUnavailable,
+    SandboxError,
+)
 from agentv_sandbox.engines.docker.addresses import HINT
-from agentv_sandbox.errors import EngineError, EngineLost, EngineUnavailable, SandboxError
 
 NotFound = docker_errors.NotFound
 

@@ -10,12 +10,12 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 from typing import IO, Any
 
+from agentv_sandbox.base.errors import BuildError, Cancelled, EngineError
+from agentv_sandbox.base.logs import safe_text
 from agentv_sandbox.engines.docker.buildkit import BuildKit, build_with, find_buildkit
 from agentv_sandbox.engines.docker.client import Answer, connected
 from agentv_sandbox.engines.docker.failure import explanation, timed_out
 from agentv_sandbox.engines.stream import Tail
-from agentv_sandbox.errors import BuildError, Cancelled, EngineError
-from agentv_sandbox.logs import safe_text
 from agentv_sandbox.models.container import Build, ImageInfo
 
 _POLL_S = 0.2

@@ -4,13 +4,13 @@ not root."""
 import os
 import sys
 
-from agentv_sandbox.engines.native import needs, rootless
+from agentv_sandbox.engines.native import requirements, rootless
 
 
 def main() -> None:
     if len(sys.argv) == 1:
         sys.exit("usage: python -P -m agentv_sandbox.engines.native COMMAND [ARGUMENT...]")
-    if os.geteuid() != 0 and (lacking := needs.missing()):
+    if os.geteuid() != 0 and (lacking := requirements.missing()):
         sys.exit(f"error: {'; '.join(lacking)}")
     try:
         if os.geteuid() == 0:  # there already, or the machine's root

@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from agentv_sandbox.engines.native.entering import CONTROLLERS, GROUP_VARIABLE
+from agentv_sandbox.engines.native.namespaceentry import CONTROLLERS, GROUP_VARIABLE
 
 ROOT = Path("/sys/fs/cgroup")
 FAMILY = "agentv-sandbox"

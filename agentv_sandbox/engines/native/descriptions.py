@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from agentv_sandbox.errors import EngineError
-from agentv_sandbox.image_archive import config_bytes
+from agentv_sandbox.archives.own_image import config_bytes
+from agentv_sandbox.base.errors import EngineError
 from agentv_sandbox.models.container import ImageInfo
 from agentv_sandbox.models.foreign_json import read_json
 

@@ -22,18 +22,19 @@ from pathlib import Path
 from typing import IO
 
 from agentv_sandbox import __version__
+from agentv_sandbox.base.errors import EngineError, EngineUnavailable, NeedsNamespace
 from agentv_sandbox.engines import LABEL_RUN
-from agentv_sandbox.engines.native import needs
+from agentv_sandbox.engines.native import requirements
 from agentv_sandbox.engines.native.bundle import runtime_config
 from agentv_sandbox.engines.native.cgroups import Group, group_names
 from agentv_sandbox.engines.native.ids import container_ids
+from agentv_sandbox.engines.native.layout import Places, state_folder
 from agentv_sandbox.engines.native.namespaces import UserNamespaces
-from agentv_sandbox.engines.native.parts import discard, remove_small
-from agentv_sandbox.engines.native.places import Places, state_folder
 from agentv_sandbox.engines.native.process import Process, may_state
 from agentv_sandbox.engines.native.records import Record, Records, write_json
 from agentv_sandbox.engines.native.rootless import way_in
 from agentv_sandbox.engines.native.runtimes import Runtime, Runtimes
+from agentv_sandbox.engines.native.staging import discard, remove_small
 from agentv_sandbox.engines.native.store import ImageStore
 from agentv_sandbox.engines.native.unpacking import unpack
 from agentv_sandbox.engines.native.volumes import Volumes
@@ -41,7 +42,6 @@ from agentv_sandbox.engines.owner import Owner
 from agentv_sandbox.engines.stated import resource_limits_of
 from agentv_sandbox.engines.stream import Conversation, Printed, pump
 from agentv_sandbox.engines.watchdog import sweeper_command
-from agentv_sandbox.errors import EngineError, EngineUnavailable, NeedsNamespace
 from agentv_sandbox.models.container import (
     VIEW_EMPTY,
     VIEWED,
@@ -113,10 +113,10 @@ class NativeEngine:
     @cached_property
     def _default_runtime(self) -> Runtime:
         """Looked for until it is found. Raises EngineUnavailable with all that this machine lacks."""
-        lacking = list(needs.missing())
+        lacking = list(requirements.missing())
         if not lacking and os.geteuid() != 0:
             raise NeedsNamespace
-        lacking += needs.closed_folders(self._places.root)
+        lacking += requirements.closed_folders(self._places.root)
         runtime = "" if lacking else self._runtimes.first()
         if isinstance(runtime, Runtime):
             return runtime
@@ -126,7 +126,7 @@ class NativeEngine:
         )
 
     def info(self) -> EngineInfo:
-        return needs.machine_info(
+        return requirements.machine_info(
             self.address,
             version=__version__,
             runtime=self._default_runtime,

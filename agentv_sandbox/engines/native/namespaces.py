@@ -24,9 +24,9 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 
-from agentv_sandbox import hostprograms
+from agentv_sandbox.base import hostprograms
+from agentv_sandbox.base.errors import EngineError
 from agentv_sandbox.engines.native.ids import Ids
-from agentv_sandbox.errors import EngineError
 
 _REQUEST = struct.Struct("=I")
 _ANSWER_S = 30.0

@@ -12,12 +12,13 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from agentv_sandbox import hostprograms, masking
+from agentv_sandbox import masking
+from agentv_sandbox.base import hostprograms
+from agentv_sandbox.base.errors import EngineError
+from agentv_sandbox.base.logs import safe_text
 from agentv_sandbox.engines.killed import KILLED, Watched
 from agentv_sandbox.engines.native.cgroups import Group
 from agentv_sandbox.engines.stream import Ended, Sink
-from agentv_sandbox.errors import EngineError
-from agentv_sandbox.logs import safe_text
 from agentv_sandbox.models.container import Outcome
 
 _LIMITER = "prlimit"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from agentv_sandbox.engines.native.kernel import mount_devices, mount_overlay, unmount
-from agentv_sandbox.engines.native.parts import remove_small
+from agentv_sandbox.engines.native.staging import remove_small
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,9 +13,9 @@ from types import TracebackType
 from typing import IO
 
 from agentv_sandbox import masking
-from agentv_sandbox.errors import EngineError
-from agentv_sandbox.foreign_image import MAX_FOLDERS
-from agentv_sandbox.logs import safe_name
+from agentv_sandbox.archives.untrusted_image import MAX_FOLDERS
+from agentv_sandbox.base.errors import EngineError
+from agentv_sandbox.base.logs import safe_name
 
 LAST_ID = 65535
 NOBODY = 65534

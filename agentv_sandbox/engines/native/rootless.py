@@ -16,10 +16,10 @@ from functools import cache
 from pathlib import Path
 from typing import NoReturn
 
-from agentv_sandbox import hostprograms
-from agentv_sandbox.engines.native import cgroups, entering
+from agentv_sandbox.base import hostprograms
+from agentv_sandbox.engines.native import cgroups, namespaceentry
 from agentv_sandbox.engines.native.ids import IDS
-from agentv_sandbox.engines.native.places import FOLDER_VARIABLE
+from agentv_sandbox.engines.native.layout import FOLDER_VARIABLE
 
 _NAMES_S = 10.0
 _UNIT = ("--user", "--scope", "--quiet", "--collect", "--property=Delegate=yes", "--slice=agentv_sandbox")
@@ -28,7 +28,7 @@ _DELEGATE = "`sudo systemctl edit user@.service`: [Service], Delegate=cpu memory
 
 def is_own_namespace() -> bool:
     """Whether this process is where ``enter`` leads."""
-    return entering.FOLDER_VARIABLE in os.environ
+    return namespaceentry.FOLDER_VARIABLE in os.environ
 
 
 def way_in() -> list[str]:
@@ -71,9 +71,9 @@ def _missing_groups() -> Iterator[str]:
         user = os.getuid()
         folder = cgroups.ROOT / f"user.slice/user-{user}.slice/user@{user}.service"
         there = (_content(str(folder / "cgroup.controllers")) or "").split()
-        if absent := [name for name in entering.CONTROLLERS if name not in there]:
+        if absent := [name for name in namespaceentry.CONTROLLERS if name not in there]:
             yield f"systemd does not hand over the control of {', '.join(absent)} to users ({_DELEGATE})"
-    elif not entering.own_groups():
+    elif not namespaceentry.own_groups():
         yield (
             "no control groups are this user's, so no limit could be enforced (log in so that systemd runs for this "
             "user, with control groups version 2: `systemctl --user status` must answer)"
@@ -97,7 +97,7 @@ def enter(command: Sequence[str]) -> NoReturn:
     failure ends the process with a message and exit code 3."""
     argv = [
         *hostprograms.PYTHON,
-        entering.__file__,
+        namespaceentry.__file__,
         str(_state_folder()),
         *map(_map, ("uid", "gid")),
         *command,

@@ -13,17 +13,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
+from agentv_sandbox.archives.own_image import clean_config, config_bytes
+from agentv_sandbox.archives.untrusted_image import Layers
+from agentv_sandbox.archives.untrusted_tar import ArchiveError
+from agentv_sandbox.base.errors import EngineError
+from agentv_sandbox.base.logs import get_logger
 from agentv_sandbox.engines.native.descriptions import Description, config_for, info_of
 from agentv_sandbox.engines.native.layer import Layer
-from agentv_sandbox.engines.native.parts import Parts, copied, discard, is_free, locked
 from agentv_sandbox.engines.native.rooted import Attributes, Disk, RootedFolder, shown
+from agentv_sandbox.engines.native.staging import (
+    Parts,
+    copied,
+    discard,
+    is_free,
+    locked,
+)
 from agentv_sandbox.engines.native.tags import Tags, full_tag
 from agentv_sandbox.engines.native.unpacking import unpack_image
-from agentv_sandbox.errors import EngineError
-from agentv_sandbox.foreign_image import Layers
-from agentv_sandbox.foreign_tar import ArchiveError
-from agentv_sandbox.image_archive import clean_config, config_bytes
-from agentv_sandbox.logs import get_logger
 from agentv_sandbox.models.container import ImageInfo
 
 _ID = re.compile(r"(?:sha256:)?([0-9a-f]{64})")

@@ -7,8 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote, unquote
 
-from agentv_sandbox.errors import EngineError
-from agentv_sandbox.logs import safe_name
+from agentv_sandbox.base.errors import EngineError
+from agentv_sandbox.base.logs import safe_name
 
 _TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./:-]{0,199}")
 

@@ -6,6 +6,15 @@ import tarfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from agentv_sandbox.archives.untrusted_image import Entry, Layers, plain_path
+from agentv_sandbox.archives.untrusted_tar import (
+    MAX_BYTES,
+    ArchiveError,
+    ForeignTar,
+    ReadBudget,
+    archive_errors,
+)
+from agentv_sandbox.base.errors import EngineError
 from agentv_sandbox.engines.native.rooted import (
     LAST_ID,
     NOBODY,
@@ -16,9 +25,6 @@ from agentv_sandbox.engines.native.rooted import (
     shown,
     write_all,
 )
-from agentv_sandbox.errors import EngineError
-from agentv_sandbox.foreign_image import Entry, Layers, plain_path
-from agentv_sandbox.foreign_tar import MAX_BYTES, ArchiveError, ForeignTar, ReadBudget, archive_errors
 
 _MAX_LINKS = 40
 _EARLIEST, _LATEST = -(1 << 31), 1 << 33

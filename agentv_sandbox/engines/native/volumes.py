@@ -8,12 +8,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 
+from agentv_sandbox.base.errors import EngineError
 from agentv_sandbox.engines.native.kernel import mount_tmpfs, unmount
-from agentv_sandbox.engines.native.parts import copied, discard, locked, remove_small
 from agentv_sandbox.engines.native.records import read_json, record_file, recorded, write_new
 from agentv_sandbox.engines.native.rootless import is_own_namespace
+from agentv_sandbox.engines.native.staging import (
+    copied,
+    discard,
+    locked,
+    remove_small,
+)
 from agentv_sandbox.engines.stated import tmpfs_options
-from agentv_sandbox.errors import EngineError
 from agentv_sandbox.models.container import VolumeSpec
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,200}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agentv_sandbox.lazy import lazily
+from agentv_sandbox.base.lazy import lazily
 
 if TYPE_CHECKING:
     import httpx

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError, wait
 from typing import TYPE_CHECKING, TypeAlias
 
-from agentv_sandbox.errors import Cancelled
-from agentv_sandbox.lazy import lazily
+from agentv_sandbox.base.errors import Cancelled
+from agentv_sandbox.base.lazy import lazily
+from agentv_sandbox.base.webclient import tls_context, without_proxy
 from agentv_sandbox.models_api.records import WireCall
-from agentv_sandbox.webclient import tls_context, without_proxy
 
 if TYPE_CHECKING:
     import asyncio

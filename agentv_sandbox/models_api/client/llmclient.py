@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from agentv_sandbox.errors import Cancelled, LlmError
-from agentv_sandbox.lazy import lazily
-from agentv_sandbox.logs import get_logger
+from agentv_sandbox.base.errors import Cancelled, LlmError
+from agentv_sandbox.base.lazy import lazily
+from agentv_sandbox.base.logs import get_logger
 from agentv_sandbox.models.suite import Target
 from agentv_sandbox.models_api.client.exchange import Exchanges, pause
 from agentv_sandbox.models_api.client.retry import PassingError, RequestBudget, RetryPolicy

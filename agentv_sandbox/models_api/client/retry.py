@@ -6,8 +6,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agentv_sandbox.errors import LlmError, LlmFault
-from agentv_sandbox.lazy import lazily
+from agentv_sandbox.base.errors import LlmError, LlmFault
+from agentv_sandbox.base.lazy import lazily
 from agentv_sandbox.models.suite import Target
 from agentv_sandbox.models_api.records import number_setting
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agentv_sandbox import masking
-from agentv_sandbox.errors import LlmError
-from agentv_sandbox.lazy import lazily
+from agentv_sandbox.base.errors import LlmError
+from agentv_sandbox.base.lazy import lazily
+from agentv_sandbox.base.webclient import PROXY_HINT
 from agentv_sandbox.models.foreign_json import read_json
 from agentv_sandbox.models.suite import Target
 from agentv_sandbox.models_api.client.exchange import REPLY_BYTES, Exchanges
@@ -26,7 +27,6 @@ from agentv_sandbox.models_api.records import (
 from agentv_sandbox.models_api.sse import data_of
 from agentv_sandbox.models_api.usage import Usage
 from agentv_sandbox.models_api.waits import asked_wait, stated_wait
-from agentv_sandbox.webclient import PROXY_HINT
 
 if TYPE_CHECKING:
     import httpx

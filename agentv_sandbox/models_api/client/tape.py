@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from agentv_sandbox.errors import LlmError
-from agentv_sandbox.lazy import lazily
+from agentv_sandbox.base.errors import LlmError
+from agentv_sandbox.base.lazy import lazily
 from agentv_sandbox.models_api.client.exchange import Exchanged, Exchanges
 from agentv_sandbox.models_api.denial import Miss
 from agentv_sandbox.models_api.recordings.recording import current_scope

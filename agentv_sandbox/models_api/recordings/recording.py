@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
-from agentv_sandbox.errors import InputError, Problem
+from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.models_api.recordings.canonical import CanonicalRequest, Scope
 
 MANIFEST = "recording.json"

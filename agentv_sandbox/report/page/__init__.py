@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from agentv_sandbox.budget import Budget
+from agentv_sandbox.base.deadline import Deadline
 from agentv_sandbox.models.suite import Json
 from agentv_sandbox.report.comparison import Comparison, compare_runs
 from agentv_sandbox.report.comparisonwords import evidence
@@ -66,7 +66,7 @@ def render(
 def _details(rows: Sequence[tuple[Run, Row]]) -> Iterator[bytes]:
     """Blocks ``test-<n>`` in the order of the rows, each followed by files that it is the first to name, and at the
     end the texts that the search looks at."""
-    budget, originals = Budget(PAGE_S, grace_s=PAGE_GRACE_S), Originals()
+    budget, originals = Deadline(PAGE_S, grace_s=PAGE_GRACE_S), Originals()
     left, searched, asked = TEXT_BYTES, [], []
     least, most, aim = SEARCHED_CHARS
     search_chars = max(least, min(most, aim // (len(rows) + 1)))

@@ -10,7 +10,7 @@ import hashlib
 import json
 from importlib import resources
 
-from agentv_sandbox.logs import safe_text
+from agentv_sandbox.base.logs import safe_text
 from agentv_sandbox.models.suite import Json
 
 SCRIPTS = (

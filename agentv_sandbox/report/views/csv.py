@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from agentv_sandbox.logs import safe_text
+from agentv_sandbox.base.logs import safe_text
 from agentv_sandbox.report.summary import reasons
 from agentv_sandbox.report.view import View
 from agentv_sandbox.runfolder.files import replace_file

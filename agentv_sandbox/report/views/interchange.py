@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from agentv_sandbox.errors import InputError, Problem
+from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.models.content import ASKED
 from agentv_sandbox.models.foreign_json import ForeignJsonError, amount, count, read_json
 from agentv_sandbox.models.suite import Json

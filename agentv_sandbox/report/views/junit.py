@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
-from agentv_sandbox.logs import safe_name, safe_text
+from agentv_sandbox.base.logs import safe_name, safe_text
 from agentv_sandbox.report.view import View
 from agentv_sandbox.runfolder.files import replace_file
 from agentv_sandbox.runfolder.layout import JUNIT

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from agentv_sandbox.logs import safe_name
+from agentv_sandbox.base.logs import safe_name
 from agentv_sandbox.report.summary import WORD, case_label, reasons, verdict_line
 from agentv_sandbox.report.targets import run_figures
 from agentv_sandbox.report.view import View

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from agentv_sandbox import foreign_tar
+from agentv_sandbox.archives import untrusted_tar
+from agentv_sandbox.base.errors import EngineError
+from agentv_sandbox.containers.volumes import StagedFile, tar_stream
 from agentv_sandbox.engines.native.rooted import Attributes, Disk, RootedFolder
 from agentv_sandbox.engines.native.store import ImageStore
 from agentv_sandbox.engines.native.unpacking import unpack
-from agentv_sandbox.errors import EngineError
-from agentv_sandbox.volumes import StagedFile, tar_stream
 from tests.engines.native.archives import Row, image, layer, member
 
 FIRST = 700_000
@@ -147,13 +147,13 @@ def test_files_with_holes_are_refused(store: ImageStore) -> None:
 def test_headers_and_members_are_bounded(store: ImageStore, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(EngineError, match="a header of"):
         store.load(image(layer(("n" * (2 << 20), b"x"))))
-    monkeypatch.setattr(foreign_tar, "_MAX_MEMBERS", 100)
+    monkeypatch.setattr(untrusted_tar, "_MAX_MEMBERS", 100)
     with pytest.raises(EngineError, match="more than 100 members"):
         store.load(image(layer(*((f"f{n}", b"") for n in range(200)))))
 
 
 def test_bytes_are_bounded(store: ImageStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(foreign_tar, "MAX_BYTES", 4 << 20)
+    monkeypatch.setattr(untrusted_tar, "MAX_BYTES", 4 << 20)
     with pytest.raises(EngineError, match="holds more than"):
         store.load(image(layer(("a", bytes(5 << 20)))))
     assert list((tmp_path / "store/parts").iterdir()) == []

@@ -20,14 +20,14 @@ import pytest
 
 from agentv_sandbox.building import ensure_image
 from agentv_sandbox.cli.inputs import cache_dir
+from agentv_sandbox.containers.sandbox import Role, Sandbox
+from agentv_sandbox.containers.volumes import VolumeSpec
 from agentv_sandbox.engines import LABEL_ENV_KEY, LABEL_RUN, ContainerEngine
 from agentv_sandbox.engines.native import cgroups
-from agentv_sandbox.engines.native.places import Places
+from agentv_sandbox.engines.native.layout import Places
 from agentv_sandbox.engines.table import find_engine
+from agentv_sandbox.images.needs import tool_plan
 from agentv_sandbox.models.image import ImageConfig
-from agentv_sandbox.pipeline.images import tool_plan
-from agentv_sandbox.sandbox import Role, Sandbox
-from agentv_sandbox.volumes import VolumeSpec
 
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("native-left-overs")]
 

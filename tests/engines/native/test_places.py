@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from agentv_sandbox.engines.native import entering
-from agentv_sandbox.engines.native.places import Places, memory_folder
-from agentv_sandbox.errors import EngineError
+from agentv_sandbox.base.errors import EngineError
+from agentv_sandbox.engines.native import namespaceentry
+from agentv_sandbox.engines.native.layout import Places, memory_folder
 
 ROOT = "/dev/vda / ext4 rw 0 0"
 SHARED = "tmpfs /dev/shm tmpfs rw,nosuid 0 0"
@@ -32,7 +32,7 @@ def test_what_lives_is_in_memory_where_there_is_a_place(mounts: tuple[str, ...],
 def test_a_folder_that_somebody_put_there_is_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(entering.FOLDER_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(namespaceentry.FOLDER_VARIABLE, str(tmp_path))
     victim, taken = tmp_path / "victim", tmp_path / "run"
     victim.mkdir(mode=0o755)
     before = victim.stat()

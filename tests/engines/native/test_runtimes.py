@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from agentv_sandbox.doctor import engine_checks
 from agentv_sandbox.engines.native import runtimes
 from agentv_sandbox.engines.native.runtimes import Runtime, Runtimes
+from agentv_sandbox.machine.doctor import engine_checks
 from agentv_sandbox.models.container import EngineInfo
 
 ROOT = Path(__file__).parents[3]
@@ -65,7 +65,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
 _VERBOSE = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from agentv_sandbox import logs
+from agentv_sandbox.base import logs
 logs.configure(verbose=True)
 from tests.engines.native.test_runtimes import looked_at
 looked_at().first()

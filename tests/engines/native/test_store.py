@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
+from agentv_sandbox.base.errors import EngineError
 from agentv_sandbox.engines.docker import DockerEngine
 from agentv_sandbox.engines.native.store import ImageStore
-from agentv_sandbox.errors import EngineError
 from tests.engines.native.archives import image, layer, member
 
 FIRST = 700_000

@@ -12,8 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from agentv_sandbox.base.errors import SandboxError
 from agentv_sandbox.engines.docker import DockerEngine
-from agentv_sandbox.errors import SandboxError
 from agentv_sandbox.models.container import VolumeSpec
 from tests.engines.podman.specs import SPECS, VOLUME
 

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from agentv_sandbox.containers.policy import (
+    POLICIES,
+    Role,
+    environment,
+    seccomp_profile,
+)
 from agentv_sandbox.models.container import ContainerSpec, EngineInfo, Mount
-from agentv_sandbox.policy import POLICIES, Role, environment, seccomp_profile
 
 VOLUME = "agentv-recorded-workspace"
 

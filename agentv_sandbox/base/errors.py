@@ -1,0 +1,190 @@
+"""Everything this package raises on purpose, with the exit code each ends in.
+
+    SandboxError                 3   a run could not do its work
+    ├── InputError               2   the suite, a target or an option is wrong; nothing was run
+    │   └── ImageRequestError    2   a required command or module cannot be provided
+    │       └── PreflightError   2   one is missing from the finished image
+    ├── EngineError              3   the container engine failed
+    │   ├── EngineUnavailable    3   no engine answers
+    │   │   └── NeedsNamespace   3   the native one would, in namespaces that this process is not in
+    │   └── EngineLost           3   it answered before and no longer does
+    ├── BuildError               3   an image could not be built or did not pass its checks
+    ├── LlmError                 3   an LLM target gave no usable answer (graders turn it into a result)
+    ├── NoSpaceError             3   the results' disk is full
+    └── Cancelled              130   SIGINT or SIGTERM
+
+A command that ran and failed is never an exception: it is an ``ExecResult``.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from agentv_sandbox.base.logs import error_line
+
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+"""Numbers of errors that mean so."""
+
+LlmFault = Literal["target_unreachable", "timeout", "target_error"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """One thing wrong with the input: where it is, what it is and what to write instead."""
+
+    message: str
+    path: Path | None = None
+    line: int | None = None
+    """1-based."""
+    column: int | None = None
+    """1-based."""
+    field: str = ""
+    """Dotted path inside the document, such as ``tests[3].input_files``."""
+    hint: str = ""
+    warning: bool = False
+
+    @property
+    def place(self) -> str:
+        """``path:line:column``, as far as known."""
+        if self.path is None:
+            return ""
+        numbers = (self.line, self.column if self.line is not None else None)
+        return ":".join([str(self.path), *(str(number) for number in numbers if number is not None)])
+
+    def __str__(self) -> str:
+        where = f"{self.place}: " if self.path is not None else ""
+        field = f"{self.field}: " if self.field else ""
+        hint = f"\n    {self.hint}" if self.hint else ""
+        return f"{where}{field}{self.message}{hint}"
+
+
+class SandboxError(Exception):
+    """A run could not do its work. ``hint`` says what to do about it."""
+
+    exit_code = 3
+    fault = "error"
+    """What ended a run early, or kept it from starting, as ``run.json`` and the last line of the error name it."""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class InputError(SandboxError):
+    """Every problem of every file at once."""
+
+    exit_code = 2
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("\n".join(str(p) for p in problems))
+        self.problems = tuple(problems)
+
+
+class ImageRequestError(InputError):
+    """Some of ``workspace.env`` cannot be turned into packages."""
+
+
+class PreflightError(ImageRequestError):
+    """Something required is missing from a finished image, or does not work there."""
+
+
+PREFLIGHT_FAILED = "Preflight checks failed — missing dependencies:"
+_INSTALL = "Install the missing dependencies before running this eval."
+
+
+def preflight_message(problems: Iterable[Problem]) -> str:
+    """The text that AgentV's users know; below each miss its place, what was tried and how to pin."""
+    lines = [PREFLIGHT_FAILED]
+    for problem in problems:
+        lines.append(f"  • {problem.message}")
+        where = ": ".join(text for text in (problem.place, problem.field) if text)
+        lines += [f"      {line}" for line in (where, *problem.hint.splitlines()) if line]
+    return "\n".join([*lines, "", _INSTALL])
+
+
+class EngineError(SandboxError):
+    """The container engine refused or failed."""
+
+
+class ContainerEnded(EngineError):
+    """Something outside of a container ended it: the engine, or somebody on its machine."""
+
+
+class EngineUnavailable(EngineError):
+    """No container engine answers."""
+
+    fault = "engine_lost"
+
+
+class NeedsNamespace(EngineUnavailable):
+    """The native engine would work for this user, in namespaces that this process is not in. The command line starts
+    itself anew there."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "without root, the native engine runs in namespaces of its own, which this process is not in",
+            hint="Start the program with `python -P -m agentv_sandbox.engines.native PROGRAM ARGUMENTS`.",
+        )
+
+
+class EngineLost(EngineError):
+    """The engine answered before and no longer does."""
+
+    fault = "engine_lost"
+
+
+class NotKeptError(SandboxError):
+    """What a grading needs of an earlier run is not there, or is not what it was."""
+
+
+class BuildError(SandboxError):
+    """An image could not be built. ``log`` holds the tail of the failing step's output."""
+
+    fault = "build_failed"
+
+    def __init__(self, message: str, *, log: str = "", hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.log = log
+
+
+class LlmError(SandboxError):
+    """An LLM target could not be reached, refused, or answered something that is not its protocol.
+
+    ``status`` is the HTTP status when there was one. Never holds a key.
+    """
+
+    def __init__(
+        self, message: str, *, status: int | None = None, hint: str = "", fault: LlmFault = "target_error"
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.status = status
+        self.fault: LlmFault = fault
+
+
+class NoSpaceError(SandboxError):
+    """The disk of the results is full."""
+
+    fault = "no_space"
+
+
+class Cancelled(SandboxError):
+    """The user interrupted the run."""
+
+    exit_code = 130
+    fault = "interrupted"
+
+    def __init__(self) -> None:
+        super().__init__("interrupted")
+
+
+def unforeseen(error: Exception) -> SandboxError:
+    """An unexpected exception, as an error with one message."""
+    if isinstance(error, OSError) and error.errno in DISK_FULL:
+        return NoSpaceError(f"a disk is full: {error_line(error)}", hint="Free some space; --resume goes on.")
+    hint = "This is a fault of agentv-sandbox; please report this line, which holds no values of yours."
+    return SandboxError(f"something unforeseen went wrong: {error_line(error)}", hint=hint)

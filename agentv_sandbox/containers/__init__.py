@@ -1,0 +1,1 @@
+"""Containers, volumes and what each role may touch. Nothing else starts a container."""

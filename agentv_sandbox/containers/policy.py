@@ -1,0 +1,154 @@
+"""THE security policy: what each role's container may touch. ``containers/sandbox.py`` alone starts containers."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from importlib.resources import files
+
+from agentv_sandbox.base.errors import SandboxError
+from agentv_sandbox.models.container import MB, EngineInfo, Limits, VolumeSpec
+from agentv_sandbox.models.paths import HOME, OUTPUT, TMP, WORKSPACE
+
+
+class Role(StrEnum):
+    AGENT = "agent"
+    HOOK = "hook"
+    PREPROCESSOR = "preprocessor"
+    GRADER = "grader"
+    COLLECTOR = "collector"
+    SEALER = "sealer"
+    BUILDER = "builder"
+    HOLDER = "holder"
+    RELAY = "relay"
+    PROBE = "probe"
+
+
+SUITES_OWN = frozenset({Role.AGENT, Role.HOOK, Role.PREPROCESSOR, Role.GRADER})
+"""Roles that run what a suite names."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """What a role gets beyond the command, the mounts and the environment that its caller names."""
+
+    limits: Limits
+    root: bool = False
+    """uid 0 (without capabilities unless ``cap_add`` says so); otherwise a uid of its own."""
+    cap_add: tuple[str, ...] = ()
+    sealed: bool = True
+    """Read-only root, ``timeout`` as PID 1, and the profile without what package managers need."""
+    may_write: frozenset[str] = frozenset()
+    """Mount targets that may be writable."""
+
+
+POLICIES: Mapping[Role, Policy] = {
+    Role.AGENT: Policy(limits=Limits(timeout_s=1200), may_write=frozenset({WORKSPACE, OUTPUT, HOME})),
+    Role.HOOK: Policy(limits=Limits(timeout_s=60), may_write=frozenset({WORKSPACE})),
+    Role.PREPROCESSOR: Policy(limits=Limits(timeout_s=60, memory_bytes=512 * MB)),
+    Role.GRADER: Policy(limits=Limits(timeout_s=300)),
+    # Reads what the agent made unreadable to others; the tool image's own Python, nothing of the agent's.
+    Role.COLLECTOR: Policy(
+        limits=Limits(timeout_s=120, memory_bytes=512 * MB, stdout_bytes=64 << 10, flood_bytes=1 << 40),
+        root=True,
+        cap_add=("DAC_READ_SEARCH",),
+    ),
+    # Makes the dead agent's files readable for graders, which run as somebody else.
+    Role.SEALER: Policy(
+        limits=Limits(timeout_s=120, memory_bytes=256 * MB, tmp_bytes=16 * MB),
+        root=True,
+        cap_add=("DAC_READ_SEARCH", "FOWNER"),
+        may_write=frozenset({WORKSPACE}),
+    ),
+    Role.BUILDER: Policy(
+        limits=Limits(
+            timeout_s=1800,
+            memory_bytes=4 << 30,
+            cpus=4.0,
+            pids=2048,
+            file_bytes=8 << 30,
+            open_files=65536,
+            flood_bytes=1 << 30,
+        ),
+        root=True,
+        cap_add=("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "SETUID", "SETGID", "SETFCAP", "SYS_CHROOT"),
+        sealed=False,
+        may_write=frozenset({"/cache", "/out"}),
+    ),
+    # Reads which limits are in force for it, as they would be for an agent.
+    Role.PROBE: Policy(limits=Limits(timeout_s=60)),
+    # Carries what an agent says to this process where it has no socket of ours; runs nothing of anybody else.
+    Role.RELAY: Policy(
+        limits=Limits(timeout_s=86_400, memory_bytes=128 * MB, pids=16, tmp_bytes=MB, tmp_inodes=16),
+        may_write=frozenset({"/relay"}),
+    ),
+    Role.HOLDER: Policy(
+        limits=Limits(timeout_s=86_400, memory_bytes=64 * MB, pids=8, cpus=0.1, tmp_bytes=MB, tmp_inodes=16)
+    ),
+}
+
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+ENV = {
+    "PATH": PATH,
+    "HOME": TMP,
+    "TMPDIR": TMP,
+    "LANG": "C.UTF-8",
+    "TZ": "UTC",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTHONNOUSERSITE": "1",
+}
+
+
+def environment(role: Role, given: Mapping[str, str], *, uid: int = 0) -> Mapping[str, str]:
+    """All variables of a container; nothing of the image's or the host's is among them."""
+    if role is Role.BUILDER:
+        return {"PATH": PATH}
+    # As libnss-unknown has it, which images have for everything but static programs: those ask these.
+    name = f"uid-{uid}" if uid else "root"
+    # The project is read-only and there is no index: uv uses the image's Python and what is installed there. An
+    # agent's own project lies in its workspace.
+    uv = {} if role is Role.AGENT else {"UV_NO_PROJECT": "1"}
+    return {**ENV, "USER": name, "LOGNAME": name, **uv, **given}
+
+
+def check_positive(bounds: Limits | VolumeSpec, *names: str) -> None:
+    """Raise SandboxError for a bound of 0 or less (or that is not a number), which the engine takes as unlimited."""
+    for name in names or bounds.__dataclass_fields__:
+        if not getattr(bounds, name) > 0:
+            raise SandboxError(f"policy: {name} is {getattr(bounds, name)}, which would mean no limit")
+
+
+def uid_range(*, remapped: bool) -> Iterator[int]:
+    """Ids of users, endlessly, from a place in the range that nobody can foresee."""
+    # A remapped engine knows 65,536 ids; elsewhere ids that no person or service of the host has.
+    low, high = (20_000, 60_000) if remapped else (200_000, 265_000)
+    start = low + secrets.randbelow(high - low)
+    while True:
+        yield start
+        start = start + 1 if start + 1 < high else low
+
+
+def seccomp_profile(info: EngineInfo, *, builder: bool) -> str:
+    """The JSON of the profile for the engine's machine. Raises SandboxError where there is none."""
+    if not info.seccomp:
+        raise SandboxError(
+            "the container engine has no seccomp, without which nothing is run",
+            hint="Use an engine and a kernel with seccomp (`docker info` lists it under Security Options).",
+        )
+    return _profile(info.architecture, builder=builder)
+
+
+@cache
+def _profile(architecture: str, *, builder: bool) -> str:
+    name = f"{architecture}-builder" if builder else architecture
+    profile = files("agentv_sandbox") / "data" / "seccomp" / f"{name}.json"
+    if not profile.is_file():
+        raise SandboxError(
+            f"there is no seccomp profile for {architecture}",
+            hint="Profiles exist for amd64 and arm64. Nothing is run under the engine's own, which leaves io_uring, "
+            "vsock and ptrace open on many versions.",
+        )
+    return profile.read_text()

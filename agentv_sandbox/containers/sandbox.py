@@ -1,0 +1,495 @@
+"""Containers by the policy of their role (``containers/policy.py``). Nothing else starts a container.
+
+Every container is single-use. Limits and mounts are decided by the policy and the callers' mount lists;
+``engines/`` state them to the engine, which is refused when its answer differs.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from copy import copy
+from dataclasses import replace
+
+from agentv_sandbox.base.deadline import cancelled_by
+from agentv_sandbox.base.errors import Cancelled, EngineError, SandboxError
+from agentv_sandbox.base.logs import get_logger
+from agentv_sandbox.containers.policy import (
+    ENV,
+    POLICIES,
+    SUITES_OWN,
+    Role,
+    check_positive,
+    environment,
+    seccomp_profile,
+    uid_range,
+)
+from agentv_sandbox.containers.startqueue import StartQueue
+from agentv_sandbox.containers.times import seen_here
+from agentv_sandbox.containers.volumes import (
+    DeferredVolumes,
+    StagedFile,
+    Tar,
+    VolumeSet,
+)
+from agentv_sandbox.engines import (
+    LABEL_KEEP,
+    LABEL_OWNER,
+    LABEL_ROLE,
+    LABEL_RUN,
+    LABEL_SET,
+    ContainerEngine,
+)
+from agentv_sandbox.engines.bindcheck import check_bind
+from agentv_sandbox.engines.enforcement import PROBE, Enforcement, declared, demand, observed
+from agentv_sandbox.engines.owner import Owner
+from agentv_sandbox.engines.stream import Conversation
+from agentv_sandbox.engines.tier import refuse_unseen
+from agentv_sandbox.models.container import (
+    Command,
+    ContainerSpec,
+    ExecResult,
+    Limits,
+    Mount,
+    OnOutput,
+    Stdin,
+    VolumeSpec,
+    not_put_off,
+)
+from agentv_sandbox.models.limits import LimitOverrides
+from agentv_sandbox.models.paths import WORKSPACE
+
+log = get_logger()
+
+
+_VOLUME_TAG = "agentv"
+_DATA = "/volumes/data"
+_TAKE_TURNS = frozenset({Role.COLLECTOR, Role.PREPROCESSOR, Role.GRADER})
+"""What is to be done with an answer. What leads to one never waits for it."""
+
+
+class Sandbox:
+    """Every container and volume of one run. Close it, or use it as a context manager."""
+
+    def __init__(
+        self,
+        engine: ContainerEngine,
+        *,
+        tool_image: str = "",
+        runtime: str | None = None,
+        may_keep: bool = False,
+        ceiling: LimitOverrides = LimitOverrides(),  # noqa: B008 - frozen
+        must_enforce: bool = True,
+        stop: threading.Event | None = None,
+    ) -> None:
+        """``must_enforce``: refuse to run anything where limits are not enforced; False is for finding out."""
+        self.engine = engine
+        self.run_id = secrets.token_hex(8)
+        self.tool_image = tool_image
+        """Trusted image with Python for collectors and volume holders; set before the first volume."""
+        self.runtime = runtime
+        self._ceiling = ceiling
+        """The operator's: no container of the suite's own commands gets more."""
+        self._may_keep = may_keep
+        """Volumes may outlive the run (``VolumeSet.kept``) until ``agentv-sandbox clean`` removes them."""
+        self._kept: set[str] = set()
+        self.info = engine.info()
+        self._owner = str(Owner.current())
+        self._stop = threading.Event()
+        self._stop_of_caller = stop or self._stop
+        self._ends_before: Callable[[], bool] = self.cancelled
+        """What ended host work before this sandbox was entered."""
+        self._uids = uid_range(remapped=self.info.userns or self.info.rootless)
+        self._uid_lock = threading.Lock()
+        self._holders: set[str] = set()
+        self._volumes_of: dict[str, tuple[str, ...]] = {}
+        self._must_enforce = must_enforce
+        self._enforcement: Enforcement | None = None
+        self._probe_lock = threading.Lock()
+        self._turns = StartQueue(self.info.cpus)
+
+    # -- life -----------------------------------------------------------------------------------------
+    def __enter__(self) -> Sandbox:
+        self._ends_before = cancelled_by(self.cancelled)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        cancelled_by(self._ends_before)
+        self.close()
+
+    def cancel(self) -> None:
+        """End all running containers; every later call raises Cancelled."""
+        self._stop.set()
+
+    def cancelled(self) -> bool:
+        return self._stop.is_set() or self._stop_of_caller.is_set()
+
+    def close(self) -> None:
+        """Remove everything that this run still owns."""
+        for obj in self.engine.owned({LABEL_RUN: self.run_id}):
+            if obj.id not in self._kept:
+                with suppress(EngineError):
+                    self.engine.destroy(obj)
+        self.engine.release()
+
+    def under(self, ceiling: LimitOverrides | None) -> Sandbox:
+        """This sandbox, whose containers of a suite's own commands get at most ``ceiling`` instead; None: as before."""
+        if ceiling is None:
+            return self
+        bounded = copy(self)
+        bounded._ceiling = ceiling
+        return bounded
+
+    def new_uid(self) -> int:
+        """A uid that no other container of this run has: kernel limits count per uid, not per container."""
+        with self._uid_lock:
+            return next(self._uids)
+
+    # -- containers -----------------------------------------------------------------------------------
+    def run(
+        self,
+        role: Role,
+        argv: Sequence[str],
+        *,
+        image: str,
+        mounts: Sequence[Mount] = (),
+        workdir: str = "/",
+        env: Mapping[str, str] | None = None,
+        stdin: Stdin = b"",
+        limits: Limits | None = None,
+        uid: int | None = None,
+        on_output: OnOutput | None = None,
+        on_errors: OnOutput | None = None,
+        keep: bool = False,
+        added_s: Callable[[], float] | None = None,
+        spare_s: float = 0.0,
+    ) -> ExecResult:
+        """Run ``argv`` in a fresh container of ``role`` and remove it.
+
+        ``limits`` None: the role's default; ``uid`` None: one of its own; ``keep`` leaves the stopped
+        container, for ``commit``. ``added_s``: seconds by which its time limit is put off so far, at most ``spare_s``.
+        """
+        if self.cancelled():
+            raise Cancelled
+        if self._must_enforce and role is not Role.PROBE:
+            self.check_enforced(image)
+        spec = self._spec(
+            role,
+            argv,
+            image=image,
+            mounts=mounts,
+            workdir=workdir,
+            env=env,
+            limits=limits,
+            uid=uid,
+        )
+        if added_s is not None:
+            spec = replace(spec, spare_s=spare_s)
+        result = self._in_turn(
+            role,
+            Command(
+                spec=spec,
+                stdin=stdin,
+                on_output=on_output,
+                on_errors=on_errors,
+                cancelled=self.cancelled,
+                keep=keep,
+                added_s=added_s or not_put_off,
+            ),
+        )
+        if result.outcome == "cancelled":
+            raise Cancelled
+        if result.outcome == "exited" and result.exit_code == 137:
+            result = self._blame_engine(result)
+        log.debug(
+            "container.done",
+            role=role.value,
+            outcome=result.outcome,
+            exit_code=result.exit_code,
+            seconds=round(result.duration_s, 3),
+        )
+        return result
+
+    def _in_turn(self, role: Role, command: Command) -> ExecResult:
+        """Run ``command`` when the test that this thread works for may go on; the test remembers it."""
+        seen = seen_here()
+        since = seen.since if seen else 0.0
+        turn = self._turns.turn(since, self.cancelled) if role in _TAKE_TURNS else nullcontext()
+        with turn:
+            begun = time.monotonic()
+            result = self.engine.run(command)
+        if seen is not None:
+            seen.add(role.value, begun, result.outcome)
+        return result
+
+    @contextmanager
+    def conversation(
+        self,
+        role: Role,
+        argv: Sequence[str],
+        *,
+        mounts: Sequence[Mount],
+        uid: int,
+        image: str = "",
+        workdir: str = "/",
+        env: Mapping[str, str] | None = None,
+        limits: Limits | None = None,
+    ) -> Iterator[Conversation]:
+        """A container that is talked to for as long as the block lasts, of the tool image where none is named."""
+        if self.cancelled():
+            raise Cancelled
+        if self._must_enforce:
+            self.check_enforced()
+        spec = self._spec(
+            role,
+            argv,
+            image=image or self.tool_image,
+            mounts=mounts,
+            workdir=workdir,
+            env=env,
+            limits=limits,
+            uid=uid,
+        )
+        talk = self.engine.converse(spec)
+        try:
+            yield talk
+        finally:
+            talk.close()
+            self.engine.remove(talk.container)
+
+    def check_enforced(self, image: str = "") -> Enforcement:
+        """What the engine enforces, found out once: by what it says, and by the first container, which reads what is
+        in force for it. ``image`` is used where there is no tool image; without either the engine's word is all.
+
+        Raises SandboxError where limits are missing.
+        """
+        with self._probe_lock:
+            if self._enforcement is None:
+                refuse_unseen(self.info, self.runtime)
+                demand(declared(self.info))
+                if not (image := self.tool_image or image):
+                    return declared(self.info)
+                result = self.run(Role.PROBE, PROBE, image=image)
+                enforcement = observed(result, self.bounded(POLICIES[Role.PROBE].limits, Role.PROBE))
+                demand(enforcement)
+                if enforcement.unknown:
+                    log.warning("limits.unseen", what=", ".join(enforcement.unknown))
+                self._enforcement = enforcement
+            return self._enforcement
+
+    def _spec(
+        self,
+        role: Role,
+        argv: Sequence[str],
+        *,
+        image: str,
+        mounts: Sequence[Mount],
+        workdir: str,
+        env: Mapping[str, str] | None,
+        limits: Limits | None,
+        uid: int | None,
+    ) -> ContainerSpec:
+        policy = POLICIES[role]
+        limits = self.bounded(limits or policy.limits, role)
+        check_positive(limits)
+        for mount in mounts:
+            if not mount.read_only and mount.target not in policy.may_write:
+                raise SandboxError(f"policy: a {role} container may not write {mount.target}")
+            if mount.kind == "bind":
+                check_bind(mount)
+            if mount.kind == "view" and not mount.read_only:
+                raise SandboxError(f"policy: {mount.target} shows a volume, which nobody may write")
+        uid = 0 if policy.root else uid or self.new_uid()
+        return ContainerSpec(
+            image=image,
+            argv=tuple(argv),
+            role=role.value,
+            user=f"{uid}:{uid}",
+            workdir=workdir,
+            env=environment(role, env or {}, uid=uid),
+            mounts=tuple(mounts),
+            limits=limits,
+            read_only=policy.sealed,
+            cap_add=policy.cap_add,
+            seccomp=seccomp_profile(self.info, builder=not policy.sealed),
+            no_new_privileges=True,
+            init_timer=policy.sealed and role is not Role.HOLDER,
+            runtime=self.runtime,
+            masked_volumes=self._declared_volumes(image),
+            labels=self._labels(role),
+        )
+
+    def _declared_volumes(self, image: str) -> tuple[str, ...]:
+        """What the image declares as VOLUME: writable host disk without a bound, were it not covered."""
+        if image not in self._volumes_of:
+            info = self.engine.image(image)
+            self._volumes_of[image] = info.volumes if info is not None else ()
+        return self._volumes_of[image]
+
+    def bounded(self, limits: Limits, role: Role) -> Limits:
+        """``limits`` under what the machine has (the engine refuses more CPUs than there are) and, for commands
+        of a suite, under the operator's ceiling."""
+        limits = replace(limits, cpus=min(limits.cpus, float(self.info.cpus or 1)))
+        if role not in SUITES_OWN:
+            return limits
+        top = self._ceiling
+        return replace(
+            limits,
+            memory_bytes=min(limits.memory_bytes, top.memory_bytes or limits.memory_bytes),
+            cpus=min(limits.cpus, top.cpus or limits.cpus),
+            pids=min(limits.pids, top.pids or limits.pids),
+            timeout_s=min(limits.timeout_s, top.timeout_s or limits.timeout_s),
+            stdout_bytes=min(limits.stdout_bytes, top.output_bytes or limits.stdout_bytes),
+            tmp_bytes=min(limits.tmp_bytes, top.tmp_bytes or limits.tmp_bytes),
+        )
+
+    def _blame_engine(self, result: ExecResult) -> ExecResult:
+        """Exit code 137 that neither our timer nor the kernel explains: the engine may have been restarted,
+        which also ended our volume holders."""
+        if any(not self.engine.running(holder) for holder in list(self._holders)):
+            return replace(result, outcome="engine")
+        return result
+
+    # -- volumes --------------------------------------------------------------------------------------
+    @contextmanager
+    def volumes(self, **specs: VolumeSpec) -> Iterator[VolumeSet]:
+        """tmpfs volumes, kept alive by one holder container that sleeps; removed at the end."""
+        if self.cancelled():
+            raise Cancelled
+        stem = f"{_VOLUME_TAG}-{self.run_id}-{secrets.token_hex(4)}"
+        names = {name: f"{stem}-{name}" for name in specs}
+        holder = ""
+        volumes: VolumeSet | None = None
+        try:
+            for name, spec in self._under_ceiling(specs).items():
+                check_positive(spec, "size_bytes", "inodes")
+                self.engine.create_volume(
+                    names[name],
+                    spec,
+                    labels={**self._labels(Role.HOLDER), LABEL_SET: stem},
+                )
+            holder = self._hold(names, stem)
+            for name, spec in specs.items():
+                if spec.disk:
+                    self._open_to_all(names[name])
+            volumes = VolumeSet(self.engine, names, holder)
+            yield volumes
+        finally:
+            self._holders.discard(holder)
+            if volumes is not None and volumes.kept and self._may_keep:
+                for name in names.values():
+                    self.engine.keep_volume(name)
+                self._kept |= {holder, *names.values()}
+            else:
+                if holder:
+                    self.engine.remove(holder)
+                for name in names.values():
+                    self.engine.remove_volume(name)
+
+    @contextmanager
+    def deferred_volumes(self, **specs: VolumeSpec) -> Iterator[DeferredVolumes]:
+        """The same, made when the first container needs one of them."""
+        with ExitStack() as stack:
+            yield DeferredVolumes(lambda: stack.enter_context(self.volumes(**specs)))
+
+    def _open_to_all(self, volume: str) -> None:
+        """A plain volume belongs to root, who may change its mode; nobody but this case's containers sees it."""
+        mount = Mount(source=volume, target=WORKSPACE, read_only=False)
+        result = self.run(
+            Role.SEALER, ["/usr/bin/chmod", "0777", WORKSPACE], image=self.tool_image, mounts=[mount]
+        )
+        if not result.ok:
+            raise SandboxError(
+                f"a workspace on disk cannot be made: {result.stderr.decode('utf-8', 'replace')}"
+            )
+
+    def _under_ceiling(self, specs: Mapping[str, VolumeSpec]) -> Mapping[str, VolumeSpec]:
+        """The operator's bounds are those of what an agent may fill; the other volumes are ours."""
+        if (space := specs.get("workspace")) is None:
+            return specs
+        top = self._ceiling
+        size = min(space.size_bytes, top.workspace_bytes or space.size_bytes)
+        inodes = min(space.inodes, top.workspace_inodes or space.inodes)
+        return {**specs, "workspace": replace(space, size_bytes=size, inodes=inodes)}
+
+    def _hold(self, names: Mapping[str, str], stem: str) -> str:
+        mounts = tuple(
+            Mount(source=volume, target=f"/volumes/{name}", read_only=False) for name, volume in names.items()
+        )
+        spec = self._holder(("/usr/bin/sleep", "infinity"), mounts)
+        holder = self.engine.hold(replace(spec, labels={**spec.labels, LABEL_SET: stem}))
+        self._holders.add(holder)
+        return holder
+
+    def _holder(self, argv: Sequence[str], mounts: tuple[Mount, ...]) -> ContainerSpec:
+        """A container of ours with writable volumes, in which nothing of a suite or an agent runs."""
+        spec = self._spec(
+            Role.HOLDER,
+            argv,
+            image=self.tool_image,
+            mounts=(),
+            workdir="/",
+            env=None,
+            limits=None,
+            uid=None,
+        )
+        return replace(spec, mounts=mounts)
+
+    @contextmanager
+    def plain_volume(self, staged: Iterable[StagedFile]) -> Iterator[str]:
+        """A disk volume filled once and only ever mounted read-only; yields its name."""
+        name = f"{_VOLUME_TAG}-{self.run_id}-{secrets.token_hex(4)}-data"
+        self.engine.create_volume(name, VolumeSpec(disk=True), labels=self._labels(Role.HOLDER))
+        try:
+            self.fill(name, staged)
+            yield name
+        finally:
+            self.engine.remove_volume(name)
+
+    def fill(self, volume: str, staged: Iterable[StagedFile]) -> None:
+        """Put files into a volume of ours."""
+        with self.holding(volume) as filler:
+            self.engine.put(filler, _DATA, Tar(tuple(staged), uid=0))
+
+    @contextmanager
+    def holding(self, volume: str) -> Iterator[str]:
+        """Keep ``volume`` from being removed by anybody; yields the container that holds it, which never runs."""
+        mount = Mount(source=volume, target=_DATA, read_only=False)
+        holder = self.engine.create(self._holder(("/usr/bin/true",), (mount,)))
+        try:
+            yield holder
+        finally:
+            self.engine.remove(holder)
+
+    def _labels(self, role: Role) -> dict[str, str]:
+        labels = {LABEL_RUN: self.run_id, LABEL_ROLE: role.value, LABEL_OWNER: self._owner}
+        return {**labels, LABEL_KEEP: "1"} if self._may_keep and role is Role.HOLDER else labels
+
+
+def sweep(engine: ContainerEngine) -> int:
+    """Remove what runs of dead processes of this machine left; returns how many objects. Objects of live runs,
+    of other machines that share the engine, and what a user asked to keep are not touched."""
+    removed = 0
+    for obj in engine.owned({LABEL_RUN: None}):
+        if LABEL_KEEP not in obj.labels and Owner.parse(obj.labels.get(LABEL_OWNER, "")).dead():
+            with suppress(EngineError):
+                engine.destroy(obj)
+                removed += 1
+    return removed
+
+
+def remove_kept(engine: ContainerEngine, volume: str) -> int:
+    """Remove the kept workspace whose volume has this name, with what belongs to it; returns how many objects. Raises
+    EngineError, and SandboxError while the run that kept it goes on."""
+    kept = engine.owned({LABEL_KEEP: None, LABEL_SET: volume.removesuffix("-workspace")})
+    if any(Owner.parse(obj.labels.get(LABEL_OWNER, "")).alive() for obj in kept):
+        raise SandboxError("the process that kept this workspace is still running")
+    for obj in sorted(kept, key=lambda obj: obj.kind != "container"):  # who holds volumes first
+        engine.destroy(obj)
+    return len(kept)
+
+
+__all__ = ["ENV", "POLICIES", "Role", "Sandbox", "remove_kept", "sweep"]

@@ -1,0 +1,248 @@
+"""What a suite's image must hold: its declared needs, and the programs that its own commands start."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from agentv_sandbox.base.errors import InputError, Problem
+from agentv_sandbox.graders import members_of, models_asked, programs_of
+from agentv_sandbox.images.inferring import CommandLine, inferred_programs
+from agentv_sandbox.images.plan import plan_image, resolve_requirements
+from agentv_sandbox.models.converters import BUILTINS, builtin_of
+from agentv_sandbox.models.image import ImageConfig, ImagePlan, PackageKind, Runtime
+from agentv_sandbox.models.suite import (
+    EvalCase,
+    GraderSpec,
+    Hook,
+    PreprocessorSpec,
+    Suite,
+    Target,
+    Workspace,
+    WorkspaceEnv,
+)
+from agentv_sandbox.providers import PROVIDERS
+from agentv_sandbox.providers.base import setting_problem
+
+_SHELLS = ("sh", "bash", "dash")
+
+
+def tool_plan(config: ImageConfig) -> ImagePlan:
+    """The trusted image in which collectors and volume holders run: the base with Python, nothing else."""
+    return plan_image(WorkspaceEnv(), config=replace(config, packages={}, versions={}))
+
+
+def suite_plan(suite: Suite, targets: Sequence[Target], config: ImageConfig) -> ImagePlan:
+    """Raises ImageRequestError with everything that cannot be provided."""
+    return plan_image(
+        suite_env(suite, targets),
+        argv_commands=list(argv_commands(suite, targets)),
+        inferred=_inferred(suite, targets, config),
+        docker=suite.workspace.docker if suite.workspace else None,
+        config=config,
+    )
+
+
+def suite_plan_with_refusals(suite: Suite, targets: Sequence[Target], config: ImageConfig) -> ImagePlan:
+    """As ``suite_plan``, with what is refused inside the plan."""
+    return resolve_requirements(
+        suite_env(suite, targets),
+        argv_commands=list(argv_commands(suite, targets)),
+        inferred=_inferred(suite, targets, config),
+        docker=suite.workspace.docker if suite.workspace else None,
+        config=config,
+    )
+
+
+def suite_env(suite: Suite, targets: Sequence[Target] = ()) -> WorkspaceEnv:
+    """``workspace.env`` of the suite and of all its tests, joined, the modules of shipped converters, and the versions
+    of programs that targets name.
+
+    Raises InputError where tests or targets want different packages for one name: they share one image.
+    """
+    spaces = [w for w in (suite.workspace, *(case.workspace for case in suite.cases)) if w is not None]
+    envs = [space.env for space in spaces]
+    builtins = sorted(
+        {name for spec in _preprocessors(suite) if (name := builtin_of(spec.command)) is not None}
+    )
+    modules = [module for name in builtins if name in BUILTINS for module in BUILTINS[name].modules]
+    packages: dict[PackageKind, dict[str, str]] = {}
+    versions: dict[Runtime, str] = {}
+    problems: dict[Problem, None] = {}
+    for env in envs:
+        for kind, pins in env.packages.items():
+            problems |= dict.fromkeys(_differing(packages.setdefault(kind, {}), pins, env, suite, prefix=""))
+            packages[kind] |= pins
+        problems |= dict.fromkeys(_differing(versions, env.versions, env, suite, prefix="versions."))
+        versions |= env.versions
+    for target in involved(suite, targets):
+        for name, package in PROVIDERS[target.provider].packages(target).items():
+            package_kind, _, pin = package.partition(":")
+            pins = packages.setdefault(_KIND_OF[package_kind], {})
+            problems |= dict.fromkeys(_other_version(target, name, pin, pins))
+            pins.setdefault(name, pin)
+        problems |= dict.fromkeys(_too_old(target, envs, suite))
+    if problems:
+        raise InputError(list(problems))
+    return WorkspaceEnv(
+        required_commands=_unique(name for env in envs for name in env.required_commands),
+        required_python_modules=_unique(
+            [*(m for env in envs for m in env.required_python_modules), *modules]
+        ),
+        packages=packages,
+        versions=versions,
+        positions={name: at for env in reversed(envs) for name, at in env.positions.items()},
+    )
+
+
+_KIND_OF: Mapping[str, PackageKind] = {"npm": "npm", "pip": "pip"}
+
+
+def _other_version(target: Target, name: str, pin: str, pins: Mapping[str, str]) -> Iterator[Problem]:
+    if pins.get(name, pin) != pin:
+        yield setting_problem(
+            target,
+            "version",
+            f"target {target.name!r} wants {pin}, and {pins[name]} is wanted elsewhere in the suite",
+            hint="All targets of a run share one image: run them one by one with --target.",
+        )
+
+
+def _too_old(target: Target, envs: Sequence[WorkspaceEnv], suite: Suite) -> Iterator[Problem]:
+    provider = PROVIDERS[target.provider]
+    programs = {argv[0] for argv in provider.programs(target)}
+    for env in envs:
+        for name, pin in env.packages.get("npm", {}).items():
+            _, _, version = pin.lstrip("@").partition("@")
+            if name in programs and (message := provider.too_old(version)):
+                at = env.positions.get(name)
+                yield Problem(
+                    message=message,
+                    path=at.path if at else suite.path,
+                    line=at.line if at else None,
+                    column=at.column if at else None,
+                    field=f"workspace.env.packages.npm.{name}",
+                )
+
+
+def _differing(
+    known: Mapping[Any, str], more: Mapping[Any, str], env: WorkspaceEnv, suite: Suite, *, prefix: str
+) -> Iterator[Problem]:
+    for name, value in more.items():
+        if known.get(name, value) == value:
+            continue
+        at = env.positions.get(f"{prefix}{name}")
+        yield Problem(
+            message=f"{name} is {value} here and {known[name]} elsewhere in the suite",
+            path=at.path if at else suite.path,
+            line=at.line if at else None,
+            column=at.column if at else None,
+            field=f"workspace.env.{prefix or 'packages.'}{name}",
+            hint="All tests of a suite run in one image; put tests with other needs into another suite.",
+        )
+
+
+def argv_commands(suite: Suite, targets: Sequence[Target]) -> Iterator[tuple[str, str]]:
+    """(program, where it is used) for every command line of the suite and its targets."""
+    for line in _command_lines(suite, involved(suite, targets)):
+        for word in _programs(line.argv):
+            yield word, line.where
+
+
+def _inferred(suite: Suite, targets: Sequence[Target], config: ImageConfig) -> list[tuple[str, str]]:
+    """(program, where from) of what scripts call. None where somebody brings an image: it is theirs to say what is in
+    it."""
+    docker = suite.workspace.docker if suite.workspace else None
+    if not config.infer or config.base or (docker is not None and (docker.image or docker.dockerfile)):
+        return []
+    return inferred_programs(_command_lines(suite, involved(suite, targets)), suite.project_root)
+
+
+def _command_lines(suite: Suite, targets: Sequence[Target]) -> Iterator[CommandLine]:
+    for target in targets:
+        folders = (*target.script_folders, suite.path.parent, suite.project_root)
+        for argv in PROVIDERS[target.provider].programs(target):
+            where = f"command of target {target.name}"
+            yield CommandLine(argv=argv, where=where, position=target.position, places=folders)
+    spaces = [suite.workspace, *(case.workspace for case in suite.cases)]
+    hooks = [hook for space in spaces if space for hook in _hooks(space)]
+    hooks += [hook for target in targets for hook in target.hooks.items()]
+    for name, hook in hooks:
+        yield CommandLine(
+            argv=hook.command or (), where=f"hook {name}", position=hook.position, places=(hook.cwd,)
+        )
+    yield from grading_lines(suite)
+
+
+def grading_lines(suite: Suite) -> Iterator[CommandLine]:
+    """Command lines that grading starts."""
+    folders = (suite.path.parent,)
+    for spec in _preprocessors(suite):
+        where = f"preprocessor for {spec.media_type}"
+        yield CommandLine(argv=spec.command, where=where, position=spec.position, places=folders)
+    for grader in graders_of(suite):
+        for argv in programs_of(grader):
+            where = f"grader {grader.name}"
+            yield CommandLine(argv=argv, where=where, position=grader.position, places=folders)
+
+
+def involved(suite: Suite, targets: Sequence[Target]) -> list[Target]:
+    """``targets``, those that step in when one fails, and those that grade, as far as they run in containers."""
+    names = [target.name for target in targets]
+    for target in targets:
+        names += [*target.fallback_targets, target.grader_target or ""]
+    for grader in graders_of(suite):
+        names += [name or "" for name in models_asked(grader)]
+    others = (suite.targets[name] for name in dict.fromkeys(names) if name in suite.targets)
+    return [target for target in others if PROVIDERS[target.provider].in_container]
+
+
+def _hooks(space: Workspace) -> list[tuple[str, Hook]]:
+    return list(space.hooks.items())
+
+
+def _programs(argv: Sequence[str]) -> Iterator[str]:
+    """The program of ``argv``; for a shell with an inline script also the script's first word."""
+    if not argv or argv[0].startswith("builtin:"):
+        return
+    name = argv[0]
+    if "/" not in name:
+        yield name
+    if name.rpartition("/")[2] in _SHELLS and len(argv) >= 3 and argv[1].startswith("-") and "c" in argv[1]:
+        try:
+            words = shlex.split(argv[2], comments=True)
+        except ValueError:
+            return
+        first = next((word for word in words if "=" not in word), "")
+        if first.isascii() and first.replace("-", "").replace("_", "").replace(".", "").isalnum():
+            yield first
+
+
+def _preprocessors(suite: Suite) -> Iterator[PreprocessorSpec]:
+    yield from suite.preprocessors
+    for grader in graders_of(suite):
+        yield from grader.preprocessors
+
+
+def graders_of(suite: Suite) -> Iterator[GraderSpec]:
+    """All graders of all tests, those inside others too."""
+    for case in suite.cases:
+        yield from all_graders(case)
+
+
+def all_graders(case: EvalCase) -> Iterator[GraderSpec]:
+    """Of a test and of its turns, members included."""
+    turns = case.conversation.turns if case.conversation else ()
+    return flat([*case.assertions, *(grader for turn in turns for grader in turn.assertions)])
+
+
+def flat(graders: Iterable[GraderSpec]) -> Iterator[GraderSpec]:
+    for grader in graders:
+        yield grader
+        yield from flat(members_of(grader))
+
+
+def _unique(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names))

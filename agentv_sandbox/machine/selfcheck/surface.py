@@ -1,0 +1,65 @@
+"""The kernel's and the container's surface: one script of attempts, in every role that runs foreign code."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
+from typing import Any
+
+from agentv_sandbox.containers.policy import environment
+from agentv_sandbox.containers.sandbox import POLICIES, Role, Sandbox
+from agentv_sandbox.containers.volumes import VolumeSpec
+from agentv_sandbox.engines.stated import LOADING_ENV
+from agentv_sandbox.machine.selfcheck.report import Attempt, attempt
+from agentv_sandbox.models.container import MB, Mount
+from agentv_sandbox.models.paths import WORKSPACE
+
+ROLES = (Role.AGENT, Role.HOOK, Role.PREPROCESSOR, Role.GRADER)
+CANARY = "agentv-canary-3b9d1c7e"
+"""Stands where no container may look."""
+
+
+def probe_script() -> bytes:
+    return (files("agentv_sandbox") / "data" / "probes.py").read_bytes()
+
+
+def probe_settings(*, writable: Sequence[str], inodes: int, open_files: int) -> Mapping[str, Any]:
+    """What the script takes for normal. ``inodes``: the most files that any of our tmpfs may hold."""
+    return {
+        "writable": ["/tmp", "/dev/shm", "/dev/mqueue", *writable],  # noqa: S108
+        "inodes": inodes,
+        "open_files": open_files,
+        "env": [*environment(Role.GRADER, {}), *LOADING_ENV, "HOSTNAME", "LC_CTYPE"],
+        "canaries": [CANARY],
+    }
+
+
+def probe(sandbox: Sandbox, role: Role, image: str) -> Iterator[Attempt]:
+    """Every attempt of the script in one container of ``role``."""
+    limits = POLICIES[role].limits
+    workspace = VolumeSpec(size_bytes=16 * MB, inodes=1000, uid=sandbox.new_uid(), mode=0o755)
+    with sandbox.volumes(workspace=workspace) as volumes:
+        may_write = WORKSPACE in POLICIES[role].may_write
+        mounts: list[Mount] = [volumes.mount("workspace", WORKSPACE, read_only=not may_write)]
+        settings = probe_settings(
+            writable=[WORKSPACE] if may_write else [],
+            inodes=max(limits.tmp_inodes, workspace.inodes),
+            open_files=limits.open_files,
+        )
+        result = sandbox.run(
+            role,
+            ["python3", "-I", "-", json.dumps(settings)],
+            image=image,
+            mounts=mounts,
+            stdin=probe_script(),
+            uid=workspace.uid if may_write else None,
+        )
+    if not result.ok:
+        tail = result.stderr.decode("utf-8", "replace")[-300:]
+        yield Attempt(
+            id="E1", name=f"{role}: the script", outcome="broken", detail=f"{result.outcome}: {tail}"
+        )
+        return
+    for row in map(json.loads, result.stdout.splitlines()):
+        yield attempt(row["id"], f"{role}: {row['name']}", not row["fired"], row["detail"])

@@ -1,0 +1,1 @@
+"""Whole runs: prepared, executed here or elsewhere, graded again; the Python interface."""

@@ -1,0 +1,146 @@
+"""What can be known to be wrong with a run before an engine is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from agentv_sandbox.authoring.commands import IN_IMAGE, first_script
+from agentv_sandbox.base.errors import InputError, Problem
+from agentv_sandbox.loading import LoadResult
+from agentv_sandbox.models.suite import Suite, Target
+from agentv_sandbox.project import Project, holds_word
+from agentv_sandbox.providers import PROVIDERS
+from agentv_sandbox.providers.base import setting_problem
+from agentv_sandbox.request.jobs import Job, RunOptions
+from agentv_sandbox.steps.inputs import unsendable
+from agentv_sandbox.targets.chosen import (
+    is_selected,
+    jobs_of,
+    missing_judges,
+    select_targets,
+    target_problems,
+    target_warnings,
+    unset_judges,
+    unset_variables,
+)
+from agentv_sandbox.targets.money import unpriced_problems
+
+
+def run_problems(loaded: LoadResult, options: RunOptions) -> list[Problem]:
+    """Why the suites cannot be run against their targets, warnings left out; each problem once. What ``run`` refuses
+    before it makes an image, and ``validate`` reports."""
+    problems: dict[Problem, None] = {}
+    for suite in loaded.suites:
+        wrong = [p for p in target_problems(suite, options.request.targets) if not p.warning]
+        problems |= dict.fromkeys(wrong)
+        problems |= dict.fromkeys(
+            unset_variables(suite, options.request.targets, loaded.environments[suite.path])
+        )
+        if wrong:
+            continue
+        jobs = jobs_of(suite, options)
+        problems |= dict.fromkeys(missing_scripts(suite, jobs))
+        problems |= dict.fromkeys(unsendable(suite, jobs))
+        if options.request.grader_target is None:
+            unjudged = missing_judges(suite, [(job.case, job.target) for job in jobs])
+            # Where some tests have a judge, they run, and the others are execution errors.
+            problems |= dict.fromkeys(unjudged if len(unjudged) == len(jobs) else ())
+    return list(problems)
+
+
+def missing_scripts(suite: Suite, jobs: Iterable[Job]) -> Iterator[Problem]:
+    """Scripts that commands of targets start with and that are nowhere: not in the project, nor in a workspace that
+    nothing but its template fills. One problem a target."""
+    project = Project(suite.project_root, cwd=suite.project_root)
+    reported: set[str] = set()
+    for job in jobs:
+        target, template = job.target, job.workspace.template
+        filled = job.workspace.repos or job.hooks("before_all") or job.hooks("before_each")
+        if filled or target.name in reported:
+            continue
+        bases = dict.fromkeys([*target.script_folders, suite.path.parent, project.root])
+        for script in _scripts(target):
+            in_template = template is not None and holds_word(template, script)
+            if in_template or any(project.path_of(script, base) for base in bases):
+                continue
+            reported.add(target.name)
+            message = f"the script '{script}' is neither in the project nor in the workspace of test {job.case.id!r}"
+            hint = f"looked in {', '.join(map(str, bases))}"
+            yield setting_problem(target, "command", message, hint=hint)
+            break
+
+
+def _scripts(target: Target) -> Iterator[str]:
+    """The script that each command line of ``target`` starts with, where that is certain."""
+    for argv in PROVIDERS[target.provider].programs(target):
+        script = first_script(argv[2]) if argv[:2] == ("sh", "-c") and len(argv) > 2 else None
+        if script is not None and not script.startswith(IN_IMAGE):
+            yield script
+
+
+def run_warnings(suite: Suite, options: RunOptions) -> list[Problem]:
+    """What has no effect or cannot be counted in a run of ``suite``: warnings that ``run`` gives before it begins, and
+    ``validate`` reports. Raises InputError for targets that cannot be run."""
+    pairs = [(job.case, job.target) for job in jobs_of(suite, options)]
+    warnings = target_warnings(select_targets(suite, options.request.targets))
+    unjudged = missing_judges(suite, pairs) if options.request.grader_target is None else []
+    if len(unjudged) < len(pairs):
+        warnings += [replace(problem, warning=True) for problem in unjudged]
+    return [*warnings, *unpriced_problems(suite, pairs, options.request.grader_target)]
+
+
+def judge_problems(
+    suite: Suite, jobs: Sequence[Job], options: RunOptions, environ: Mapping[str, str]
+) -> list[Problem]:
+    """Why ``jobs`` cannot be graded: no judge, or one whose key is not set."""
+    judge = options.request.grader_target
+    if judge is not None and judge not in suite.targets:
+        known = ", ".join(sorted(suite.targets)) or "none"
+        return [Problem(path=suite.path, message=f"--grader-target {judge} is not one of: {known}")]
+    pairs = [(job.case, job.target) for job in jobs]
+    problems = missing_judges(suite, pairs) if judge is None else []
+    return problems + unset_judges(suite, pairs, judge, environ)
+
+
+def planned_tests(loaded: LoadResult, options: RunOptions) -> int:
+    """The number of tests to run. Raises InputError where there is none, or where --grader-target cannot judge."""
+    if options.request.grader_target is not None:
+        for suite in loaded.suites:
+            _check_grader_target(options.request.grader_target, suite, loaded.environments[suite.path])
+    jobs = [job for suite in loaded.suites for job in jobs_of(suite, options)]
+    missed = [
+        glob for glob in options.request.follow if not any(is_selected(job.case.id, [glob]) for job in jobs)
+    ]
+    if jobs and not missed:
+        return len(jobs)
+    message = "no tests were found"
+    known = [case.id for suite in loaded.suites for case in suite.cases]
+    there = f"there are: {', '.join(known[:20]) or 'none'}"
+    if options.request.test_ids and not jobs:
+        message = f"no test matches {', '.join(options.request.test_ids)}; {there}"
+    elif jobs:
+        message = f"--follow: no test of this run matches {', '.join(missed)}; {there}"
+    raise InputError([Problem(message=message, path=loaded.suites[0].path if loaded.suites else None)])
+
+
+def _check_grader_target(name: str, suite: Suite, environ: Mapping[str, str]) -> None:
+    target = suite.targets.get(name)
+    message = ""
+    if target is None:
+        message = f"--grader-target {name} is not one of: {', '.join(sorted(suite.targets)) or 'none'}"
+    elif isinstance(key := target.settings.get("api_key_env"), str) and not environ.get(key):
+        message = f"--grader-target {name} needs {key}, which is not set"
+    if message:
+        raise InputError([Problem(path=suite.path, message=message)])
+
+
+def secret_values(loaded: LoadResult) -> list[str]:
+    """Values of every variable that a target names as a key, secret or passed-through variable."""
+    values = set()
+    for suite in loaded.suites:
+        environ = loaded.environments[suite.path]
+        for target in suite.targets.values():
+            names = PROVIDERS[target.provider].variables(target)
+            values |= {environ[name] for name in names if environ.get(name)}
+    return sorted(values)

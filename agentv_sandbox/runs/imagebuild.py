@@ -1,0 +1,141 @@
+"""The images of a run: planned, built or found, and proved, with every refusal and every miss at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agentv_sandbox.base.errors import ImageRequestError, Problem
+from agentv_sandbox.building import LOCK_NAME, Candidate, ensure_image, prove
+from agentv_sandbox.containers.sandbox import Sandbox
+from agentv_sandbox.images.needs import suite_env, suite_plan, tool_plan
+from agentv_sandbox.models.image import Image, ImagePlan, ProvedImage
+from agentv_sandbox.models.suite import Suite, Target, WorkspaceEnv
+from agentv_sandbox.request import OnEvent
+from agentv_sandbox.request.jobs import RunOptions
+from agentv_sandbox.targets.chosen import image_targets
+
+_TOOLS = "the tool image, in which files of agents are collected"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MadeImage:
+    """An image with what it was made of."""
+
+    plan: ImagePlan
+    image: ProvedImage
+
+
+def build_images(
+    suites: Sequence[Suite], sandbox: Sandbox, options: RunOptions, on_event: OnEvent
+) -> dict[Path | None, MadeImage]:
+    """The tool image, by None, and the image of each suite by its path, each proved inside; all refusals of all suites
+    at once, and all misses."""
+    wanted: dict[Path | None, WantedImage] = {}
+    problems: dict[Problem, None] = {}
+    for suite in suites:
+        try:
+            wanted[suite.path] = _wanted(suite, options)
+        except ImageRequestError as error:
+            problems |= dict.fromkeys(error.problems)
+    if problems:
+        raise ImageRequestError(list(problems))
+    return proved_images(wanted, sandbox, options, on_event)
+
+
+def proved_images(
+    images: Mapping[Path | None, WantedImage], sandbox: Sandbox, options: RunOptions, on_event: OnEvent
+) -> dict[Path | None, MadeImage]:
+    """The tool image, by None, which becomes that of ``sandbox``, and ``images``."""
+    wanted = {None: WantedImage(tool_plan(options.image), WorkspaceEnv(), None, _TOOLS), **images}
+    builds = _ImageBuilds(sandbox, options, on_event)
+    candidates = {
+        path: Candidate(
+            image=builds.image(each.plan, each.lock_path, each.what), plan=each.plan, env=each.env
+        )
+        for path, each in wanted.items()
+    }
+    builds.report_reused()
+    sandbox.tool_image = candidates[None].image.id
+    proved = prove(
+        sandbox,
+        candidates,
+        cache_dir=options.cache_dir,
+        on_event=lambda event, keys: on_event(event, **keys),
+    )
+    return {path: MadeImage(plan=wanted[path].plan, image=image) for path, image in proved.items()}
+
+
+def _wanted(suite: Suite, options: RunOptions) -> WantedImage:
+    asked = options.request
+    targets = [*image_targets(suite, asked.targets), *_grader_target(suite, asked.grader_target)]
+    plan = suite_plan(suite, targets, options.image_of(suite))
+    lock_path = suite.path.parent / LOCK_NAME
+    return WantedImage(plan, suite_env(suite, targets), lock_path, f"the image of {suite.name}")
+
+
+@dataclass(frozen=True)
+class WantedImage:
+    """One image to have: what it must hold, for whom, where its versions are locked."""
+
+    plan: ImagePlan
+    env: WorkspaceEnv
+    lock_path: Path | None
+    what: str
+
+
+def _grader_target(suite: Suite, name: str | None) -> list[Target]:
+    return [suite.targets[name]] if name is not None and name in suite.targets else []
+
+
+class _PurposeEvents:
+    """Says what an image is for before the first step that makes it. That one is there already is kept in ``reused``,
+    by tag, to be reported when nothing has to be made any more; not of the tool image, which users need not know."""
+
+    def __init__(self, on_event: OnEvent, what: str, reused: dict[object, Mapping[str, Any]]) -> None:
+        self._on_event = on_event
+        self._what = what
+        self._reused = reused
+
+    def __call__(self, event: str, keys: Mapping[str, Any]) -> None:
+        if event == "image.reused":
+            if self._what != _TOOLS:
+                self._reused[keys["tag"]] = keys
+            self._what = ""  # what follows, such as a lock file that was missing, makes no image
+            return
+        if self._what:
+            self._on_event("note", message=f"making {self._what}")
+            self._what = ""
+        self._on_event(event, **keys)
+
+
+class _ImageBuilds:
+    """Each distinct plan once for each lock file that wants it."""
+
+    def __init__(self, sandbox: Sandbox, options: RunOptions, on_event: OnEvent) -> None:
+        self._sandbox = sandbox
+        self._options = options
+        self._on_event = on_event
+        self._images: dict[tuple[str, Path | None], Image] = {}
+        self._reused: dict[object, Mapping[str, Any]] = {}
+
+    def report_reused(self) -> None:
+        for keys in self._reused.values():
+            self._on_event("image.reused", **keys)
+
+    def image(self, plan: ImagePlan, lock_path: Path | None, what: str) -> Image:
+        key = (plan.key, lock_path)
+        if key not in self._images:
+            self._images[key] = ensure_image(
+                self._sandbox.engine,
+                plan,
+                cache_dir=self._options.cache_dir,
+                on_event=_PurposeEvents(self._on_event, what, self._reused),
+                cancelled=self._sandbox.cancelled,
+                lock_path=lock_path,
+                mode=self._options.request.lock_mode if lock_path is not None else "default",
+                runtime=self._sandbox.runtime,
+            )
+        return self._images[key]

@@ -1,0 +1,363 @@
+"""The half of a case that happens before anything is graded: hooks, the agent, and what it left."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from agentv_sandbox.base.errors import ContainerEnded
+from agentv_sandbox.base.logs import safe_name
+from agentv_sandbox.containers.blobs import BlobStore
+from agentv_sandbox.containers.sandbox import Role
+from agentv_sandbox.containers.volumes import StagedFile, VolumeSpec
+from agentv_sandbox.egress import EgressProxy
+from agentv_sandbox.graders.grade import effective_threshold
+from agentv_sandbox.models.case import AgentResponse, CaseFailure
+from agentv_sandbox.models.container import MB, Mount, OnOutput
+from agentv_sandbox.models.content import Blob
+from agentv_sandbox.models.limits import LimitOverrides
+from agentv_sandbox.models.paths import HOME, INPUT, OUTPUT, WORKSPACE
+from agentv_sandbox.models.suite import Hook, Target
+from agentv_sandbox.models_api import Meter
+from agentv_sandbox.project import Project
+from agentv_sandbox.providers import PROVIDERS, AgentRun, Prepared
+from agentv_sandbox.request.jobs import ENGINE_ENDED, CaseFailed, Job
+from agentv_sandbox.steps.following import Followed
+from agentv_sandbox.steps.invoke import (
+    ContainerSettings,
+    HookPayload,
+    agent_env,
+    agent_limits,
+    run_agent,
+    run_hook,
+)
+from agentv_sandbox.steps.limits import JobLimits, job_limits
+from agentv_sandbox.steps.limits_met import disk_full, limits_met
+from agentv_sandbox.steps.suiterun import SuiteRun
+from agentv_sandbox.targets.chosen import is_selected
+from agentv_sandbox.workspace.collect import (
+    Baseline,
+    Collected,
+    gather,
+    not_read,
+)
+from agentv_sandbox.workspace.shared import CaseVolumes
+from agentv_sandbox.workspace.template import baseline_of, restaged, workspace_volume
+
+_NOT_A_FILE = {
+    "symlink": "it is a symbolic link, and no link of an agent is followed; the answer must be in the file itself",
+    **{kind: f"it is a {kind} where a file is expected" for kind in ("folder", "named pipe", "socket")},
+}
+"""Descriptions of what may stand in the answer's place."""
+_ENDED_BY_ENGINE = CaseFailure(
+    stage="agent",
+    code=ENGINE_ENDED,
+    fault=ENGINE_ENDED,
+    message="the agent's container was ended from outside, by the engine or by a signal on its machine, or the engine "
+    "was away while it ran",
+)
+
+
+OnStage = Callable[[str], None]
+"""Called with the stages ``agent``, ``collecting`` and ``grading`` as they begin."""
+
+
+def _ignore_stage(_name: str) -> None:
+    """The ``on_stage`` of work that is no part of a test's progress."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentSide:
+    """One case's containers that may write into its workspace."""
+
+    run: SuiteRun
+    job: Job
+    volumes: CaseVolumes
+    """``workspace``, ``input`` and, for the agent, ``output``."""
+    uid: int
+    attempt: int = 1
+    on_stage: OnStage = _ignore_stage
+    meter: Meter | None = None
+    """Counts what the test asks of models."""
+
+    @property
+    def threshold(self) -> float:
+        """Score from which the job's test passes."""
+        return effective_threshold(self.job.case, self.run.suite, self.run.options.threshold)
+
+    @property
+    def _limits(self) -> JobLimits:
+        return job_limits(self.run, self.job)
+
+    @property
+    def time_limit_s(self) -> float:
+        """How long an agent may take that answers without a container."""
+        return self.run.sandbox.bounded(agent_limits(self._limits.agent()), Role.AGENT).timeout_s
+
+    def before(self, baseline: Baseline, *, look: bool) -> Baseline:
+        """Run the before hooks; the baseline is what they leave. ``look``: the workspace may no longer be what
+        ``baseline`` says."""
+        hooks = self.job.before_hooks()
+        for name, hook in hooks:
+            self.run_required_hook(hook, name)
+        return self.baseline_now(baseline) if hooks or look else baseline
+
+    def baseline_now(self, baseline: Baseline) -> Baseline:
+        """What the workspace holds now, as far as ``baseline`` is out of date. Raises CaseFailed."""
+        collected = gather(
+            self.run.sandbox,
+            mounts=[self.volumes.mount("workspace", WORKSPACE)],
+            known=baseline.entries,
+            store=self.run.store,
+        )
+        if collected.ended:
+            unread = [safe_name(path) for path in not_read(baseline.entries, collected)]
+            names = f", {', '.join(unread[:3])} among them" if unread else ""
+            message = (
+                f"the workspace could not be read after the hooks: the collection was stopped ({collected.ended}); "
+                f"{len(unread)} of the files that were there before are missing from it{names}"
+            )
+            raise CaseFailed(
+                CaseFailure(stage="setup", code="setup_error", message=message, fault="setup_failed")
+            )
+        return baseline.after_hooks(collected.roots[WORKSPACE], self.run.store)
+
+    def after(self, name: str) -> list[str]:
+        """Run hooks whose failures are only noted; what went wrong."""
+        problems = [self._hook(hook, name) for hook in self.job.hooks(name)]
+        return [f"{name}: {problem}" for problem in problems if problem is not None]
+
+    def invoke(self, prepared: Prepared, baseline: Baseline) -> tuple[AgentRun, Collected]:
+        """The agent's container from start to removal, then what it left. Raises CaseFailed when the engine
+        ended it."""
+        run, target = self.run, self.job.target
+        asked = self._limits.agent(prepared.timeout_s)
+        settings = self._settings(self._agent_mounts(prepared), target, asked)
+        policy = run.suite.network + target.network
+        rules = PROVIDERS[target.provider].gateway_policy(target)
+        proxy = EgressProxy(run.environ, tape=run.tape, limits=run.limits, way=run.way)
+        names = {str(self.uid): "<user>"}
+        with (
+            proxy.grant(
+                policy,
+                target.secrets,
+                gateway=rules,
+                meter=self.meter,
+                names=names,
+                most_at_once=target.gateway.max_concurrency,
+            ) as grant,
+            self._followed() as listeners,
+        ):
+            result = run_agent(run.sandbox, prepared, settings, grant, **listeners)
+            ended_at = time.time()
+        if result.outcome == "engine":
+            raise CaseFailed(_ENDED_BY_ENGINE, AgentResponse(attempts=self.attempt, target_used=target.name))
+        self.on_stage("collecting")
+        # The answer first: what the workspace holds must not use up the limits that it is collected within.
+        mounts = [self.volumes.mount("output", OUTPUT), self.volumes.mount("workspace", WORKSPACE)]
+        collected = gather(
+            run.sandbox,
+            mounts=mounts,
+            known=baseline.entries,
+            store=run.store,
+            answer=prepared.answer,
+            kept=run.contents.store if run.contents else None,
+        )
+        data, why = _output_file(collected, run.store, prepared)
+        on_disk = self.job.workspace.storage == "disk"
+        limits = run.sandbox.bounded(agent_limits(asked), Role.AGENT)
+        resolution = run.image.resolution
+        return AgentRun(
+            result=result,
+            network_log=grant.log,
+            output_file=data,
+            output_missing=why,
+            packages={each.name: each.version for each in (*resolution.npm, *resolution.wheels)},
+            stand_ins=grant.stand_ins,
+            model_use=grant.model_use,
+            model_log=grant.model_log,
+            answers=grant.answers,
+            ended_at=ended_at,
+            rate_limit_wait_s=grant.waits.seconds,
+            misses=grant.misses,
+            budget_spent=bool(grant.model_refusals) and self.meter is not None and self.meter.spent,
+            disk_full=disk_full(collected, on_disk=on_disk),
+            limits_met=(
+                *limits_met(result, collected, limits, on_disk=on_disk),
+                *grant.model_refusals,
+                *grant.model_notes,
+                *grant.faults(),
+            ),
+        ), collected
+
+    @contextmanager
+    def _followed(self) -> Iterator[dict[str, OnOutput]]:
+        """Listeners for ``run_agent`` where somebody follows this test."""
+        job = self.job
+        follow = self.run.options.follow
+        if not follow or not is_selected(job.case.id, follow):
+            yield {}
+            return
+        where = {
+            "suite": job.case.suite,
+            "case_id": job.case.id,
+            "target": job.target.name,
+            "trial": job.trial,
+        }
+        followed = Followed(lambda line: self.run.on_event("agent.printed", line=line, **where))
+        yield {"on_output": followed.output, "on_errors": followed.errors}
+        followed.end()
+
+    def _agent_mounts(self, prepared: Prepared) -> list[Mount]:
+        mounts = [
+            self.volumes.mount("workspace", WORKSPACE, read_only=False),
+            self.volumes.mount("output", OUTPUT, read_only=False),
+            self.volumes.mount("input", INPUT),
+        ]
+        if PROVIDERS[self.job.target.provider].has_home:
+            mounts.append(self.volumes.mount("home", HOME, read_only=False))
+        if prepared.suite_files:
+            mounts.append(self.run.views.part(prepared.suite_files))
+        return mounts
+
+    def run_required_hook(self, hook: Hook, name: str) -> None:
+        problem = self._hook(hook, name)
+        if problem is not None:
+            raise CaseFailed(
+                CaseFailure(
+                    stage="setup", code="script_error", message=f"{name}: {problem}", fault="setup_failed"
+                )
+            )
+
+    def _hook(self, hook: Hook, name: str) -> str | None:
+        case = self.job.case
+        payload = HookPayload(
+            test_id=case.id,
+            run_id=self.run.sandbox.run_id,
+            case_input=case.question,
+            case_metadata=dict(case.metadata) or None,
+        )
+        project, views = self.run.project, self.run.views
+        seen = None
+        if name not in self._before_any_agent:
+            seen = project.seen_by(
+                hook.command or (), cwd=hook.cwd, files=hook.files, hidden=views.holds_tests
+            )
+        mounts = [
+            self.volumes.mount("workspace", WORKSPACE, read_only=False),
+            self.volumes.mount("input", INPUT),
+            views.whole() if seen is None else views.part(seen, folder=hook.cwd),
+        ]
+        settings = self._settings(mounts, None, self._limits.commands)
+        try:
+            problem = run_hook(self.run.sandbox, hook, payload, settings, project)
+        except ContainerEnded as error:
+            if name.startswith("before"):
+                raise
+            return error.message  # the verdict is there, and its agent is not asked again for this
+        if problem is None or seen is None:
+            return problem
+        return _not_shown(problem, seen, hook, project) + problem
+
+    @property
+    def _before_any_agent(self) -> tuple[str, ...]:
+        """Hooks in whose workspace no agent was: nothing in it can make them run its code."""
+        return ("before_all",) if self.job.workspace.isolation == "shared" else ("before_all", "before_each")
+
+    def _settings(
+        self, mounts: Sequence[Mount], target: Target | None, limits: LimitOverrides
+    ) -> ContainerSettings:
+        own = {"AGENTV_WORKSPACE_PATH": WORKSPACE, "AGENTV_EVAL_ID": self.job.case.id}
+        return ContainerSettings(
+            image=self.run.image.id,
+            uid=self.uid,
+            mounts=tuple(mounts),
+            limits=limits,
+            env=agent_env(target, self.run.environ, {**self.run.run_env, **own}),
+        )
+
+
+def _not_shown(problem: str, seen: Sequence[Path], hook: Hook, project: Project) -> str:
+    """A word on what a hook may have missed of the project, to stand before ``problem``; empty without."""
+
+    def shown(path: Path) -> bool:
+        return any(each.is_relative_to(path) for each in seen)
+
+    missed = project.missed(problem, cwd=hook.cwd, shown=shown)
+    if not missed:
+        return ""
+    names = missed[:3]
+    return (
+        f"it may have missed {', '.join(map(safe_name, names))}, since a hook that runs where an agent was sees only "
+        f"what its command names and imports; write under it: files: {json.dumps(names)}. "
+    )
+
+
+def suite_hook_job(job: Job, name: str) -> Job:
+    """``job`` as the hooks see it that run once for all tests."""
+    return replace(job, case=replace(job.case, id=f"__{name}__", question="", metadata={}))
+
+
+def before_all(run: SuiteRun, job: Job, files: list[StagedFile]) -> list[StagedFile]:
+    """What the workspace holds after the suite's and the target's ``before_all``."""
+    uid = run.sandbox.new_uid()
+    volume = workspace_volume(files, run.suite.limits, uid, workspace=job.workspace)
+    with run.sandbox.volumes(workspace=volume, input=VolumeSpec(size_bytes=MB)) as volumes:
+        volumes.put("workspace", files, uid=uid)
+        agent = AgentSide(
+            run=run,
+            job=suite_hook_job(job, "before_all"),
+            uid=uid,
+            volumes=CaseVolumes({"workspace": volumes, "input": volumes}),
+        )
+        for hook in agent.job.hooks("before_all"):
+            agent.run_required_hook(hook, "before_all")
+        return restaged(agent.baseline_now(baseline_of(files)))
+
+
+def after_all(run: SuiteRun, jobs: Sequence[Job]) -> list[str]:
+    """Run ``after_all`` in the workspaces that tests shared; what is worth saying. Elsewhere there is nothing left
+    that it could act on."""
+    notes = []
+    for shared in run.shared.open():
+        volumes_by_role = CaseVolumes(dict.fromkeys(("workspace",), shared.volumes))
+        with run.sandbox.volumes(input=VolumeSpec(size_bytes=MB)) as volumes:
+            agent = AgentSide(
+                run=run,
+                job=suite_hook_job(shared.job, "after_all"),
+                uid=shared.uid,
+                volumes=volumes_by_role.over(input=volumes),
+            )
+            notes += agent.after("after_all")
+    done = run.start.done
+    sharing = [job for job in jobs if job.workspace.isolation == "shared" and job.hooks("after_all")]
+    if sharing and not run.shared.open() and all((job.target.name, job.case.id) in done for job in sharing):
+        notes.append(
+            "after_all was not run by this part of the run: the tests that share a workspace were done before, and "
+            "their workspace went with that part"
+        )
+    lost = {job.target.name for job in jobs if job.workspace.isolation != "shared" and job.hooks("after_all")}
+    if lost:
+        notes.append(
+            "after_all was not run: each test's workspace is gone with the test (isolation: per_test)"
+        )
+    return notes
+
+
+def _output_file(collected: Collected, store: BlobStore, prepared: Prepared) -> tuple[bytes | None, str]:
+    name = prepared.answer.removeprefix(f"{OUTPUT}/")
+    entry = collected.roots.get(OUTPUT, {}).get(name.encode())
+    if entry is None:
+        reasons = [row.reason for row in collected.skipped if row.path == prepared.answer]
+        if not reasons and collected.ended:
+            reasons = [f"the collection was stopped ({collected.ended}) before it was read"]
+        return None, next((_NOT_A_FILE.get(reason, reason) for reason in reasons), "")
+    if entry.kind != "file":
+        return None, _NOT_A_FILE[entry.kind]
+    if entry.size > prepared.answer_bytes:
+        return None, f"it is larger than {prepared.answer_bytes >> 20} MiB"
+    return store.read(Blob(sha256=entry.sha256, size=entry.size)), ""

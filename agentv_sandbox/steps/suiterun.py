@@ -1,0 +1,63 @@
+"""What the cases of one suite share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from agentv_sandbox.base.singleflight import SingleFlight
+from agentv_sandbox.containers.blobs import BlobStore
+from agentv_sandbox.containers.sandbox import Sandbox
+from agentv_sandbox.egress import WayOut
+from agentv_sandbox.models.case import CaseResult
+from agentv_sandbox.models.image import ProvedImage
+from agentv_sandbox.models.suite import EvalCase, Suite
+from agentv_sandbox.models_api import Bounds, LlmClient, Meter, RateLimits, Tape
+from agentv_sandbox.project import Project
+from agentv_sandbox.request import OnEvent, RunRequest
+from agentv_sandbox.request.jobs import SuiteStart
+from agentv_sandbox.resume.hashes import InputHashes
+from agentv_sandbox.workspace.kept import KeptContents
+from agentv_sandbox.workspace.preprocess import Preprocessors
+from agentv_sandbox.workspace.projectviews import ProjectVolumes
+from agentv_sandbox.workspace.shared import SharedWorkspaces
+from agentv_sandbox.workspace.template import TemplateCache
+
+
+@dataclass(frozen=True, kw_only=True)
+class SuiteRun:
+    """One suite under way, with everything that its cases need."""
+
+    suite: Suite
+    sandbox: Sandbox
+    image: ProvedImage
+    project: Project
+    views: ProjectVolumes
+    """Of the project, at ``/suite``."""
+    store: BlobStore
+    llm: LlmClient
+    preprocessors: Preprocessors
+    options: RunRequest
+    environ: Mapping[str, str]
+    on_event: OnEvent
+    starts: TemplateCache
+    shared: SharedWorkspaces
+    health: SingleFlight[str | None] = field(default_factory=SingleFlight)
+    """What is wrong with each target, by name."""
+    meter: Meter = field(default_factory=lambda: Meter(Bounds()))
+    """Counts what all tests ask of models, and stops them at the suite's budget."""
+    contents: KeptContents | None = None
+    """Where workspaces are kept for a later grading; None: nothing is kept."""
+    tape: Tape | None = None
+    """Where calls of models are recorded, or replayed from."""
+    limits: RateLimits = field(default_factory=RateLimits)
+    """Rate limits of servers of models, shared by all tests of the run."""
+    way: WayOut | None = None
+    """How containers reach the egress proxy; None: by a shared socket."""
+    run_env: Mapping[str, str] = field(default_factory=dict)
+    """``AGENTV_*`` names that every container gets."""
+    hashes: InputHashes
+    """Of what each row is made of."""
+    start: SuiteStart = SuiteStart()
+    on_trial: Callable[[CaseResult, EvalCase], None]
+    """Takes a trial to where it is kept until its test has a row."""

@@ -1,0 +1,235 @@
+"""What graders may reach, made of real containers, volumes and LLM targets."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from importlib import resources
+from pathlib import Path
+
+from agentv_sandbox.base.errors import LlmError
+from agentv_sandbox.base.logs import safe_name
+from agentv_sandbox.containers.sandbox import POLICIES, Role
+from agentv_sandbox.containers.volumes import StagedFile, VolumeSpec
+from agentv_sandbox.egress import Answer, EgressProxy, Handler
+from agentv_sandbox.graders.base import GradeContext, NotBegunError
+from agentv_sandbox.graders.beginning import Beginning
+from agentv_sandbox.graders.grade import Graded, grade_case
+from agentv_sandbox.graders.llm_proxy import LlmProxy
+from agentv_sandbox.models.case import Candidate, CaseOutput
+from agentv_sandbox.models.container import MB, ExecResult, Stdin
+from agentv_sandbox.models.content import counted
+from agentv_sandbox.models.limits import LimitOverrides
+from agentv_sandbox.models.messages import prompt_text
+from agentv_sandbox.models.paths import FILES, GRADING, SUITE, WORKSPACE
+from agentv_sandbox.models.suite import EvalCase, GraderSpec, NetworkPolicy, Target
+from agentv_sandbox.models_api import LlmReply, LlmRequest, asked_by, current_scope
+from agentv_sandbox.providers import PROVIDERS
+from agentv_sandbox.request.jobs import CaseFailed, Job
+from agentv_sandbox.steps.invoke import (
+    input_paths,
+    merged,
+    prompt_for_container,
+    with_overrides,
+)
+from agentv_sandbox.steps.limits import suite_limits
+from agentv_sandbox.steps.programs import ask_alone
+from agentv_sandbox.steps.suiterun import SuiteRun
+from agentv_sandbox.workspace.shared import CaseVolumes
+
+_SDK = f"{GRADING}/sdk"
+_LLM = "llm"
+_WITHOUT_AGENT_S = 30.0
+"""How long a grader may take that runs again without anything of the agent's, to see whether it can begin."""
+
+
+def grade(run: SuiteRun, job: Job, output: CaseOutput, volumes: CaseVolumes, threshold: float) -> Graded:
+    """Run all graders of ``job`` on ``output``; its files stand in the ``files`` volume."""
+    output = replace(output, messages=counted(output.messages))
+    tools = ContainerTools(run_of=run, case=job.case, output=output, volumes=volumes)
+    return grade_case(
+        GradeContext(
+            case=job.case,
+            suite=run.suite,
+            target=job.target,
+            output=output,
+            threshold=threshold,
+            tools=tools,
+            question=_question(job, run),
+            grader_target=run.options.grader_target,
+        )
+    )
+
+
+def _question(job: Job, run: SuiteRun) -> str:
+    """What was asked, as the target got it: agents read files by their paths, models their contents."""
+    case = job.case
+    if case.judged_as is not None:
+        return case.judged_as
+    if PROVIDERS[job.target.provider].in_container:
+        return prompt_for_container(case, input_paths(case, run.project))
+    return prompt_text(case.input, inline=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContainerTools:
+    """``GradeTools`` of one case. Every command gets a fresh container on the frozen workspace."""
+
+    run_of: SuiteRun
+    case: EvalCase
+    output: CaseOutput
+    volumes: CaseVolumes
+
+    def __post_init__(self) -> None:
+        self.volumes.put("grading", _sdk_files())
+
+    def candidate(self, spec: GraderSpec) -> Candidate:
+        return self.run_of.preprocessors.candidate(self.output, spec.preprocessors)
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        stdin: Stdin,
+        timeout_s: float | None = None,
+        files: Sequence[StagedFile] = (),
+        proxy: LlmProxy | None = None,
+        shown: Sequence[str] = (),
+    ) -> ExecResult:
+        run = self.run_of
+        if files:
+            self.volumes.put("grading", [replace(f, path=_below("files", f.path)) for f in files])
+        limits = with_overrides(
+            POLICIES[Role.GRADER].limits,
+            merged(
+                suite_limits(run.suite, self.case.workspace).graders,
+                LimitOverrides(timeout_s=timeout_s),
+            ),
+        )
+        mounts = [
+            run.views.without_tests(shown, cwd),
+            self.volumes.mount("workspace", WORKSPACE),
+            self.volumes.mount("files", FILES),
+            self.volumes.mount("grading", GRADING),
+        ]
+        env = {**run.run_env, "AGENTV_WORKSPACE_PATH": WORKSPACE, "PYTHONPATH": _SDK}
+        handlers = {_LLM: _in_scope(proxy)} if proxy is not None else {}
+        with ExitStack() as stack:
+            if not isinstance(stdin, bytes):
+                stack.enter_context(stdin)
+            grant = stack.enter_context(
+                EgressProxy(run.environ, way=run.way).grant(NetworkPolicy(), {}, handlers=handlers)
+            )
+            if proxy is not None:
+                env |= {"AGENTV_TARGET_PROXY_URL": grant.url(_LLM), "AGENTV_TARGET_PROXY_TOKEN": proxy.token}
+            result = run.sandbox.run(
+                Role.GRADER,
+                grant.wrap(run.project.translate(argv)),
+                image=run.image.id,
+                stdin=stdin,
+                limits=limits,
+                mounts=[*mounts, *grant.mounts],
+                workdir=run.project.container_path(cwd) if run.project.holds(cwd) else SUITE,
+                env={**env, **grant.env},
+            )
+        if result.outcome == "engine":
+            raise NotBegunError("the container engine ended it, or was away while it ran")
+        if result.ok:
+            return result
+        why = Beginning(argv, cwd, run.project).failure(result, lambda: self._without_agent(argv, cwd, shown))
+        if why is not None:
+            raise NotBegunError(why + self._missed_word(result, cwd, shown))
+        word = self._missed_word(result, cwd, shown).encode("utf-8", "replace")
+        return replace(result, stderr=result.stderr + word, stderr_total=result.stderr_total + len(word))
+
+    def _without_agent(self, argv: Sequence[str], cwd: Path, shown: Sequence[str]) -> ExecResult:
+        """The same command where nothing is that the agent made: an empty workspace, no answer, nothing on stdin."""
+        run = self.run_of
+        space = VolumeSpec(size_bytes=MB)
+        with run.sandbox.volumes(workspace=space, grading=space) as volumes:
+            volumes.put("grading", _sdk_files())
+            return run.sandbox.run(
+                Role.GRADER,
+                run.project.translate(argv),
+                image=run.image.id,
+                stdin=b"",
+                limits=replace(POLICIES[Role.GRADER].limits, timeout_s=_WITHOUT_AGENT_S),
+                mounts=[
+                    run.views.without_tests(shown, cwd),
+                    volumes.mount("workspace", WORKSPACE),
+                    volumes.mount("grading", GRADING),
+                ],
+                workdir=run.project.container_path(cwd) if run.project.holds(cwd) else SUITE,
+                env={**run.run_env, "AGENTV_WORKSPACE_PATH": WORKSPACE, "PYTHONPATH": _SDK},
+            )
+
+    def _missed_word(self, result: ExecResult, cwd: Path, shown: Sequence[str]) -> str:
+        """A word on files that a program may have missed since they hold tests, to stand after its output."""
+        said = result.stderr.decode("utf-8", "replace")
+        listed = set(self.run_of.project.matching(shown, cwd))
+        missed = self.run_of.project.missed(
+            said, cwd=cwd, shown=lambda path: path in listed or not self.run_of.views.holds_tests(path)
+        )
+        if not missed:
+            return ""
+        return (
+            f"\nGraders do not see {', '.join(map(safe_name, missed[:3]))}, which tests were read from; what a test "
+            f"holds is in their input. To show it, write under the grader: files: {json.dumps(missed[:3])}"
+        )
+
+    @property
+    def staging_path(self) -> str:
+        return f"{GRADING}/files"
+
+    @property
+    def workspace_path(self) -> str | None:
+        return WORKSPACE
+
+    def container_path(self, path: Path) -> str:
+        return self.run_of.project.container_path(path)
+
+    def llm(self, target: Target, request: LlmRequest) -> LlmReply:
+        provider = PROVIDERS[target.provider]
+        if not provider.in_container:
+            return provider.ask(target, request, self.run_of.llm)
+        try:
+            answer = ask_alone(self.run_of, target, self.case, request.user)
+        except CaseFailed as failed:
+            raise LlmError(failed.message) from failed
+        if answer.failure is not None:
+            raise LlmError(answer.failure.message)
+        return LlmReply(
+            text=answer.answer,
+            token_usage=answer.token_usage,
+            cost_usd=answer.cost_usd,
+            duration_ms=answer.duration_ms or 0.0,
+        )
+
+
+def _in_scope(proxy: LlmProxy) -> Handler:
+    """``proxy`` asking for the test that this thread works on; each of its requests has a thread of its own."""
+    scope = current_scope()
+
+    def handle(method: str, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        with asked_by(scope):
+            return proxy.handle(method, path, headers, body)
+
+    return handle
+
+
+@functools.cache
+def _sdk_files() -> list[StagedFile]:
+    source = resources.files("agentv_sandbox").joinpath("sdk.py").read_bytes()
+    return [
+        StagedFile(path="sdk/agentv_sandbox/__init__.py"),
+        StagedFile(path="sdk/agentv_sandbox/sdk.py", data=source),
+        StagedFile(path="files", kind="dir", mode=0o755),
+    ]
+
+
+def _below(folder: str, path: str | bytes) -> str | bytes:
+    return folder.encode() + b"/" + path if isinstance(path, bytes) else f"{folder}/{path}"

@@ -1,0 +1,321 @@
+"""What the agent left -> CaseOutput: files kept by content, ContentFile blocks matched, the difference.
+
+The host opens no path of an agent. A collector container with nothing but the volumes, read-only, walks them
+and prints records; contents go into the blob store by hash, names stay bytes that are only ever compared.
+"""
+
+from __future__ import annotations
+
+import marshal
+import os
+import posixpath
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib import resources
+from itertools import islice
+
+from agentv_sandbox import masking
+from agentv_sandbox.base.deadline import Deadline
+from agentv_sandbox.base.errors import SandboxError
+from agentv_sandbox.base.logs import safe_name
+from agentv_sandbox.containers.blobs import BlobStore
+from agentv_sandbox.containers.sandbox import Role, Sandbox
+from agentv_sandbox.models.capture import KeptWorkspace
+from agentv_sandbox.models.case import (
+    AgentResponse,
+    CaseOutput,
+    Changes,
+    FileEntry,
+    Skipped,
+)
+from agentv_sandbox.models.container import Limits, Mount
+from agentv_sandbox.models.content import (
+    Blob,
+    FileBlock,
+    OutputFile,
+    counted,
+    files_of,
+    final_content,
+)
+from agentv_sandbox.models.paths import OUTPUT, TOOL_CACHES, WORKSPACE
+from agentv_sandbox.models.suite import Json
+from agentv_sandbox.workspace.collect.answer import (
+    MAX_FILES,
+    PathIndex,
+    collected_file,
+    declared_files,
+    kept,
+    with_collected_files,
+    with_declared_files,
+)
+from agentv_sandbox.workspace.collect.baseline import Baseline
+from agentv_sandbox.workspace.collect.diff import (
+    AsText,
+    DiffLimits,
+    difference,
+    quoted,
+)
+from agentv_sandbox.workspace.collect.frames import BrokenStreamError, FrameReader, Space
+from agentv_sandbox.workspace.collect.produced import produced_files
+
+__all__ = ["Baseline", "CollectLimits", "Collected", "Space", "assemble", "gather", "not_read", "untouched"]
+
+_GENERATED = TOOL_CACHES | {"node_modules", ".venv"}
+"""Folders that tools fill; left out (and reported) unless the workspace had one before the agent."""
+_MAX_LINKS = 100
+_MARSHAL_VERSION = 2
+"""Read by every Python 3. Nothing that comes from a container is read in this form."""
+_MAX_NOTES = 100
+_ATTEMPTS = 3
+"""Of a collection whose output did not come to its end, though the collector did."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CollectLimits:
+    """Bounds of one collection. What does not fit is left out and reported."""
+
+    files: int = 50_000
+    file_bytes: int = 256 << 20
+    total_bytes: int = 512 << 20
+    """Of new or changed content."""
+    depth: int = 128
+    """Folders within one another."""
+    path_bytes: int = 4096
+    names_bytes: int = 16 << 20
+    """Of the paths and link targets of all files together."""
+    kept_files: int = 50_000
+    kept_bytes: int = 128 << 20
+    """Of folders that are not collected, such as ``.git``; they are kept for a later grading."""
+    timeout_s: float = 120
+    diff: DiffLimits = field(default_factory=DiffLimits)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Collected:
+    """Everything found, by root folder (container path), and what was left out."""
+
+    roots: Mapping[str, Mapping[bytes, FileEntry]]
+    skipped: tuple[Skipped, ...]
+    unseen: frozenset[bytes] = frozenset()
+    """Known workspace paths, or folders of such, that were left out: their state is not known."""
+    ended: str = ""
+    """How the walk was ended before it was complete, as in "timeout"."""
+    closed: frozenset[str] = frozenset()
+    """Root folders that hold something which not every user may read."""
+    space: Mapping[str, Space] = field(default_factory=dict)
+    """By root folder; empty when the walk did not end."""
+    workspace: KeptWorkspace | None = None
+    """What it takes to make the workspace again; None where nothing walked it."""
+
+
+def gather(
+    sandbox: Sandbox,
+    *,
+    mounts: Sequence[Mount],
+    known: Mapping[bytes, FileEntry],
+    store: BlobStore,
+    answer: str = "",
+    limits: CollectLimits = CollectLimits(),
+    kept: BlobStore | None = None,
+) -> Collected:
+    """Walk every mount in a collector container, in this order, as long as the limits allow. The content of
+    ``known`` workspace files is not sent again. ``answer``: path of a file, so that a folder at that path is reported.
+    ``kept``: also bring what it takes to make the workspace again, with contents that are not collected there.
+
+    Raises SandboxError when the collector itself fails.
+    """
+    before = {mount.target: known if mount.target == WORKSPACE else {} for mount in mounts}
+    request = marshal.dumps(_request(before, answer, limits, keep=kept is not None), _MARSHAL_VERSION)
+    for _ in range(_ATTEMPTS):
+        reader = FrameReader(store, before, kept)
+        try:
+            result = sandbox.run(
+                Role.COLLECTOR,
+                ["/usr/bin/python3", "-I", "-S", "-X", "utf8", "-c", _script()],
+                image=sandbox.tool_image,
+                mounts=mounts,
+                stdin=request,
+                limits=_container_limits(limits),
+                on_output=reader.feed,
+            )
+        except BrokenStreamError as error:
+            raise SandboxError(f"the collector's output cannot be read: {error}") from error
+        finally:
+            reader.close()
+        # Docker gives up the output of a container that has ended when nobody reads it for two seconds, as on a
+        # machine with too much to do. Nothing writes to the mounts any more, so they can be read again.
+        if reader.complete or result.outcome != "exited" or result.exit_code != 0:
+            break
+    ended = ""
+    if not reader.complete:
+        if result.outcome == "exited":
+            tail = masking.last(result.stderr.decode("utf-8", "replace"), 2000)
+            raise SandboxError(f"the collector failed with exit code {result.exit_code}: {tail}")
+        ended = result.outcome
+        reader.stopped_early(ended)
+    return Collected(
+        ended=ended,
+        roots=reader.roots,
+        skipped=reader.skipped.listed(),
+        unseen=frozenset(reader.unseen),
+        closed=reader.closed,
+        space=reader.space,
+        workspace=KeptWorkspace(entries=reader.kept, missing=tuple(reader.missing)) if kept else None,
+    )
+
+
+def untouched(baseline: Baseline) -> Collected:
+    """What a collection finds where nothing ran in the workspace."""
+    return Collected(roots={OUTPUT: {}, WORKSPACE: baseline.entries}, skipped=())
+
+
+def _script() -> str:
+    return resources.files("agentv_sandbox").joinpath("data/collector.py").read_text("utf-8")
+
+
+def _request(
+    before: Mapping[str, Mapping[bytes, FileEntry]], answer: str, limits: CollectLimits, *, keep: bool
+) -> Json:
+    folder, name = posixpath.split(answer)
+    components = {part for known in before.values() for path in known for part in path.split(b"/")[:-1]}
+    return {
+        "roots": {
+            root: {
+                "dir": root,
+                "known": {
+                    os.fsdecode(e.path): [e.size, e.sha256] for e in known.values() if e.kind == "file"
+                },
+                "answers": [name] if root == folder else [],
+                "keep": keep and root == WORKSPACE,
+            }
+            for root, known in before.items()
+        },
+        "limits": {
+            "files": limits.files,
+            "file_bytes": limits.file_bytes,
+            "total_bytes": limits.total_bytes,
+            "depth": limits.depth,
+            "path_bytes": limits.path_bytes,
+            "names_bytes": limits.names_bytes,
+        },
+        "aside": {
+            "files": limits.kept_files,
+            "file_bytes": limits.kept_bytes,
+            "total_bytes": limits.kept_bytes,
+            "depth": limits.depth,
+            "path_bytes": limits.path_bytes,
+            "names_bytes": limits.names_bytes,
+        },
+        "prune": [".git", *sorted(name for name in _GENERATED if name.encode() not in components)],
+    }
+
+
+def _container_limits(limits: CollectLimits) -> Limits:
+    records = 64 << 20  # names and reasons of everything that an inode-limited volume can hold
+    return Limits(
+        timeout_s=limits.timeout_s,
+        memory_bytes=512 << 20,
+        cpus=2.0,
+        pids=16,
+        stdout_bytes=4096,
+        flood_bytes=limits.total_bytes + limits.file_bytes + limits.kept_bytes + 2 * records,
+    )
+
+
+def assemble(
+    collected: Collected,
+    *,
+    baseline: Baseline | None,
+    store: BlobStore,
+    response: AgentResponse,
+    outputs: Sequence[str] = (),
+    limits: CollectLimits = CollectLimits(),
+    as_text: AsText = lambda _entry, _data: None,
+    budget: Deadline | None = None,
+) -> CaseOutput:
+    """The case's output. ``baseline`` None: the case has no workspace of its own, so no difference. What is left
+    when the budget is spent is named as left out.
+
+    The pipeline gathers first, since the response itself is a file that the agent left in ``/output``."""
+    before = baseline or Baseline()
+    budget = budget or Deadline()
+    workspace = collected.roots.get(WORKSPACE, {})
+    left_out = {posixpath.join(WORKSPACE, row.path): row.reason for row in collected.skipped}
+    index = PathIndex(collected.roots, left_out)
+
+    def collect(block: FileBlock) -> OutputFile:
+        return kept(collected_file(block, index, budget), before, store)
+
+    messages, dropped = with_collected_files(response.messages, collect)
+    named = files_of(final_content(messages))
+    changed = [e for path, e in workspace.items() if before.entries.get(path) != e]
+    declared, too_many = declared_files(outputs, changed, named, budget)
+    if response.names_files and not outputs:
+        declared, too_many = produced_files(counted(messages), changed, named, budget)
+    more = [
+        Skipped(path=f"… {count} more", reason=reason)
+        for count, reason in (
+            (dropped, f"more than {MAX_FILES} files in one answer"),
+            (sum(e.kind == "symlink" for e in changed) - _MAX_LINKS, "symbolic links, not followed"),
+        )
+        if count > 0
+    ]
+    links = [
+        Skipped(path=safe_name(e.path), reason=f"symbolic link to {safe_name(e.link)}, not followed")
+        for e in islice((e for e in changed if e.kind == "symlink"), _MAX_LINKS)
+    ]
+    return CaseOutput.of(
+        response,
+        with_declared_files(messages, declared),
+        changes=None if baseline is None else _changes(baseline, collected, store, limits, as_text, budget),
+        manifest=workspace,
+        skipped=(*collected.skipped, *links, *too_many, *more),
+    )
+
+
+def _changes(
+    baseline: Baseline,
+    collected: Collected,
+    store: BlobStore,
+    limits: CollectLimits,
+    as_text: AsText,
+    budget: Deadline,
+) -> Changes:
+    new = collected.roots.get(WORKSPACE, {})
+    unread = not_read(baseline.entries, collected)
+    gone = set(unread)
+
+    def content(entry: FileEntry) -> bytes | None:
+        # What is as it was before was not sent again.
+        blob = Blob(sha256=entry.sha256, size=entry.size)
+        return store.read(blob) if store.path(blob).exists() else baseline.read(entry)
+
+    changes = difference(
+        {path: e for path, e in baseline.entries.items() if path not in gone},
+        new,
+        read_old=baseline.read,
+        read_new=content,
+        as_text=as_text,
+        limits=limits.diff,
+        budget=budget,
+    )
+    notes = [
+        f"# {quoted(path)}: in the workspace before, now not collected\n" for path in unread[:_MAX_NOTES]
+    ]
+    if len(unread) > _MAX_NOTES:
+        notes.append(f"# {len(unread) - _MAX_NOTES} more files: in the workspace before, now not collected\n")
+    return replace(changes, diff=changes.diff + "".join(notes), truncated=changes.truncated or bool(notes))
+
+
+def not_read(known: Mapping[bytes, FileEntry], collected: Collected) -> list[bytes]:
+    """Workspace paths of ``known`` whose state the collection does not report, in order."""
+    missing = sorted(known.keys() - collected.roots.get(WORKSPACE, {}).keys())
+    if collected.ended or b"." in collected.unseen:
+        return missing
+    unread: set[bytes] = set()
+    for place in collected.unseen:
+        low, high = bisect_left(missing, place + b"/"), bisect_left(missing, place + b"0")  # "0" follows "/"
+        unread.update(missing[low:high])
+        unread.update(path for path in (place,) if path in known)
+    return [path for path in missing if path in unread]
