@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
-from agentv_sandbox.errors import InputError, Problem
-from agentv_sandbox.logs import safe_text
+from agentv_sandbox.base.errors import InputError, Problem
+from agentv_sandbox.base.logs import safe_text
 from agentv_sandbox.models.container import MB
 
 _IDLE = re.compile(

@@ -25,7 +25,12 @@ from inspect_ai.util import (
 )
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from agentv_sandbox.errors import EngineLost, InputError, Problem, SandboxError
+from agentv_sandbox.base.errors import (
+    EngineLost,
+    InputError,
+    Problem,
+    SandboxError,
+)
 from agentv_sandbox.loading import LoadResult
 from agentv_sandbox.models.container import MB
 from agentv_sandbox.models.container import ExecResult as Done
@@ -33,9 +38,9 @@ from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.paths import WORKSPACE
 from agentv_sandbox.models.suite import NetworkPolicy
 from agentv_sandbox.plugins.composefile import from_compose, from_services, read_yaml
-from agentv_sandbox.prepare import prepare
 from agentv_sandbox.request import RunRequest
-from agentv_sandbox.session import Needs, Session, open_session
+from agentv_sandbox.runs.prepare import prepare
+from agentv_sandbox.runs.session import Needs, Session, open_session
 
 T = TypeVar("T")
 
