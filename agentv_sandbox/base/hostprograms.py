@@ -110,6 +110,12 @@ FILE_TOOL = HostProgram(
     reads="none",
     fixed={"LC_ALL": "C"},
 )
+FILE_SYSTEM_TOOL = HostProgram(
+    name="mkfs.ext4",
+    purpose="make the file system that bounds a whole-system workspace",
+    reads="`/etc/mke2fs.conf`",
+    fixed={"LC_ALL": "C"},
+)
 USER_IDS = HostProgram(
     name="getsubids",
     purpose="look up the subordinate ids of a user who is not root",
@@ -162,6 +168,7 @@ def run(
     *,
     env: Mapping[str, str] | None = None,
     timeout_s: float | None = None,
+    pass_fds: Sequence[int] = (),
 ) -> subprocess.CompletedProcess[bytes]:
     """Wait for a program that reads nothing and whose output is kept. ``env``: all that it gets, where that is more
     than ``environment``. Raises OSError, subprocess.TimeoutExpired."""
@@ -173,6 +180,7 @@ def run(
         stdin=subprocess.DEVNULL,
         capture_output=True,
         timeout=timeout_s,
+        pass_fds=pass_fds,
         check=False,
     )
 

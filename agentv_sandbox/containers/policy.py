@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 from importlib.resources import files
 
 from agentv_sandbox.base.errors import SandboxError
-from agentv_sandbox.models.container import MB, EngineInfo, Limits, VolumeSpec
+from agentv_sandbox.models.container import MB, EngineInfo, ImageInfo, Limits, VolumeSpec
 from agentv_sandbox.models.paths import HOME, OUTPUT, TMP, WORKSPACE
 
 
@@ -90,6 +90,48 @@ POLICIES: Mapping[Role, Policy] = {
     ),
 }
 
+_PACKAGE_MANAGERS = POLICIES[Role.BUILDER].cap_add
+_SYSTEMS_OWN = ("KILL", "NET_BIND_SERVICE")
+"""Beside those, where they hold in the container's own user namespace alone: to end what it started as another user,
+and to serve at ports below 1024, of a network that nobody else is in."""
+_SYSTEM_LIMITS = Limits(
+    timeout_s=1200, memory_bytes=2 << 30, cpus=2.0, pids=1024, open_files=16_384, file_bytes=1 << 40
+)
+ON_SYSTEM: Mapping[Role, Policy] = {
+    # Root of a writable copy of the image: whatever may be done to it stays in it, and it is bounded.
+    Role.AGENT: Policy(
+        limits=_SYSTEM_LIMITS,
+        root=True,
+        cap_add=_PACKAGE_MANAGERS,
+        sealed=False,
+        may_write=POLICIES[Role.AGENT].may_write,
+    ),
+    Role.HOOK: Policy(
+        limits=replace(_SYSTEM_LIMITS, timeout_s=60),
+        root=True,
+        cap_add=_PACKAGE_MANAGERS,
+        sealed=False,
+        may_write=POLICIES[Role.HOOK].may_write,
+    ),
+}
+"""Of roles whose containers may have a system as their root. No file there is larger than the system."""
+
+
+def policy_of(role: Role, *, system: bool) -> Policy:
+    """Raises SandboxError for a role that has no place on a system."""
+    if not system:
+        return POLICIES[role]
+    if role not in ON_SYSTEM:
+        raise SandboxError(f"policy: a {role} container has no system of an agent as its root")
+    return ON_SYSTEM[role]
+
+
+def capabilities(policy: Policy, info: EngineInfo, *, system: bool) -> tuple[str, ...]:
+    """Those that a container keeps: elsewhere than in a user namespace never more than a builder's."""
+    own = _SYSTEMS_OWN if system and info.userns else ()
+    return (*policy.cap_add, *own)
+
+
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 ENV = {
     "PATH": PATH,
@@ -102,10 +144,16 @@ ENV = {
 }
 
 
-def environment(role: Role, given: Mapping[str, str], *, uid: int = 0) -> Mapping[str, str]:
-    """All variables of a container; nothing of the image's or the host's is among them."""
+def environment(
+    role: Role, given: Mapping[str, str], *, uid: int = 0, system: ImageInfo | None = None
+) -> Mapping[str, str]:
+    """All variables of a container; nothing of the image's or the host's is among them. ``system``: the image of which
+    its root is a writable copy: what that image says holds there, and its user has the home that its files say."""
     if role is Role.BUILDER:
         return {"PATH": PATH}
+    if system is not None:
+        has_path = any(variable.startswith("PATH=") for variable in system.env)
+        return {**({} if has_path else {"PATH": PATH}), **given}
     # As libnss-unknown has it, which images have for everything but static programs: those ask these.
     name = f"uid-{uid}" if uid else "root"
     # The project is read-only and there is no index: uv uses the image's Python and what is installed there. An

@@ -12,18 +12,20 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from agentv_sandbox.base.deadline import cancelled_by
 from agentv_sandbox.base.errors import Cancelled, EngineError, SandboxError
-from agentv_sandbox.base.logs import get_logger
+from agentv_sandbox.base.logs import get_logger, safe_name
 from agentv_sandbox.containers.policy import (
     ENV,
     POLICIES,
     SUITES_OWN,
     Role,
+    capabilities,
     check_positive,
     environment,
+    policy_of,
     seccomp_profile,
     uid_range,
 )
@@ -60,15 +62,52 @@ from agentv_sandbox.models.container import (
     not_put_off,
 )
 from agentv_sandbox.models.limits import LimitOverrides
-from agentv_sandbox.models.paths import WORKSPACE
+from agentv_sandbox.models.paths import SYSTEM, WORKSPACE
 
 log = get_logger()
 
 
 _VOLUME_TAG = "agentv"
 _DATA = "/volumes/data"
+LAST_UID = 65_533
+"""Of an image's users; the last two are nobody's."""
+WITHOUT_SYSTEMS = (
+    "A whole-system workspace needs a bound on disk and a user namespace for each container, which the native engine "
+    "has (`--engine native`)."
+)
 _TAKE_TURNS = frozenset({Role.COLLECTOR, Role.PREPROCESSOR, Role.GRADER})
 """What is to be done with an answer. What leads to one never waits for it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class System:
+    """A system that containers may have as their root, one after the other (``Sandbox.system``)."""
+
+    name: str
+    image: str
+    """Id of the image that it is a copy of."""
+    user: str
+    """Whose their processes are: ``uid:gid``, or what the image calls it."""
+
+    @property
+    def as_root(self) -> System:
+        """The same for processes of root's, whoever the others belong to."""
+        return replace(self, user="0:0")
+
+    @property
+    def changes(self) -> Mount:
+        """What differs from ``base``, for a collector."""
+        return Mount(source=self.name, target=f"{SYSTEM}/changes", kind="changes")
+
+    @property
+    def base(self) -> Mount:
+        """What it began with, for a collector."""
+        return Mount(source=self.name, target=f"{SYSTEM}/base", kind="base")
+
+    @property
+    def files(self) -> Mount:
+        """All of it, for a collector."""
+        return Mount(source=self.name, target=f"{SYSTEM}/files")
 
 
 class Sandbox:
@@ -106,6 +145,8 @@ class Sandbox:
         self._uid_lock = threading.Lock()
         self._holders: set[str] = set()
         self._volumes_of: dict[str, tuple[str, ...]] = {}
+        self._uids_in: dict[tuple[str, str], int] = {}
+        """Numbers of users by their images and names there."""
         self._must_enforce = must_enforce
         self._enforcement: Enforcement | None = None
         self._probe_lock = threading.Lock()
@@ -161,6 +202,7 @@ class Sandbox:
         stdin: Stdin = b"",
         limits: Limits | None = None,
         uid: int | None = None,
+        system: System | None = None,
         on_output: OnOutput | None = None,
         on_errors: OnOutput | None = None,
         keep: bool = False,
@@ -169,8 +211,9 @@ class Sandbox:
     ) -> ExecResult:
         """Run ``argv`` in a fresh container of ``role`` and remove it.
 
-        ``limits`` None: the role's default; ``uid`` None: one of its own; ``keep`` leaves the stopped
-        container, for ``commit``. ``added_s``: seconds by which its time limit is put off so far, at most ``spare_s``.
+        ``limits`` None: the role's default; ``uid`` None: one of its own; ``system``: what its root is, in place of the
+        image's files, and whose user it is; ``keep`` leaves the stopped container, for ``commit``. ``added_s``: seconds
+        by which its time limit is put off so far, at most ``spare_s``.
         """
         if self.cancelled():
             raise Cancelled
@@ -185,6 +228,7 @@ class Sandbox:
             env=env,
             limits=limits,
             uid=uid,
+            system=system,
         )
         if added_s is not None:
             spec = replace(spec, spare_s=spare_s)
@@ -291,8 +335,9 @@ class Sandbox:
         env: Mapping[str, str] | None,
         limits: Limits | None,
         uid: int | None,
+        system: System | None = None,
     ) -> ContainerSpec:
-        policy = POLICIES[role]
+        policy = policy_of(role, system=system is not None)
         limits = self.bounded(limits or policy.limits, role)
         check_positive(limits)
         for mount in mounts:
@@ -303,23 +348,25 @@ class Sandbox:
             if mount.kind == "view" and not mount.read_only:
                 raise SandboxError(f"policy: {mount.target} shows a volume, which nobody may write")
         uid = 0 if policy.root else uid or self.new_uid()
+        whole = self.engine.image(image) if system is not None else None
         return ContainerSpec(
             image=image,
             argv=tuple(argv),
             role=role.value,
-            user=f"{uid}:{uid}",
+            user=system.user if system is not None else f"{uid}:{uid}",
             workdir=workdir,
-            env=environment(role, env or {}, uid=uid),
+            env=environment(role, env or {}, uid=uid, system=whole),
             mounts=tuple(mounts),
             limits=limits,
             read_only=policy.sealed,
-            cap_add=policy.cap_add,
+            cap_add=capabilities(policy, self.info, system=system is not None),
             seccomp=seccomp_profile(self.info, builder=not policy.sealed),
             no_new_privileges=True,
             init_timer=policy.sealed and role is not Role.HOLDER,
             runtime=self.runtime,
-            masked_volumes=self._declared_volumes(image),
+            masked_volumes=() if system is not None else self._declared_volumes(image),
             labels=self._labels(role),
+            system=system.name if system is not None else "",
         )
 
     def _declared_volumes(self, image: str) -> tuple[str, ...]:
@@ -406,14 +453,59 @@ class Sandbox:
                 f"a workspace on disk cannot be made: {result.stderr.decode('utf-8', 'replace')}"
             )
 
+    def uid_in(self, image: str, user: str) -> int:
+        """The number of a user on systems that are copies of ``image``, as ``system`` names users. Raises
+        SandboxError where the image has no such user."""
+        name = (user or self._user_of(image)).partition(":")[0]
+        if name.isdecimal():
+            return int(name)
+        if (image, name) not in self._uids_in:
+            result = self.run(Role.PROBE, ["id", "-u", "--", name], image=image)
+            said = result.stdout.strip()
+            if not result.ok or not said.isdigit() or int(said) > LAST_UID:
+                raise SandboxError(f"the image has no user {safe_name(name)}")
+            self._uids_in[image, name] = int(said)
+        return self._uids_in[image, name]
+
+    def _user_of(self, image: str) -> str:
+        info = self.engine.image(image)
+        if info is None:
+            raise SandboxError(f"there is no image {image}")
+        return info.user or "0:0"
+
+    @contextmanager
+    def system(
+        self, image: str, *, size_bytes: int, inodes: int, user: str = "", over: System | None = None
+    ) -> Iterator[System]:
+        """A writable copy of ``image``'s files with room for so many changes, for containers that follow each other;
+        removed at the end. ``user``: whose their processes are, a name or a number that the image knows; empty: the
+        image's own. ``over``: what it begins with beside the image; nobody may use that meanwhile.
+
+        Raises SandboxError where the engine has none.
+        """
+        if not self.info.systems:
+            raise SandboxError(
+                f"the {self.info.kind} engine gives no agent a system of its own", hint=WITHOUT_SYSTEMS
+            )
+        below = over.name if over is not None else ""
+        spec = VolumeSpec(size_bytes=size_bytes, inodes=inodes, image=image, over=below)
+        user = user or self._user_of(image)
+        with self.volumes(system=spec) as volumes:
+            yield System(name=volumes.mount("system", SYSTEM).source, image=image, user=user)
+
     def _under_ceiling(self, specs: Mapping[str, VolumeSpec]) -> Mapping[str, VolumeSpec]:
         """The operator's bounds are those of what an agent may fill; the other volumes are ours."""
-        if (space := specs.get("workspace")) is None:
-            return specs
         top = self._ceiling
-        size = min(space.size_bytes, top.workspace_bytes or space.size_bytes)
-        inodes = min(space.inodes, top.workspace_inodes or space.inodes)
-        return {**specs, "workspace": replace(space, size_bytes=size, inodes=inodes)}
+        return {
+            name: replace(
+                space,
+                size_bytes=min(space.size_bytes, top.workspace_bytes or space.size_bytes),
+                inodes=min(space.inodes, top.workspace_inodes or space.inodes),
+            )
+            if name == "workspace" or space.image
+            else space
+            for name, space in specs.items()
+        }
 
     def _hold(self, names: Mapping[str, str], stem: str) -> str:
         mounts = tuple(

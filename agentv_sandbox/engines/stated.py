@@ -41,7 +41,9 @@ def command_of(spec: ContainerSpec) -> list[str]:
 
 def environment_of(spec: ContainerSpec) -> dict[str, str]:
     """All variables that are stated; an image's own stand where none of these has their name."""
-    return dict.fromkeys(LOADING_ENV, "") | dict(spec.env) if spec.role != "builder" else dict(spec.env)
+    if spec.role == "builder" or spec.system:
+        return dict(spec.env)  # root there can change what is loaded anyway, and may need what its image says
+    return dict.fromkeys(LOADING_ENV, "") | dict(spec.env)
 
 
 _COVER = VolumeSpec(size_bytes=MB, inodes=64)

@@ -211,6 +211,17 @@ class EnvDoc(Doc):
     """Here only: versions of Python and Node.js."""
 
 
+class SystemDoc(Doc):
+    size_mb: Annotated[int, Field(ge=16, le=1 << 20)] | None = None
+    """MiB that the agent's changes may take; 4096 where nobody says."""
+    files: Annotated[int, Field(ge=1000, le=100_000_000)] | None = None
+    """Files, folders and links that it may make or change; 400,000 where nobody says."""
+    user: Text | None = None
+    """Whom the agent's processes belong to, a user of the image; root where neither this nor the image names one."""
+    workdir: Text | None = None
+    """The folder in which the agent and hooks begin."""
+
+
 class WorkspaceDoc(Doc):
     ALIASES: ClassVar = {"scope": "isolation"}
     REMOVED: ClassVar = {
@@ -233,6 +244,8 @@ class WorkspaceDoc(Doc):
     """Commands that prepare or clear the workspace."""
     storage: Literal["memory", "disk"] | None = None
     """`disk` puts it on the engine's disk; it lies in memory otherwise."""
+    system: bool | SystemDoc | None = None
+    """Here only: the agent is root of a writable, bounded copy of the image. `true`, or a mapping."""
     mode: Literal["pooled", "temp", "static"] | None = None
     """`static` is refused: an agent would write into a folder of your machine; the others have no effect."""
     path: Text | None = None

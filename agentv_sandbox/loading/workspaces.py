@@ -21,6 +21,7 @@ from agentv_sandbox.loading.suite_docs import (
     HooksDoc,
     LimitsDoc,
     RepoDoc,
+    SystemDoc,
     WorkspaceDoc,
 )
 from agentv_sandbox.models.image import PackageKind, Runtime
@@ -30,6 +31,7 @@ from agentv_sandbox.models.suite import (
     Hook,
     Position,
     RepoSpec,
+    SystemSpec,
     Workspace,
     WorkspaceEnv,
 )
@@ -42,6 +44,8 @@ _SHORTHAND = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*/(?!\.{1,2}\Z)[A-Za-z0-9_.-]
 _PINNED = re.compile(r"[0-9a-f]{7,64}|(?:[\w./-]*[/-])?v?\d+(?:\.\d+)+[\w.+-]*", re.ASCII)
 """Hashes, and names of versions, which nobody moves."""
 _REVISION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,199}\Z", re.ASCII)
+_FOLDER = re.compile(r"(?:/(?!\.{1,2}(?:/|\Z))[^/\0]{1,255}){1,32}")
+_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,63})?", re.ASCII)
 _NOUNS = {"command": "a command name", "module": "an import name"}
 _SHELL = ("sh", "-ec")
 HOOK_NAMES = ("before_all", "before_each", "after_each", "after_all")
@@ -89,15 +93,44 @@ class WorkspaceReader:
         template = _last(levels, "template")
         for part in levels:
             self._refuse_static(part.doc)
+        system = self._system(levels)
         return Workspace(
             template=self._template(*template) if template else None,
             isolation=_isolation(levels),
-            each_set_up=_last(levels, "isolation") is not None and _isolation(levels) == "per_test",
+            # What before_all makes of a system cannot be copied as files of a workspace are.
+            each_set_up=_isolation(levels) == "per_test"
+            and (system is not None or _last(levels, "isolation") is not None),
             storage=storage[1] if (storage := _last(levels, "storage")) else "memory",
+            system=system,
             repos=tuple(self._repos(*repos)) if repos else (),
             hooks=self._hooks(levels, shared=_isolation(levels) == "shared"),
             docker=self._docker(*docker) if docker else None,
             env=self._env([part.doc.env for part in levels if part.doc.env is not None]),
+        )
+
+    def _system(self, levels: list[Part]) -> SystemSpec | None:
+        last = _last(levels, "system")
+        if last is None or last[1] is False:
+            return None
+        part, value = last
+        doc = value if isinstance(value, SystemDoc) else SystemDoc(src=part.doc.src)
+        node, key = (doc.src, "workdir") if isinstance(value, SystemDoc) else (part.doc.src, "system")
+        if _isolation(levels) == "shared":
+            message = "a whole system cannot be shared by tests: each begins with the image"
+            self.problems.error(part.doc.src, "system", message, hint="leave out isolation: shared")
+        if doc.workdir is not None and not _FOLDER.fullmatch(doc.workdir):
+            hint = "expected an absolute path, such as /app"
+            self.problems.error(node, key, f"{show(doc.workdir)} is not a folder of the image", hint=hint)
+        if doc.user is not None and not _USER.fullmatch(doc.user):
+            hint = "expected a name or a number of the image, also with a group, as in postgres or 1000:1000"
+            self.problems.error(node, "user", f"{show(doc.user)} is not a user", hint=hint)
+        default = SystemSpec()
+        return SystemSpec(
+            size_bytes=doc.size_mb << 20 if doc.size_mb is not None else default.size_bytes,
+            files=doc.files or default.files,
+            user=doc.user or "",
+            workdir=doc.workdir or "",
+            position=position(part.doc.src, "system"),
         )
 
     def _refuse_static(self, doc: WorkspaceDoc) -> None:

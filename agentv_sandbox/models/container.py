@@ -16,6 +16,9 @@ MB = 1 << 20
 VIEWED, VIEW_EMPTY = "files", "empty"
 """Folders of a volume that is seen by views: what they show, and nothing, which stands in for a second volume."""
 
+CHANGES = "upper"
+"""Folder of a system's changes."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Mount:
@@ -25,15 +28,18 @@ class Mount:
     """Volume name, or an absolute host path when ``kind`` is ``bind``."""
     target: str
     read_only: bool = True
-    kind: Literal["volume", "bind", "view"] = "volume"
-    """``view``: ``VIEWED`` of the volume, read-only, with inodes that no other container has."""
+    kind: Literal["volume", "bind", "view", "changes", "base"] = "volume"
+    """``view``: ``VIEWED`` of the volume, read-only, with inodes that no other container has. Of a system, read-only:
+    ``changes``, where ``CHANGES`` holds what differs from its base in the kernel's overlay form; ``base``, what it
+    began with."""
     beside: str = ""
     """Of a view: another volume, whose ``VIEWED`` is seen at the same place."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class VolumeSpec:
-    """A volume to be made: memory with a bound of bytes and of files, or the engine's disk."""
+    """A volume to be made: memory with a bound of bytes and of files, or the engine's disk; or a *system*: a writable
+    copy of an image's files with the same bounds on what is changed, which may be the root of containers."""
 
     size_bytes: int = 256 * MB
     inodes: int = 20_000
@@ -42,6 +48,11 @@ class VolumeSpec:
     mode: int = 0o755
     disk: bool = False
     """On the engine's disk: no bound on the sum of bytes or the number of files holds there, nor uid and mode."""
+    image: str = ""
+    """Of a system: id or tag of the image that it is a copy of."""
+    over: str = ""
+    """Of a system: name of another one, whose changes it begins with and leaves alone. Nobody may write to that one
+    while this one is there."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +82,7 @@ class ContainerSpec:
     argv: tuple[str, ...]
     role: str
     user: str
+    """``uid:gid``; on a system also a name or a number that the image knows, as a Dockerfile's USER has it."""
     workdir: str = "/"
     env: Mapping[str, str] = field(default_factory=dict)
     mounts: tuple[Mount, ...] = ()
@@ -88,6 +100,8 @@ class ContainerSpec:
     masked_volumes: tuple[str, ...] = ()
     """Paths that the image declares as VOLUME; each is covered by a tmpfs."""
     labels: Mapping[str, str] = field(default_factory=dict)
+    system: str = ""
+    """Name of the system that is its root, with what containers before it left there; empty: the image's own files."""
 
 
 OnOutput = Callable[[bytes], None]
@@ -225,6 +239,8 @@ class EngineInfo:
     seccomp: bool = False
     userns: bool = False
     rootless: bool = False
+    systems: bool = False
+    """Whether containers may have a bounded writable copy of an image as their root, one after the other."""
     cpus: int = 1
     memory_bytes: int = 0
     warnings: tuple[str, ...] = ()

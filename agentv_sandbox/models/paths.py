@@ -16,6 +16,8 @@ GRADING = "/grading"
 """What graders read besides, such as the SDK."""
 SUITE = "/suite"
 """The suite's project, as it is on the host."""
+SYSTEM = "/system"
+"""Where collectors see the parts of an agent's whole system."""
 MOUNTED = (WORKSPACE, SUITE, INPUT, OUTPUT, HOME, FILES, GRADING)
 TOOL_CACHES = frozenset({"__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".tox", ".hypothesis"})
 """Folders that tools fill beside sources: neither staged with a project nor collected from a workspace."""

@@ -122,6 +122,21 @@ class DockerSpec:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SystemSpec:
+    """``workspace.system``: the agent is root of a writable copy of the image."""
+
+    size_bytes: int = 4096 << 20
+    """Of what it changes."""
+    files: int = 400_000
+    """The same: files, folders and links."""
+    user: str = ""
+    """Whom its processes belong to, by the image's names; empty: whom the image says, root where it says nobody."""
+    workdir: str = ""
+    """The folder in which commands begin; empty: the workspace where it has files, else what the image says."""
+    position: Position | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Workspace:
     template: Path | None = None
     isolation: Literal["shared", "per_test"] = "per_test"
@@ -130,6 +145,7 @@ class Workspace:
     what it makes is made once, and copied."""
     storage: Literal["memory", "disk"] = "memory"
     """``disk``: for workspaces larger than memory allows; only single files are bounded there, not their sum."""
+    system: SystemSpec | None = None
     repos: tuple[RepoSpec, ...] = ()
     hooks: Mapping[str, Hook] = field(default_factory=dict)
     """Keys ``before_all``, ``before_each``, ``after_each``, ``after_all``."""

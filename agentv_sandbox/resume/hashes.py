@@ -149,6 +149,8 @@ class InputHashes:
         space = job.workspace
         # Its environment is the image's.
         workspace: list[object] = [space.template, space.isolation, space.storage, space.repos, space.hooks]
+        system = [replace(space.system, position=None)] if space.system is not None else []
+        workspace += system
         workspace += ["each set up"] if space.each_set_up and "before_all" in space.hooks else []
         return self._plain([test, workspace])
 

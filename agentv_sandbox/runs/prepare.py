@@ -17,10 +17,10 @@ from typing import Literal
 
 from agentv_sandbox import masking
 from agentv_sandbox.base import logs
-from agentv_sandbox.base.errors import InputError, Problem
+from agentv_sandbox.base.errors import EngineError, InputError, Problem
 from agentv_sandbox.base.scratch import sweep_scratch
 from agentv_sandbox.containers.blobs import BlobStore
-from agentv_sandbox.containers.sandbox import Sandbox, sweep
+from agentv_sandbox.containers.sandbox import WITHOUT_SYSTEMS, Sandbox, sweep
 from agentv_sandbox.egress import WayOut
 from agentv_sandbox.egress import sweep as sweep_egress
 from agentv_sandbox.engines.table import find_engine
@@ -102,10 +102,28 @@ class Prepared:
         """The suites' images, by the suite's path, once the engine is known to keep its word. Raises EngineError,
         ImageRequestError."""
         self.check_engine(sandbox, self.required_tiers)
+        self._check_systems(sandbox)
         made = self.made(sandbox, on_event)
         if sandbox.runtime is not None:
             sandbox.check_enforced()  # in a container: one that does not exist ends the run, not each of its tests
         return {path: each.image for path, each in made.items() if path is not None}
+
+    def _check_systems(self, sandbox: Sandbox) -> None:
+        """Raises EngineError where a suite wants agents to have whole systems, which the engine cannot bound."""
+        spaces = [
+            space
+            for suite in self.loaded.suites
+            for space in (suite.workspace, *(case.workspace for case in suite.cases))
+        ]
+        wanted = next((space.system for space in spaces if space and space.system), None)
+        if wanted is None or sandbox.info.systems:
+            return
+        place = f"{wanted.position.path}:{wanted.position.line}: " if wanted.position else ""
+        raise EngineError(
+            f"{place}workspace.system cannot be had with the {sandbox.info.kind} engine: it neither bounds what root "
+            "may write nor gives each container a user namespace of its own",
+            hint=WITHOUT_SYSTEMS,
+        )
 
     def made(self, sandbox: Sandbox, on_event: OnEvent) -> dict[Path | None, MadeImage]:
         """As ``build_images``, of an engine that nothing is known of."""

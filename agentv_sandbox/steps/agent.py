@@ -12,7 +12,7 @@ from pathlib import Path
 from agentv_sandbox.base.errors import ContainerEnded
 from agentv_sandbox.base.logs import safe_name
 from agentv_sandbox.containers.blobs import BlobStore
-from agentv_sandbox.containers.sandbox import Role
+from agentv_sandbox.containers.sandbox import Role, System
 from agentv_sandbox.containers.volumes import StagedFile, VolumeSpec
 from agentv_sandbox.egress import EgressProxy
 from agentv_sandbox.graders.grade import effective_threshold
@@ -83,6 +83,8 @@ class AgentSide:
     on_stage: OnStage = _ignore_stage
     meter: Meter | None = None
     """Counts what the test asks of models."""
+    system_of_case: Callable[[], System] | None = None
+    """Makes the system that is the root of its containers, when it is first asked; None: each has the image's files."""
 
     @property
     def threshold(self) -> float:
@@ -169,7 +171,8 @@ class AgentSide:
         )
         data, why = _output_file(collected, run.store, prepared)
         on_disk = self.job.workspace.storage == "disk"
-        limits = run.sandbox.bounded(agent_limits(asked), Role.AGENT)
+        whole = self.job.workspace.system is not None
+        limits = run.sandbox.bounded(agent_limits(asked, system=whole), Role.AGENT)
         resolution = run.image.resolution
         return AgentRun(
             result=result,
@@ -278,7 +281,19 @@ class AgentSide:
             mounts=tuple(mounts),
             limits=limits,
             env=agent_env(target, self.run.environ, {**self.run.run_env, **own}),
+            system=self.system_of_case() if self.system_of_case is not None else None,
+            workdir=self._workdir,
         )
+
+    @property
+    def _workdir(self) -> str:
+        space = self.job.workspace
+        if space.system is None:
+            return WORKSPACE
+        filled = space.template is not None or space.repos
+        image = self.run.sandbox.engine.image(self.run.image.id) if not filled else None
+        of_image = image.workdir.rstrip("/") if image is not None else ""
+        return space.system.workdir or of_image or WORKSPACE
 
 
 def _not_shown(problem: str, seen: Sequence[Path], hook: Hook, project: Project) -> str:

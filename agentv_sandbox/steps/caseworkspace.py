@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 
 from agentv_sandbox.base.logs import safe_name
+from agentv_sandbox.containers.sandbox import System
 from agentv_sandbox.containers.volumes import StagedFile, VolumeSpec
 from agentv_sandbox.loading.messages import input_files
 from agentv_sandbox.models.case import CaseFailure
@@ -73,7 +74,8 @@ def case_workspace(
         shared = None
         if job.workspace.isolation == "shared":
             shared = _shared_workspace(run, job, row_target, start, limits, stack)
-        uid = shared.uid if shared else run.sandbox.new_uid()
+        system = _system(run, job, stack) if job.workspace.system is not None else None
+        uid = shared.uid if shared else _new_uid(run, job)
         turn_volumes = {"output": VolumeSpec(uid=uid, size_bytes=64 * MB, inodes=1024), **GRADER_VOLUMES}
         specs = {**turn_volumes, "input": VolumeSpec(size_bytes=_input_bytes(job.case), inodes=4096)}
         if PROVIDERS[job.target.provider].has_home:
@@ -88,13 +90,34 @@ def case_workspace(
             volumes = volumes.over(workspace=shared.volumes)
         yield CaseWorkspace(
             side=AgentSide(
-                run=run, job=job, volumes=volumes, uid=uid, attempt=attempt, on_stage=on_stage, meter=meter
+                run=run,
+                job=job,
+                volumes=volumes,
+                uid=uid,
+                attempt=attempt,
+                on_stage=on_stage,
+                meter=meter,
+                system_of_case=system,
             ),
             turn_volumes=turn_volumes,
             template=shared.baseline if shared else start.baseline,
             files=start.files,
             shared=shared,
         )
+
+
+def _new_uid(run: SuiteRun, job: Job) -> int:
+    """Whose the files of a workspace of its own are."""
+    asked = job.workspace.system
+    return run.sandbox.uid_in(run.image.id, asked.user) if asked is not None else run.sandbox.new_uid()
+
+
+def _system(run: SuiteRun, job: Job, stack: ExitStack) -> Callable[[], System]:
+    """What makes the system of ``job``, once, which lasts until ``stack`` ends."""
+    asked = job.workspace.system
+    assert asked is not None
+    made = run.sandbox.system(run.image.id, size_bytes=asked.size_bytes, inodes=asked.files, user=asked.user)
+    return cache(lambda: stack.enter_context(made))
 
 
 def _shared_workspace(

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from agentv_sandbox import masking
 from agentv_sandbox.base.errors import ContainerEnded, InputError, Problem
-from agentv_sandbox.containers.sandbox import POLICIES, Role, Sandbox
+from agentv_sandbox.containers.policy import policy_of
+from agentv_sandbox.containers.sandbox import Role, Sandbox, System
 from agentv_sandbox.containers.volumes import StagedFile
 from agentv_sandbox.egress import Grant
 from agentv_sandbox.models.container import ExecResult, Limits, Mount, OnOutput
@@ -35,6 +36,10 @@ class ContainerSettings:
     mounts: tuple[Mount, ...]
     env: Mapping[str, str]
     limits: LimitOverrides
+    workdir: str = WORKSPACE
+    """Of an agent."""
+    system: System | None = None
+    """What their root is, in place of the image's files."""
 
 
 def run_agent(
@@ -53,10 +58,11 @@ def run_agent(
         grant.wrap(prepared.argv),
         image=settings.image,
         mounts=(*settings.mounts, *grant.mounts),
-        workdir=WORKSPACE,
+        workdir=settings.workdir,
         env={**settings.env, **grant.env},
-        limits=agent_limits(settings.limits),
+        limits=agent_limits(settings.limits, system=settings.system is not None),
         uid=settings.uid,
+        system=settings.system,
         on_output=on_output,
         on_errors=on_errors,
         # Others may have used up the key's rate limit; that is not this agent's time.
@@ -65,9 +71,9 @@ def run_agent(
     )
 
 
-def agent_limits(asked: LimitOverrides) -> Limits:
-    """The agent's limits where ``asked`` was asked for; the sandbox may lower them."""
-    return with_overrides(POLICIES[Role.AGENT].limits, asked)
+def agent_limits(asked: LimitOverrides, *, system: bool = False) -> Limits:
+    """The agent's limits where ``asked`` was asked for; the sandbox may lower them. ``system``: on one of its own."""
+    return with_overrides(policy_of(Role.AGENT, system=system).limits, asked)
 
 
 def with_overrides(limits: Limits, asked: LimitOverrides) -> Limits:
@@ -171,6 +177,7 @@ def run_hook(
         return None
     argv = project.translate(payload.fill(hook.command, quoted=hook.shell_text), position=hook.position)
     workdir = project.container_path(hook.cwd) if project.holds(hook.cwd) else SUITE
+    limits = policy_of(Role.HOOK, system=settings.system is not None).limits
     result = sandbox.run(
         Role.HOOK,
         argv,
@@ -180,7 +187,8 @@ def run_hook(
         env=settings.env,
         stdin=payload.stdin(),
         uid=settings.uid,
-        limits=replace(with_overrides(POLICIES[Role.HOOK].limits, settings.limits), timeout_s=hook.timeout_s),
+        system=settings.system.as_root if settings.system is not None else None,
+        limits=replace(with_overrides(limits, settings.limits), timeout_s=hook.timeout_s),
     )
     if result.outcome == "exited" and result.exit_code == 0:
         return None

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from agentv_sandbox.models.suite import DockerSpec, Hook, RepoSpec, Workspace, WorkspaceEnv
+from agentv_sandbox.models.suite import DockerSpec, Hook, RepoSpec, SystemSpec, Workspace, WorkspaceEnv
 
 from .conftest import Project
 
@@ -283,6 +284,50 @@ def test_a_hooks_script_is_found_in_the_folders_above(project: Project) -> None:
     script = project.write("tools/setup.py")
     found = workspace_of(project, "\n  hooks: {before_all: {command: [python3, tools/setup.py]}}\n")
     assert found.hooks["before_all"].command == ("python3", str(script))
+
+
+@pytest.mark.parametrize(
+    ("written", "system"),
+    [
+        ("{}", None),
+        ("{system: false}", None),
+        ("{system: true}", SystemSpec()),
+        ("{system: {size_mb: 100}}", SystemSpec(size_bytes=100 << 20)),
+        (
+            "{system: {files: 5000, user: 'app:app', workdir: /srv/app}}",
+            SystemSpec(files=5000, user="app:app", workdir="/srv/app"),
+        ),
+    ],
+)
+def test_a_whole_system_is_asked_for(project: Project, written: str, system: SystemSpec | None) -> None:
+    found = workspace(project, written)
+    assert (found.system and replace(found.system, position=None)) == system
+    assert found.each_set_up == (system is not None)
+
+
+def test_a_test_may_do_without_the_suites_system(project: Project) -> None:
+    tests = "tests: [{id: a, input: x, criteria: y, workspace: {system: false}}]\n"
+    suite = project.suite(f"workspace: {{system: true}}\n{tests}")
+    assert suite.workspace is not None and suite.workspace.system is not None
+    assert suite.cases[0].workspace is not None and suite.cases[0].workspace.system is None
+
+
+@pytest.mark.parametrize(
+    ("written", "line", "problem"),
+    [
+        ("{system: yes please}", 1, "system"),
+        ("{system: true, isolation: shared}", 1, "cannot be shared by tests"),
+        ("{system: {size_mb: 1}}", 1, "size_mb"),
+        ("{system: {files: 10}}", 1, "files"),
+        ("{system: {workdir: app}}", 1, "'app' is not a folder of the image"),
+        ("{system: {workdir: /a/../b}}", 1, "'/a/../b' is not a folder of the image"),
+        ("{system: {user: 'a b'}}", 1, "'a b' is not a user"),
+        ("{system: {memory: 3}}", 1, "memory"),
+    ],
+)
+def test_what_no_system_can_be_is_refused(project: Project, written: str, line: int, problem: str) -> None:
+    (found,) = project.problems(f"workspace: {written}\n{TESTS}")
+    assert f"{line}: " in found and problem in found
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from typing import Any
 
 from agentv_sandbox.engines.native import cgroups
 from agentv_sandbox.engines.native.ids import Ids
+from agentv_sandbox.engines.native.users import User
 from agentv_sandbox.engines.stated import (
     HOSTNAME,
     MASKED_PATHS,
@@ -39,6 +40,7 @@ def runtime_config(
     states_ids: bool,
     devices: Path,
     limits: Mapping[str, int],
+    user: User,
 ) -> dict[str, Any]:
     """The contents of ``config.json``.
 
@@ -47,7 +49,6 @@ def runtime_config(
     stated, which some runtimes demand and others refuse; ``devices``: its /dev; ``limits``: those
     that processes inherit, by name, where the runtime may set them.
     """
-    uid, _, gid = spec.user.partition(":")
     given = dict(entry.partition("=")[::2] for entry in image_env)
     env = {"HOSTNAME": HOSTNAME} | given | environment_of(spec)
     mapping = [{"containerID": inside, "hostID": here, "size": count} for inside, here, count in ids.extents]
@@ -55,7 +56,7 @@ def runtime_config(
         "ociVersion": "1.0.2",
         "process": {
             "terminal": False,
-            "user": {"uid": int(uid), "gid": int(gid)},
+            "user": {"uid": user.uid, "gid": user.gid, "additionalGids": list(user.groups)},
             "args": command_of(spec),
             "env": [f"{name}={value}" for name, value in sorted(env.items())],
             "cwd": spec.workdir,

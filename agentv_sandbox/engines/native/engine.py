@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import IO
 
@@ -36,13 +37,16 @@ from agentv_sandbox.engines.native.rootless import way_in
 from agentv_sandbox.engines.native.runtimes import Runtime, Runtimes
 from agentv_sandbox.engines.native.staging import discard, remove_small
 from agentv_sandbox.engines.native.store import ImageStore
+from agentv_sandbox.engines.native.systems import BASE, DATA, ROOT
 from agentv_sandbox.engines.native.unpacking import unpack
+from agentv_sandbox.engines.native.users import user_of
 from agentv_sandbox.engines.native.volumes import Volumes
 from agentv_sandbox.engines.owner import Owner
 from agentv_sandbox.engines.stated import resource_limits_of
 from agentv_sandbox.engines.stream import Conversation, Printed, pump
 from agentv_sandbox.engines.watchdog import sweeper_command
 from agentv_sandbox.models.container import (
+    CHANGES,
     VIEW_EMPTY,
     VIEWED,
     Command,
@@ -54,9 +58,14 @@ from agentv_sandbox.models.container import (
     OwnedObject,
     VolumeSpec,
 )
+from agentv_sandbox.models.paths import MOUNTED
 
 SCHEME = "native://"
-_SYSTEM_TARGETS = ("/proc", "/sys", "/dev", "/tmp")  # noqa: S108 - paths inside
+_SYSTEM_OF = "agentv-sandbox.system-of"
+"""On systems: the image that each is a copy of."""
+_PARTS_OF_SYSTEMS = {"changes": DATA, "base": BASE}
+_KERNELS_TARGETS = ("/proc", "/sys", "/dev")
+_SYSTEM_TARGETS = (*_KERNELS_TARGETS, "/tmp")  # noqa: S108 - paths inside
 
 
 def native_addresses(environ: Mapping[str, str]) -> list[str]:
@@ -177,7 +186,8 @@ class NativeEngine:
         container = f"{spec.labels.get(LABEL_RUN, 'none')}-{spec.role}-{secrets.token_hex(6)}"
         volumes = {mount.target: mount.source for mount in spec.mounts if mount.kind != "bind"}
         volumes |= {f"{mount.target}/": mount.beside for mount in spec.mounts if mount.beside}
-        own = "" if spec.read_only else str(self._writable(container))
+        volumes |= {"/": spec.system} if spec.system else {}
+        own = "" if spec.read_only or spec.system else str(self._writable(container))
         record = Record(labels=dict(spec.labels), image=image.id, volumes=volumes, rootfs=own)
         try:
             with self._volumes.stay(volumes.values()):  # until they are recorded as in use
@@ -188,6 +198,8 @@ class NativeEngine:
                 self._store.copy(image.id, Path(own))
                 added = self._store.add_mount_points(Path(own), [mount.target for mount in spec.mounts])
                 self._records.change(container, replace(record, mount_points=added))
+            elif spec.system:
+                self._mount_points_of_system(spec)
             else:
                 targets = [mount.target for mount in spec.mounts]
                 self._store.mount_points(image.id, _outermost([*targets, *spec.masked_volumes, spec.workdir]))
@@ -198,10 +210,27 @@ class NativeEngine:
             raise
         return container
 
+    def _mount_points_of_system(self, spec: ContainerSpec) -> None:
+        """Folders for what the runtime mounts. Whatever containers made of the system, a link is followed within it
+        alone; of the kernel's own file systems none may be."""
+        root = self._volumes.system(spec.system, ROOT)
+        users = sum(record.volumes.get("/") == spec.system for _, record in self._records.all())
+        if users > 1:  # what stands there could change while it is looked at
+            raise EngineError("a system is the root of one container at a time")
+        targets = _outermost([*(mount.target for mount in spec.mounts), spec.workdir])
+        try:
+            self._store.add_mount_points(root, targets, plain=_KERNELS_TARGETS)
+        except EngineError as error:
+            raise EngineError(
+                f"the system that an earlier container left cannot be used any more: {error.message}"
+            ) from error
+
     def _group(self, container: str) -> Group:
         return Group(self._places.name, container)
 
     def _source(self, mount: Mount) -> Path:
+        if mount.kind in _PARTS_OF_SYSTEMS:
+            return self._volumes.system(mount.source, _PARTS_OF_SYSTEMS[mount.kind])
         return Path(mount.source) if mount.kind == "bind" else self._volumes.path(mount.source)
 
     def _binds(self, container: str, spec: ContainerSpec) -> list[tuple[Path, str, bool]]:
@@ -227,9 +256,7 @@ class NativeEngine:
         try:
             config = runtime_config(
                 spec,
-                rootfs=self._records.make_root(container, self._store.rootfs(image.id))
-                if spec.read_only
-                else self._writable(container),
+                rootfs=self._root_of(container, spec, image.id),
                 devices=self._records.make_devices(container),
                 image_env=image.env,
                 binds=self._binds(container, spec),
@@ -238,6 +265,7 @@ class NativeEngine:
                 namespace=f"/proc/{os.getpid()}/fd/{namespace}",
                 states_ids=runtime.states_ids,
                 limits=stated,
+                user=user_of(self._store.rootfs(image.id), spec.user),
             )
             write_json(folder / "config.json", config)
             return Process(
@@ -256,6 +284,13 @@ class NativeEngine:
             if isinstance(error, OSError):
                 raise EngineError(f"starting the {spec.role} container failed: {error}") from error
             raise
+
+    def _root_of(self, container: str, spec: ContainerSpec, image: str) -> Path:
+        if spec.system:
+            return self._volumes.system(spec.system, ROOT)
+        if not spec.read_only:
+            return self._writable(container)
+        return self._records.make_root(container, self._store.rootfs(image))
 
     def _writable(self, container: str) -> Path:
         return self._places.writable / container
@@ -327,7 +362,17 @@ class NativeEngine:
     # -- volumes --------------------------------------------------------------------------------------
     def create_volume(self, name: str, spec: VolumeSpec, *, labels: Mapping[str, str]) -> None:
         self._prepare()
-        self._volumes.create(name, spec, labels)
+        if not spec.image:
+            self._volumes.create(name, spec, labels)
+            return
+        image = self._store.nameless(spec.image)
+        if image is None:
+            raise EngineError(f"making a system failed: there is no image {spec.image}")
+        self._store.mount_points(image.id, _outermost(MOUNTED))  # so that they are not among the changes
+        files = [self._store.rootfs(image.id)]
+        if spec.over:
+            files.insert(0, self._volumes.system(spec.over, DATA) / CHANGES)
+        self._volumes.create(name, spec, {**labels, _SYSTEM_OF: image.id}, files=files)
 
     def remove_volume(self, name: str) -> None:
         self._prepare()
@@ -363,7 +408,9 @@ class NativeEngine:
         self._store.remove(ref)
 
     def _image_in_use(self, image_id: str) -> bool:
-        return any(record.image.removeprefix("sha256:") == image_id for _, record in self._records.all())
+        images = (record.image for _, record in self._records.all())
+        systems = (labels.get(_SYSTEM_OF, "") for _, labels in self._volumes.all())
+        return any(image.removeprefix("sha256:") == image_id for image in chain(images, systems))
 
     # -- upkeep ---------------------------------------------------------------------------------------
     def owned(self, labels: Mapping[str, str | None]) -> list[OwnedObject]:

@@ -6,6 +6,7 @@ import ctypes
 import errno
 import os
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 
 _READ_ONLY, _NOSUID, _NODEV, _NOEXEC = 1, 2, 4, 8
@@ -27,6 +28,7 @@ _DEVICE_LINKS = {
     "core": "/proc/kcore",
 }
 _BIND, _DETACH, _NOFOLLOW = 0x1000, 2, 8
+_NOATIME = 0x400
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -39,12 +41,47 @@ def mount_tmpfs(folder: Path, options: str) -> None:
 def mount_overlay(folder: Path, lower: Path, below: Path) -> None:
     """The files of ``lower``, then those of ``below``, read-only, with inodes of their own: locks and watches on them
     are seen by nobody else. Raises OSError."""
-    # Without a writable layer the kernel wants two; a path must not be taken apart at its colons or commas.
-    for path in (lower, below):
+    mount_layers(folder, [lower, below])
+
+
+def mount_layers(folder: Path, layers: Sequence[Path]) -> None:
+    """The files of two or more folders, the first before the others, read-only, with inodes of their own. Raises
+    OSError."""
+    _check_paths(*layers)  # without a writable layer the kernel wants two
+    options = b"lowerdir=" + b":".join(map(os.fsencode, layers))
+    _check(_libc.mount(b"overlay", os.fsencode(folder), b"overlay", _READ_ONLY | _NODEV, options), folder)
+
+
+def mount_file_system(folder: Path, device: Path, kind: str, options: str) -> None:
+    """The file system of a block device, without programs of raised rights and without devices. Raises OSError."""
+    flags = _NOSUID | _NODEV | _NOATIME
+    _check(
+        _libc.mount(os.fsencode(device), os.fsencode(folder), kind.encode(), flags, options.encode()), folder
+    )
+
+
+def mount_writable_overlay(
+    folder: Path, lowers: Sequence[Path], upper: Path, work: Path, *, own_namespace: bool
+) -> None:
+    """The files of ``lowers``, the first before the others, which stay as they are: what is changed comes to ``upper``.
+    ``own_namespace``: of a user who is not root, whose marks must be a user's. Raises OSError."""
+    _check_paths(*lowers, upper, work)
+    layers = b":".join(map(os.fsencode, lowers))
+    # All of it is thrown away, so nobody waits until it is on the disk. Whole files are copied before they are
+    # changed, and folders are not renamed by a mark: what changed can be read off the files alone.
+    options = b"volatile,redirect_dir=off,metacopy=off,index=off,xino=off,lowerdir=" + layers
+    if own_namespace:
+        options = b"volatile,userxattr,lowerdir=" + layers
+    options += b",upperdir=" + os.fsencode(upper) + b",workdir=" + os.fsencode(work)
+    flags = _NOSUID | _NODEV | _NOATIME
+    _check(_libc.mount(b"overlay", os.fsencode(folder), b"overlay", flags, options), folder)
+
+
+def _check_paths(*paths: Path) -> None:
+    """A path must not be taken apart at its colons or commas."""
+    for path in paths:
         if set(str(path)) & set(":,\\"):
             raise OSError(errno.EINVAL, "a path with a colon, a comma or a backslash", str(path))
-    options = b"lowerdir=" + os.fsencode(lower) + b":" + os.fsencode(below)
-    _check(_libc.mount(b"overlay", os.fsencode(folder), b"overlay", _READ_ONLY | _NODEV, options), folder)
 
 
 def mount_devices(folder: Path, owner: int) -> None:

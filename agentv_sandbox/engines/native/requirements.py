@@ -99,6 +99,7 @@ def machine_info(address: str, *, version: str, runtime: Runtime, runtimes: tupl
         seccomp=has_seccomp(),
         userns=True,
         rootless=is_own_namespace(),
+        systems=True,
         cpus=len(os.sched_getaffinity(0)),
         memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         address=address,

@@ -228,12 +228,17 @@ class ImageStore:
                 folder.make_missing(there, missing, self._attributes)
             self._mountable[image_id] = (_stamp(image / "image.json"), have | wanted)
 
-    def add_mount_points(self, rootfs: Path, targets: Iterable[str]) -> list[str]:
-        """The same in a copy. Returns the folders that were added, for ``commit``."""
+    def add_mount_points(
+        self, rootfs: Path, targets: Iterable[str], *, plain: Collection[str] = ()
+    ) -> list[str]:
+        """The same in a copy. ``plain``: targets that may not be links. Returns the folders that were added, for
+        ``commit``."""
         added = []
         with RootedFolder(rootfs, self._disk) as folder:
             for target in sorted(set(targets)):
                 there, missing = folder.resolved(target)
+                if target in plain and "/".join(["", *there, *missing]) != target:
+                    raise EngineError(f"{target} is a link")
                 if missing:
                     added += ["/".join([*there, *missing[: n + 1]]) for n in range(len(missing))]
                     folder.make_missing(there, missing, self._attributes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from agentv_sandbox.engines.native.staging import (
     locked,
     remove_small,
 )
+from agentv_sandbox.engines.native.systems import ROOT, end_system, make_system
 from agentv_sandbox.engines.stated import tmpfs_options
 from agentv_sandbox.models.container import VolumeSpec
 
@@ -33,8 +34,10 @@ class Volumes:
         self._first_id = first_id
         self._in_use = in_use
 
-    def create(self, name: str, spec: VolumeSpec, labels: Mapping[str, str]) -> None:
-        """Nothing where it is there. Raises EngineError."""
+    def create(
+        self, name: str, spec: VolumeSpec, labels: Mapping[str, str], *, files: Sequence[Path] = ()
+    ) -> None:
+        """Nothing where it is there. ``files``: of a system, the folders that it begins with. Raises EngineError."""
         if not _NAME.fullmatch(name):
             raise EngineError(f"{name!r} cannot be the name of a volume")
         place = self._disk if spec.disk else self._memory
@@ -45,13 +48,18 @@ class Volumes:
                     return
                 write_new(record_file(folder), dict(labels))
                 self._make_folder(folder)
-            if not spec.disk:
+            if spec.image:
+                make_system(folder, spec, lowers=files, near=self._disk, first_id=self._first_id)
+            elif not spec.disk:
                 owner = self._first_id + spec.uid  # as this machine counts it
                 options = [*tmpfs_options(spec), f"uid={owner}", f"gid={owner}"]
                 mount_tmpfs(folder / "data", ",".join(options))
         except OSError as error:
             self.remove(name)
             raise EngineError(f"the volume {name} cannot be made: {error.strerror}") from error
+        except EngineError:
+            self.remove(name)
+            raise
 
     def _make_folder(self, folder: Path) -> None:
         (folder / "data").mkdir(parents=True)
@@ -59,13 +67,21 @@ class Volumes:
             os.chown(path, owner, self._first_id)
             path.chmod(mode)  # whatever the umask is
 
+    def system(self, name: str, part: str) -> Path:
+        """One of the folders of a system (``ROOT``, ``DATA``, ``BASE``). Raises EngineError where there is none."""
+        folder = self._memory / name / part
+        if not _NAME.fullmatch(name) or not folder.is_mount():
+            raise EngineError(f"there is no system {name}")
+        return folder
+
     def path(self, name: str) -> Path:
-        """Its folder on this machine. Raises EngineError where there is none."""
+        """Its folder on this machine; of a system, all its files. Raises EngineError where there is none."""
         for place in (self._memory, self._disk):
             folder = place / name / "data"
             # What is not mounted would have no limit.
             if _NAME.fullmatch(name) and (folder.is_dir() if place is self._disk else folder.is_mount()):
-                return folder
+                root = folder.with_name(ROOT)
+                return root if root.is_mount() else folder
         raise EngineError(f"there is no volume {name}")
 
     def is_alive(self, name: str) -> bool:
@@ -88,6 +104,7 @@ class Volumes:
     def _remove_from(self, place: Path, name: str) -> None:
         folder = place / name
         try:
+            end_system(folder)
             unmount(folder / "data")
             if place is self._disk:  # of containers' own making
                 discard(folder / "data")

@@ -1,0 +1,83 @@
+"""Systems: a writable copy of an image's files, which is the root of containers that follow each other.
+
+The kernel lays what is changed over the image's files, which stay as they are. The changes are on a file system of
+their own, so that they are bounded in bytes and in number of files: on disk where this process is root of the machine
+and may use loop devices, else in memory. A system's folder has ``data``, that file system, with ``upper`` and ``work``;
+``ours``, what the image lacks of files that an engine adds; and ``root``, all of it together.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from agentv_sandbox.base.errors import EngineError
+from agentv_sandbox.engines.native import disks
+from agentv_sandbox.engines.native.kernel import mount_layers, mount_tmpfs, mount_writable_overlay, unmount
+from agentv_sandbox.engines.native.rootless import is_own_namespace
+from agentv_sandbox.engines.stated import HOSTNAME, tmpfs_options
+from agentv_sandbox.models.container import CHANGES, VolumeSpec
+
+DATA, ROOT, OURS, BASE = "data", "root", "ours", "base"
+_WORK = "work"
+_HOSTS = f"127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n127.0.0.1\t{HOSTNAME}\n"
+_MOST_MEMORY = 2 << 30
+"""Of changes that are in memory."""
+
+
+def make_system(folder: Path, spec: VolumeSpec, *, lowers: Sequence[Path], near: Path, first_id: int) -> None:
+    """Fill the new ``folder``. ``lowers``: what the system begins with, the first before the others; ``near``: a folder
+    on the disk that takes the changes; ``first_id``: of this machine, for the containers' root. Raises OSError,
+    EngineError."""
+    data, root, ours = folder / DATA, folder / ROOT, folder / OURS
+    for place in (root, ours, ours / "etc", folder / BASE):
+        place.mkdir()
+        os.chown(place, first_id, first_id)
+        place.chmod(0o755)  # whatever the umask is
+    hosts = ours / "etc/hosts"
+    hosts.write_text(_HOSTS)
+    os.chown(hosts, first_id, first_id)
+    hosts.chmod(0o644)
+    if disks.can_make() and not is_own_namespace():
+        _refuse_full(near, spec)
+        disks.mount_disk(data, size_bytes=spec.size_bytes, inodes=spec.inodes, near=near)
+    elif spec.size_bytes > _MOST_MEMORY:
+        raise EngineError(
+            f"a system of {spec.size_bytes >> 20} MiB cannot be bounded here: without root of the machine, loop "
+            f"devices and {disks.PROGRAM} (of e2fsprogs) it is in memory, where {_MOST_MEMORY >> 20} MiB are the most",
+            hint="Lower workspace.system.size_mb, or run as root with e2fsprogs installed.",
+        )
+    else:
+        mount_tmpfs(data, ",".join(tmpfs_options(spec)))
+    for name, owner, mode in ((CHANGES, first_id, 0o755), (_WORK, 0, 0o700)):
+        (data / name).mkdir()
+        os.chown(data / name, owner, owner)
+        (data / name).chmod(mode)
+    # Below the image: an image's own file is the one that is seen.
+    layers = [*lowers, ours]
+    mount_layers(folder / BASE, layers)
+    mount_writable_overlay(root, layers, data / CHANGES, data / _WORK, own_namespace=is_own_namespace())
+
+
+def end_system(folder: Path) -> None:
+    """Unmount what ``make_system`` mounted, however much of it is there. Raises OSError."""
+    if not (folder / ROOT).is_dir():
+        return
+    for place in (ROOT, BASE):
+        unmount(folder / place)
+    with suppress(OSError):
+        if (folder / DATA).is_mount() and (folder / DATA / _WORK).is_dir():
+            disks.drop_unwritten(folder / DATA)
+
+
+def _refuse_full(near: Path, spec: VolumeSpec) -> None:
+    """A disk that is nearly full would fail in the middle of a test, and look like the agent's fault."""
+    room = os.statvfs(near)
+    free, needed = room.f_bavail * room.f_frsize, min(spec.size_bytes, 256 << 20)
+    if free < needed:
+        raise EngineError(
+            f"the disk of {near} has {free >> 20} MiB left, too few for a whole-system workspace",
+            hint="`agentv-sandbox clean --images` removes images and fetched files that are not used.",
+        )
