@@ -12,25 +12,57 @@ if TYPE_CHECKING:
     from agentv_sandbox.base.errors import InputError, SandboxError
     from agentv_sandbox.runs.api import RunReport, RunRequest, build, load, run
     from agentv_sandbox.runs.regrading import grade, regrade
-    from agentv_sandbox.runs.session import ExecResult, LimitOverrides, Needs, Session, open_session
+    from agentv_sandbox.runs.session import (
+        AsyncSession,
+        CommandOptions,
+        Entry,
+        ExecResult,
+        LimitOverrides,
+        Needs,
+        NetworkPolicy,
+        Pool,
+        Running,
+        Session,
+        open_async_session,
+        open_session,
+    )
     from agentv_sandbox.runs.transcripts import import_transcripts
 
 __version__ = "0.1.0"
 _HOMES = {
     "runs.api": ("RunReport", "RunRequest", "build", "load", "run"),
     "runs.regrading": ("grade", "regrade"),
-    "runs.session": ("ExecResult", "LimitOverrides", "Needs", "Session", "open_session"),
+    "runs.session": (
+        "AsyncSession",
+        "CommandOptions",
+        "Entry",
+        "ExecResult",
+        "LimitOverrides",
+        "Needs",
+        "NetworkPolicy",
+        "Pool",
+        "Running",
+        "Session",
+        "open_async_session",
+        "open_session",
+    ),
     "runs.transcripts": ("import_transcripts",),
     "base.errors": ("InputError", "SandboxError"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = [
+    "AsyncSession",
+    "CommandOptions",
+    "Entry",
     "ExecResult",
     "InputError",
     "LimitOverrides",
     "Needs",
+    "NetworkPolicy",
+    "Pool",
     "RunReport",
     "RunRequest",
+    "Running",
     "SandboxError",
     "Session",
     "__version__",
@@ -38,6 +70,7 @@ __all__ = [
     "grade",
     "import_transcripts",
     "load",
+    "open_async_session",
     "open_session",
     "regrade",
     "run",

@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 import agentv_sandbox
 from agentv_sandbox.authoring.docs import Doc, known_keys
@@ -354,6 +354,9 @@ def _python() -> str:
     for name in sorted(set(agentv_sandbox.__all__) - {"__version__"}, key=str.lower):
         item = getattr(agentv_sandbox, name)
         parts.append(f"### {name}")
+        if is_typeddict(item):
+            parts += [_prose(inspect.getdoc(item) or ""), _keys(item)]
+            continue
         if methods := _methods(item):
             parts.append(_prose(inspect.getdoc(item) or ""))
         for called, function in methods or [(name, item)]:
@@ -363,6 +366,19 @@ def _python() -> str:
             ]
         parts += [_request()] if item is RunRequest else []
     return "\n\n".join(parts)
+
+
+def _keys(item: type) -> str:
+    """What may stand in a dictionary of options."""
+    said = key_docs(item)
+    rows = ((f"`{key}`", f"`{kind}`".replace("|", "\\|"), said.get(key, "")) for key, kind in _written(item))
+    return table(("option", "type", "meaning"), rows)
+
+
+def _written(item: type) -> Iterator[tuple[str, str]]:
+    """Keys with their types as they are written."""
+    for key, kind in item.__annotations__.items():
+        yield key, getattr(kind, "__forward_arg__", str(kind))
 
 
 def _methods(item: Any) -> list[tuple[str, Any]]:
@@ -425,7 +441,8 @@ def _signature(name: str, item: Any) -> str:
             parameters.append("*")
             star = True
         default = "" if parameter.default is parameter.empty else f" = {_default(parameter.default)}"
-        parameters.append(f"{parameter.name}: {parameter.annotation}{default}")
+        shown = f"{'**' if parameter.kind is parameter.VAR_KEYWORD else ''}{parameter.name}"
+        parameters.append(f"{shown}: {parameter.annotation}{default}")
     returned = signature.return_annotation
     arrow = "" if returned in (inspect.Signature.empty, None) or inspect.isclass(item) else f" -> {returned}"
     inner = "".join(f"    {parameter},\n" for parameter in parameters)

@@ -11,6 +11,11 @@
     ├── BuildError               3   an image could not be built or did not pass its checks
     ├── LlmError                 3   an LLM target gave no usable answer (graders turn it into a result)
     ├── NoSpaceError             3   the results' disk is full
+    ├── LimitReached             3   a command of a session reached a limit, where this was to be an error
+    │   ├── TimeLimit            3   of time
+    │   ├── OutOfMemory          3   of memory
+    │   ├── OutputLimit          3   of output
+    │   └── DiskFull             3   of the workspace's size
     └── Cancelled              130   SIGINT or SIGTERM
 
 A command that ran and failed is never an exception: it is an ``ExecResult``.
@@ -170,6 +175,40 @@ class NoSpaceError(SandboxError):
     """The disk of the results is full."""
 
     fault = "no_space"
+
+
+class LimitReached(SandboxError):
+    """A command of a session reached a limit. ``result``: what it left, an ``ExecResult``, where it ran."""
+
+    what = "a limit"
+
+    def __init__(self, result: object = None, message: str = "") -> None:
+        super().__init__(message or f"the command reached its limit of {self.what}")
+        self.result = result
+
+
+class TimeLimit(LimitReached):
+    """It took longer than it might."""
+
+    what = "time"
+
+
+class OutOfMemory(LimitReached):
+    """The kernel ended a process for memory."""
+
+    what = "memory"
+
+
+class OutputLimit(LimitReached):
+    """It printed more than it might."""
+
+    what = "output"
+
+
+class DiskFull(LimitReached):
+    """The workspace, or another place of the session, has no room."""
+
+    what = "space"
 
 
 class Cancelled(SandboxError):

@@ -25,6 +25,7 @@ class Role(StrEnum):
     HOLDER = "holder"
     RELAY = "relay"
     PROBE = "probe"
+    SESSION = "session"
 
 
 SUITES_OWN = frozenset({Role.AGENT, Role.HOOK, Role.PREPROCESSOR, Role.GRADER})
@@ -77,6 +78,13 @@ POLICIES: Mapping[Role, Policy] = {
         cap_add=("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "SETUID", "SETGID", "SETFCAP", "SYS_CHROOT"),
         sealed=False,
         may_write=frozenset({"/cache", "/out"}),
+    ),
+    # Starts commands of others as another user, each of them without a capability, and runs nothing itself.
+    Role.SESSION: Policy(
+        limits=Limits(timeout_s=86_400),
+        root=True,
+        cap_add=("KILL", "SETGID", "SETUID"),
+        may_write=frozenset({WORKSPACE}),
     ),
     # Reads which limits are in force for it, as they would be for an agent.
     Role.PROBE: Policy(limits=Limits(timeout_s=60)),

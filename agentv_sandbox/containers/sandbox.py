@@ -69,6 +69,8 @@ log = get_logger()
 
 _VOLUME_TAG = "agentv"
 _DATA = "/volumes/data"
+_OWN_TIMER = frozenset({Role.HOLDER, Role.SESSION})
+"""Their PID 1 is ours: it needs none, or has its own."""
 LAST_UID = 65_533
 """Of an image's users; the last two are nobody's."""
 WITHOUT_SYSTEMS = (
@@ -362,7 +364,7 @@ class Sandbox:
             cap_add=capabilities(policy, self.info, system=system is not None),
             seccomp=seccomp_profile(self.info, builder=not policy.sealed),
             no_new_privileges=True,
-            init_timer=policy.sealed and role is not Role.HOLDER,
+            init_timer=policy.sealed and role not in _OWN_TIMER,
             runtime=self.runtime,
             masked_volumes=() if system is not None else self._declared_volumes(image),
             labels=self._labels(role),
@@ -435,6 +437,20 @@ class Sandbox:
                     self.engine.remove(holder)
                 for name in names.values():
                     self.engine.remove_volume(name)
+
+    @contextmanager
+    def unheld_workspace(self, spec: VolumeSpec) -> Iterator[str]:
+        """The name of an empty tmpfs volume for a workspace, which lasts as long as a container mounts it."""
+        if self.cancelled():
+            raise Cancelled
+        spec = self._under_ceiling({"workspace": spec})["workspace"]
+        check_positive(spec, "size_bytes", "inodes")
+        name = f"{_VOLUME_TAG}-{self.run_id}-{secrets.token_hex(4)}-workspace"
+        try:
+            self.engine.create_volume(name, spec, labels=self._labels(Role.SESSION))
+            yield name
+        finally:
+            self.engine.remove_volume(name)
 
     @contextmanager
     def deferred_volumes(self, **specs: VolumeSpec) -> Iterator[DeferredVolumes]:

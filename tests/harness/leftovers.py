@@ -7,6 +7,7 @@ Each process says by a variable which test or fixture started it; orphans come t
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Generator
 from typing import Any
@@ -54,6 +55,8 @@ class Leftovers:
 
     def _nothing_left(self, names: set[str]) -> None:
         """Wait for what was started under one of ``names``. Raises AssertionError where one had to be ended."""
+        if sessions := sys.modules.get("agentv_sandbox.runs.session.place"):
+            sessions.close_idle_places()
         until = time.monotonic() + GRACE_S
         while left := _started_under(names):
             if time.monotonic() > until:

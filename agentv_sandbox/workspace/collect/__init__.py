@@ -59,7 +59,17 @@ from agentv_sandbox.workspace.collect.diff import (
 from agentv_sandbox.workspace.collect.frames import BrokenStreamError, FrameReader, Space
 from agentv_sandbox.workspace.collect.produced import produced_files
 
-__all__ = ["Baseline", "CollectLimits", "Collected", "Space", "assemble", "gather", "not_read", "untouched"]
+__all__ = [
+    "Baseline",
+    "CollectLimits",
+    "Collected",
+    "Space",
+    "assemble",
+    "changes_since",
+    "gather",
+    "not_read",
+    "untouched",
+]
 
 _GENERATED = TOOL_CACHES | {"node_modules", ".venv"}
 """Folders that tools fill; left out (and reported) unless the workspace had one before the agent."""
@@ -268,20 +278,23 @@ def assemble(
     return CaseOutput.of(
         response,
         with_declared_files(messages, declared),
-        changes=None if baseline is None else _changes(baseline, collected, store, limits, as_text, budget),
+        changes=None
+        if baseline is None
+        else changes_since(baseline, collected, store, limits, as_text, budget),
         manifest=workspace,
         skipped=(*collected.skipped, *links, *too_many, *more),
     )
 
 
-def _changes(
+def changes_since(
     baseline: Baseline,
     collected: Collected,
     store: BlobStore,
-    limits: CollectLimits,
-    as_text: AsText,
-    budget: Deadline,
+    limits: CollectLimits = CollectLimits(),
+    as_text: AsText = lambda _entry, _data: None,
+    budget: Deadline | None = None,
 ) -> Changes:
+    """How the workspace that was ``collected`` into ``store`` differs from ``baseline``."""
     new = collected.roots.get(WORKSPACE, {})
     unread = not_read(baseline.entries, collected)
     gone = set(unread)

@@ -1,0 +1,29 @@
+"""What may be said of a command."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypedDict
+
+from agentv_sandbox.models.container import OnOutput
+
+
+class CommandOptions(TypedDict, total=False):
+    """All of them may be left out."""
+
+    env: Mapping[str, str] | None
+    """Variables over those of the session."""
+    cwd: str
+    """The folder that it starts in; by default the workspace."""
+    user: str | int | None
+    """A name or number that the image knows; by default the one that owns the workspace. Nobody has a capability."""
+    timeout: float | None
+    """Seconds, at most those of the session's limits."""
+    output_bytes: int | None
+    """Kept of each stream, head and tail; at most those of the session's limits."""
+    on_output: OnOutput | None
+    """Gets standard output as it comes."""
+    on_errors: OnOutput | None
+    """Gets standard error as it comes."""
+    background: bool
+    """Whether processes that it leaves go on, until the session ends."""

@@ -1,0 +1,125 @@
+"""Where sessions are: an engine that is known to keep its word, its images, and the way out, shared by all sessions of
+this process that are opened under the same settings."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agentv_sandbox.base.errors import InputError, Problem
+from agentv_sandbox.base.singleflight import SingleFlight
+from agentv_sandbox.containers.sandbox import Sandbox
+from agentv_sandbox.egress import EgressProxy
+from agentv_sandbox.egress.relay import WayOut
+from agentv_sandbox.images.plan import plan_image
+from agentv_sandbox.loading import LoadResult
+from agentv_sandbox.models.image import ImagePlan
+from agentv_sandbox.models.suite import DockerSpec, WorkspaceEnv
+from agentv_sandbox.request import RunRequest
+from agentv_sandbox.runs.imagebuild import WantedImage, proved_images
+from agentv_sandbox.runs.prepare import Prepared, prepare
+
+_SESSION = Path("session")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What an image is made of."""
+
+    needs: WorkspaceEnv
+    image: str | None
+    dockerfile: Path | None
+
+    def spec(self) -> DockerSpec:
+        """Raises InputError for two things to build on."""
+        if self.image is not None and self.dockerfile is not None:
+            raise InputError([Problem(message="an image is built on image or on dockerfile, not on both")])
+        return DockerSpec(image=self.image, dockerfile=self.dockerfile and self.dockerfile.absolute())
+
+
+@dataclass
+class Place:
+    """Thread-safe."""
+
+    prepared: Prepared
+    sandbox: Sandbox
+    way_out: EgressProxy
+    users: int = 0
+    """Sessions that are open, or being opened."""
+    _made: SingleFlight[str] = field(default_factory=lambda: SingleFlight(forgets=(Exception,)))
+
+    def image(self, asked: Asked, on_event: Callable[..., None]) -> str:
+        """The id of an image that was made of ``asked`` and proved. What a Dockerfile says is looked at each time.
+        Raises ImageRequestError, BuildError, EngineError."""
+        if asked.dockerfile is not None:
+            return self._prove(asked, on_event)
+        found = self._made.get(repr(asked), lambda: self._prove(asked, on_event))
+        if self.sandbox.engine.image(found) is None:  # somebody removed it meanwhile
+            self._made = SingleFlight(forgets=(Exception,))
+            return self._prove(asked, on_event)
+        return found
+
+    def _prove(self, asked: Asked, on_event: Callable[..., None]) -> str:
+        wanted = WantedImage(planned(asked, self.prepared), asked.needs, None, "the image of a session")
+        made = proved_images({_SESSION: wanted}, self.sandbox, self.prepared.options, on_event)
+        return made[_SESSION].image.id
+
+
+def planned(asked: Asked, prepared: Prepared) -> ImagePlan:
+    """Raises ImageRequestError with all that cannot be provided."""
+    return plan_image(asked.needs, docker=asked.spec(), config=prepared.settings.image)
+
+
+_places: dict[tuple[object, ...], tuple[Place, ExitStack]] = {}
+_lock = threading.Lock()
+
+
+@contextmanager
+def place_for(asked: Asked, *, engine: str | None, environ: Mapping[str, str] | None) -> Iterator[Place]:
+    """The place of this process for the settings of the working directory, in use for as long as the block lasts. It
+    stays for those who come later. Raises InputError, ImageRequestError, EngineError."""
+    key = (os.getpid(), Path.cwd(), engine, frozenset((os.environ if environ is None else environ).items()))
+    with _lock:
+        if key not in _places:
+            _places[key] = _opened(asked, engine, environ)
+        place, _ = _places[key]
+        place.users += 1
+    try:
+        yield place
+    finally:
+        with _lock:
+            place.users -= 1
+
+
+def _opened(asked: Asked, engine: str | None, environ: Mapping[str, str] | None) -> tuple[Place, ExitStack]:
+    prepared = prepare(RunRequest(LoadResult(), engine=engine, environ=environ), "images")
+    planned(asked, prepared)  # what cannot be had is said before an engine is asked
+    with ExitStack() as opening:
+        sandbox = opening.enter_context(prepared.sandbox(None))
+        prepared.check_engine(sandbox, prepared.required_tiers)
+        way = WayOut(sandbox, prepared.options.egress)
+        return Place(prepared, sandbox, EgressProxy(prepared.environ, way=way)), opening.pop_all()
+
+
+def close_idle_places() -> None:
+    """Let go of engines that no session uses: of the watchdogs, which would else end with this process."""
+    with _lock:
+        for key, (place, closing) in list(_places.items()):
+            if not place.users and key[0] == os.getpid():
+                del _places[key]
+                closing.close()
+
+
+def _close_all() -> None:
+    for (pid, *_), (_, closing) in _places.items():
+        if pid == os.getpid():
+            closing.close()
+    _places.clear()
+
+
+atexit.register(_close_all)
