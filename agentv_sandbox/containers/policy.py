@@ -11,7 +11,7 @@ from importlib.resources import files
 
 from agentv_sandbox.base.errors import SandboxError
 from agentv_sandbox.models.container import MB, EngineInfo, ImageInfo, Limits, VolumeSpec
-from agentv_sandbox.models.paths import HOME, OUTPUT, TMP, WORKSPACE
+from agentv_sandbox.models.paths import HOME, OUTPUT, TMP, VAR_TMP, WORKSPACE
 
 
 class Role(StrEnum):
@@ -84,7 +84,7 @@ POLICIES: Mapping[Role, Policy] = {
         limits=Limits(timeout_s=86_400),
         root=True,
         cap_add=("KILL", "SETGID", "SETUID"),
-        may_write=frozenset({WORKSPACE}),
+        may_write=frozenset({WORKSPACE, VAR_TMP}),
     ),
     # Reads which limits are in force for it, as they would be for an agent.
     Role.PROBE: Policy(limits=Limits(timeout_s=60)),
@@ -121,6 +121,14 @@ ON_SYSTEM: Mapping[Role, Policy] = {
         sealed=False,
         may_write=POLICIES[Role.HOOK].may_write,
     ),
+    # Its commands of root keep what root of a system has; others have nothing.
+    Role.SESSION: Policy(
+        limits=replace(_SYSTEM_LIMITS, timeout_s=86_400),
+        root=True,
+        cap_add=_PACKAGE_MANAGERS,
+        sealed=False,
+        may_write=POLICIES[Role.SESSION].may_write,
+    ),
 }
 """Of roles whose containers may have a system as their root. No file there is larger than the system."""
 
@@ -132,6 +140,26 @@ def policy_of(role: Role, *, system: bool) -> Policy:
     if role not in ON_SYSTEM:
         raise SandboxError(f"policy: a {role} container has no system of an agent as its root")
     return ON_SYSTEM[role]
+
+
+_NUMBERS = {
+    "CHOWN": 0,
+    "DAC_OVERRIDE": 1,
+    "FOWNER": 3,
+    "FSETID": 4,
+    "KILL": 5,
+    "SETGID": 6,
+    "SETUID": 7,
+    "NET_BIND_SERVICE": 10,
+    "SYS_CHROOT": 18,
+    "SETFCAP": 31,
+}
+
+
+def roots_capabilities(info: EngineInfo) -> int:
+    """What root of a system has in a session, as the kernel's bits."""
+    names = capabilities(ON_SYSTEM[Role.SESSION], info, system=True)
+    return sum(1 << _NUMBERS[name] for name in names)
 
 
 def capabilities(policy: Policy, info: EngineInfo, *, system: bool) -> tuple[str, ...]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
-from functools import partial
+from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal, TypeVar, Union, overload
+from typing import Any, Literal, TypeVar, overload
 
 import anyio
 import anyio.to_thread
@@ -31,12 +32,13 @@ from agentv_sandbox.base.errors import (
     Problem,
     SandboxError,
 )
+from agentv_sandbox.engines.table import find_engine
 from agentv_sandbox.loading import LoadResult
 from agentv_sandbox.models.container import MB
 from agentv_sandbox.models.container import ExecResult as Done
 from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.paths import WORKSPACE
-from agentv_sandbox.models.suite import NetworkPolicy
+from agentv_sandbox.models.suite import NetworkPolicy, SystemSpec
 from agentv_sandbox.plugins.composefile import from_compose, from_services, read_yaml
 from agentv_sandbox.request import RunRequest
 from agentv_sandbox.runs.prepare import prepare
@@ -52,7 +54,7 @@ _PINNED = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 _WRITE = 'mkdir -p -- "$(dirname -- "$1")" && if [ -d "$1" ]; then exit 21; fi && cat > "$1"'
 _DENIED = 126
 """Of a program that there is and that may not be run."""
-_WANTED = ("bash", "python3", "ps", "adduser", "curl", "tar", "git")
+_WANTED = ("bash", "python3", "python", "ps", "adduser", "curl", "tar", "git")
 """What an image has where a task names none: what Inspect's tools and most tasks call."""
 
 
@@ -71,13 +73,17 @@ class BoxConfig(BaseModel):
     allow: tuple[str, ...] = ()
     """Hosts that may be reached, as in ``network`` of a suite; by default none."""
     env: dict[str, str] = {}
+    system: bool | None = None
+    """Whether commands work on a writable, bounded copy of the image, and root is root of it. By default where the
+    engine has that, as the native one has; elsewhere the working directory, /tmp and /var/tmp can be written."""
     user: str | None = None
-    """Whom commands belong to that name nobody; by default the workspace's owner."""
+    """Whom commands belong to that name nobody; by default root of a system, else the workspace's owner."""
     working_dir: str = WORKSPACE
     memory_mb: int | None = None
     cpus: float | None = None
     pids: int | None = None
-    workspace_mb: int | None = None
+    disk_mb: int | None = None
+    """What a system's changes may take, and what the working directory may."""
     engine: str | None = None
     """By default AGENTV_SANDBOX_ENGINE, or what the operator's settings say, or the first that answers."""
 
@@ -100,12 +106,16 @@ class BoxConfig(BaseModel):
             memory_bytes=size(self.memory_mb),
             cpus=self.cpus,
             pids=self.pids,
-            workspace_bytes=size(self.workspace_mb),
+            workspace_bytes=size(self.disk_mb),
             timeout_s=_DAY_S,
         )
 
     def open(self) -> Session:
         """Raises SandboxError."""
+        has_system = _has_systems(self.engine) if self.system is None else self.system
+        system = SystemSpec(user=self.user or "")
+        if self.disk_mb is not None:
+            system = replace(system, size_bytes=self.disk_mb * MB)
         return open_session(
             needs=self.needs,
             image=self.image,
@@ -113,6 +123,7 @@ class BoxConfig(BaseModel):
             env=self.env,
             limits=self.limits,
             network=NetworkPolicy(allow=self.allow),
+            system=system if has_system else None,
             engine=self.engine,
         )
 
@@ -257,7 +268,7 @@ class AgentvSandboxEnvironment(SandboxEnvironment):
     async def read_file(self, file: str, text: Literal[True] = True) -> str: ...
     @overload
     async def read_file(self, file: str, text: Literal[False]) -> bytes: ...
-    async def read_file(self, file: str, text: bool = True) -> Union[str, bytes]:
+    async def read_file(self, file: str, text: bool = True) -> str | bytes:
         content = await self._content(file)
         return content.decode() if text else content
 
@@ -276,7 +287,8 @@ class AgentvSandboxEnvironment(SandboxEnvironment):
 
     async def _why_unread(self, file: str, path: str, said: str) -> Exception:
         if "larger than" in said:
-            return OutputLimitExceededError(SandboxEnvironmentLimits.MAX_READ_FILE_SIZE_STR, None)
+            limit: Exception = OutputLimitExceededError(SandboxEnvironmentLimits.MAX_READ_FILE_SIZE_STR, None)
+            return limit
         looked = await self._run([*_SHELL, 'if [ -d "$1" ]; then exit 21; fi', "sh", path], None)
         if not isinstance(looked, str) and looked.exit_code == errno.EISDIR:
             return IsADirectoryError(errno.EISDIR, "It is a directory.", file)
@@ -296,6 +308,13 @@ class AgentvSandboxEnvironment(SandboxEnvironment):
 
     def default_polling_interval(self) -> float:
         return 0.2
+
+
+@cache
+def _has_systems(engine: str | None) -> bool:
+    """Raises SandboxError where no engine answers."""
+    prepared = prepare(RunRequest(LoadResult(), engine=engine), "images")
+    return find_engine(prepared.environ, prepared.settings.engine).info().systems
 
 
 def sweep_dead() -> None:

@@ -13,7 +13,7 @@ limit, an output bound and an end of its own; many may run at a time.
 from agentv_sandbox.box import Running
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.limits import LimitOverrides
-from agentv_sandbox.models.suite import NetworkPolicy
+from agentv_sandbox.models.suite import NetworkPolicy, SystemSpec
 from agentv_sandbox.runs.session.asynchronous import AsyncSession, open_async_session
 from agentv_sandbox.runs.session.forwarding import Forwarded
 from agentv_sandbox.runs.session.opening import open_session
@@ -34,6 +34,7 @@ __all__ = [
     "Pool",
     "Running",
     "Session",
+    "SystemSpec",
     "open_async_session",
     "open_session",
 ]
