@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from agentv_sandbox.base.errors import InputError, SandboxError
     from agentv_sandbox.runs.api import RunReport, RunRequest, build, load, run
     from agentv_sandbox.runs.regrading import grade, regrade
-    from agentv_sandbox.runs.session import (
+    from agentv_sandbox.runs.transcripts import import_transcripts
+    from agentv_sandbox.session import (
         AsyncSession,
         CommandOptions,
         Entry,
@@ -27,13 +28,12 @@ if TYPE_CHECKING:
         open_async_session,
         open_session,
     )
-    from agentv_sandbox.runs.transcripts import import_transcripts
 
 __version__ = "0.1.0"
 _HOMES = {
     "runs.api": ("RunReport", "RunRequest", "build", "load", "run"),
     "runs.regrading": ("grade", "regrade"),
-    "runs.session": (
+    "session": (
         "AsyncSession",
         "CommandOptions",
         "Entry",

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from distributed import Client, Scheduler, Worker
 
-from agentv_sandbox.cluster.records import PIECE, SLOT
 from agentv_sandbox.models.case import CaseResult, GraderResult
 from agentv_sandbox.models.suite import EvalCase, Suite
+from agentv_sandbox.request.travel import PIECE, SLOT
 from agentv_sandbox.runfolder.folder import RunFolder
 
 JOBS = 400

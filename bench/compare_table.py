@@ -16,8 +16,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from agentv_sandbox.report.comparison import compare_runs
-from agentv_sandbox.runfolder.reader import Run
-from agentv_sandbox.runfolder.record import Row
+from agentv_sandbox.rows.reader import Run
+from agentv_sandbox.rows.record import Row
 
 TESTS = (7, 20, 60, 100)
 Draw = Callable[[random.Random], tuple[Sequence[float], Sequence[float]]]

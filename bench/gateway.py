@@ -23,8 +23,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from agentv_sandbox.egress import Budget, EgressProxy, Grant
+from agentv_sandbox.modelcalls.recording import Recorder
 from agentv_sandbox.models.suite import NetworkPolicy
-from agentv_sandbox.models_api import GatewayPolicy, Recorder
+from agentv_sandbox.models_api.policy import GatewayPolicy
 
 MODEL = "claude-sonnet-4-5"
 PAIRS = 300

@@ -19,7 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from agentv_sandbox.providers.response import MAX_BYTES
+from agentv_sandbox.agents.response import MAX_BYTES
 
 MAX_PEAK_MB = 300
 SECRET = "sk-hostile-bench-5d1f0c77"

@@ -28,11 +28,12 @@ import structlog
 from agentv_sandbox.graders import GradeContext
 from agentv_sandbox.graders.grade import grade_case
 from agentv_sandbox.graders.llm_grader import LlmGraderOptions
+from agentv_sandbox.modelclient.llmclient import LlmClient
 from agentv_sandbox.models.case import Candidate, CaseOutput
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.content import AnswerMessage
 from agentv_sandbox.models.suite import EvalCase, GraderSpec, Suite, Target
-from agentv_sandbox.models_api import LlmClient, LlmReply, LlmRequest
+from agentv_sandbox.models_api.records import LlmReply, LlmRequest
 from agentv_sandbox.providers import PROVIDERS
 
 MAX_RATIO = 1.25

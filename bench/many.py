@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agentv_sandbox.engines.native.layout import FOLDER_VARIABLE, Places
+from agentv_sandbox.kernel.layout import FOLDER_VARIABLE, Places
 
 TARGETS = """
 targets:

@@ -11,7 +11,7 @@ from pathlib import Path
 from playwright.sync_api import sync_playwright
 
 from agentv_sandbox.report.page import write_report
-from agentv_sandbox.runfolder.reader import Run
+from agentv_sandbox.rows.reader import Run
 
 ANSWER = "The revenue of the region grew by a tenth, as the second sheet of the workbook shows. " * 30
 

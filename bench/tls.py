@@ -26,7 +26,7 @@ from gateway import MODEL, Connection
 
 from agentv_sandbox.egress import Budget, EgressProxy, Grant
 from agentv_sandbox.models.suite import NetworkPolicy
-from agentv_sandbox.models_api import GatewayPolicy
+from agentv_sandbox.models_api.policy import GatewayPolicy
 from tests.llm.test_environment import certificate
 
 SERVER = """

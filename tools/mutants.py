@@ -39,15 +39,22 @@ LIMIT_WORDS = ("limit", "timeout", "max_", "_s", "bytes", "patience", "least", "
 NOT_WIRING = {"data", "probes.py", "selfcheck"}
 """What runs inside containers, and attacks: their tests are others."""
 FOLDERS: Mapping[str, Sequence[str]] = {
+    "agents": ("providers", "agents"),
     "base": ("base", "strangers"),
     "case": ("pipeline", "e2e"),
     "containers": ("base", "engines"),
     "authoring": ("loading", "providers"),
     "engines": ("engines",),
+    "fetching": ("building",),
+    "judging": ("graders",),
+    "kernel": ("engines",),
+    "modelcalls": ("gateway", "llm"),
+    "modelclient": ("llm", "gateway"),
     "models": ("base", "report", "pipeline"),
     "images": ("plan", "pipeline", "base"),
     "machine": ("selfcheck", "cli"),
     "resume": ("pipeline", "e2e"),
+    "rows": ("report", "runfolder"),
     "runs": ("report", "cli", "cluster", "pipeline"),
     "settings": ("cli", "loading"),
     "steps": ("pipeline", "e2e"),

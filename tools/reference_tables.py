@@ -14,12 +14,17 @@ from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 import agentv_sandbox
+from agentv_sandbox.agents.agentcli import AgentCliSettings
+from agentv_sandbox.agents.base import Provider
+from agentv_sandbox.agents.model import ModelSettings
+from agentv_sandbox.agents.response import answer_schema
+from agentv_sandbox.agents.settings import REFERENCE, Settings
 from agentv_sandbox.authoring.docs import Doc, known_keys
 from agentv_sandbox.authoring.keydocs import key_docs
 from agentv_sandbox.base import hostprograms
 from agentv_sandbox.cli import imported_command
 from agentv_sandbox.graders import GRADERS
-from agentv_sandbox.graders.kind import GraderKind, ItemDoc
+from agentv_sandbox.judging.kind import GraderKind, ItemDoc
 from agentv_sandbox.loading import schema as schemas
 from agentv_sandbox.loading.suite_docs import (
     ExecutionDoc,
@@ -33,18 +38,13 @@ from agentv_sandbox.loading.suite_docs import (
 )
 from agentv_sandbox.loading.target_docs import TargetDoc
 from agentv_sandbox.models.case import GraderResult
-from agentv_sandbox.models.wire import keys as wire_keys
+from agentv_sandbox.models.json.wire import keys as wire_keys
 from agentv_sandbox.providers import PROVIDERS
-from agentv_sandbox.providers.agentcli import AgentCliSettings
-from agentv_sandbox.providers.base import Provider
-from agentv_sandbox.providers.model import ModelSettings
-from agentv_sandbox.providers.response import answer_schema
-from agentv_sandbox.providers.settings import REFERENCE, Settings
 from agentv_sandbox.report import VIEWS
 from agentv_sandbox.request import RunRequest
 from agentv_sandbox.request.asked import options_of
 from agentv_sandbox.request.option import RUN
-from agentv_sandbox.runfolder.record import Row
+from agentv_sandbox.rows.record import Row
 from agentv_sandbox.settings import NATURES, settings_schema
 from agentv_sandbox.settings.model import Nature
 

@@ -20,7 +20,7 @@ from agentv_sandbox.archives.untrusted_tar import (
     ReadBudget,
     archive_errors,
 )
-from agentv_sandbox.models.foreign_json import read_json
+from agentv_sandbox.models.json.untrusted import read_json
 
 _CHUNK = 1 << 20
 _MAX_CONFIG = 4 << 20

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from agentv_sandbox.agents.base import Session
 from agentv_sandbox.attempts.folder import Said
 from agentv_sandbox.attempts.starting import handed_out, start_hash
 from agentv_sandbox.attempts.tree import Tree
@@ -22,12 +23,11 @@ from agentv_sandbox.case.attempt import (
     guarded_case,
     with_verdict,
 )
+from agentv_sandbox.gateway.meter import Bounds, Meter
 from agentv_sandbox.models.case import AgentResponse, CaseResult
 from agentv_sandbox.models.content import AnswerMessage
 from agentv_sandbox.models.paths import OUTPUT, WORKSPACE
 from agentv_sandbox.models.suite import EvalCase, Suite, Target
-from agentv_sandbox.models_api import Bounds, Meter
-from agentv_sandbox.providers.base import Session
 from agentv_sandbox.providers.transcripts import MAX_BYTES, NotATranscriptError, read_transcript
 from agentv_sandbox.request.jobs import Job
 from agentv_sandbox.steps.caseworkspace import CaseWorkspace, case_workspace

@@ -13,9 +13,9 @@ from agentv_sandbox.base.errors import SandboxError
 from agentv_sandbox.base.logs import safe_name
 from agentv_sandbox.case.answer import kept_workspace
 from agentv_sandbox.containers.volumes import StagedFile
+from agentv_sandbox.gateway.meter import Bounds, Meter
 from agentv_sandbox.models.case import FileEntry
 from agentv_sandbox.models.content import Blob
-from agentv_sandbox.models_api import Bounds, Meter
 from agentv_sandbox.request.jobs import Job
 from agentv_sandbox.steps.caseworkspace import case_workspace
 from agentv_sandbox.steps.invoke import input_paths

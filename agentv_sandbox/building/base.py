@@ -17,12 +17,12 @@ from agentv_sandbox.base.errors import (
 )
 from agentv_sandbox.building.bootstrap import make_base
 from agentv_sandbox.building.containers import Builder
-from agentv_sandbox.building.events import OnEvent
-from agentv_sandbox.building.fetch import Cache
 from agentv_sandbox.building.labels import image_with_key
 from agentv_sandbox.building.own import build_dockerfile, neutralised
 from agentv_sandbox.building.trees import Trees, env_key
 from agentv_sandbox.engines import LABEL_ENV_KEY, ContainerEngine, builder_of
+from agentv_sandbox.fetching.events import OnEvent
+from agentv_sandbox.fetching.fetch import Cache
 from agentv_sandbox.models.container import ImageInfo
 from agentv_sandbox.models.image import Artefact, Check, ImagePlan, base_identity, content_key
 

@@ -20,9 +20,9 @@ from agentv_sandbox.base.errors import BuildError
 from agentv_sandbox.base.ownership import temporary_folder
 from agentv_sandbox.building.archive import flatten
 from agentv_sandbox.building.containers import STAGE, Builder, blob_files
-from agentv_sandbox.building.deb import deb_tar
-from agentv_sandbox.building.fetch import Cache
-from agentv_sandbox.building.mirror import Index, Package, newest
+from agentv_sandbox.building.packages.deb import deb_tar
+from agentv_sandbox.fetching.fetch import Cache
+from agentv_sandbox.fetching.mirror import Index, Package, newest
 from agentv_sandbox.models.image import Artefact
 
 RECIPE = files("agentv_sandbox") / "data" / "recipes" / "base.toml"

@@ -17,10 +17,10 @@ from agentv_sandbox.base.errors import (
 )
 from agentv_sandbox.base.logs import safe_text
 from agentv_sandbox.building.archive import write_archive, write_config
-from agentv_sandbox.building.fetch import Cache
 from agentv_sandbox.containers.sandbox import POLICIES, Role, Sandbox
 from agentv_sandbox.containers.volumes import StagedFile
 from agentv_sandbox.engines import ContainerEngine
+from agentv_sandbox.fetching.fetch import Cache
 from agentv_sandbox.models.container import ExecResult, Limits, Mount, OnOutput
 from agentv_sandbox.models.image import Artefact, ImageConfig
 

@@ -33,29 +33,29 @@ from agentv_sandbox.building.base import (
     survey,
 )
 from agentv_sandbox.building.containers import Builder, disk_full
-from agentv_sandbox.building.credentials import Credentials
-from agentv_sandbox.building.events import CancelCheck, OnEvent, stop_if
-from agentv_sandbox.building.fetch import Cache
-from agentv_sandbox.building.install import install
 from agentv_sandbox.building.labels import LABEL_DEPTH, LABEL_TREE, image_with_key
-from agentv_sandbox.building.layering import best_start
 from agentv_sandbox.building.lock import LOCK_NAME, read_lock, repair, write_lock
-from agentv_sandbox.building.mirror import apt_proxies, sources
-from agentv_sandbox.building.npm import npm_registries, npm_tokens
-from agentv_sandbox.building.origins import Origins, configured_indexes
 from agentv_sandbox.building.own import build_dockerfile
-from agentv_sandbox.building.pipconf import PipSettings, read_pip_settings
+from agentv_sandbox.building.packages.install import install
+from agentv_sandbox.building.packages.layering import best_start
+from agentv_sandbox.building.packages.npm import npm_registries, npm_tokens
 from agentv_sandbox.building.store import note_use
 from agentv_sandbox.building.trees import Trees
 from agentv_sandbox.engines import LABEL_ENV_KEY, ContainerEngine
+from agentv_sandbox.fetching.credentials import Credentials
+from agentv_sandbox.fetching.events import CancelCheck, OnEvent, stop_if
+from agentv_sandbox.fetching.fetch import Cache
+from agentv_sandbox.fetching.mirror import apt_proxies, sources
+from agentv_sandbox.fetching.origins import Origins, configured_indexes
+from agentv_sandbox.fetching.pipconf import PipSettings, read_pip_settings
 from agentv_sandbox.models.image import Artefact, Image, ImagePlan, LockMode, Resolution, image_tag
 
 if TYPE_CHECKING:
-    from agentv_sandbox.building import resolving
-    from agentv_sandbox.building import sources as from_source
+    from agentv_sandbox.building.packages import resolving
+    from agentv_sandbox.building.packages import sources as from_source
 else:
-    resolving = lazily("agentv_sandbox.building.resolving")
-    from_source = lazily("agentv_sandbox.building.sources")
+    resolving = lazily("agentv_sandbox.building.packages.resolving")
+    from_source = lazily("agentv_sandbox.building.packages.sources")
 
 
 def ensure_image(
@@ -306,7 +306,7 @@ class _ImageBuild:
             return
         try:
             write_lock(self._lock_path, self._plan, self._platform, resolution)
-            import_module("agentv_sandbox.building.sbom").write_sbom(self._lock_path)
+            import_module("agentv_sandbox.building.packages.sbom").write_sbom(self._lock_path)
             self._event("lock.written", {"path": str(self._lock_path)})
         except OSError as error:
             values = {"path": str(self._lock_path), "reason": error.strerror or str(error)}

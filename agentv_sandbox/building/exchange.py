@@ -32,8 +32,8 @@ from agentv_sandbox.building.labels import LABEL_DEPTH, LABEL_TREE
 from agentv_sandbox.building.lock import checked_resolution, write_entry
 from agentv_sandbox.building.store import note_use
 from agentv_sandbox.engines import LABEL_ENV_KEY, Images
-from agentv_sandbox.models.foreign_json import read_json
 from agentv_sandbox.models.image import Image, ImagePlan, Resolution, content_key, image_tag
+from agentv_sandbox.models.json.untrusted import read_json
 
 _DESCRIPTION = "agentv-sandbox.json"
 _ARCHIVE = "image.tar"

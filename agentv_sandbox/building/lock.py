@@ -19,8 +19,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.base.plainfiles import read_plain
-from agentv_sandbox.models.foreign_json import ForeignJsonError, read_json
 from agentv_sandbox.models.image import Artefact, ImagePlan, Resolution
+from agentv_sandbox.models.json.untrusted import ForeignJsonError, read_json
 
 LOCK_NAME = "agentv-sandbox.lock"
 VERSION = 1

@@ -13,7 +13,6 @@ from agentv_sandbox.base.errors import BuildError, InputError, Problem
 from agentv_sandbox.base.logs import safe_text
 from agentv_sandbox.building.archive import reconfigured
 from agentv_sandbox.building.context import write_context
-from agentv_sandbox.building.events import CancelCheck, OnEvent
 from agentv_sandbox.building.labels import image_with_key
 from agentv_sandbox.engines import (
     LABEL_ENV_KEY,
@@ -26,6 +25,7 @@ from agentv_sandbox.engines import (
     builder_of,
 )
 from agentv_sandbox.engines.stated import LOADING_ENV
+from agentv_sandbox.fetching.events import CancelCheck, OnEvent
 from agentv_sandbox.models.container import Build, ImageInfo
 
 _CLAIMS = (LABEL_RUN, LABEL_ROLE, LABEL_OWNER, LABEL_KEEP)

@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 from agentv_sandbox import masking
 from agentv_sandbox.base.errors import BuildError, PreflightError, Problem
 from agentv_sandbox.base.logs import safe_name, safe_text
-from agentv_sandbox.building.events import OnEvent
 from agentv_sandbox.containers.sandbox import Role, Sandbox
+from agentv_sandbox.fetching.events import OnEvent
 from agentv_sandbox.models.container import Limits
 from agentv_sandbox.models.image import Check, Image, ImagePlan, ProvedImage, content_key
 from agentv_sandbox.models.suite import WorkspaceEnv

@@ -9,17 +9,17 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from agentv_sandbox.agents.base import Session
 from agentv_sandbox.containers.blobs import staged_files
 from agentv_sandbox.egress import server_faults
+from agentv_sandbox.gateway.trajectory import trajectory
 from agentv_sandbox.graders.grade import Graded, ungraded
 from agentv_sandbox.models.capture import CapturedState, KeptWorkspace
 from agentv_sandbox.models.case import AgentResponse, CaseOutput, Claim, ModelCalls
 from agentv_sandbox.models.content import FileBlock, OutputFile
 from agentv_sandbox.models.paths import WORKSPACE
 from agentv_sandbox.models.suite import EvalCase
-from agentv_sandbox.models_api import trajectory
 from agentv_sandbox.providers import PROVIDERS, AgentRun, Request
-from agentv_sandbox.providers.base import Session
 from agentv_sandbox.request.jobs import Job
 from agentv_sandbox.steps.agent import AgentSide
 from agentv_sandbox.steps.caseworkspace import CaseWorkspace

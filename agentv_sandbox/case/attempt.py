@@ -21,7 +21,9 @@ from agentv_sandbox.case.answer import AgentAnswers, Answers
 from agentv_sandbox.case.conversation import ConversationState, run_conversation
 from agentv_sandbox.case.keeping import Keeper
 from agentv_sandbox.containers.times import containers_seen
+from agentv_sandbox.gateway.meter import Bounds, Meter
 from agentv_sandbox.graders.grade import Graded, effective_threshold
+from agentv_sandbox.modelcalls.recording import asked_by
 from agentv_sandbox.models.capture import Capture, CapturedState
 from agentv_sandbox.models.case import (
     AgentResponse,
@@ -34,7 +36,6 @@ from agentv_sandbox.models.case import (
 )
 from agentv_sandbox.models.spending import cost_beside_gateway
 from agentv_sandbox.models.suite import Target
-from agentv_sandbox.models_api import Bounds, Meter, asked_by
 from agentv_sandbox.providers import PROVIDERS
 from agentv_sandbox.request.jobs import (
     CaseFailed,

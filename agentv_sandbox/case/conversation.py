@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 
+from agentv_sandbox.agents.base import Session
+from agentv_sandbox.authoring.messages import input_files, question, reference_answer
 from agentv_sandbox.case.answer import Answers
 from agentv_sandbox.graders.grade import Graded, status_of, ungraded
-from agentv_sandbox.loading.messages import input_files, question, reference_answer
 from agentv_sandbox.models.case import (
     NOT_THE_AGENTS,
     AgentResponse,
@@ -26,11 +27,10 @@ from agentv_sandbox.models.case import (
     total_usage,
 )
 from agentv_sandbox.models.content import AnswerMessage, user_turn
-from agentv_sandbox.models.js_json import dumps
+from agentv_sandbox.models.json.javascript import dumps
 from agentv_sandbox.models.messages import prompt_text
 from agentv_sandbox.models.suite import Conversation, EvalCase, Json, Message, Turn
 from agentv_sandbox.providers import PROVIDERS
-from agentv_sandbox.providers.base import Session
 from agentv_sandbox.request.jobs import CaseFailed
 
 _AGGREGATIONS: dict[str, Callable[[Sequence[float]], float]] = {"mean": fmean, "min": min, "max": max}

@@ -13,6 +13,7 @@ from importlib import resources
 from typing import NoReturn
 
 from agentv_sandbox import masking
+from agentv_sandbox.agents.base import Session
 from agentv_sandbox.base.errors import NotKeptError
 from agentv_sandbox.base.logs import safe_name
 from agentv_sandbox.case.answer import given_files
@@ -35,7 +36,6 @@ from agentv_sandbox.models.content import Blob
 from agentv_sandbox.models.identity import Key, suite_keys
 from agentv_sandbox.models.paths import FILES, WORKSPACE
 from agentv_sandbox.models.suite import EvalCase, Suite
-from agentv_sandbox.providers.base import Session
 from agentv_sandbox.request.jobs import Job
 from agentv_sandbox.runfolder.capture import read_capture
 from agentv_sandbox.runfolder.captured import CapturedContents, CapturedRun, CapturedTrial

@@ -17,7 +17,7 @@ from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.spending import cost_of
 from agentv_sandbox.models.suite import Trials
 from agentv_sandbox.request.jobs import Job
-from agentv_sandbox.runfolder.rows import spent
+from agentv_sandbox.rows.rows import spent
 from agentv_sandbox.steps.suiterun import SuiteRun
 
 

@@ -114,9 +114,7 @@ def with_exit_codes(command: Callable[P, int | None]) -> Callable[P, None]:
         except BrokenPipeError:
             _broken_pipe()
         except NeedsNamespace:
-            import_module("agentv_sandbox.engines.native.rootless").enter(
-                [sys.executable, *sys.orig_argv[1:]]
-            )
+            import_module("agentv_sandbox.kernel.rootless").enter([sys.executable, *sys.orig_argv[1:]])
         except SandboxError as error:
             show_error(error)
             code = error.exit_code

@@ -21,8 +21,8 @@ from agentv_sandbox.report.comparisonwords import agreement_words, evidence
 from agentv_sandbox.report.page import write_report
 from agentv_sandbox.report.summary import EXIT_ERROR, EXIT_FAILED, EXIT_OK, WORD
 from agentv_sandbox.request.values import number_between
+from agentv_sandbox.rows.reader import Run
 from agentv_sandbox.runfolder.ratings import Agreement, agreement, read_ratings
-from agentv_sandbox.runfolder.reader import Run
 
 SHOWN = 40
 """Changed tests in the table, unless all are asked for."""

@@ -24,11 +24,11 @@ from agentv_sandbox.request import RunRequest
 if TYPE_CHECKING:
     from agentv_sandbox import engines
     from agentv_sandbox.building import ensure_image, sentence
-    from agentv_sandbox.building.mirror import sources
-    from agentv_sandbox.building.pipconf import read_pip_settings
     from agentv_sandbox.containers.sandbox import Sandbox, sweep
     from agentv_sandbox.engines import ContainerEngine
     from agentv_sandbox.engines.table import answering_engines, find_engine
+    from agentv_sandbox.fetching.mirror import sources
+    from agentv_sandbox.fetching.pipconf import read_pip_settings
     from agentv_sandbox.images.needs import tool_plan
     from agentv_sandbox.loading import LoadResult, load_suites
     from agentv_sandbox.machine.doctor import (
@@ -51,8 +51,8 @@ else:
     engines = lazily("agentv_sandbox.engines")
     ensure_image = calling("agentv_sandbox.building", "ensure_image")
     sentence = calling("agentv_sandbox.building", "sentence")
-    sources = calling("agentv_sandbox.building.mirror", "sources")
-    read_pip_settings = calling("agentv_sandbox.building.pipconf", "read_pip_settings")
+    sources = calling("agentv_sandbox.fetching.mirror", "sources")
+    read_pip_settings = calling("agentv_sandbox.fetching.pipconf", "read_pip_settings")
     Check = calling("agentv_sandbox.machine.doctor", "Check")
     disk_checks = calling("agentv_sandbox.machine.doctor", "disk_checks")
     engine_checks = calling("agentv_sandbox.machine.doctor", "engine_checks")

@@ -12,8 +12,8 @@ from agentv_sandbox.base.logs import safe_name
 from agentv_sandbox.cli.common import counted, err, out, with_exit_codes
 from agentv_sandbox.cli.options import RunFolderPath
 from agentv_sandbox.report.views import interchange
+from agentv_sandbox.rows.reader import Run
 from agentv_sandbox.runfolder.pack import require_unaltered
-from agentv_sandbox.runfolder.reader import Run
 
 
 class Form(StrEnum):

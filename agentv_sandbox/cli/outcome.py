@@ -12,7 +12,7 @@ from agentv_sandbox.base.lazy import calling, lazily
 from agentv_sandbox.cli import github
 from agentv_sandbox.cli.common import out, relative
 from agentv_sandbox.models.identity import suite_key
-from agentv_sandbox.runfolder.layout import PAGE
+from agentv_sandbox.rows.layout import PAGE
 
 if TYPE_CHECKING:
     from agentv_sandbox.loading import LoadResult
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from agentv_sandbox.report.summary import case_label, reasons, verdict_line
     from agentv_sandbox.report.targets import run_figures
     from agentv_sandbox.report.views.markdown import markdown
-    from agentv_sandbox.runfolder.record import Row
-    from agentv_sandbox.runfolder.redact import Redactor
+    from agentv_sandbox.rows.record import Row
+    from agentv_sandbox.rows.redact import Redactor
     from agentv_sandbox.runs import api
 else:
     api = lazily("agentv_sandbox.runs.api")

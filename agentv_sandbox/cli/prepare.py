@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from agentv_sandbox import attempts
     from agentv_sandbox.building import sentence
     from agentv_sandbox.report.progress import Progress
-    from agentv_sandbox.runfolder.redact import Redactor
+    from agentv_sandbox.rows.redact import Redactor
 else:
     attempts = lazily("agentv_sandbox.attempts")
     sentence = calling("agentv_sandbox.building", "sentence")
     Progress = calling("agentv_sandbox.report.progress", "Progress")
-    Redactor = calling("agentv_sandbox.runfolder.redact", "Redactor")
+    Redactor = calling("agentv_sandbox.rows.redact", "Redactor")
 
 
 @with_exit_codes

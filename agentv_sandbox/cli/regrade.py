@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from agentv_sandbox.building import sentence
     from agentv_sandbox.report.progress import Progress
     from agentv_sandbox.report.summary import WORD
-    from agentv_sandbox.runfolder.redact import Redactor
-    from agentv_sandbox.runfolder.regraded import Change
-    from agentv_sandbox.runfolder.rows import Wire
+    from agentv_sandbox.rows.redact import Redactor
+    from agentv_sandbox.rows.regraded import Change
+    from agentv_sandbox.rows.rows import Wire
     from agentv_sandbox.runs import regrading
     from agentv_sandbox.runs.api import RunReport
 else:
@@ -40,7 +40,7 @@ else:
     regrading = lazily("agentv_sandbox.runs.regrading")
     sentence = calling("agentv_sandbox.building", "sentence")
     Progress = calling("agentv_sandbox.report.progress", "Progress")
-    Redactor = calling("agentv_sandbox.runfolder.redact", "Redactor")
+    Redactor = calling("agentv_sandbox.rows.redact", "Redactor")
 
 Report = TypeVar("Report", bound="RunReport")
 SHOWN = 200

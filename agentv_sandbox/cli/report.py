@@ -14,10 +14,10 @@ from agentv_sandbox.base.logs import safe_name, safe_text
 from agentv_sandbox.cli.common import err, out, with_exit_codes
 from agentv_sandbox.report import VIEWS, View
 from agentv_sandbox.report.runlist import LIST, runs_below, write_list
-from agentv_sandbox.runfolder.layout import PAGE
+from agentv_sandbox.rows.layout import PAGE
+from agentv_sandbox.rows.reader import Run
 from agentv_sandbox.runfolder.pack import require_unaltered
 from agentv_sandbox.runfolder.ratings import read_ratings
-from agentv_sandbox.runfolder.reader import Run
 
 COMPARISON = "comparison.html"
 """The page of several runs, in the current folder."""

@@ -28,14 +28,14 @@ from agentv_sandbox.cli.inputs import show_warning
 from agentv_sandbox.cli.outcome import places_of, print_json, show_on_github
 from agentv_sandbox.cli.watching import watch_and_run
 from agentv_sandbox.request import RunRequest
-from agentv_sandbox.runfolder.layout import PAGE
+from agentv_sandbox.rows.layout import PAGE
 
 if TYPE_CHECKING:
     from agentv_sandbox.building import sentence
     from agentv_sandbox.report.live import LivePage
     from agentv_sandbox.report.progress import Progress
     from agentv_sandbox.report.summary import summary
-    from agentv_sandbox.runfolder.redact import Redactor
+    from agentv_sandbox.rows.redact import Redactor
     from agentv_sandbox.runs import api
     from agentv_sandbox.runs.execute import jobs_of
     from agentv_sandbox.runs.prepare import Prepared, prepare

@@ -19,16 +19,16 @@ from agentv_sandbox.request import RunRequest
 from agentv_sandbox.request.values import count
 
 if TYPE_CHECKING:
+    from agentv_sandbox.agents.response import answer_schema
+    from agentv_sandbox.agents.settings import Settings
     from agentv_sandbox.authoring.docs import known_keys
     from agentv_sandbox.graders import GRADERS
-    from agentv_sandbox.graders.kind import GraderKind, ItemDoc
+    from agentv_sandbox.judging.kind import GraderKind, ItemDoc
     from agentv_sandbox.loading import LoadResult, load_suites, problems_as_json
     from agentv_sandbox.loading.schema import schema as eval_schema
     from agentv_sandbox.loading.schema import targets_schema
-    from agentv_sandbox.loading.transpile import transpile as transpile_suite
     from agentv_sandbox.providers import PROVIDERS, check_target
-    from agentv_sandbox.providers.response import answer_schema
-    from agentv_sandbox.providers.settings import Settings
+    from agentv_sandbox.report.transpile import transpile as transpile_suite
     from agentv_sandbox.runs.checks import run_problems, run_warnings
     from agentv_sandbox.runs.execute import RunOptions
     from agentv_sandbox.runs.prepare import project_problems
@@ -39,10 +39,10 @@ else:
     eval_schema = calling("agentv_sandbox.loading.schema", "schema")
     targets_schema = calling("agentv_sandbox.loading.schema", "targets_schema")
     settings_schema = calling("agentv_sandbox.settings", "settings_schema")
-    answer_schema = calling("agentv_sandbox.providers.response", "answer_schema")
+    answer_schema = calling("agentv_sandbox.agents.response", "answer_schema")
     PROVIDERS = calling("agentv_sandbox.providers", "PROVIDERS")
     known_keys = calling("agentv_sandbox.authoring.docs", "known_keys")
-    ItemDoc = calling("agentv_sandbox.graders.kind", "ItemDoc")
+    ItemDoc = calling("agentv_sandbox.judging.kind", "ItemDoc")
     load_suites = calling("agentv_sandbox.loading", "load_suites")
     problems_as_json = calling("agentv_sandbox.loading", "problems_as_json")
     RunOptions = calling("agentv_sandbox.runs.execute", "RunOptions")
@@ -53,8 +53,8 @@ else:
     target_problems = calling("agentv_sandbox.targets.chosen", "target_problems")
     project_problems = calling("agentv_sandbox.runs.prepare", "project_problems")
     check_target = calling("agentv_sandbox.providers", "check_target")
-    Settings = calling("agentv_sandbox.providers.settings", "Settings")
-    transpile_suite = calling("agentv_sandbox.loading.transpile", "transpile")
+    Settings = calling("agentv_sandbox.agents.settings", "Settings")
+    transpile_suite = calling("agentv_sandbox.report.transpile", "transpile")
 
 
 @with_exit_codes

@@ -25,7 +25,7 @@ from agentv_sandbox.cli.common import out, with_exit_codes
 from agentv_sandbox.cli.inputs import cache_dir
 from agentv_sandbox.request import RunRequest
 from agentv_sandbox.request.values import number_between
-from agentv_sandbox.runfolder.layout import TRIAL
+from agentv_sandbox.rows.layout import TRIAL
 
 if TYPE_CHECKING:
     from agentv_sandbox import engines
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from agentv_sandbox.engines.native import was_used
     from agentv_sandbox.engines.owner import Owner
     from agentv_sandbox.engines.table import answering_engines, find_engine
+    from agentv_sandbox.rows.reader import Run
     from agentv_sandbox.runfolder.pack import is_unpacked
-    from agentv_sandbox.runfolder.reader import Run
     from agentv_sandbox.workspace.projectcopies import remove_copies, sweep_copies
 else:
     engines = lazily("agentv_sandbox.engines")
@@ -53,7 +53,7 @@ else:
     sweep_copies = calling("agentv_sandbox.workspace.projectcopies", "sweep_copies")
     sweep_scratch = calling("agentv_sandbox.base.scratch", "sweep_scratch")
     is_unpacked = calling("agentv_sandbox.runfolder.pack", "is_unpacked")
-    Run = calling("agentv_sandbox.runfolder.reader", "Run")
+    Run = calling("agentv_sandbox.rows.reader", "Run")
     remove_kept = calling("agentv_sandbox.containers.sandbox", "remove_kept")
 
 

@@ -23,7 +23,10 @@ from agentv_sandbox.cluster import hosting
 from agentv_sandbox.cluster.attempts import Attempt
 from agentv_sandbox.cluster.intake import Intake, check_hashes, checked_result
 from agentv_sandbox.cluster.link import Link, reason_of
-from agentv_sandbox.cluster.records import (
+from agentv_sandbox.containers.blobs import BlobStore
+from agentv_sandbox.models.suite import Json
+from agentv_sandbox.request import OnEvent
+from agentv_sandbox.request.travel import (
     ABANDONED_S,
     BEAT_S,
     SLOT,
@@ -33,9 +36,6 @@ from agentv_sandbox.cluster.records import (
     Status,
     WorkerUnfit,
 )
-from agentv_sandbox.containers.blobs import BlobStore
-from agentv_sandbox.models.suite import Json
-from agentv_sandbox.request import OnEvent
 
 MOST_TRIES = 5
 """Workers that one job is lost with before its row says so."""

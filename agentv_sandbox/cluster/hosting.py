@@ -21,8 +21,10 @@ from distributed import Worker
 
 from agentv_sandbox import __version__
 from agentv_sandbox.base.errors import SandboxError
-from agentv_sandbox.cluster.address import ClusterAddress
-from agentv_sandbox.cluster.records import (
+from agentv_sandbox.cluster.servers import server_folder, take_off_path
+from agentv_sandbox.cluster.session import Session, WorkerSettings
+from agentv_sandbox.request.clusteraddress import ClusterAddress
+from agentv_sandbox.request.travel import (
     SLOT,
     JobOrder,
     JobOutcome,
@@ -31,8 +33,6 @@ from agentv_sandbox.cluster.records import (
     WorkerReport,
     WorkerUnfit,
 )
-from agentv_sandbox.cluster.servers import server_folder, take_off_path
-from agentv_sandbox.cluster.session import Session, WorkerSettings
 
 _SPARE_THREADS = 2
 _SCHEDULER_GONE_S = 30

@@ -12,11 +12,16 @@ import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from agentv_sandbox.cluster.records import JobOutcome, KeptBlob, Store, WorkerUnfit
 from agentv_sandbox.containers.blobs import BlobStore
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.content import Blob
 from agentv_sandbox.request.jobs import Job
+from agentv_sandbox.request.travel import (
+    JobOutcome,
+    KeptBlob,
+    Store,
+    WorkerUnfit,
+)
 
 _HASH = re.compile(r"[0-9a-f]{64}")
 MOST_BLOBS = 400_000

@@ -16,10 +16,16 @@ from agentv_sandbox import __version__
 from agentv_sandbox.base.logs import error_line, safe_text
 from agentv_sandbox.cluster import hosting
 from agentv_sandbox.cluster.attempts import Attempt
-from agentv_sandbox.cluster.records import PIECE, KeptBlob, ReadyReport, WorkerReport, WorkerUnfit
 from agentv_sandbox.containers.blobs import BlobStore
 from agentv_sandbox.models.content import Blob
 from agentv_sandbox.models.suite import Json
+from agentv_sandbox.request.travel import (
+    PIECE,
+    KeptBlob,
+    ReadyReport,
+    WorkerReport,
+    WorkerUnfit,
+)
 
 _ANSWER_S = 10.0
 _HELLO_S = 20.0

@@ -12,8 +12,6 @@ from typing import Any
 
 from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.building.lock import LOCK_NAME
-from agentv_sandbox.cluster.address import ClusterAddress
-from agentv_sandbox.cluster.records import KnownSecrets, ParcelFile, RunParcel
 from agentv_sandbox.containers.blobs import BlobStore
 from agentv_sandbox.containers.volumes import StagedFile
 from agentv_sandbox.loading import LoadResult
@@ -22,6 +20,8 @@ from agentv_sandbox.models.suite import Suite
 from agentv_sandbox.project import Project
 from agentv_sandbox.request import RunRequest
 from agentv_sandbox.request.asked import given
+from agentv_sandbox.request.clusteraddress import ClusterAddress
+from agentv_sandbox.request.travel import KnownSecrets, ParcelFile, RunParcel
 from agentv_sandbox.runs.checks import secret_values
 from agentv_sandbox.runs.prepare import Prepared
 from agentv_sandbox.workspace.kept import copied

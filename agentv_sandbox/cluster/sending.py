@@ -6,11 +6,11 @@ import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from agentv_sandbox.cluster.records import JobOutcome, KeptBlob, Store
 from agentv_sandbox.containers.blobs import BlobStore
 from agentv_sandbox.models.case import CaseFailure, CaseOutput, CaseResult, FileEntry
 from agentv_sandbox.models.content import Blob
-from agentv_sandbox.runfolder.redact import Redactor
+from agentv_sandbox.request.travel import JobOutcome, KeptBlob, Store
+from agentv_sandbox.rows.redact import Redactor
 
 STORES: tuple[Store, ...] = ("artifacts", "captured")
 _INLINE = 1 << 20

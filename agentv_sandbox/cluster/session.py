@@ -26,7 +26,19 @@ from agentv_sandbox.base.scratch import scratch_folder
 from agentv_sandbox.building.lock import LOCK_NAME, sbom_path, write_lock
 from agentv_sandbox.case.trials import run_job
 from agentv_sandbox.cluster.packing import digest
-from agentv_sandbox.cluster.records import (
+from agentv_sandbox.cluster.sending import STORES, Sender
+from agentv_sandbox.containers.blobs import BlobStore
+from agentv_sandbox.containers.sandbox import Sandbox
+from agentv_sandbox.engines.tier import tier
+from agentv_sandbox.kernel.layout import FOLDER_VARIABLE
+from agentv_sandbox.loading import LoadResult, load_suites
+from agentv_sandbox.machine.doctor import limit_checks
+from agentv_sandbox.models.container import EngineInfo
+from agentv_sandbox.models.content import Blob
+from agentv_sandbox.models.spending import cost_of
+from agentv_sandbox.models.suite import Suite
+from agentv_sandbox.request.jobs import Job, SuiteStart
+from agentv_sandbox.request.travel import (
     ABANDONED_S,
     PIECE,
     JobName,
@@ -39,20 +51,8 @@ from agentv_sandbox.cluster.records import (
     Store,
     WorkerUnfit,
 )
-from agentv_sandbox.cluster.sending import STORES, Sender
-from agentv_sandbox.containers.blobs import BlobStore
-from agentv_sandbox.containers.sandbox import Sandbox
-from agentv_sandbox.engines.native.layout import FOLDER_VARIABLE
-from agentv_sandbox.engines.tier import tier
-from agentv_sandbox.loading import LoadResult, load_suites
-from agentv_sandbox.machine.doctor import limit_checks
-from agentv_sandbox.models.container import EngineInfo
-from agentv_sandbox.models.content import Blob
-from agentv_sandbox.models.spending import cost_of
-from agentv_sandbox.models.suite import Suite
-from agentv_sandbox.request.jobs import Job, SuiteStart
+from agentv_sandbox.rows.redact import Redactor
 from agentv_sandbox.runfolder.facts import engine_facts
-from agentv_sandbox.runfolder.redact import Redactor
 from agentv_sandbox.runs.checks import secret_values
 from agentv_sandbox.runs.execute import MadeImage, jobs_of, suite_run
 from agentv_sandbox.runs.prepare import Prepared, prepare

@@ -16,13 +16,11 @@ from distributed import Client
 
 from agentv_sandbox.base.errors import Cancelled, InputError, SandboxError
 from agentv_sandbox.base.scratch import scratch_folder
-from agentv_sandbox.cluster.address import ClusterAddress, parse_address
 from agentv_sandbox.cluster.attempts import Attempt
 from agentv_sandbox.cluster.coordinator import Coordinator
 from agentv_sandbox.cluster.intake import Intake
 from agentv_sandbox.cluster.local import local_cluster
 from agentv_sandbox.cluster.packing import Packing, locks_of, refusals, travelling
-from agentv_sandbox.cluster.records import ReadyReport, RunParcel
 from agentv_sandbox.containers.blobs import BlobStore
 from agentv_sandbox.engines.tier import LEVELS
 from agentv_sandbox.engines.watchdog import Watchdog
@@ -33,7 +31,9 @@ from agentv_sandbox.models.spending import cost_of
 from agentv_sandbox.models.suite import Json, Suite
 from agentv_sandbox.project import Project
 from agentv_sandbox.request import OnEvent
+from agentv_sandbox.request.clusteraddress import ClusterAddress, parse_address
 from agentv_sandbox.request.jobs import Job, SuiteStart
+from agentv_sandbox.request.travel import ReadyReport, RunParcel
 from agentv_sandbox.resume.hashes import InputHashes
 from agentv_sandbox.runs.execute import (
     Crew,

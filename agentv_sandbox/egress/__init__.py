@@ -36,24 +36,18 @@ from agentv_sandbox.egress.relay import MOUNT, SOCKET, Way, WayOut, relayed, wai
 from agentv_sandbox.egress.trouble import network_troubles, server_faults
 from agentv_sandbox.egress.wire import Answer, Exchange, Handler, Rules
 from agentv_sandbox.engines.bindcheck import SHARED, SHARED_PREFIX, short_name
+from agentv_sandbox.gateway.calls import CallLog
+from agentv_sandbox.gateway.heard import HeardAnswers
+from agentv_sandbox.gateway.meter import Bounds, Meter, ModelUse
+from agentv_sandbox.gateway.modelgateway import ModelGateway
+from agentv_sandbox.modelcalls.limiter import RateLimits, WaitClock
+from agentv_sandbox.modelcalls.recording import current_scope
+from agentv_sandbox.modelcalls.replaying import Tape, TapeUse
 from agentv_sandbox.models.container import Mount
 from agentv_sandbox.models.modelanswer import ModelAnswer
 from agentv_sandbox.models.suite import NetworkPolicy
-from agentv_sandbox.models_api import (
-    Bounds,
-    CallLog,
-    GatewayPolicy,
-    HeardAnswers,
-    Meter,
-    ModelGateway,
-    ModelUse,
-    RateLimits,
-    Server,
-    Tape,
-    TapeUse,
-    WaitClock,
-    current_scope,
-)
+from agentv_sandbox.models_api.policy import GatewayPolicy
+from agentv_sandbox.models_api.servers import Server
 
 _FORWARDER = "forwarder.py"
 _DIRECT = "127.0.0.1,localhost,::1"

@@ -14,7 +14,7 @@ from agentv_sandbox.base.lazy import lazily
 from agentv_sandbox.egress.headers import HOP_BY_HOP, is_encoded
 from agentv_sandbox.egress.ledger import Ledger, Visit
 from agentv_sandbox.egress.mask import Mask
-from agentv_sandbox.models_api import Denial
+from agentv_sandbox.models_api.denial import Denial
 
 if TYPE_CHECKING:
     import h11

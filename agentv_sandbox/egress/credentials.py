@@ -26,7 +26,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.egress.endpoint import Endpoint, Refused, is_public, parse_endpoint
-from agentv_sandbox.models_api import ModelGateway, is_model_server
+from agentv_sandbox.gateway.modelgateway import ModelGateway
+from agentv_sandbox.models_api.servers import is_model_server
 
 _HTTP_PORT = 80
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

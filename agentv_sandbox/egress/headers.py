@@ -8,7 +8,8 @@ from agentv_sandbox import masking
 from agentv_sandbox.base.lazy import lazily
 from agentv_sandbox.egress.endpoint import Endpoint, Refused
 from agentv_sandbox.egress.mask import Mask
-from agentv_sandbox.models_api import KEY_HEADERS, ModelRequest
+from agentv_sandbox.models_api.dialects import KEY_HEADERS
+from agentv_sandbox.models_api.policy import ModelRequest
 
 if TYPE_CHECKING:
     import h11

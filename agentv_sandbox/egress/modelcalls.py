@@ -14,14 +14,10 @@ from agentv_sandbox.egress.connection import CHUNK, IDLE_TIMEOUT_S, ClientConnec
 from agentv_sandbox.egress.credentials import Secret
 from agentv_sandbox.egress.headers import HOP_BY_HOP, named_headers
 from agentv_sandbox.egress.mask import Mask
-from agentv_sandbox.models_api import (
-    GoneAway,
-    LimitAnswer,
-    LimitWait,
-    ModelCall,
-    RecordedReply,
-    may_ask_to_wait,
-)
+from agentv_sandbox.gateway.modelcall import LimitAnswer, ModelCall
+from agentv_sandbox.modelcalls.limiter import GoneAway, LimitWait
+from agentv_sandbox.modelcalls.recording import RecordedReply
+from agentv_sandbox.modelcalls.waits import may_ask_to_wait
 
 if TYPE_CHECKING:
     import h11

@@ -34,12 +34,9 @@ from agentv_sandbox.egress.hello import HelloGuard
 from agentv_sandbox.egress.mask import Mask
 from agentv_sandbox.egress.modelcalls import CallCarrier
 from agentv_sandbox.egress.tunnel import Tunnel
-from agentv_sandbox.models_api import (
-    BODY_BYTES,
-    Denial,
-    ModelGateway,
-    refusal,
-)
+from agentv_sandbox.gateway.examining import BODY_BYTES, refusal
+from agentv_sandbox.gateway.modelgateway import ModelGateway
+from agentv_sandbox.models_api.denial import Denial
 
 if TYPE_CHECKING:
     import h11

@@ -4,8 +4,13 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
-from agentv_sandbox.graders.base import GradeContext, Grader, GraderError, GradeTools
-from agentv_sandbox.graders.kind import GraderKind
+from agentv_sandbox.judging.base import (
+    GradeContext,
+    Grader,
+    GraderError,
+    GradeTools,
+)
+from agentv_sandbox.judging.kind import GraderKind
 from agentv_sandbox.models.case import Figure
 from agentv_sandbox.models.suite import GraderSpec
 

@@ -17,13 +17,26 @@ from agentv_sandbox.authoring.docs import Doc
 from agentv_sandbox.authoring.fields import Names, Positive, Text
 from agentv_sandbox.authoring.shadowing import warn_of_shadowing
 from agentv_sandbox.authoring.tree import Map, plain
-from agentv_sandbox.graders import strict_json
-from agentv_sandbox.graders.base import GradeContext, GraderError, details_with, failed, options_of, result
-from agentv_sandbox.graders.javascript import truthy
-from agentv_sandbox.graders.kind import GraderKind, ItemDoc, LoadTools, Options, Translation
-from agentv_sandbox.graders.llm_proxy import LlmProxy
-from agentv_sandbox.graders.llm_target import choose_target, llm_targets
-from agentv_sandbox.graders.payload import code_payload
+from agentv_sandbox.judging import strict_json
+from agentv_sandbox.judging.base import (
+    GradeContext,
+    GraderError,
+    details_with,
+    failed,
+    options_of,
+    result,
+)
+from agentv_sandbox.judging.javascript import truthy
+from agentv_sandbox.judging.kind import (
+    GraderKind,
+    ItemDoc,
+    LoadTools,
+    Options,
+    Translation,
+)
+from agentv_sandbox.judging.llm_proxy import LlmProxy
+from agentv_sandbox.judging.llm_target import choose_target, llm_targets
+from agentv_sandbox.judging.payload import code_payload
 from agentv_sandbox.models.case import Assertion, Candidate, GraderResult
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.messages import trim

@@ -16,15 +16,7 @@ from agentv_sandbox.authoring.fields import Text, Unit, Weight
 from agentv_sandbox.authoring.shadowing import warn_of_shadowing
 from agentv_sandbox.authoring.tree import nearest, show
 from agentv_sandbox.base.errors import LlmError
-from agentv_sandbox.graders import (
-    code,
-    injection,
-    llm_grader,
-    prompts,
-    replies,
-    strict_json,
-)
-from agentv_sandbox.graders.base import GradeContext, failed, not_begun, options_of, result, verdict_of
+from agentv_sandbox.graders import code, llm_grader
 from agentv_sandbox.graders.code import (
     ProgramCrashed,
     ProgramError,
@@ -33,14 +25,35 @@ from agentv_sandbox.graders.code import (
     read_assertions,
     shell_line,
 )
-from agentv_sandbox.graders.kind import Assertions, GraderKind, ItemDoc, LoadTools, Options, Translation
-from agentv_sandbox.graders.llm_target import choose_target
-from agentv_sandbox.graders.replies import BadReply
+from agentv_sandbox.judging import (
+    injection,
+    prompts,
+    replies,
+    strict_json,
+)
+from agentv_sandbox.judging.base import (
+    GradeContext,
+    failed,
+    not_begun,
+    options_of,
+    result,
+    verdict_of,
+)
+from agentv_sandbox.judging.kind import (
+    Assertions,
+    GraderKind,
+    ItemDoc,
+    LoadTools,
+    Options,
+    Translation,
+)
+from agentv_sandbox.judging.llm_target import choose_target
+from agentv_sandbox.judging.replies import BadReply
 from agentv_sandbox.models.case import Assertion, GraderResult, Verdict
-from agentv_sandbox.models.js_json import dumps, number
+from agentv_sandbox.models.json.javascript import dumps, number
 from agentv_sandbox.models.messages import trim
 from agentv_sandbox.models.suite import GraderSpec, Json
-from agentv_sandbox.models_api import LlmRequest
+from agentv_sandbox.models_api.records import LlmRequest
 
 _RESULTS = "{{EVALUATOR_RESULTS_JSON}}"
 

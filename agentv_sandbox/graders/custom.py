@@ -13,9 +13,15 @@ from agentv_sandbox.authoring.fields import Names
 from agentv_sandbox.authoring.references import ReferenceScope
 from agentv_sandbox.authoring.shadowing import warn_of_shadowing
 from agentv_sandbox.graders import code
-from agentv_sandbox.graders.base import GradeContext, options_of
-from agentv_sandbox.graders.kind import GraderKind, ItemDoc, LoadTools, Options, Translation
-from agentv_sandbox.graders.payload import code_payload
+from agentv_sandbox.judging.base import GradeContext, options_of
+from agentv_sandbox.judging.kind import (
+    GraderKind,
+    ItemDoc,
+    LoadTools,
+    Options,
+    Translation,
+)
+from agentv_sandbox.judging.payload import code_payload
 from agentv_sandbox.models.case import Candidate, GraderResult
 from agentv_sandbox.models.suite import GraderSpec
 

@@ -5,12 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from agentv_sandbox.authoring.fields import Count, NonNegative, Unit
-from agentv_sandbox.graders import trace
-from agentv_sandbox.graders.base import GradeContext, options_of, result, unmeasured, yes_no
-from agentv_sandbox.graders.bounds import bound_check, dollars, milliseconds
-from agentv_sandbox.graders.kind import GraderKind, Options, needs_one_of, sentence
+from agentv_sandbox.judging import trace
+from agentv_sandbox.judging.base import (
+    GradeContext,
+    options_of,
+    result,
+    unmeasured,
+    yes_no,
+)
+from agentv_sandbox.judging.bounds import bound_check, dollars, milliseconds
+from agentv_sandbox.judging.kind import (
+    GraderKind,
+    Options,
+    needs_one_of,
+    sentence,
+)
 from agentv_sandbox.models.case import Assertion, Figure, GraderResult
-from agentv_sandbox.models.js_json import number
+from agentv_sandbox.models.json.javascript import number
 from agentv_sandbox.models.suite import GraderSpec
 
 EXPLORATION_TOOLS = frozenset(

@@ -13,14 +13,24 @@ from dateutil import parser as date_parser
 from pydantic import Field, Strict
 
 from agentv_sandbox.authoring.fields import NonNegative, Text, Weight
-from agentv_sandbox.graders.base import GradeContext, options_of, result, yes_no
-from agentv_sandbox.graders.javascript import parse_float
-from agentv_sandbox.graders.kind import GraderKind, Options, sentence
-from agentv_sandbox.graders.replies import BadReply, json_in
-from agentv_sandbox.graders.values import MISSING, at_path, same, type_name
+from agentv_sandbox.judging.base import (
+    GradeContext,
+    options_of,
+    result,
+    yes_no,
+)
+from agentv_sandbox.judging.javascript import parse_float
+from agentv_sandbox.judging.kind import GraderKind, Options, sentence
+from agentv_sandbox.judging.replies import BadReply, json_in
+from agentv_sandbox.judging.values import (
+    MISSING,
+    at_path,
+    same,
+    type_name,
+)
 from agentv_sandbox.models.case import Assertion, GraderResult
-from agentv_sandbox.models.foreign_json import NO_NUMBER
-from agentv_sandbox.models.js_json import number
+from agentv_sandbox.models.json.javascript import number
+from agentv_sandbox.models.json.untrusted import NO_NUMBER
 from agentv_sandbox.models.messages import trim
 from agentv_sandbox.models.suite import GraderSpec, Json, Message
 

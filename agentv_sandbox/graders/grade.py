@@ -18,7 +18,12 @@ from agentv_sandbox.base.errors import (
 )
 from agentv_sandbox.base.logs import get_logger
 from agentv_sandbox.graders import GRADERS, figures_read
-from agentv_sandbox.graders.base import GradeContext, NotBegunError, failed, not_begun
+from agentv_sandbox.judging.base import (
+    GradeContext,
+    NotBegunError,
+    failed,
+    not_begun,
+)
 from agentv_sandbox.models.case import Assertion, CaseFailure, Fault, GraderResult, Status
 from agentv_sandbox.models.suite import PASS_SCORE, EvalCase, GraderSpec, Suite, Trials
 

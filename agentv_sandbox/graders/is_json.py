@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from agentv_sandbox.graders.base import GradeContext, yes_no
-from agentv_sandbox.graders.kind import GraderKind, Options, sentence
+from agentv_sandbox.judging.base import GradeContext, yes_no
+from agentv_sandbox.judging.kind import GraderKind, Options, sentence
 from agentv_sandbox.models.case import GraderResult
 from agentv_sandbox.models.suite import GraderSpec
 

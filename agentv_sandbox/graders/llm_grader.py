@@ -13,14 +13,15 @@ from agentv_sandbox import masking
 from agentv_sandbox.authoring.fields import Text
 from agentv_sandbox.authoring.tree import Problems, plain
 from agentv_sandbox.base.errors import LlmError
-from agentv_sandbox.graders import (
+from agentv_sandbox.graders import rubrics
+from agentv_sandbox.graders.code import check_ended, exit_message
+from agentv_sandbox.judging import (
     injection,
     prompts,
     replies,
-    rubrics,
     template,
 )
-from agentv_sandbox.graders.base import (
+from agentv_sandbox.judging.base import (
     GradeContext,
     GraderError,
     details_with,
@@ -28,8 +29,7 @@ from agentv_sandbox.graders.base import (
     result,
     verdict_of,
 )
-from agentv_sandbox.graders.code import check_ended, exit_message
-from agentv_sandbox.graders.kind import (
+from agentv_sandbox.judging.kind import (
     GraderKind,
     ItemDoc,
     LoadTools,
@@ -37,14 +37,15 @@ from agentv_sandbox.graders.kind import (
     PromptCommandDoc,
     Translation,
 )
-from agentv_sandbox.graders.llm_target import choose_target
-from agentv_sandbox.graders.payload import prompt_payload
-from agentv_sandbox.graders.replies import BadReply
-from agentv_sandbox.graders.rubric_items import Rubric, RubricList, read_rubrics
+from agentv_sandbox.judging.llm_target import choose_target
+from agentv_sandbox.judging.payload import prompt_payload
+from agentv_sandbox.judging.replies import BadReply
+from agentv_sandbox.judging.rubric_items import Rubric, RubricList, read_rubrics
+from agentv_sandbox.modelclient.retry import RequestBudget
 from agentv_sandbox.models.case import Assertion, Candidate, GraderResult, total_cost, total_usage
 from agentv_sandbox.models.messages import trim
 from agentv_sandbox.models.suite import GraderSpec, Json, Target
-from agentv_sandbox.models_api import LlmReply, LlmRequest, RequestBudget
+from agentv_sandbox.models_api.records import LlmReply, LlmRequest
 from agentv_sandbox.providers import is_model
 
 ATTEMPTS = 3

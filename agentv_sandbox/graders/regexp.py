@@ -18,8 +18,13 @@ import regress
 
 from agentv_sandbox.authoring.fields import Text
 from agentv_sandbox.base import hostprograms
-from agentv_sandbox.graders.base import GradeContext, GraderError, options_of, yes_no
-from agentv_sandbox.graders.kind import GraderKind, Options, sentence
+from agentv_sandbox.judging.base import (
+    GradeContext,
+    GraderError,
+    options_of,
+    yes_no,
+)
+from agentv_sandbox.judging.kind import GraderKind, Options, sentence
 from agentv_sandbox.models.case import GraderResult
 from agentv_sandbox.models.suite import GraderSpec, Json
 

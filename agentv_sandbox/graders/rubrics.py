@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from agentv_sandbox.graders.base import verdict_of
-from agentv_sandbox.graders.prompts import gate_of
-from agentv_sandbox.graders.replies import ChecklistReply, RangesReply
-from agentv_sandbox.graders.rubric_items import Rubric
+from agentv_sandbox.judging.base import verdict_of
+from agentv_sandbox.judging.prompts import gate_of
+from agentv_sandbox.judging.replies import ChecklistReply, RangesReply
+from agentv_sandbox.judging.rubric_items import Rubric
 from agentv_sandbox.models.case import Assertion, Verdict
 from agentv_sandbox.models.suite import Json
 

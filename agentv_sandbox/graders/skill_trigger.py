@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from agentv_sandbox.authoring.fields import Text
-from agentv_sandbox.graders import trace
-from agentv_sandbox.graders.base import GradeContext, options_of, unmeasured, yes_no
-from agentv_sandbox.graders.kind import GraderKind, Options, sentence
+from agentv_sandbox.judging import trace
+from agentv_sandbox.judging.base import (
+    GradeContext,
+    options_of,
+    unmeasured,
+    yes_no,
+)
+from agentv_sandbox.judging.kind import GraderKind, Options, sentence
 from agentv_sandbox.models.case import GraderResult
 from agentv_sandbox.models.content import ToolCall
-from agentv_sandbox.models.js_json import dumps
+from agentv_sandbox.models.json.javascript import dumps
 from agentv_sandbox.models.suite import GraderSpec
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from agentv_sandbox.authoring.fields import Text
-from agentv_sandbox.graders.base import GradeContext, options_of, yes_no
-from agentv_sandbox.graders.kind import GraderKind, Options, sentence
+from agentv_sandbox.judging.base import GradeContext, options_of, yes_no
+from agentv_sandbox.judging.kind import GraderKind, Options, sentence
 from agentv_sandbox.models.case import GraderResult
 from agentv_sandbox.models.messages import trim
 from agentv_sandbox.models.suite import GraderSpec

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from agentv_sandbox.authoring.fields import Texts
-from agentv_sandbox.graders.base import GradeContext, options_of, yes_no
-from agentv_sandbox.graders.kind import GraderKind, Options, sentence
 from agentv_sandbox.graders.text import IGNORING_CASE, Check, contains, contains_ignoring_case
+from agentv_sandbox.judging.base import GradeContext, options_of, yes_no
+from agentv_sandbox.judging.kind import GraderKind, Options, sentence
 from agentv_sandbox.models.case import GraderResult
 from agentv_sandbox.models.suite import GraderSpec
 

@@ -10,13 +10,19 @@ from pydantic import Field, Strict, model_validator
 
 from agentv_sandbox.authoring.fields import Count, NonNegative, Text
 from agentv_sandbox.authoring.tree import Map, Problems
-from agentv_sandbox.graders import trace
-from agentv_sandbox.graders.base import GradeContext, options_of, result, unmeasured, yes_no
-from agentv_sandbox.graders.kind import GraderKind, Options, sentence
-from agentv_sandbox.graders.values import MISSING, at_path, same
+from agentv_sandbox.judging import trace
+from agentv_sandbox.judging.base import (
+    GradeContext,
+    options_of,
+    result,
+    unmeasured,
+    yes_no,
+)
+from agentv_sandbox.judging.kind import GraderKind, Options, sentence
+from agentv_sandbox.judging.values import MISSING, at_path, same
 from agentv_sandbox.models.case import Assertion, GraderResult
 from agentv_sandbox.models.content import ToolCall
-from agentv_sandbox.models.js_json import number
+from agentv_sandbox.models.json.javascript import number
 from agentv_sandbox.models.suite import GraderSpec, Json
 
 ArgsMatch = Literal["exact", "superset", "subset", "ignore"] | Annotated[tuple[str, ...], Strict(False)]

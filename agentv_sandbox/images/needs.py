@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from agentv_sandbox.agents.base import setting_problem
 from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.graders import members_of, models_asked, programs_of
 from agentv_sandbox.images.inferring import CommandLine, inferred_programs
@@ -24,7 +25,6 @@ from agentv_sandbox.models.suite import (
     WorkspaceEnv,
 )
 from agentv_sandbox.providers import PROVIDERS
-from agentv_sandbox.providers.base import setting_problem
 
 _SHELLS = ("sh", "bash", "dash")
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from agentv_sandbox.authoring.globs import eval_files
+from agentv_sandbox.authoring.messages import FileCache
 from agentv_sandbox.authoring.tree import Problems
 from agentv_sandbox.base.errors import Problem
-from agentv_sandbox.loading.globs import eval_files
-from agentv_sandbox.loading.messages import FileCache
 from agentv_sandbox.loading.suites import load_suite
 from agentv_sandbox.models.suite import Suite
 

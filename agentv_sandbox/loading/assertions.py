@@ -11,9 +11,15 @@ from agentv_sandbox.authoring.references import ReferenceScope
 from agentv_sandbox.authoring.tree import Map, Node, Problems, Seq, nearest, position, show
 from agentv_sandbox.graders import GRADERS, GraderKind, kebab, kind_written
 from agentv_sandbox.graders.custom import CUSTOM, find_script
-from agentv_sandbox.graders.kind import ItemDoc, Options, PreprocessorDoc, Prompt, PromptCommandDoc
 from agentv_sandbox.graders.llm_grader import LLM_GRADER, LlmGraderOptions
-from agentv_sandbox.graders.rubric_items import Rubric, read_rubrics
+from agentv_sandbox.judging.kind import (
+    ItemDoc,
+    Options,
+    PreprocessorDoc,
+    Prompt,
+    PromptCommandDoc,
+)
+from agentv_sandbox.judging.rubric_items import Rubric, read_rubrics
 from agentv_sandbox.loading.includes import IncludeReader
 from agentv_sandbox.loading.prompts import PromptReader
 from agentv_sandbox.models import media

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agentv_sandbox.authoring import messages as text
 from agentv_sandbox.authoring.docs import read
 from agentv_sandbox.authoring.tree import Map, Problems, Seq, plain, position, show
-from agentv_sandbox.loading import messages as text
 from agentv_sandbox.loading.assertions import implicit_grader
 from agentv_sandbox.loading.interpolate import Expansion, interpolate_vars, to_json
 from agentv_sandbox.loading.session import Session

@@ -7,13 +7,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from agentv_sandbox.authoring.globs import matching
+from agentv_sandbox.authoring.tables import SUFFIXES, table_rows
 from agentv_sandbox.authoring.tree import Map, Node, Seq, show
+from agentv_sandbox.authoring.yaml12 import parse_json_line, read_text
 from agentv_sandbox.base.errors import Problem
-from agentv_sandbox.loading.globs import matching
 from agentv_sandbox.loading.interpolate import interpolate_env
 from agentv_sandbox.loading.session import Session
-from agentv_sandbox.loading.tables import SUFFIXES, table_rows
-from agentv_sandbox.loading.yaml12 import parse_json_line, read_text
 
 MAX_FILES = 10_000
 _GLOB = frozenset("*?{[")

@@ -10,10 +10,10 @@ from typing import Any
 
 from dotenv import dotenv_values
 
+from agentv_sandbox.agents.settings import is_secret, looks_like_key
 from agentv_sandbox.authoring.tree import Map, Problems, Seq, plain
-from agentv_sandbox.loading.yaml12 import read_text
-from agentv_sandbox.models.js_json import dumps
-from agentv_sandbox.providers.settings import is_secret, looks_like_key
+from agentv_sandbox.authoring.yaml12 import read_text
+from agentv_sandbox.models.json.javascript import dumps
 
 _ENV = re.compile(r"\$\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}|\{\{\s*env\.([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 _VAR = re.compile(r"\{\{\s*(?:vars\.)?([A-Za-z_][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)*)\s*\}\}")

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentv_sandbox.authoring.commands import resolve_command
+from agentv_sandbox.authoring.messages import FileCache
 from agentv_sandbox.authoring.references import OUTSIDE, ReferenceScope
 from agentv_sandbox.authoring.shadowing import warn_of_shadowing
 from agentv_sandbox.authoring.tree import Map, Problems, plain, show
-from agentv_sandbox.graders.kind import Prompt, PromptCommandDoc
-from agentv_sandbox.graders.template import VARIABLES, variable_names
-from agentv_sandbox.loading.messages import FileCache
-from agentv_sandbox.loading.yaml12 import read_text
+from agentv_sandbox.authoring.yaml12 import read_text
+from agentv_sandbox.judging.kind import Prompt, PromptCommandDoc
+from agentv_sandbox.judging.template import VARIABLES, variable_names
 
 MAX_PROMPT_BYTES = 1 << 20
 _PATH = re.compile(r"[^\s{}]{1,400}\Z")

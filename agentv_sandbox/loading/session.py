@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agentv_sandbox.authoring.messages import FileCache, MessageReader
 from agentv_sandbox.authoring.references import ReferenceScope
 from agentv_sandbox.authoring.tree import Problems
+from agentv_sandbox.authoring.yaml12 import parse, parse_json, read_text
 from agentv_sandbox.loading.assertions import AssertionReader
 from agentv_sandbox.loading.includes import IncludeReader
 from agentv_sandbox.loading.interpolate import interpolate_env, mentions_env
-from agentv_sandbox.loading.messages import FileCache, MessageReader
 from agentv_sandbox.loading.prompts import PromptReader
 from agentv_sandbox.loading.workspaces import WorkspaceReader
-from agentv_sandbox.loading.yaml12 import parse, parse_json, read_text
 
 
 @dataclass

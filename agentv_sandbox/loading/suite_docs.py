@@ -10,12 +10,12 @@ from pydantic import AfterValidator, BeforeValidator, Field, InstanceOf, WithJso
 from agentv_sandbox import masking
 from agentv_sandbox.authoring.docs import Doc
 from agentv_sandbox.authoring.fields import Names, Text, Unit, one_or_many
+from agentv_sandbox.authoring.hosts import allowed_host
 from agentv_sandbox.authoring.names import PATTERNS, well_formed
 from agentv_sandbox.authoring.tree import Seq
 from agentv_sandbox.base.logs import safe_name
-from agentv_sandbox.graders.kind import Assertions, PreprocessorDoc
-from agentv_sandbox.graders.rubric_items import RubricDoc
-from agentv_sandbox.loading.hosts import allowed_host
+from agentv_sandbox.judging.kind import Assertions, PreprocessorDoc
+from agentv_sandbox.judging.rubric_items import RubricDoc
 from agentv_sandbox.models.suite import NetworkPolicy
 from agentv_sandbox.request.values import size
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agentv_sandbox.agents.settings import is_secret, looks_like_key, values
 from agentv_sandbox.authoring.docs import known_keys, read
 from agentv_sandbox.authoring.references import ReferenceScope
 from agentv_sandbox.authoring.tree import (
@@ -30,7 +31,6 @@ from agentv_sandbox.loading.workspaces import WorkspaceReader, limits, warn_of_l
 from agentv_sandbox.models.suite import GatewaySpec, NetworkPolicy, Target
 from agentv_sandbox.providers import NAMES, PROVIDERS, Provider
 from agentv_sandbox.providers.cli import SCRIPT_SUFFIXES, CliProvider, script_command
-from agentv_sandbox.providers.settings import is_secret, looks_like_key, values
 
 FILE_NAMES = ("targets.yaml", "targets.yml", ".agentv/targets.yaml", ".agentv/targets.yml")
 MAX_DELEGATIONS = 10

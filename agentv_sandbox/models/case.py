@@ -18,8 +18,8 @@ from agentv_sandbox.models.content import (
     text_of,
 )
 from agentv_sandbox.models.identity import Key, suite_key
+from agentv_sandbox.models.json.wire import ALWAYS, NEVER, written
 from agentv_sandbox.models.suite import Json
-from agentv_sandbox.models.wire import ALWAYS, NEVER, written
 
 if TYPE_CHECKING:
     from agentv_sandbox.models.capture import Capture

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from agentv_sandbox.models.js_json import dumps
+from agentv_sandbox.models.json.javascript import dumps
 from agentv_sandbox.models.suite import Json, Message
 
 _SPACE = (

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from agentv_sandbox import masking
-from agentv_sandbox.models.foreign_json import ForeignJsonError, read_json
+from agentv_sandbox.models.json.untrusted import ForeignJsonError, read_json
 from agentv_sandbox.models.suite import Json
 from agentv_sandbox.models_api.usage import Usage
 

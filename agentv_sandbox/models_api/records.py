@@ -12,7 +12,7 @@ from agentv_sandbox.models_api.prices import Price
 from agentv_sandbox.models_api.usage import Usage
 
 if TYPE_CHECKING:
-    from agentv_sandbox.models_api.client.retry import RequestBudget
+    from agentv_sandbox.modelclient.retry import RequestBudget
 
 
 @dataclass(frozen=True, kw_only=True)

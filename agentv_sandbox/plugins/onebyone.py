@@ -16,9 +16,9 @@ from agentv_sandbox.report import kept_views
 from agentv_sandbox.report.summary import reasons
 from agentv_sandbox.request.asked import as_json
 from agentv_sandbox.request.jobs import Job, SuiteStart
+from agentv_sandbox.rows.record import Row
 from agentv_sandbox.runfolder.facts import run_facts
 from agentv_sandbox.runfolder.folder import RunFolder
-from agentv_sandbox.runfolder.record import Row
 from agentv_sandbox.runs.api import folder_options
 from agentv_sandbox.runs.execute import Crew, Members, jobs_of
 from agentv_sandbox.runs.executors import site_of

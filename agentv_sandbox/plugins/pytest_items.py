@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
+from agentv_sandbox.authoring.globs import is_eval_file
 from agentv_sandbox.base.errors import InputError, Problem, SandboxError
 from agentv_sandbox.base.logs import safe_name
-from agentv_sandbox.loading.globs import is_eval_file
 from agentv_sandbox.plugins.onebyone import OpenRun, OpenSuite, one_by_one
 from agentv_sandbox.plugins.pytest_plugin import asked_of, say_at_the_end
 from agentv_sandbox.request import RunRequest
 from agentv_sandbox.request.jobs import Job
-from agentv_sandbox.runfolder.record import Row
+from agentv_sandbox.rows.record import Row
 from agentv_sandbox.runs.execute import jobs_of
 from agentv_sandbox.runs.prepare import Prepared, prepare
 

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from agentv_sandbox.plugins.pytest_items import EvalFile, eval_file
     from agentv_sandbox.runs.api import RunReport
     from agentv_sandbox.runs.api import run as run_suites
-    from agentv_sandbox.runs.session import Session, open_session
+    from agentv_sandbox.session import Session, open_session
 else:
     run_suites = calling("agentv_sandbox.runs.api", "run")
     eval_file = calling("agentv_sandbox.plugins.pytest_items", "eval_file")
-    open_session = calling("agentv_sandbox.runs.session", "open_session")
+    open_session = calling("agentv_sandbox.session", "open_session")
 
 _OPTIONS = {
     "target": "Target to evaluate; may be repeated.",

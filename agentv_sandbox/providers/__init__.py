@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from importlib import import_module
 
+from agentv_sandbox.agents.base import (
+    AgentRun,
+    Prepared,
+    Provider,
+    Request,
+)
 from agentv_sandbox.authoring.docs import known_keys
 from agentv_sandbox.base.errors import Problem
 from agentv_sandbox.models.suite import Target
-from agentv_sandbox.providers.base import AgentRun, Prepared, Provider, Request
 
 _FILES = (
     "cli",

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar
 
+from agentv_sandbox.agents.base import AgentRun, Request, setting_problem
+from agentv_sandbox.agents.model import ModelProvider, ModelSettings
 from agentv_sandbox.authoring.fields import Text
 from agentv_sandbox.base.errors import Problem
+from agentv_sandbox.modelclient.llmclient import LlmClient
 from agentv_sandbox.models.case import AgentResponse
 from agentv_sandbox.models.suite import Target
-from agentv_sandbox.models_api import LlmClient, LlmReply, LlmRequest
 from agentv_sandbox.models_api.dialects.base import Dialect
-from agentv_sandbox.models_api.records import text_setting
+from agentv_sandbox.models_api.records import LlmReply, LlmRequest, text_setting
 from agentv_sandbox.providers import anthropic, azure, gemini, openai
-from agentv_sandbox.providers.base import AgentRun, Request, setting_problem
-from agentv_sandbox.providers.model import ModelProvider, ModelSettings
 
 _SERVERS: Mapping[str, tuple[ModelProvider, str]] = {
     "openai": (openai.KINDS[0], "OPENAI_API_KEY"),

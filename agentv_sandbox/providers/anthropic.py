@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from agentv_sandbox.agents.model import ModelProvider, OneNameSettings
+from agentv_sandbox.agents.settings import Positive
 from agentv_sandbox.models.suite import Target
 from agentv_sandbox.models_api.dialects.anthropic import Anthropic
 from agentv_sandbox.models_api.dialects.base import Dialect
-from agentv_sandbox.providers.model import ModelProvider, OneNameSettings
-from agentv_sandbox.providers.settings import Positive
 
 
 class AnthropicSettings(OneNameSettings):

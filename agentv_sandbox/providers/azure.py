@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Literal
 
+from agentv_sandbox.agents.model import ModelProvider, ModelSettings
 from agentv_sandbox.authoring.fields import Text
 from agentv_sandbox.models.suite import Target
 from agentv_sandbox.models_api.dialects.base import Dialect
@@ -13,7 +14,6 @@ from agentv_sandbox.models_api.dialects.chat import Chat
 from agentv_sandbox.models_api.dialects.openai import OpenAiServer, model_of
 from agentv_sandbox.models_api.dialects.responses import Responses
 from agentv_sandbox.models_api.records import text_setting
-from agentv_sandbox.providers.model import ModelProvider, ModelSettings
 
 _CHAT_VERSION = "2024-10-21"
 _RESPONSES_VERSION = "v1"

@@ -5,11 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from agentv_sandbox.agents.agentcli import (
+    ANTHROPIC,
+    AgentCli,
+    AgentCliSettings,
+    Api,
+    Launch,
+    Question,
+)
+from agentv_sandbox.agents.session import (
+    Event,
+    Row,
+    SessionRecord,
+    object_of,
+    rows_of,
+    text_of,
+)
+from agentv_sandbox.agents.settings import Flag, Number, Positive
 from agentv_sandbox.authoring.fields import Text
 from agentv_sandbox.models.suite import Json, Target
-from agentv_sandbox.providers.agentcli import ANTHROPIC, AgentCli, AgentCliSettings, Api, Launch, Question
-from agentv_sandbox.providers.session import Event, Row, SessionRecord, object_of, rows_of, text_of
-from agentv_sandbox.providers.settings import Flag, Number, Positive
 
 _SYNTHETIC = "<synthetic>"
 """Model of messages that the program makes up, such as errors."""

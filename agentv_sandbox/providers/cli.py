@@ -14,6 +14,15 @@ from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator
 
+from agentv_sandbox.agents.base import (
+    OUTPUT_FILE,
+    AgentRun,
+    Prepared,
+    Request,
+    setting_problem,
+)
+from agentv_sandbox.agents.container import ContainerProvider, bad_end
+from agentv_sandbox.agents.settings import Flag, Seconds, Settings
 from agentv_sandbox.authoring.docs import Doc
 from agentv_sandbox.authoring.fields import Text
 from agentv_sandbox.authoring.tree import nearest
@@ -22,9 +31,6 @@ from agentv_sandbox.containers.volumes import StagedFile
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.suite import Json, Target
 from agentv_sandbox.project.scriptimports import imported
-from agentv_sandbox.providers.base import OUTPUT_FILE, AgentRun, Prepared, Request, setting_problem
-from agentv_sandbox.providers.container import ContainerProvider, bad_end
-from agentv_sandbox.providers.settings import Flag, Seconds, Settings
 
 _PROMPT_FILE = "/input/prompt.md"
 _PLACEHOLDER = re.compile(r"\{([A-Z][A-Z0-9_]*)\}")

@@ -7,8 +7,7 @@ import re
 import shlex
 from typing import Any, ClassVar, Literal
 
-from agentv_sandbox.models.paths import HOME, WORKSPACE
-from agentv_sandbox.providers.agentcli import (
+from agentv_sandbox.agents.agentcli import (
     AgentCli,
     AgentCliSettings,
     Api,
@@ -16,8 +15,16 @@ from agentv_sandbox.providers.agentcli import (
     Question,
     agent_document,
 )
-from agentv_sandbox.providers.asked import Reporting
-from agentv_sandbox.providers.session import Event, Row, SessionRecord, object_of, rows_of, text_of
+from agentv_sandbox.agents.asked import Reporting
+from agentv_sandbox.agents.session import (
+    Event,
+    Row,
+    SessionRecord,
+    object_of,
+    rows_of,
+    text_of,
+)
+from agentv_sandbox.models.paths import HOME, WORKSPACE
 
 _SERVER = "sandbox"
 """Name of the model's server in the program's configuration: its own servers would ask for more than a model."""

@@ -9,12 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
-from agentv_sandbox.authoring.fields import Text
-from agentv_sandbox.base.errors import Problem
-from agentv_sandbox.models.foreign_json import ForeignJsonError, read_json
-from agentv_sandbox.models.paths import HOME, WORKSPACE
-from agentv_sandbox.models.suite import Json, Target
-from agentv_sandbox.providers.agentcli import (
+from agentv_sandbox.agents.agentcli import (
     ANTHROPIC,
     AgentCli,
     AgentCliSettings,
@@ -23,8 +18,8 @@ from agentv_sandbox.providers.agentcli import (
     Question,
     agent_document,
 )
-from agentv_sandbox.providers.base import setting_problem
-from agentv_sandbox.providers.session import (
+from agentv_sandbox.agents.base import setting_problem
+from agentv_sandbox.agents.session import (
     MAX_VALUES,
     Event,
     Row,
@@ -33,7 +28,12 @@ from agentv_sandbox.providers.session import (
     rows_of,
     text_of,
 )
-from agentv_sandbox.providers.settings import Secret
+from agentv_sandbox.agents.settings import Secret
+from agentv_sandbox.authoring.fields import Text
+from agentv_sandbox.base.errors import Problem
+from agentv_sandbox.models.json.untrusted import ForeignJsonError, read_json
+from agentv_sandbox.models.paths import HOME, WORKSPACE
+from agentv_sandbox.models.suite import Json, Target
 
 _APIS: Mapping[str, Api] = {
     "openai": Api(key="COPILOT_PROVIDER_API_KEY", url="https://api.openai.com/v1"),

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-from agentv_sandbox.authoring.fields import Text
-from agentv_sandbox.base.errors import Problem
-from agentv_sandbox.models.case import AgentResponse, CaseFailure
-from agentv_sandbox.models.suite import Target
-from agentv_sandbox.providers.base import AgentRun, Provider, Request, project_file, setting_problem
-from agentv_sandbox.providers.copilot import Copilot, CopilotSettings, usage_of_models
-from agentv_sandbox.providers.session import (
+from agentv_sandbox.agents.base import (
+    AgentRun,
+    Provider,
+    Request,
+    project_file,
+    setting_problem,
+)
+from agentv_sandbox.agents.session import (
     Event,
     Row,
     SessionRecord,
@@ -24,7 +25,12 @@ from agentv_sandbox.providers.session import (
     rows_of,
     text_of,
 )
-from agentv_sandbox.providers.settings import Settings
+from agentv_sandbox.agents.settings import Settings
+from agentv_sandbox.authoring.fields import Text
+from agentv_sandbox.base.errors import Problem
+from agentv_sandbox.models.case import AgentResponse, CaseFailure
+from agentv_sandbox.models.suite import Target
+from agentv_sandbox.providers.copilot import Copilot, CopilotSettings, usage_of_models
 
 _MAX_BYTES = 64 << 20
 _EVENTS = "events.jsonl"

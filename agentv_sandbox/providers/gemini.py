@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from agentv_sandbox.agents.model import ModelProvider, OneNameSettings
 from agentv_sandbox.models.suite import Target
 from agentv_sandbox.models_api.dialects.base import Dialect
 from agentv_sandbox.models_api.dialects.gemini import Gemini
-from agentv_sandbox.providers.model import ModelProvider, OneNameSettings
 
 
 class GeminiProvider(ModelProvider):

@@ -7,14 +7,33 @@ import re
 from pathlib import PurePosixPath
 from typing import Any, ClassVar
 
+from agentv_sandbox.agents.agentcli import (
+    GEMINI,
+    AgentCli,
+    AgentCliSettings,
+    Api,
+    Launch,
+    Question,
+)
+from agentv_sandbox.agents.asked import Reporting
+from agentv_sandbox.agents.session import (
+    Event,
+    Row,
+    SessionRecord,
+    object_of,
+    rows_of,
+    text_of,
+)
+from agentv_sandbox.agents.settings import Positive
 from agentv_sandbox.models.case import TokenUsage
-from agentv_sandbox.models.foreign_json import ForeignJsonError, amount, count, read_json
+from agentv_sandbox.models.json.untrusted import (
+    ForeignJsonError,
+    amount,
+    count,
+    read_json,
+)
 from agentv_sandbox.models.paths import HOME
 from agentv_sandbox.models.suite import Json
-from agentv_sandbox.providers.agentcli import GEMINI, AgentCli, AgentCliSettings, Api, Launch, Question
-from agentv_sandbox.providers.asked import Reporting
-from agentv_sandbox.providers.session import Event, Row, SessionRecord, object_of, rows_of, text_of
-from agentv_sandbox.providers.settings import Positive
 
 _FOLDER = ".gemini"
 _POLICY = f"{_FOLDER}/sandbox.toml"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from agentv_sandbox.agents.base import AgentRun, Provider, Request
+from agentv_sandbox.agents.settings import Settings
+from agentv_sandbox.modelclient.llmclient import LlmClient
 from agentv_sandbox.models.case import AgentResponse
 from agentv_sandbox.models.content import AnswerMessage
 from agentv_sandbox.models.suite import Json, Target
-from agentv_sandbox.models_api import LlmClient, LlmReply, LlmRequest
-from agentv_sandbox.providers.base import AgentRun, Provider, Request
-from agentv_sandbox.providers.settings import Settings
+from agentv_sandbox.models_api.records import LlmReply, LlmRequest
 
 _DEFAULT = '{"answer":"Mock provider response. Configure targets.yaml to supply a custom value."}'
 

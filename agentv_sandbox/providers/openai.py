@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Literal
 
+from agentv_sandbox.agents.model import ModelProvider, ModelSettings
 from agentv_sandbox.authoring.fields import Text
 from agentv_sandbox.models.suite import Target
 from agentv_sandbox.models_api.dialects.base import Dialect
@@ -12,7 +13,6 @@ from agentv_sandbox.models_api.dialects.chat import Chat
 from agentv_sandbox.models_api.dialects.openai import OpenAiServer
 from agentv_sandbox.models_api.dialects.responses import Responses
 from agentv_sandbox.models_api.records import text_setting
-from agentv_sandbox.providers.model import ModelProvider, ModelSettings
 
 _URL = "https://api.openai.com/v1"
 _VERSIONED = re.compile(r"/v[0-9]\w*(/|\Z)|/openai/deployments/[^/]+\Z", re.ASCII)

@@ -6,12 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from agentv_sandbox.authoring.fields import Text
-from agentv_sandbox.base.errors import Problem
-from agentv_sandbox.models.foreign_json import amount
-from agentv_sandbox.models.paths import HOME
-from agentv_sandbox.models.suite import Json, Target
-from agentv_sandbox.providers.agentcli import (
+from agentv_sandbox.agents.agentcli import (
     ANTHROPIC,
     GEMINI,
     AgentCli,
@@ -20,9 +15,21 @@ from agentv_sandbox.providers.agentcli import (
     Launch,
     Question,
 )
-from agentv_sandbox.providers.base import setting_problem
-from agentv_sandbox.providers.session import Event, Row, SessionRecord, object_of, text_of, time_of
-from agentv_sandbox.providers.settings import Positive
+from agentv_sandbox.agents.base import setting_problem
+from agentv_sandbox.agents.session import (
+    Event,
+    Row,
+    SessionRecord,
+    object_of,
+    text_of,
+    time_of,
+)
+from agentv_sandbox.agents.settings import Positive
+from agentv_sandbox.authoring.fields import Text
+from agentv_sandbox.base.errors import Problem
+from agentv_sandbox.models.json.untrusted import amount
+from agentv_sandbox.models.paths import HOME
+from agentv_sandbox.models.suite import Json, Target
 
 _IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf")
 _SYSTEM = ".config/opencode/system.md"

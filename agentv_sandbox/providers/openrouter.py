@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from agentv_sandbox.agents.model import ModelProvider
 from agentv_sandbox.models.suite import Target
 from agentv_sandbox.models_api.dialects.base import Dialect
 from agentv_sandbox.models_api.dialects.chat import Chat
 from agentv_sandbox.models_api.dialects.openai import OpenAiServer, model_of
 from agentv_sandbox.models_api.records import text_setting
-from agentv_sandbox.providers.model import ModelProvider
 
 _URL = "https://openrouter.ai/api/v1"
 

@@ -6,10 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
-from agentv_sandbox.authoring.fields import Text
-from agentv_sandbox.base.errors import Problem
-from agentv_sandbox.models.suite import Json, Target
-from agentv_sandbox.providers.agentcli import (
+from agentv_sandbox.agents.agentcli import (
     ANTHROPIC,
     GEMINI,
     AgentCli,
@@ -18,8 +15,18 @@ from agentv_sandbox.providers.agentcli import (
     Launch,
     Question,
 )
-from agentv_sandbox.providers.base import setting_problem
-from agentv_sandbox.providers.session import Event, Row, SessionRecord, object_of, rows_of, text_of
+from agentv_sandbox.agents.base import setting_problem
+from agentv_sandbox.agents.session import (
+    Event,
+    Row,
+    SessionRecord,
+    object_of,
+    rows_of,
+    text_of,
+)
+from agentv_sandbox.authoring.fields import Text
+from agentv_sandbox.base.errors import Problem
+from agentv_sandbox.models.suite import Json, Target
 
 _BEARER = "Authorization"
 _APIS: Mapping[str, Api] = {

@@ -3,9 +3,9 @@ checked. A kind that is implemented leaves this file for one of its own."""
 
 from __future__ import annotations
 
+from agentv_sandbox.agents.base import Provider
+from agentv_sandbox.agents.settings import Flag, Seconds, Settings
 from agentv_sandbox.authoring.fields import Text
-from agentv_sandbox.providers.base import Provider
-from agentv_sandbox.providers.settings import Flag, Seconds, Settings
 
 
 class VsCodeSettings(Settings):

@@ -9,15 +9,21 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from agentv_sandbox.agents.base import (
+    AgentRun,
+    Provider,
+    Request,
+    project_file,
+    setting_problem,
+)
+from agentv_sandbox.agents.response import parse_response
+from agentv_sandbox.agents.settings import Settings
 from agentv_sandbox.authoring.fields import Text
 from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.models.case import AgentResponse, CaseFailure
 from agentv_sandbox.models.content import ROLES
-from agentv_sandbox.models.foreign_json import ForeignJsonError, read_json
+from agentv_sandbox.models.json.untrusted import ForeignJsonError, read_json
 from agentv_sandbox.models.suite import Json, Target
-from agentv_sandbox.providers.base import AgentRun, Provider, Request, project_file, setting_problem
-from agentv_sandbox.providers.response import parse_response
-from agentv_sandbox.providers.settings import Settings
 
 _VERSION = "agentv.replay_fixture.v1"
 _MAX_BYTES = 256 << 20

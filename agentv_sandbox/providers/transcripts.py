@@ -14,14 +14,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, get_args
 
-from agentv_sandbox.models.case import AgentResponse, Claim, Figure, Measure
-from agentv_sandbox.models.foreign_json import ForeignJsonError, amount, read_json
-from agentv_sandbox.models.suite import Json, MeasuredBy, Target
-from agentv_sandbox.providers.asked import figures_of_agents
-from agentv_sandbox.providers.claude import Claude
-from agentv_sandbox.providers.codex import SHELLS, unwrapped
-from agentv_sandbox.providers.copilot_log import CopilotSession
-from agentv_sandbox.providers.session import (
+from agentv_sandbox.agents.asked import figures_of_agents
+from agentv_sandbox.agents.session import (
     MAX_VALUES,
     Event,
     EventStream,
@@ -34,6 +28,12 @@ from agentv_sandbox.providers.session import (
     rows_of,
     text_of,
 )
+from agentv_sandbox.models.case import AgentResponse, Claim, Figure, Measure
+from agentv_sandbox.models.json.untrusted import ForeignJsonError, amount, read_json
+from agentv_sandbox.models.suite import Json, MeasuredBy, Target
+from agentv_sandbox.providers.claude import Claude
+from agentv_sandbox.providers.codex import SHELLS, unwrapped
+from agentv_sandbox.providers.copilot_log import CopilotSession
 
 MAX_BYTES = 64 << 20
 """Of one file."""

@@ -11,7 +11,7 @@ from pkgutil import iter_modules
 
 from agentv_sandbox.report import views
 from agentv_sandbox.report.view import View
-from agentv_sandbox.runfolder.reader import Run
+from agentv_sandbox.rows.reader import Run
 
 _MODULES = sorted(module.name for module in iter_modules(views.__path__, f"{views.__name__}."))
 VIEWS: Mapping[str, View] = {view.name: view for name in _MODULES for view in import_module(name).VIEWS}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from agentv_sandbox.models.identity import Key, shown
-from agentv_sandbox.runfolder.evidence import (
+from agentv_sandbox.rows.evidence import (
     chance_if_below,
     chance_of_fall,
     difference_interval,
@@ -17,9 +17,9 @@ from agentv_sandbox.runfolder.evidence import (
     mean_interval,
     share_interval,
 )
-from agentv_sandbox.runfolder.reader import Run
-from agentv_sandbox.runfolder.record import Row
-from agentv_sandbox.runfolder.rows import cost_of, tokens_of
+from agentv_sandbox.rows.reader import Run
+from agentv_sandbox.rows.record import Row
+from agentv_sandbox.rows.rows import cost_of, tokens_of
 
 Outcome = Literal["better or equal", "worse", "not enough evidence", "incomplete"]
 Change = Literal["fell", "rose", "same", "error", "skipped", "mended", "missing", "new"]

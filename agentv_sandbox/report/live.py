@@ -25,8 +25,8 @@ from agentv_sandbox.base.logs import get_logger
 from agentv_sandbox.masking import REACH
 from agentv_sandbox.models.suite import Json
 from agentv_sandbox.report.page import render
-from agentv_sandbox.runfolder.reader import Run
-from agentv_sandbox.runfolder.redact import Redactor
+from agentv_sandbox.rows.reader import Run
+from agentv_sandbox.rows.redact import Redactor
 
 log = get_logger()
 _LEAST_S, _MOST_S = 3, 60

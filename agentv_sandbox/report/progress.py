@@ -28,9 +28,9 @@ from rich.text import Text
 
 from agentv_sandbox.base.logs import safe_name, safe_text
 from agentv_sandbox.report.summary import STYLE, WORD, case_label, headline, reasons
-from agentv_sandbox.runfolder.record import Row
-from agentv_sandbox.runfolder.redact import Redactor
-from agentv_sandbox.runfolder.rows import cost_of
+from agentv_sandbox.rows.record import Row
+from agentv_sandbox.rows.redact import Redactor
+from agentv_sandbox.rows.rows import cost_of
 
 MAX_LINE = 400
 REFRESH_PER_S = 8

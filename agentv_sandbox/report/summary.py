@@ -15,10 +15,10 @@ from agentv_sandbox.base.logs import safe_name, safe_text
 from agentv_sandbox.models.case import GraderResult
 from agentv_sandbox.models.suite import PASS_SCORE
 from agentv_sandbox.report.targets import COLUMNS, TargetFigures, run_figures, side_by_side
-from agentv_sandbox.runfolder.record import Row
-from agentv_sandbox.runfolder.redact import Redactor
-from agentv_sandbox.runfolder.rows import below_threshold
-from agentv_sandbox.runfolder.trialfigures import STRATEGY_WORDS, short_words, totals_words
+from agentv_sandbox.rows.record import Row
+from agentv_sandbox.rows.redact import Redactor
+from agentv_sandbox.rows.rows import below_threshold
+from agentv_sandbox.rows.trialfigures import STRATEGY_WORDS, short_words, totals_words
 
 MAX_REASON = 400
 MAX_REASONS = 3

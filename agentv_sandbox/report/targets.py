@@ -6,8 +6,8 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agentv_sandbox.runfolder.record import Row
-from agentv_sandbox.runfolder.rows import cost_of, numbers, tokens_of
+from agentv_sandbox.rows.record import Row
+from agentv_sandbox.rows.rows import cost_of, numbers, tokens_of
 
 _JUDGED = ("ok", "quality_failure")
 COLUMNS = ("target", "passed", "mean score", "agent's seconds", "tokens", "US dollars")

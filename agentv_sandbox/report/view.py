@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentv_sandbox.runfolder.reader import Run
+from agentv_sandbox.rows.reader import Run
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,19 +15,19 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from agentv_sandbox import __version__
+from agentv_sandbox.authoring.messages import input_files
 from agentv_sandbox.base.singleflight import SingleFlight
 from agentv_sandbox.containers.volumes import StagedFile
 from agentv_sandbox.graders import models_asked
 from agentv_sandbox.graders.grade import effective_threshold, effective_trials
 from agentv_sandbox.images.needs import flat
-from agentv_sandbox.loading.messages import input_files
 from agentv_sandbox.models.image import ProvedImage, content_key
 from agentv_sandbox.models.paths import SUITE
 from agentv_sandbox.models.suite import EvalCase, GraderSpec, Json, Suite, Target
 from agentv_sandbox.project import Project
 from agentv_sandbox.request import RunRequest
 from agentv_sandbox.request.jobs import Job
-from agentv_sandbox.runfolder.naming import numbered
+from agentv_sandbox.rows.naming import numbered
 from agentv_sandbox.workspace.template import template_files
 
 DIGITS = 32

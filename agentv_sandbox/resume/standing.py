@@ -17,12 +17,12 @@ from agentv_sandbox.models.suite import Suite
 from agentv_sandbox.project import Project
 from agentv_sandbox.request.jobs import Job, RunOptions, SuiteStart
 from agentv_sandbox.resume.hashes import SCHEME, InputHashes
+from agentv_sandbox.rows.layout import TRIAL, TRIALS
+from agentv_sandbox.rows.record import Row
+from agentv_sandbox.rows.restoring import result_of
 from agentv_sandbox.runfolder.earlier import EarlierRun, EarlierTrial, copy_run, earlier_run, folder_of
 from agentv_sandbox.runfolder.folder import RunFolder, Takeover
 from agentv_sandbox.runfolder.intact import Intact
-from agentv_sandbox.runfolder.layout import TRIAL, TRIALS
-from agentv_sandbox.runfolder.record import Row
-from agentv_sandbox.runfolder.restoring import result_of
 from agentv_sandbox.targets.chosen import jobs_of
 from agentv_sandbox.workspace.template import template_key
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from agentv_sandbox.base.deadline import Deadline
 from agentv_sandbox.base.errors import Cancelled, SandboxError
-from agentv_sandbox.runfolder import files
-from agentv_sandbox.runfolder.layout import MASKED
-from agentv_sandbox.runfolder.reader import Run
-from agentv_sandbox.runfolder.redact import Redactor
+from agentv_sandbox.rows import files
+from agentv_sandbox.rows.layout import MASKED
+from agentv_sandbox.rows.reader import Run
+from agentv_sandbox.rows.redact import Redactor
 
 MASKING_GRACE_S = 1.0
 """What an interrupted run may still take for masking secrets in what agents left."""

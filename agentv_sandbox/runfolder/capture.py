@@ -32,13 +32,13 @@ from agentv_sandbox.models.content import (
     TextBlock,
     read_calls,
 )
-from agentv_sandbox.models.foreign_json import ForeignJsonError, read_json
-from agentv_sandbox.models.json_pieces import json_pieces
+from agentv_sandbox.models.json.pieces import json_pieces
+from agentv_sandbox.models.json.untrusted import ForeignJsonError, read_json
+from agentv_sandbox.models.json.wire import read_exactly, written
 from agentv_sandbox.models.suite import EvalCase, Json
-from agentv_sandbox.models.wire import read_exactly, written
-from agentv_sandbox.runfolder.reader import Run
-from agentv_sandbox.runfolder.redact import Redactor
-from agentv_sandbox.runfolder.rows import Wire, defined
+from agentv_sandbox.rows.reader import Run
+from agentv_sandbox.rows.redact import Redactor
+from agentv_sandbox.rows.rows import Wire, defined
 
 NAME = "capture.json"
 SCHEMA = "agentv-sandbox.capture.v1"

@@ -19,14 +19,21 @@ from agentv_sandbox.containers.blobs import BlobStore
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.content import Blob
 from agentv_sandbox.models.identity import Key
+from agentv_sandbox.rows.layout import (
+    INDEX,
+    MASKED,
+    STORES,
+    SUMS,
+    TRIAL,
+    TRIALS,
+)
+from agentv_sandbox.rows.reader import Run
+from agentv_sandbox.rows.record import Row
+from agentv_sandbox.rows.restoring import result_of
 from agentv_sandbox.runfolder import pack as packing
 from agentv_sandbox.runfolder.capture import NAME
 from agentv_sandbox.runfolder.earlier import EarlierRun, earlier_run, folder_of
 from agentv_sandbox.runfolder.intact import Intact
-from agentv_sandbox.runfolder.layout import INDEX, MASKED, STORES, SUMS, TRIAL, TRIALS
-from agentv_sandbox.runfolder.reader import Run
-from agentv_sandbox.runfolder.record import Row
-from agentv_sandbox.runfolder.restoring import result_of
 
 _SHOWN = 5
 _MOST_TRIALS = 1000

@@ -14,11 +14,12 @@ from agentv_sandbox.base.plainfiles import is_plain, names_below, open_plain
 from agentv_sandbox.models.capture import Capture
 from agentv_sandbox.models.case import CaseOutput, CaseResult, GraderResult
 from agentv_sandbox.models.suite import EvalCase, Json, Suite
-from agentv_sandbox.runfolder import capture, files, rows
-from agentv_sandbox.runfolder.layout import PROMPTS
-from agentv_sandbox.runfolder.naming import UniqueNames, slug
-from agentv_sandbox.runfolder.redact import Redactor
-from agentv_sandbox.runfolder.trace import Trace, content_text, markdown
+from agentv_sandbox.rows import files, rows
+from agentv_sandbox.rows.layout import PROMPTS
+from agentv_sandbox.rows.naming import UniqueNames, slug
+from agentv_sandbox.rows.redact import Redactor
+from agentv_sandbox.rows.trace import Trace, content_text, markdown
+from agentv_sandbox.runfolder import capture
 
 NAMES = {
     "grading_path": "grading.json",

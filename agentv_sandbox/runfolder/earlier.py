@@ -22,7 +22,7 @@ from agentv_sandbox.base.plainfiles import is_plain, open_plain, walk_plain
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.suite import Json, Suite
 from agentv_sandbox.request import RunRequest
-from agentv_sandbox.runfolder.layout import (
+from agentv_sandbox.rows.layout import (
     BENCHMARK,
     FACTS,
     INDEX,
@@ -35,11 +35,11 @@ from agentv_sandbox.runfolder.layout import (
     TRIAL,
     is_view,
 )
-from agentv_sandbox.runfolder.naming import slug
-from agentv_sandbox.runfolder.reader import Run
-from agentv_sandbox.runfolder.record import Row
-from agentv_sandbox.runfolder.restoring import result_of
-from agentv_sandbox.runfolder.rowfile import RowsRead, read_all_rows, read_rows
+from agentv_sandbox.rows.naming import slug
+from agentv_sandbox.rows.reader import Run
+from agentv_sandbox.rows.record import Row
+from agentv_sandbox.rows.restoring import result_of
+from agentv_sandbox.rows.rowfile import RowsRead, read_all_rows, read_rows
 
 DEFAULT_ROOT = Path(".agentv/results/runs")
 _NOT_COPIED = frozenset({LOCK, MARK, SUMS, BENCHMARK, TIMING})

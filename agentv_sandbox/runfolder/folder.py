@@ -34,13 +34,9 @@ from agentv_sandbox.base.logs import error_line, safe_name
 from agentv_sandbox.models.case import CaseFailure, CaseResult
 from agentv_sandbox.models.identity import name_of
 from agentv_sandbox.models.suite import EvalCase, Json, Suite
-from agentv_sandbox.runfolder import casefiles, files, rows
-from agentv_sandbox.runfolder.aggregate import Aggregate
-from agentv_sandbox.runfolder.artifacts import Artifacts
-from agentv_sandbox.runfolder.casefolders import CaseFolders
-from agentv_sandbox.runfolder.earlier import DEFAULT_ROOT, folder_of, not_written_to, prune
-from agentv_sandbox.runfolder.intact import files_hash
-from agentv_sandbox.runfolder.layout import (
+from agentv_sandbox.rows import files, rows
+from agentv_sandbox.rows.aggregate import Aggregate
+from agentv_sandbox.rows.layout import (
     BENCHMARK,
     FACTS,
     INDEX,
@@ -52,12 +48,17 @@ from agentv_sandbox.runfolder.layout import (
     TRIAL,
     UNGRADED,
 )
-from agentv_sandbox.runfolder.naming import slug
-from agentv_sandbox.runfolder.reader import Run
-from agentv_sandbox.runfolder.record import Row
-from agentv_sandbox.runfolder.redact import Redactor
-from agentv_sandbox.runfolder.rowfile import read_all_rows
-from agentv_sandbox.runfolder.rows import Wire
+from agentv_sandbox.rows.naming import slug
+from agentv_sandbox.rows.reader import Run
+from agentv_sandbox.rows.record import Row
+from agentv_sandbox.rows.redact import Redactor
+from agentv_sandbox.rows.rowfile import read_all_rows
+from agentv_sandbox.rows.rows import Wire
+from agentv_sandbox.runfolder import casefiles
+from agentv_sandbox.runfolder.artifacts import Artifacts
+from agentv_sandbox.runfolder.casefolders import CaseFolders
+from agentv_sandbox.runfolder.earlier import DEFAULT_ROOT, folder_of, not_written_to, prune
+from agentv_sandbox.runfolder.intact import files_hash
 
 
 @dataclass(frozen=True, kw_only=True)

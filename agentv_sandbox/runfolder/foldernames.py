@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from agentv_sandbox.runfolder.casefiles import NAMES
-from agentv_sandbox.runfolder.layout import (
+from agentv_sandbox.rows.layout import (
     BENCHMARK,
     FACTS,
     INDEX,
@@ -24,6 +23,7 @@ from agentv_sandbox.runfolder.layout import (
     UNGRADED,
     is_view,
 )
+from agentv_sandbox.runfolder.casefiles import NAMES
 
 TOP_LEVEL = (
     INDEX,

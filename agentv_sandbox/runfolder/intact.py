@@ -12,11 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from agentv_sandbox.base.plainfiles import is_plain, names_below, open_plain
+from agentv_sandbox.rows.layout import (
+    MASKED,
+    STORES,
+    TRIAL,
+    TRIALS,
+)
+from agentv_sandbox.rows.reader import Run
+from agentv_sandbox.rows.record import Row
+from agentv_sandbox.rows.rows import is_as_written
 from agentv_sandbox.runfolder.earlier import folder_of
-from agentv_sandbox.runfolder.layout import MASKED, STORES, TRIAL, TRIALS
-from agentv_sandbox.runfolder.reader import Run
-from agentv_sandbox.runfolder.record import Row
-from agentv_sandbox.runfolder.rows import is_as_written
 
 _MOST_BYTES = 1 << 30
 """Of a file of a test; a larger one counts by its size."""

@@ -33,11 +33,19 @@ from agentv_sandbox.archives.untrusted_tar import (
 )
 from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.base.plainfiles import open_plain, read_plain, walk_plain
-from agentv_sandbox.models.foreign_json import ForeignJsonError, read_json
+from agentv_sandbox.models.json.untrusted import ForeignJsonError, read_json
+from agentv_sandbox.rows.files import replace_file, write_file
+from agentv_sandbox.rows.layout import (
+    INDEX,
+    JUNIT,
+    LOCK,
+    MARK,
+    RATINGS,
+    SUMS,
+    is_view,
+)
 from agentv_sandbox.runfolder.earlier import not_written_to
-from agentv_sandbox.runfolder.files import replace_file, write_file
 from agentv_sandbox.runfolder.foldernames import is_run_file
-from agentv_sandbox.runfolder.layout import INDEX, JUNIT, LOCK, MARK, RATINGS, SUMS, is_view
 from agentv_sandbox.runfolder.sums import MAX_SUMS, name_of, read_sums, refusal, text_of
 
 _LEVEL = 3

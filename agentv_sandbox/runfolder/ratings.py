@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from agentv_sandbox.base.logs import safe_text
-from agentv_sandbox.models.foreign_json import ForeignJsonError, amount, read_json
 from agentv_sandbox.models.identity import suite_key
+from agentv_sandbox.models.json.untrusted import ForeignJsonError, amount, read_json
 from agentv_sandbox.models.suite import Json
-from agentv_sandbox.runfolder.layout import RATINGS
-from agentv_sandbox.runfolder.reader import Run
-from agentv_sandbox.runfolder.record import Row
+from agentv_sandbox.rows.layout import RATINGS
+from agentv_sandbox.rows.reader import Run
+from agentv_sandbox.rows.record import Row
 
 MAX_BYTES = 16 << 20
 MAX_LINES = 100_000

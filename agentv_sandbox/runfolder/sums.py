@@ -13,8 +13,8 @@ from pathlib import Path
 
 from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.base.logs import safe_name
+from agentv_sandbox.rows.layout import INDEX, SUMS
 from agentv_sandbox.runfolder.foldernames import MAX_NAME, is_run_file
-from agentv_sandbox.runfolder.layout import INDEX, SUMS
 
 MAX_SUMS = 64 << 20
 MAX_FILES = 500_000

@@ -20,23 +20,23 @@ from typing import TypedDict
 
 from agentv_sandbox.base.errors import SandboxError, unforeseen
 from agentv_sandbox.containers.blobs import BlobStore
+from agentv_sandbox.modelcalls.replaying import Tape
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.image import ProvedImage
 from agentv_sandbox.models.suite import EvalCase, Suite
-from agentv_sandbox.models_api import Tape
 from agentv_sandbox.report import kept_views
 from agentv_sandbox.report.summary import exit_code
 from agentv_sandbox.request import OnEvent, RunRequest
 from agentv_sandbox.request.asked import as_json
 from agentv_sandbox.request.keywords import by_keywords
 from agentv_sandbox.resume.standing import Resumption, take_over
+from agentv_sandbox.rows.record import Row
+from agentv_sandbox.rows.redact import Redactor
+from agentv_sandbox.rows.rowfile import read_all_rows
 from agentv_sandbox.runfolder.earlier import earlier_facts, find_earlier
 from agentv_sandbox.runfolder.facts import run_facts
 from agentv_sandbox.runfolder.folder import RunFolder, refuse_unusable
 from agentv_sandbox.runfolder.pack import require_unaltered
-from agentv_sandbox.runfolder.record import Row
-from agentv_sandbox.runfolder.redact import Redactor
-from agentv_sandbox.runfolder.rowfile import read_all_rows
 from agentv_sandbox.runs.checks import planned_tests
 from agentv_sandbox.runs.execute import RunOptions, jobs_of, work_through
 from agentv_sandbox.runs.executors import Site, cluster_module, site_of

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from agentv_sandbox.agents.base import setting_problem
 from agentv_sandbox.authoring.commands import IN_IMAGE, first_script
 from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.loading import LoadResult
 from agentv_sandbox.models.suite import Suite, Target
 from agentv_sandbox.project import Project, holds_word
 from agentv_sandbox.providers import PROVIDERS
-from agentv_sandbox.providers.base import setting_problem
 from agentv_sandbox.request.jobs import Job, RunOptions
 from agentv_sandbox.steps.inputs import unsendable
 from agentv_sandbox.targets.chosen import (

@@ -19,10 +19,13 @@ from agentv_sandbox.case.trials import run_job
 from agentv_sandbox.containers.blobs import BlobStore
 from agentv_sandbox.containers.sandbox import Sandbox
 from agentv_sandbox.egress import WayOut
+from agentv_sandbox.gateway.meter import Bounds, Meter
+from agentv_sandbox.modelcalls.limiter import RateLimits
+from agentv_sandbox.modelcalls.replaying import Tape
+from agentv_sandbox.modelclient.llmclient import LlmClient
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.image import ProvedImage
 from agentv_sandbox.models.suite import EvalCase, Suite
-from agentv_sandbox.models_api import Bounds, LlmClient, Meter, RateLimits, Tape
 from agentv_sandbox.project import Project
 from agentv_sandbox.request import OnEvent
 from agentv_sandbox.request.jobs import Job, RunOptions, SuiteStart

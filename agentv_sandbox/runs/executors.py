@@ -14,9 +14,9 @@ from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.containers.blobs import BlobStore
 from agentv_sandbox.containers.sandbox import Sandbox
 from agentv_sandbox.engines.tier import tier
+from agentv_sandbox.modelcalls.replaying import Tape
 from agentv_sandbox.models.image import ProvedImage
 from agentv_sandbox.models.suite import Json
-from agentv_sandbox.models_api import Tape
 from agentv_sandbox.request import OnEvent
 from agentv_sandbox.runfolder.facts import engine_facts
 from agentv_sandbox.runs.execute import Crew, OnTrial, Threads

@@ -29,13 +29,14 @@ from agentv_sandbox.engines.watchdog import Watchdog
 from agentv_sandbox.images.needs import suite_env, suite_plan_with_refusals
 from agentv_sandbox.images.plan import refusals
 from agentv_sandbox.loading import LoadResult, load_suites
+from agentv_sandbox.modelcalls.recording import Recorder
+from agentv_sandbox.modelcalls.replaying import Player, Tape
 from agentv_sandbox.models.identity import eval_file_of
 from agentv_sandbox.models.image import ProvedImage
 from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.suite import Suite
-from agentv_sandbox.models_api import Player, Recorder, Tape
 from agentv_sandbox.request import OnEvent, Paths, RunRequest
-from agentv_sandbox.runfolder.redact import Redactor
+from agentv_sandbox.rows.redact import Redactor
 from agentv_sandbox.runs.checks import planned_tests, run_problems, secret_values
 from agentv_sandbox.runs.execute import (
     MadeImage,

@@ -44,17 +44,17 @@ from agentv_sandbox.request.asked import as_json
 from agentv_sandbox.request.jobs import Job
 from agentv_sandbox.request.keywords import after_one
 from agentv_sandbox.resume.hashes import InputHashes
+from agentv_sandbox.rows.layout import INDEX, STORES
+from agentv_sandbox.rows.record import Row
+from agentv_sandbox.rows.regraded import Change, changes_of
+from agentv_sandbox.rows.restoring import result_of
 from agentv_sandbox.runfolder.capture import read_capture
 from agentv_sandbox.runfolder.captured import CapturedContents, CapturedRun, captured_run
 from agentv_sandbox.runfolder.earlier import earlier_run
 from agentv_sandbox.runfolder.facts import engine_facts, run_facts
 from agentv_sandbox.runfolder.folder import RunFolder, Takeover
 from agentv_sandbox.runfolder.intact import Intact
-from agentv_sandbox.runfolder.layout import INDEX, STORES
 from agentv_sandbox.runfolder.pack import unseal
-from agentv_sandbox.runfolder.record import Row
-from agentv_sandbox.runfolder.regraded import Change, changes_of
-from agentv_sandbox.runfolder.restoring import result_of
 from agentv_sandbox.runs import api
 from agentv_sandbox.runs.believed import decisions, eval_files, trusted_reach
 from agentv_sandbox.runs.checks import judge_problems

@@ -15,6 +15,7 @@ from agentv_sandbox.containers.blobs import BlobStore
 from agentv_sandbox.containers.sandbox import Role, System
 from agentv_sandbox.containers.volumes import StagedFile, VolumeSpec
 from agentv_sandbox.egress import EgressProxy
+from agentv_sandbox.gateway.meter import Meter
 from agentv_sandbox.graders.grade import effective_threshold
 from agentv_sandbox.models.case import AgentResponse, CaseFailure
 from agentv_sandbox.models.container import MB, Mount, OnOutput
@@ -22,7 +23,6 @@ from agentv_sandbox.models.content import Blob
 from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.paths import HOME, INPUT, OUTPUT, WORKSPACE
 from agentv_sandbox.models.suite import Hook, Target
-from agentv_sandbox.models_api import Meter
 from agentv_sandbox.project import Project
 from agentv_sandbox.providers import PROVIDERS, AgentRun, Prepared
 from agentv_sandbox.request.jobs import ENGINE_ENDED, CaseFailed, Job

@@ -7,15 +7,15 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 
+from agentv_sandbox.authoring.messages import input_files
 from agentv_sandbox.base.logs import safe_name
 from agentv_sandbox.containers.sandbox import System
 from agentv_sandbox.containers.volumes import StagedFile, VolumeSpec
-from agentv_sandbox.loading.messages import input_files
+from agentv_sandbox.gateway.meter import Meter
 from agentv_sandbox.models.case import CaseFailure
 from agentv_sandbox.models.container import MB
 from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.suite import EvalCase
-from agentv_sandbox.models_api import Meter
 from agentv_sandbox.providers import PROVIDERS
 from agentv_sandbox.request.jobs import ENGINE_ENDED, CaseFailed, Job
 from agentv_sandbox.steps.agent import AgentSide, OnStage, before_all

@@ -15,10 +15,10 @@ from agentv_sandbox.base.logs import safe_name
 from agentv_sandbox.containers.sandbox import POLICIES, Role
 from agentv_sandbox.containers.volumes import StagedFile, VolumeSpec
 from agentv_sandbox.egress import Answer, EgressProxy, Handler
-from agentv_sandbox.graders.base import GradeContext, NotBegunError
-from agentv_sandbox.graders.beginning import Beginning
 from agentv_sandbox.graders.grade import Graded, grade_case
-from agentv_sandbox.graders.llm_proxy import LlmProxy
+from agentv_sandbox.judging.base import GradeContext, NotBegunError
+from agentv_sandbox.judging.llm_proxy import LlmProxy
+from agentv_sandbox.modelcalls.recording import asked_by, current_scope
 from agentv_sandbox.models.case import Candidate, CaseOutput
 from agentv_sandbox.models.container import MB, ExecResult, Stdin
 from agentv_sandbox.models.content import counted
@@ -26,9 +26,10 @@ from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.messages import prompt_text
 from agentv_sandbox.models.paths import FILES, GRADING, SUITE, WORKSPACE
 from agentv_sandbox.models.suite import EvalCase, GraderSpec, NetworkPolicy, Target
-from agentv_sandbox.models_api import LlmReply, LlmRequest, asked_by, current_scope
+from agentv_sandbox.models_api.records import LlmReply, LlmRequest
 from agentv_sandbox.providers import PROVIDERS
 from agentv_sandbox.request.jobs import CaseFailed, Job
+from agentv_sandbox.steps.beginning import Beginning
 from agentv_sandbox.steps.invoke import (
     input_paths,
     merged,

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from agentv_sandbox.agents.base import setting_problem
 from agentv_sandbox.base.errors import InputError, Problem
+from agentv_sandbox.base.globs import matches
 from agentv_sandbox.base.logs import safe_name
 from agentv_sandbox.egress import hears_all, parse_secrets
 from agentv_sandbox.graders import figures_read, models_asked
 from agentv_sandbox.images.needs import all_graders, involved
-from agentv_sandbox.models.id_globs import matches
 from agentv_sandbox.models.suite import EvalCase, Suite, Target
 from agentv_sandbox.providers import PROVIDERS, check_target, is_model
-from agentv_sandbox.providers.base import setting_problem
 from agentv_sandbox.request.jobs import Job, RunOptions
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from agentv_sandbox.agents.base import setting_problem
 from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.egress import hears_all, parse_secrets
 from agentv_sandbox.graders import figures_read, models_asked
@@ -11,7 +12,6 @@ from agentv_sandbox.images.needs import all_graders
 from agentv_sandbox.models.case import CaseResult, GraderResult
 from agentv_sandbox.models.suite import EvalCase, Suite, Target
 from agentv_sandbox.providers import PROVIDERS
-from agentv_sandbox.providers.base import setting_problem
 
 
 def unpriced_problems(

@@ -6,12 +6,14 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from agentv_sandbox.agents.settings import is_secret
 from agentv_sandbox.base.errors import Problem, SandboxError
 from agentv_sandbox.loading import LoadResult
+from agentv_sandbox.modelcalls.canonical import Scope
+from agentv_sandbox.modelcalls.recording import Recorder
+from agentv_sandbox.modelcalls.replaying import Player, Tape
 from agentv_sandbox.models.suite import EvalCase, Suite, Target
-from agentv_sandbox.models_api import Player, Recorder, Scope, Tape
 from agentv_sandbox.providers import PROVIDERS
-from agentv_sandbox.providers.settings import is_secret
 from agentv_sandbox.request.jobs import Job
 
 _NO_KEY = "no-key-in-a-replay"

@@ -9,10 +9,10 @@ from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
 
+from agentv_sandbox.authoring.globs import is_eval_file
 from agentv_sandbox.base.singleflight import SingleFlight
 from agentv_sandbox.containers.sandbox import Sandbox
 from agentv_sandbox.containers.volumes import StagedFile, staged_for_views
-from agentv_sandbox.loading.globs import is_eval_file
 from agentv_sandbox.models.container import Mount
 from agentv_sandbox.models.paths import SUITE
 from agentv_sandbox.project import Project, staged_copy

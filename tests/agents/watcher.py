@@ -15,7 +15,7 @@ import docker.errors
 
 from agentv_sandbox.engines import ContainerEngine
 from agentv_sandbox.engines.native import NativeEngine
-from agentv_sandbox.engines.native.layout import Places
+from agentv_sandbox.kernel.layout import Places
 
 
 @dataclass

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from agentv_sandbox.models.js_json import dumps, number
-from agentv_sandbox.models.json_pieces import json_pieces
+from agentv_sandbox.models.json.javascript import dumps, number
+from agentv_sandbox.models.json.pieces import json_pieces
 
 NUMBERS = {
     0.0: "0",

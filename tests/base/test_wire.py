@@ -8,7 +8,15 @@ from typing import Any, Literal
 
 import pytest
 
-from agentv_sandbox.models.wire import ALWAYS, NEVER, REST, Found, read, read_exactly, written
+from agentv_sandbox.models.json.wire import (
+    ALWAYS,
+    NEVER,
+    REST,
+    Found,
+    read,
+    read_exactly,
+    written,
+)
 
 
 @dataclass(frozen=True, kw_only=True)

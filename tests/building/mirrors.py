@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from agentv_sandbox.building.origins import Origins
+from agentv_sandbox.fetching.origins import Origins
 
 
 class Anywhere(Origins):

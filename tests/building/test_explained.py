@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 
 from agentv_sandbox.base.errors import BuildError, ImageRequestError
-from agentv_sandbox.building.apt import _missing_package_error
-from agentv_sandbox.building.credentials import Credentials
 from agentv_sandbox.building.ensure import file_errors_of
-from agentv_sandbox.building.fetch import Cache
-from agentv_sandbox.building.mirror import Index, Package, Source
-from agentv_sandbox.building.npm import _install_error
-from agentv_sandbox.building.pipconf import PipSettings
-from agentv_sandbox.building.resolving import with_places
-from agentv_sandbox.building.wheels import Platform, resolve_wheels
+from agentv_sandbox.building.packages.apt import _missing_package_error
+from agentv_sandbox.building.packages.npm import _install_error
+from agentv_sandbox.building.packages.resolving import with_places
+from agentv_sandbox.building.packages.wheels import Platform, resolve_wheels
+from agentv_sandbox.fetching.credentials import Credentials
+from agentv_sandbox.fetching.fetch import Cache
+from agentv_sandbox.fetching.mirror import Index, Package, Source
+from agentv_sandbox.fetching.pipconf import PipSettings
 from agentv_sandbox.images.plan import plan_image
 from agentv_sandbox.models.image import Artefact, ImageConfig
 from agentv_sandbox.models.suite import Position, WorkspaceEnv

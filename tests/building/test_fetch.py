@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from agentv_sandbox.base.errors import BuildError, Cancelled
-from agentv_sandbox.building import fetch
-from agentv_sandbox.building.credentials import Credentials, without_credentials
-from agentv_sandbox.building.events import sentence
-from agentv_sandbox.building.fetch import Cache
-from agentv_sandbox.building.install import unpacked_uv
+from agentv_sandbox.building.packages.install import unpacked_uv
+from agentv_sandbox.fetching import fetch
+from agentv_sandbox.fetching.credentials import Credentials, without_credentials
+from agentv_sandbox.fetching.events import sentence
+from agentv_sandbox.fetching.fetch import Cache
 from agentv_sandbox.models.image import Artefact
 from tests.building.mirrors import Anywhere, FileServer, serving
 

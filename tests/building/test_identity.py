@@ -15,14 +15,14 @@ from agentv_sandbox.base.errors import BuildError
 from agentv_sandbox.building import ensure_image
 from agentv_sandbox.building.base import RECIPE, Base, existing_base, locked_base
 from agentv_sandbox.building.containers import Builder
-from agentv_sandbox.building.credentials import Credentials
-from agentv_sandbox.building.fetch import Cache
 from agentv_sandbox.building.labels import LABEL_TREE
-from agentv_sandbox.building.origins import Origins
 from agentv_sandbox.building.trees import Trees
 from agentv_sandbox.cli.inputs import cache_dir
 from agentv_sandbox.containers.sandbox import Role, Sandbox
 from agentv_sandbox.engines.table import find_engine
+from agentv_sandbox.fetching.credentials import Credentials
+from agentv_sandbox.fetching.fetch import Cache
+from agentv_sandbox.fetching.origins import Origins
 from agentv_sandbox.images.needs import tool_plan
 from agentv_sandbox.models.container import ImageInfo
 from agentv_sandbox.models.image import Artefact, ImageConfig, ImagePlan, Resolution

@@ -13,11 +13,16 @@ import pysequoia
 import pytest
 
 from agentv_sandbox.base.errors import BuildError
-from agentv_sandbox.building import mirror
 from agentv_sandbox.building.bootstrap import RECIPE, base_packages
-from agentv_sandbox.building.credentials import Credentials
-from agentv_sandbox.building.fetch import Cache
-from agentv_sandbox.building.mirror import load_index, newest, sources, version_key
+from agentv_sandbox.fetching import mirror
+from agentv_sandbox.fetching.credentials import Credentials
+from agentv_sandbox.fetching.fetch import Cache
+from agentv_sandbox.fetching.mirror import (
+    load_index,
+    newest,
+    sources,
+    version_key,
+)
 from agentv_sandbox.models.image import ImageConfig
 from tests.building.mirrors import Anywhere, FileServer, serving
 

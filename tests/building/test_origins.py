@@ -12,13 +12,13 @@ import pytest
 
 from agentv_sandbox.base.errors import BuildError, InputError
 from agentv_sandbox.building import ensure_image
-from agentv_sandbox.building.credentials import Credentials
-from agentv_sandbox.building.fetch import Cache
-from agentv_sandbox.building.origins import Origins, configured_indexes
-from agentv_sandbox.building.pipconf import PipSettings
-from agentv_sandbox.building.sources import find_sdist
-from agentv_sandbox.building.wheels import Platform
+from agentv_sandbox.building.packages.sources import find_sdist
+from agentv_sandbox.building.packages.wheels import Platform
 from agentv_sandbox.engines.docker import DockerEngine
+from agentv_sandbox.fetching.credentials import Credentials
+from agentv_sandbox.fetching.fetch import Cache
+from agentv_sandbox.fetching.origins import Origins, configured_indexes
+from agentv_sandbox.fetching.pipconf import PipSettings
 from agentv_sandbox.images.plan import plan_image
 from agentv_sandbox.models.image import Artefact, Image, ImageConfig
 from tests.building.mirrors import serving

@@ -22,16 +22,16 @@ import pytest
 from agentv_sandbox.base.errors import BuildError, Cancelled, InputError
 from agentv_sandbox.building import ensure_image, list_images
 from agentv_sandbox.building.context import ignore_pattern, write_context
-from agentv_sandbox.building.credentials import Credentials
-from agentv_sandbox.building.deb import deb_tar
-from agentv_sandbox.building.fetch import Cache
-from agentv_sandbox.building.mirror import load_index, newest
 from agentv_sandbox.building.own import build_dockerfile, findings, neutralised
+from agentv_sandbox.building.packages.deb import deb_tar
 from agentv_sandbox.cli.inputs import cache_dir
 from agentv_sandbox.containers.sandbox import Role, Sandbox, sweep
 from agentv_sandbox.engines.docker import DockerEngine
 from agentv_sandbox.engines.docker.buildkit import BuildKit, find_buildkit
 from agentv_sandbox.engines.table import find_engine
+from agentv_sandbox.fetching.credentials import Credentials
+from agentv_sandbox.fetching.fetch import Cache
+from agentv_sandbox.fetching.mirror import load_index, newest
 from agentv_sandbox.images.plan import plan_image
 from agentv_sandbox.models.container import ImageInfo
 from agentv_sandbox.models.image import Image, ImageConfig, ImagePlan

@@ -19,17 +19,17 @@ from agentv_sandbox.base.errors import BuildError, ImageRequestError, InputError
 from agentv_sandbox.building.archive import flatten, reconfigured, write_archive
 from agentv_sandbox.building.base import Survey
 from agentv_sandbox.building.containers import step_failed
-from agentv_sandbox.building.credentials import Credentials
-from agentv_sandbox.building.events import sentence
-from agentv_sandbox.building.fetch import Cache
 from agentv_sandbox.building.labels import image_with_key
 from agentv_sandbox.building.lock import read_lock, repair, sbom_path, write_lock
-from agentv_sandbox.building.npm import npm_tokens, split_version
-from agentv_sandbox.building.pipconf import PipSettings, read_pip_settings, redacted
-from agentv_sandbox.building.resolving import _compiler_packages
-from agentv_sandbox.building.sbom import write_sbom
-from agentv_sandbox.building.wheels import Platform, resolve_uv, resolve_wheels
+from agentv_sandbox.building.packages.npm import npm_tokens, split_version
+from agentv_sandbox.building.packages.resolving import _compiler_packages
+from agentv_sandbox.building.packages.sbom import write_sbom
+from agentv_sandbox.building.packages.wheels import Platform, resolve_uv, resolve_wheels
 from agentv_sandbox.engines import LABEL_ENV_KEY
+from agentv_sandbox.fetching.credentials import Credentials
+from agentv_sandbox.fetching.events import sentence
+from agentv_sandbox.fetching.fetch import Cache
+from agentv_sandbox.fetching.pipconf import PipSettings, read_pip_settings, redacted
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.image import Artefact, ImageConfig, ImagePlan, Resolution
 from tests.building.mirrors import Anywhere, serving

@@ -18,14 +18,14 @@ from agentv_sandbox.base.errors import BuildError, ImageRequestError, SandboxErr
 from agentv_sandbox.building import sbom_path
 from agentv_sandbox.building.base import Base, survey
 from agentv_sandbox.building.containers import Builder
-from agentv_sandbox.building.credentials import Credentials
-from agentv_sandbox.building.fetch import Cache
-from agentv_sandbox.building.pipconf import PipSettings, read_pip_settings
-from agentv_sandbox.building.resolving import container_platform
-from agentv_sandbox.building.sources import SourceBuilder, find_sdist
-from agentv_sandbox.building.wheels import Platform, resolve_wheels
+from agentv_sandbox.building.packages.resolving import container_platform
+from agentv_sandbox.building.packages.sources import SourceBuilder, find_sdist
+from agentv_sandbox.building.packages.wheels import Platform, resolve_wheels
 from agentv_sandbox.containers.sandbox import Sandbox
 from agentv_sandbox.engines.docker import DockerEngine
+from agentv_sandbox.fetching.credentials import Credentials
+from agentv_sandbox.fetching.fetch import Cache
+from agentv_sandbox.fetching.pipconf import PipSettings, read_pip_settings
 from agentv_sandbox.images.plan import plan_image
 from agentv_sandbox.models.image import Artefact, ImageConfig, ImagePlan
 from agentv_sandbox.models.suite import WorkspaceEnv
@@ -344,7 +344,7 @@ def test_a_build_without_end_is_ended(build: Any) -> None:
 
 @pytest.mark.engine
 def test_a_wheel_of_any_size_is_not_taken(build: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentv_sandbox.building.sources.MAX_WHEEL_BYTES", 1 << 20)
+    monkeypatch.setattr("agentv_sandbox.building.packages.sources.MAX_WHEEL_BYTES", 1 << 20)
     with pytest.raises(BuildError, match="larger than 1 MB"):
         build(sdist("value = 'x' * (3 << 20)"))
 

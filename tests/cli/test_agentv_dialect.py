@@ -53,7 +53,8 @@ def test_recorded_calls_may_carry_their_input_and_output(folder: Path) -> None:
 
 
 def test_a_repository_may_be_named_by_owner_and_name(folder: Path) -> None:
-    head = "workspace: {repos: [{repo: pallets/click, commit: main}]}"
+    commit = "0123456789abcdef0123456789abcdef01234567"
+    head = f"workspace: {{repos: [{{repo: pallets/click, commit: '{commit}'}}]}}"
     assert validated(folder, suite_text(head=head)) == []
     workspace = loaded(folder).workspace
     assert workspace is not None

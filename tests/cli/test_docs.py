@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from agentv_sandbox.agents.response import parse_response
 from agentv_sandbox.cli import COMMANDS, imported_command
 from agentv_sandbox.graders import GRADERS
-from agentv_sandbox.providers.response import parse_response
 from agentv_sandbox.settings import Operator
 from agentv_sandbox.settings.trust import VARIABLE
 

@@ -18,8 +18,8 @@ import cmarkgfm
 import pytest
 
 from agentv_sandbox.report.views.markdown import MAX_BYTES, MAX_ROWS, markdown
-from agentv_sandbox.runfolder.record import Row
-from agentv_sandbox.runfolder.redact import Redactor
+from agentv_sandbox.rows.record import Row
+from agentv_sandbox.rows.redact import Redactor
 
 pytestmark = pytest.mark.engine
 

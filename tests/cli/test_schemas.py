@@ -11,12 +11,12 @@ import pytest
 from jsonschema import Draft202012Validator
 from typer.testing import CliRunner
 
+from agentv_sandbox.agents.response import parse_response
 from agentv_sandbox.base.errors import InputError
 from agentv_sandbox.cli import app
 from agentv_sandbox.cli.suites import SCHEMAS
-from agentv_sandbox.models.foreign_json import MAX_COUNT
+from agentv_sandbox.models.json.untrusted import MAX_COUNT
 from agentv_sandbox.models.suite import Json
-from agentv_sandbox.providers.response import parse_response
 from agentv_sandbox.settings import Operator
 from agentv_sandbox.settings.trust import VARIABLE
 

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from agentv_sandbox.cluster.intake import Intake, checked_result
-from agentv_sandbox.cluster.records import JobOutcome, KeptBlob, WorkerUnfit
 from agentv_sandbox.containers.blobs import BlobStore
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.content import Blob
 from agentv_sandbox.models.suite import EvalCase, Target
 from agentv_sandbox.request.jobs import Job
+from agentv_sandbox.request.travel import JobOutcome, KeptBlob, WorkerUnfit
 
 JOB = Job(case=EvalCase(id="a", suite="s", category="c"), target=Target(name="t", provider="mock"))
 HASHES = {"test": "1", "files": "2"}

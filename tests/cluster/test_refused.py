@@ -12,9 +12,9 @@ import pytest
 
 from agentv_sandbox.base.errors import InputError
 from agentv_sandbox.cli import imported_command
-from agentv_sandbox.cluster.address import ClusterAddress, parse_address
 from agentv_sandbox.cluster.packing import Packing, refusals
 from agentv_sandbox.request import RunRequest
+from agentv_sandbox.request.clusteraddress import ClusterAddress, parse_address
 from agentv_sandbox.runs.prepare import Prepared, prepare
 
 DOCS = Path(__file__).parents[2] / "docs" / "how-to" / "cluster.md"

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from agentv_sandbox.runfolder.record import Row
-from agentv_sandbox.runfolder.rows import is_as_written
+from agentv_sandbox.rows.record import Row
+from agentv_sandbox.rows.rows import is_as_written
 from tests.agentv import agentv_command
 from tests.e2e.conftest import Project
 

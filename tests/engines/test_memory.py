@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from agentv_sandbox.agents.container import bad_end
 from agentv_sandbox.containers.sandbox import Role, Sandbox
 from agentv_sandbox.engines.docker import DockerEngine
 from agentv_sandbox.engines.docker import engine as docker
 from agentv_sandbox.engines.docker.memory import kernel_says_so
 from agentv_sandbox.models.container import Limits
-from agentv_sandbox.providers.container import bad_end
 
 ID = "dc0c61aebb6015c593e83745862d2512ef26690b18f1ded9c012262f3711c45d"
 RECORD = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 
-from agentv_sandbox.models_api import GatewayPolicy
+from agentv_sandbox.models_api.policy import GatewayPolicy
 
 from .abuses_of_content import media
 from .abuses_of_fields import fields, hosted, numbers

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agentv_sandbox.models.suite import Target
-from agentv_sandbox.models_api import GatewayPolicy, ModelRequest, Server
+from agentv_sandbox.models_api.policy import GatewayPolicy, ModelRequest
+from agentv_sandbox.models_api.servers import Server
 from agentv_sandbox.providers import PROVIDERS
 
 from .probes import BODIES, PATHS, Body, Change

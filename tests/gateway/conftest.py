@@ -14,8 +14,10 @@ from typing import Any
 import pytest
 
 from agentv_sandbox.egress import EgressProxy, Grant
+from agentv_sandbox.gateway.meter import Meter
+from agentv_sandbox.modelcalls.replaying import Tape
 from agentv_sandbox.models.suite import NetworkPolicy
-from agentv_sandbox.models_api import GatewayPolicy, Meter, Tape
+from agentv_sandbox.models_api.policy import GatewayPolicy
 from tests.agents.model_server import ModelServer
 from tests.unix import connect_to, socket_of
 

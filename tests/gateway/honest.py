@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from agentv_sandbox.models_api import GatewayPolicy
+from agentv_sandbox.models_api.policy import GatewayPolicy
 from tests.agents import recording
 
 from .asked import Asked, asked_with, compact, says, sets, snake_body

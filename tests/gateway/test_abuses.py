@@ -7,7 +7,10 @@ from collections import Counter
 
 import pytest
 
-from agentv_sandbox.models_api import BOUNDS, Admitted, Denial, GatewayPolicy, examine
+from agentv_sandbox.gateway.examining import examine
+from agentv_sandbox.gateway.modelcall import Admitted
+from agentv_sandbox.models_api.denial import Denial
+from agentv_sandbox.models_api.policy import BOUNDS, GatewayPolicy
 from tests.agents.model_server import ModelServer
 
 from .abuses import abuses

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from agentv_sandbox.models_api.gateway.calls import MAX_ALL, MAX_REPLY
+from agentv_sandbox.gateway.calls import MAX_ALL, MAX_REPLY
 from tests.agents.model_server import INPUT, ModelServer
 
 from .conftest import KEY, opened

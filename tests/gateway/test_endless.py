@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from agentv_sandbox.models_api import BOUNDS, GatewayPolicy
+from agentv_sandbox.models_api.policy import BOUNDS, GatewayPolicy
 
 from .conftest import opened
 from .probes import CHAT, CLAUDE, MODELS, PATHS

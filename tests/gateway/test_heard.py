@@ -11,10 +11,13 @@ from typing import Any
 import pytest
 
 from agentv_sandbox.egress import hears_all, parse_secrets
-from agentv_sandbox.models_api import HeardAnswers, Player, Recorder, Scope, asked_by
+from agentv_sandbox.gateway.heard import HeardAnswers
+from agentv_sandbox.modelcalls.canonical import Scope
+from agentv_sandbox.modelcalls.recording import Recorder, asked_by
+from agentv_sandbox.modelcalls.replaying import Player
 from agentv_sandbox.models_api.dialects import dialect_at
 from agentv_sandbox.models_api.reading import MAX_CALLS, AnswerReading
-from agentv_sandbox.runfolder.redact import Redactor
+from agentv_sandbox.rows.redact import Redactor
 from tests.agents.model_server import ModelServer
 
 from .conftest import KEY, Client, opened

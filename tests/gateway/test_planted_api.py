@@ -79,7 +79,7 @@ API = Acme()
 """
 PROVIDER = """
 from agentv_sandbox.models_api.dialects.acme import API
-from agentv_sandbox.providers.model import ModelProvider
+from agentv_sandbox.agents.model import ModelProvider
 
 
 class AcmeProvider(ModelProvider):
@@ -99,8 +99,13 @@ from agentv_sandbox.egress import EgressProxy
 from agentv_sandbox.egress.headers import IDENTITY
 from agentv_sandbox.loading.schema import targets_schema
 from agentv_sandbox.models.suite import NetworkPolicy, Target
-from agentv_sandbox.models_api import APIS, GatewayPolicy, LlmClient, LlmRequest, Price, trajectory
-from agentv_sandbox.models_api.recordings.canonical import DROPPED_FIELDS
+from agentv_sandbox.models_api.dialects import APIS
+from agentv_sandbox.models_api.policy import GatewayPolicy
+from agentv_sandbox.modelclient.llmclient import LlmClient
+from agentv_sandbox.models_api.records import LlmRequest
+from agentv_sandbox.models_api.prices import Price
+from agentv_sandbox.gateway.trajectory import trajectory
+from agentv_sandbox.modelcalls.canonical import DROPPED_FIELDS
 from agentv_sandbox.providers import NAMES, PROVIDERS, check_target
 from tests.unix import connect_to, socket_of
 import socket

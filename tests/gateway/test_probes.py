@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from agentv_sandbox.models_api import GRANTS, GatewayPolicy
+from agentv_sandbox.models_api.policy import GRANTS, GatewayPolicy
 from tests.agents.model_server import ModelServer
 
 from .conftest import KEY, opened

@@ -17,13 +17,17 @@ import pytest
 
 from agentv_sandbox.base.errors import LlmError
 from agentv_sandbox.egress import EgressProxy
+from agentv_sandbox.gateway.meter import Bounds, Meter
+from agentv_sandbox.gateway.modelcall import ModelCall
+from agentv_sandbox.modelcalls import limiter
+from agentv_sandbox.modelcalls.limiter import KeyLimit, RateLimits
+from agentv_sandbox.modelcalls.waits import MOST_WAIT_S, asked_wait
+from agentv_sandbox.modelclient.llmclient import LlmClient
 from agentv_sandbox.models.suite import NetworkPolicy, Target
-from agentv_sandbox.models_api import Bounds, GatewayPolicy, KeyLimit, LlmClient, Meter, RateLimits, limiter
 from agentv_sandbox.models_api.dialects.chat import Chat
 from agentv_sandbox.models_api.dialects.openai import OpenAiServer
-from agentv_sandbox.models_api.gateway.modelcall import ModelCall
+from agentv_sandbox.models_api.policy import GatewayPolicy
 from agentv_sandbox.models_api.records import LlmRequest
-from agentv_sandbox.models_api.waits import MOST_WAIT_S, asked_wait
 
 from .conftest import Client, Reply
 from .probes import CLAUDE, MODELS, PATHS

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from agentv_sandbox.base.errors import InputError
-from agentv_sandbox.models_api import Player, Recorder, Scope, asked_by
-from agentv_sandbox.models_api.recordings.canonical import canonical
-from agentv_sandbox.models_api.recordings.recording import MAX_REPLY
-from agentv_sandbox.runfolder.redact import Redactor
+from agentv_sandbox.modelcalls.canonical import Scope, canonical
+from agentv_sandbox.modelcalls.recording import MAX_REPLY, Recorder, asked_by
+from agentv_sandbox.modelcalls.replaying import Player
+from agentv_sandbox.rows.redact import Redactor
 from tests.agents.model_server import ModelServer
 
 from .conftest import KEY, Client, Reply, opened

@@ -10,8 +10,10 @@ import time
 import pytest
 
 from agentv_sandbox.egress import wire
+from agentv_sandbox.gateway.examining import BODY_BYTES
 from agentv_sandbox.models.suite import Target
-from agentv_sandbox.models_api import BODY_BYTES, GatewayPolicy, is_model_server
+from agentv_sandbox.models_api.policy import GatewayPolicy
+from agentv_sandbox.models_api.servers import is_model_server
 from agentv_sandbox.providers import PROVIDERS
 from tests.agents.model_server import ModelServer
 from tests.unix import connect_to

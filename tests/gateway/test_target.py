@@ -8,7 +8,7 @@ import pytest
 
 import agentv_sandbox
 from agentv_sandbox.models.suite import GatewaySpec, Target
-from agentv_sandbox.models_api import Price
+from agentv_sandbox.models_api.prices import Price
 from agentv_sandbox.providers import PROVIDERS, check_target
 from tests.forkserver import command
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from agentv_sandbox.models_api import GatewayPolicy, trajectory
+from agentv_sandbox.gateway.trajectory import trajectory
+from agentv_sandbox.models_api.policy import GatewayPolicy
 from agentv_sandbox.models_api.reading import MAX_CALLS
 from tests.agents.model_server import ModelServer, do, say
 

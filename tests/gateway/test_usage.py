@@ -14,9 +14,11 @@ from http.client import IncompleteRead
 
 import pytest
 
-from agentv_sandbox.models_api import Bounds, GatewayPolicy, Meter, Price
+from agentv_sandbox.gateway.meter import Bounds, Meter
+from agentv_sandbox.gateway.replies import MAX_EVENT, ReplyReader
 from agentv_sandbox.models_api.dialects.anthropic import Anthropic
-from agentv_sandbox.models_api.gateway.replies import MAX_EVENT, ReplyReader
+from agentv_sandbox.models_api.policy import GatewayPolicy
+from agentv_sandbox.models_api.prices import Price
 from tests.agents.model_server import CACHED, INPUT, OUTPUT, REASONING, ModelServer, Reply, anthropic_events
 from tests.unix import connect_to
 

@@ -17,7 +17,7 @@ from agentv_sandbox.base import webclient
 from agentv_sandbox.base.webclient import tls_context
 from agentv_sandbox.egress import EgressProxy
 from agentv_sandbox.models.suite import NetworkPolicy
-from agentv_sandbox.models_api import GatewayPolicy
+from agentv_sandbox.models_api.policy import GatewayPolicy
 from tests.llm.servers import Answer, Server
 from tests.llm.test_environment import certificate
 

@@ -10,11 +10,11 @@ from typing import Any
 from agentv_sandbox.containers.volumes import StagedFile
 from agentv_sandbox.graders import GRADERS, GradeContext
 from agentv_sandbox.graders.grade import Graded, grade_case, run_grader
-from agentv_sandbox.graders.llm_proxy import LlmProxy
+from agentv_sandbox.judging.llm_proxy import LlmProxy
 from agentv_sandbox.models.case import Candidate, CaseOutput, GraderResult
 from agentv_sandbox.models.container import ExecResult, Outcome
 from agentv_sandbox.models.suite import EvalCase, GraderSpec, Suite, Target
-from agentv_sandbox.models_api import LlmReply, LlmRequest
+from agentv_sandbox.models_api.records import LlmReply, LlmRequest
 from tests.answers import message
 
 PROJECT = Path("/project")

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from agentv_sandbox.base.errors import LlmError
-from agentv_sandbox.graders.rubric_items import Rubric, ScoreRange
-from agentv_sandbox.graders.template import VARIABLES
+from agentv_sandbox.judging.rubric_items import Rubric, ScoreRange
+from agentv_sandbox.judging.template import VARIABLES
 from agentv_sandbox.models.case import (
     AnswerImage,
     CaseOutput,
@@ -21,7 +21,7 @@ from agentv_sandbox.models.case import (
     TokenUsage,
 )
 from agentv_sandbox.models.suite import Target
-from agentv_sandbox.models_api import LlmReply
+from agentv_sandbox.models_api.records import LlmReply
 from tests.answers import message
 from tests.graders.fakes import AGENT, PROJECT, FakeTools, context_of, grade_all, grade_one, ran, spec_of
 

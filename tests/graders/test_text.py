@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agentv_sandbox.graders import regexp
-from agentv_sandbox.graders.base import GraderError
+from agentv_sandbox.judging.base import GraderError
 from tests.graders.fakes import FakeTools, grade_one, spec_of
 
 ANSWER = "  Hello World, hello again\n"

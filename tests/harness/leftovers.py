@@ -55,7 +55,7 @@ class Leftovers:
 
     def _nothing_left(self, names: set[str]) -> None:
         """Wait for what was started under one of ``names``. Raises AssertionError where one had to be ended."""
-        if sessions := sys.modules.get("agentv_sandbox.runs.session.place"):
+        if sessions := sys.modules.get("agentv_sandbox.session.place"):
             sessions.close_idle_places()
         until = time.monotonic() + GRACE_S
         while left := _started_under(names):

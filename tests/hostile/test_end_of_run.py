@@ -15,8 +15,8 @@ import pytest
 from agentv_sandbox.base.deadline import Deadline, cancelled_by
 from agentv_sandbox.base.errors import SandboxError
 from agentv_sandbox.report import kept_views, page
+from agentv_sandbox.rows.redact import Redactor
 from agentv_sandbox.runfolder.folder import RunFolder
-from agentv_sandbox.runfolder.redact import Redactor
 from tests.fake_engine import finished
 from tests.hostile.harness import (
     COMPLETE,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentv_sandbox.models.foreign_json import (
+from agentv_sandbox.models.json.untrusted import (
     MAX_DEPTH,
     NO_NUMBER,
     TOO_DEEP,

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from agentv_sandbox.report.page import render
 from agentv_sandbox.report.views.junit import junit
-from agentv_sandbox.runfolder.reader import Run
-from agentv_sandbox.runfolder.rowfile import read_rows
+from agentv_sandbox.rows.reader import Run
+from agentv_sandbox.rows.rowfile import read_rows
 from tests.hostile.harness import SECRET, run_answers
 from tests.memory import peak_growth
 from tests.pagedata import details_of, index_of

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from agentv_sandbox.base.errors import Cancelled, LlmError
+from agentv_sandbox.modelclient.llmclient import LlmClient
 from agentv_sandbox.models.case import AnswerImage, TokenUsage
 from agentv_sandbox.models.suite import Target
-from agentv_sandbox.models_api import LlmClient, LlmReply, LlmRequest
+from agentv_sandbox.models_api.records import LlmReply, LlmRequest
 from agentv_sandbox.providers import PROVIDERS
 from tests.llm.servers import Answer, Asked, Server, chat, sse
 

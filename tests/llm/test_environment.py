@@ -15,8 +15,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from agentv_sandbox.base.errors import LlmError
+from agentv_sandbox.modelclient.llmclient import LlmClient
 from agentv_sandbox.models.suite import Target
-from agentv_sandbox.models_api import LlmClient, LlmReply, LlmRequest
+from agentv_sandbox.models_api.records import LlmReply, LlmRequest
 from agentv_sandbox.providers import PROVIDERS
 from tests.llm.servers import Server, chat
 

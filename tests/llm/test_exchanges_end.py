@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from agentv_sandbox.models_api.client.exchange import Exchanges
+from agentv_sandbox.modelclient.exchange import Exchanges
 
 
 def test_nothing_is_pending_where_it_asked_for_nothing(caplog: pytest.LogCaptureFixture) -> None:

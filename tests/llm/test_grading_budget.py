@@ -12,9 +12,11 @@ import pytest
 
 from agentv_sandbox.base.errors import LlmError
 from agentv_sandbox.graders.llm_grader import LlmGraderOptions
+from agentv_sandbox.modelclient.llmclient import LlmClient
+from agentv_sandbox.modelclient.retry import RequestBudget
 from agentv_sandbox.models.case import GraderResult
 from agentv_sandbox.models.suite import GraderSpec, Target
-from agentv_sandbox.models_api import LlmClient, LlmRequest, RequestBudget
+from agentv_sandbox.models_api.records import LlmRequest
 from agentv_sandbox.providers import PROVIDERS
 from tests.llm.servers import Answer, Server, chat
 from tests.pipeline.helpers import CLI, Bench, answers, case

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from agentv_sandbox.graders.grade import Graded
-from agentv_sandbox.graders.rubric_items import Rubric, ScoreRange
+from agentv_sandbox.judging.rubric_items import Rubric, ScoreRange
+from agentv_sandbox.modelclient.llmclient import LlmClient
 from agentv_sandbox.models.suite import Target
-from agentv_sandbox.models_api import LlmClient, LlmReply, LlmRequest
+from agentv_sandbox.models_api.records import LlmReply, LlmRequest
 from agentv_sandbox.providers import PROVIDERS
 from tests.graders.fakes import AGENT, FakeTools, grade_all, spec_of
 

@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from agentv_sandbox.authoring.messages import IMAGE_TYPES
 from agentv_sandbox.graders.code import CodeGraderOptions
 from agentv_sandbox.graders.composite import CompositeOptions
 from agentv_sandbox.graders.llm_grader import LlmGraderOptions
 from agentv_sandbox.loading import load_suites
-from agentv_sandbox.loading.messages import IMAGE_TYPES
 from agentv_sandbox.models.suite import EvalCase, GraderSpec
 
 SUITES = Path(__file__).with_name("oracle")

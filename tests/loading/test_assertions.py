@@ -13,8 +13,8 @@ from agentv_sandbox.graders.custom import CustomOptions
 from agentv_sandbox.graders.execution_metrics import ExecutionMetricsOptions
 from agentv_sandbox.graders.fields import AccuracyField, FieldAccuracyOptions
 from agentv_sandbox.graders.llm_grader import LlmGraderOptions
-from agentv_sandbox.graders.rubric_items import Rubric
 from agentv_sandbox.graders.tool_trajectory import ExpectedCall, ToolTrajectoryOptions
+from agentv_sandbox.judging.rubric_items import Rubric
 from agentv_sandbox.models.suite import GraderSpec
 
 from .conftest import Project, dump

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agentv_sandbox.loading import LoadResult, load_suites, problems_as_json
-from agentv_sandbox.loading.transpile import transpile
+from agentv_sandbox.report.transpile import transpile
 from tests.forkserver import python
 
 from .conftest import Project

@@ -10,7 +10,12 @@ from typing import Any
 import pytest
 
 from agentv_sandbox.authoring.tree import Map, Problems, field_path, position
-from agentv_sandbox.loading.yaml12 import MAX_BYTES, parse, parse_json, read_text
+from agentv_sandbox.authoring.yaml12 import (
+    MAX_BYTES,
+    parse,
+    parse_json,
+    read_text,
+)
 
 HERE = Path("x.yaml")
 

@@ -10,10 +10,18 @@ import agentv_sandbox
 
 ROOT = Path(agentv_sandbox.__file__).parent
 PLACES = (
+    "agents",
+    "authoring",
     "building",
+    "fetching",
     "egress",
     "engines",
+    "gateway",
     "graders",
+    "judging",
+    "kernel",
+    "modelcalls",
+    "modelclient",
     "models_api",
     "case",
     "request",
@@ -31,22 +39,23 @@ MASKED_BEFORE = ("hide", "first", "last", "sha256", "hexdigest", "content_key")
 LIMITS = ("limit", "most", "size", "width", "room")
 REASONS = {
     "a number of records, each of them whole": """
-        building/sources.py: names[:_MAX_REQUIREMENTS]
+        building/packages/sources.py: names[:_MAX_REQUIREMENTS]
         workspace/collect/__init__.py: unread[:_MAX_NOTES]
         workspace/collect/answer.py: files[:_MAX_DECLARED]
         workspace/collect/produced.py: chosen[:MOST]
         egress/trouble.py: ordered[:_MOST]
-        models_api/gateway/modelgateway.py: common[:_MOST_REASONS]
-        models_api/recordings/replaying.py: differences[:_MOST_DIFFERENCES]
-        models_api/recordings/replaying.py: ordered[:_MOST_COMPARED]
-        models_api/gateway/trajectory.py: data_of(text.encode())[:_MAX_EVENTS]
+        engines/native/users.py: further[:_MOST_GROUPS]
+        gateway/modelgateway.py: common[:_MOST_REASONS]
+        modelcalls/replaying.py: differences[:_MOST_DIFFERENCES]
+        modelcalls/replaying.py: ordered[:_MOST_COMPARED]
+        gateway/trajectory.py: data_of(text.encode())[:_MAX_EVENTS]
         models_api/dialects/gemini.py: objects_in(error.get('details'))[:_MOST_DETAILS]
         models_api/dialects/gemini.py: objects_in(row.get('violations'))[:_MOST_DETAILS]
-        graders/replies.py: assertions[:MAX_ASSERTIONS]
+        judging/replies.py: assertions[:MAX_ASSERTIONS]
         base/logs.py: traceback.extract_tb(error.__traceback__)[-_FRAMES:]
         runs/believed.py: names[:_SHOWN]
         runs/checks.py: known[:20]
-        runs/transcripts.py: sorted(suite.targets)[:20]
+        targets/chosen.py: sorted(suite.targets)[:20]
         resume/standing.py: names[:SHOWN]
         resume/standing.py: self._earlier.problems[:SHOWN]
         providers/claude.py: list(object_of(row.get('modelUsage')).values())[:100]
@@ -61,22 +70,23 @@ REASONS = {
     """,
     "a part of a stream, of which the rest follows": """
         egress/hello.py: self._buffer[:size]
-        engines/native/unpacking.py: data[:size]
+        engines/native/images/unpacking.py: data[:size]
         engines/stream.py: pending[:_CHUNK]
         models_api/sse.py: self._buffer[:-_LONGEST]
         workspace/kept.py: data[:most]
     """,
     "compared, and not kept": """
         egress/mask.py: self._value[:size]
-        models_api/recordings/canonical.py: scope.fixed[:_LONGEST_FIXED]
+        modelcalls/canonical.py: scope.fixed[:_LONGEST_FIXED]
         models_api/dialects/base.py: value[:200]
         resume/hashes.py: value[:_MOST_OF_A_COMMAND]
         providers/gemini_cli.py: output[-_TAIL:]
     """,
     "said by the engine or the suite's author": """
+        authoring/references.py: display[:200]
         engines/docker/comparison.py: option[:60]
         engines/enforcement.py: status[key].strip()[:40]
-        models_api/recordings/recording.py: re.sub('[^A-Za-z0-9_-]+', '-', scope).strip('-')[-60:]
+        modelcalls/recording.py: re.sub('[^A-Za-z0-9_-]+', '-', scope).strip('-')[-60:]
         graders/regexp.py: options.value[:30]
     """,
     "masked at its beginning where it is shown": """

@@ -24,9 +24,9 @@ from agentv_sandbox.models.content import OutputFile
 from agentv_sandbox.models.suite import Suite
 from agentv_sandbox.report.live import LivePage
 from agentv_sandbox.report.views.interchange import write_atif, write_spans
+from agentv_sandbox.rows.reader import Run
+from agentv_sandbox.rows.redact import Redactor
 from agentv_sandbox.runfolder.folder import RunFolder
-from agentv_sandbox.runfolder.reader import Run
-from agentv_sandbox.runfolder.redact import Redactor
 from tests.answers import message, with_files
 from tests.fake_engine import FakeRun, finished
 from tests.hostile.harness import Outcome, run_command, write_project

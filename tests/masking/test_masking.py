@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentv_sandbox import masking
+from agentv_sandbox.agents.container import bad_end
 from agentv_sandbox.base.logs import safe_name, safe_text
 from agentv_sandbox.engines.stream import BoundedCapture
 from agentv_sandbox.masking import MASK, LineMasker, Masker
 from agentv_sandbox.models.container import ExecResult
-from agentv_sandbox.providers.container import bad_end
-from agentv_sandbox.runfolder.redact import Redactor
+from agentv_sandbox.rows.redact import Redactor
 from agentv_sandbox.steps.following import Followed
 
 SECRET = "K7MDENG-bPxRfiCYEXAMPLEKEY-93"

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from agentv_sandbox import egress
+from agentv_sandbox.agents.response import MAX_BYTES
 from agentv_sandbox.base.errors import BuildError, EngineError, PreflightError
 from agentv_sandbox.building import LOCK_NAME
 from agentv_sandbox.models.container import Command, ContainerSpec, ExecResult
@@ -27,7 +28,6 @@ from agentv_sandbox.models.suite import (
     Workspace,
     WorkspaceEnv,
 )
-from agentv_sandbox.providers.response import MAX_BYTES
 from agentv_sandbox.request import RunRequest
 from agentv_sandbox.runs import imagebuild
 from agentv_sandbox.runs.execute import RunOptions, build_images, jobs_of

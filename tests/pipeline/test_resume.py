@@ -18,12 +18,12 @@ from agentv_sandbox.request import RunRequest
 from agentv_sandbox.request.jobs import RunOptions
 from agentv_sandbox.resume.hashes import BEFORE, InputHashes
 from agentv_sandbox.resume.standing import Resumption, take_over
+from agentv_sandbox.rows.redact import Redactor
+from agentv_sandbox.rows.rowfile import read_rows
+from agentv_sandbox.rows.rows import Wire as Row
+from agentv_sandbox.rows.rows import with_hash
 from agentv_sandbox.runfolder.earlier import earlier_run
 from agentv_sandbox.runfolder.folder import RunFolder
-from agentv_sandbox.runfolder.redact import Redactor
-from agentv_sandbox.runfolder.rowfile import read_rows
-from agentv_sandbox.runfolder.rows import Wire as Row
-from agentv_sandbox.runfolder.rows import with_hash
 from agentv_sandbox.runs.api import load
 from agentv_sandbox.targets.chosen import jobs_of
 from tests.report.made_results import make_output, make_result

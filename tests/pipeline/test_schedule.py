@@ -30,9 +30,9 @@ from agentv_sandbox.report.summary import exit_code, reasons
 from agentv_sandbox.report.views.junit import junit
 from agentv_sandbox.request import RunRequest
 from agentv_sandbox.request.jobs import Job, SuiteStart
+from agentv_sandbox.rows.redact import Redactor
+from agentv_sandbox.rows.rowfile import read_rows
 from agentv_sandbox.runfolder.folder import RunFolder
-from agentv_sandbox.runfolder.redact import Redactor
-from agentv_sandbox.runfolder.rowfile import read_rows
 from agentv_sandbox.runs.execute import (
     RunOptions,
     RunTools,

@@ -10,9 +10,9 @@ import pytest
 from agentv_sandbox.graders import GRADERS
 from agentv_sandbox.graders.code import CodeGraderOptions, TargetAccess
 from agentv_sandbox.graders.composite import CompositeOptions, LlmAggregator, WeightedAverage
-from agentv_sandbox.graders.kind import Options
 from agentv_sandbox.graders.llm_grader import LlmGraderOptions
 from agentv_sandbox.graders.text import TextOptions
+from agentv_sandbox.judging.kind import Options
 from agentv_sandbox.loading import load_suites
 from agentv_sandbox.models.suite import Conversation, EvalCase, GraderSpec, Position, Suite, Target, Turn
 from agentv_sandbox.runs.checks import secret_values

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
+from agentv_sandbox.agents.response import parse_response
 from agentv_sandbox.models.case import AgentResponse, TokenUsage
 from agentv_sandbox.models.suite import Json
-from agentv_sandbox.providers.response import parse_response
 
 
 def parsed(value: Json) -> AgentResponse:

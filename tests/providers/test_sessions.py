@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
+from agentv_sandbox.agents.base import Session
+from agentv_sandbox.agents.session import MAX_KEPT, EventStream, SessionRecord
 from agentv_sandbox.models.case import TokenUsage
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.suite import EvalCase, Suite, Target
 from agentv_sandbox.project import Project
 from agentv_sandbox.providers import NAMES, AgentRun, Request
-from agentv_sandbox.providers.base import Session
-from agentv_sandbox.providers.session import MAX_KEPT, EventStream, SessionRecord
 
 RUNNER = Path(__file__).parents[2] / "agentv_sandbox/data/agent_runner.py"
 ASKED = json.dumps(

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from agentv_sandbox.agents import session
 from agentv_sandbox.models.case import AgentResponse, TokenUsage
 from agentv_sandbox.models.suite import Json, Target
-from agentv_sandbox.providers import session, transcripts
+from agentv_sandbox.providers import transcripts
 from agentv_sandbox.providers.transcripts import NotATranscriptError, read_transcript
 from tests.agentv import agentv_command
 

@@ -19,9 +19,9 @@ from agentv_sandbox.models.case import (
 )
 from agentv_sandbox.models.content import Blob, OutputFile
 from agentv_sandbox.models.suite import EvalCase, Suite
+from agentv_sandbox.rows.record import Row
+from agentv_sandbox.rows.rows import row
 from agentv_sandbox.runfolder.folder import RunFolder
-from agentv_sandbox.runfolder.record import Row
-from agentv_sandbox.runfolder.rows import row
 from tests.answers import collected, message
 
 STAMP = "2026-05-04T10:00:00.000Z"

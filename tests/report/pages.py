@@ -25,8 +25,8 @@ from agentv_sandbox.models.case import (
 from agentv_sandbox.models.suite import Suite
 from agentv_sandbox.report import kept_views
 from agentv_sandbox.report.page import write_report
+from agentv_sandbox.rows.reader import Run
 from agentv_sandbox.runfolder.folder import RunFolder
-from agentv_sandbox.runfolder.reader import Run
 from tests.answers import collected, message
 from tests.report.made_results import make_case, make_grader, make_output, make_result, write_case
 

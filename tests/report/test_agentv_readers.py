@@ -13,10 +13,10 @@ from agentv_sandbox.cli import app
 from agentv_sandbox.models.suite import Suite
 from agentv_sandbox.report import kept_views
 from agentv_sandbox.report.comparison import compare_runs
+from agentv_sandbox.rows.reader import Run
+from agentv_sandbox.rows.rowfile import read_rows
+from agentv_sandbox.rows.rows import is_as_written
 from agentv_sandbox.runfolder.folder import RunFolder
-from agentv_sandbox.runfolder.reader import Run
-from agentv_sandbox.runfolder.rowfile import read_rows
-from agentv_sandbox.runfolder.rows import is_as_written
 from tests.agentv import agentv_command
 from tests.report.made_results import make_case, make_error, make_result, write_case
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from agentv_sandbox.models.case import Assertion, FileEntry
 from agentv_sandbox.models.suite import Suite
 from agentv_sandbox.report.views.junit import junit
+from agentv_sandbox.rows.rowfile import read_rows
 from agentv_sandbox.runfolder.folder import RunFolder
-from agentv_sandbox.runfolder.rowfile import read_rows
 from tests.answers import said
 from tests.report.made_results import make_case, make_grader, make_output, make_result, write_case
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agentv_sandbox.report.comparison import Comparison, compare_runs
-from agentv_sandbox.runfolder.evidence import (
+from agentv_sandbox.rows.evidence import (
     chance_if_below,
     chance_of_fall,
     difference_interval,
@@ -19,12 +19,10 @@ from agentv_sandbox.runfolder.evidence import (
     share_interval,
     student_quantile,
 )
-from agentv_sandbox.runfolder.evidence import (
-    equal_tests_needed as equal_needed,
-)
-from agentv_sandbox.runfolder.reader import Run
-from agentv_sandbox.runfolder.record import Row as Record
-from agentv_sandbox.runfolder.rows import Wire as Row
+from agentv_sandbox.rows.evidence import equal_tests_needed as equal_needed
+from agentv_sandbox.rows.reader import Run
+from agentv_sandbox.rows.record import Row as Record
+from agentv_sandbox.rows.rows import Wire as Row
 
 
 def run_of(rows: Sequence[Row], name: str = "run") -> Run:

@@ -14,8 +14,8 @@ import pytest
 
 from agentv_sandbox.engines.docker import DockerEngine
 from agentv_sandbox.models.container import Command, ContainerSpec, Mount
-from agentv_sandbox.runfolder.record import Row
-from agentv_sandbox.runfolder.rowfile import read_rows
+from agentv_sandbox.rows.record import Row
+from agentv_sandbox.rows.rowfile import read_rows
 from tests.examples import clone, run_as_shown
 from tests.pagedata import blocks, details_of, index_of, page_text
 

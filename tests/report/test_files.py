@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from agentv_sandbox.rows.files import append_line, replace_file, write_file
 from agentv_sandbox.runfolder import folder as runfolder
-from agentv_sandbox.runfolder.files import append_line, replace_file, write_file
 from agentv_sandbox.runfolder.folder import RunFolder
 
 

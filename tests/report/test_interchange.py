@@ -11,7 +11,7 @@ import pytest
 
 from agentv_sandbox.base.errors import InputError
 from agentv_sandbox.report.views.interchange import MAX_TEXT, write_atif, write_spans
-from agentv_sandbox.runfolder.reader import Run
+from agentv_sandbox.rows.reader import Run
 
 ROW = {
     "test_id": "a",

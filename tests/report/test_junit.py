@@ -5,9 +5,9 @@ from xml.etree import ElementTree
 
 from agentv_sandbox.models.suite import Suite
 from agentv_sandbox.report.views.junit import junit, write_junit
+from agentv_sandbox.rows.reader import Run
+from agentv_sandbox.rows.record import Row
 from agentv_sandbox.runfolder.folder import RunFolder
-from agentv_sandbox.runfolder.reader import Run
-from agentv_sandbox.runfolder.record import Row
 from tests.report.made_results import make_case, make_error, make_result, write_case
 
 

@@ -15,8 +15,8 @@ from agentv_sandbox.containers.blobs import BlobStore
 from agentv_sandbox.models.content import OutputFile
 from agentv_sandbox.models.suite import Suite
 from agentv_sandbox.report.live import LivePage
+from agentv_sandbox.rows.redact import Redactor
 from agentv_sandbox.runfolder.folder import RunFolder
-from agentv_sandbox.runfolder.redact import Redactor
 from tests.answers import with_files
 from tests.pagedata import blocks, index_of
 from tests.report.made_results import make_case, make_output, make_result, write_case

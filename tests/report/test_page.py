@@ -21,10 +21,10 @@ from agentv_sandbox.models.suite import Suite
 from agentv_sandbox.report import kept_views
 from agentv_sandbox.report import page as page_module
 from agentv_sandbox.report.page import contents, render, shell
+from agentv_sandbox.rows.naming import MAX_NAME, slug
+from agentv_sandbox.rows.reader import Run
+from agentv_sandbox.rows.record import Row
 from agentv_sandbox.runfolder.folder import RunFolder
-from agentv_sandbox.runfolder.naming import MAX_NAME, slug
-from agentv_sandbox.runfolder.reader import Run
-from agentv_sandbox.runfolder.record import Row
 from tests.answers import message, with_files
 from tests.pagedata import blocks, details_of, index_of, page_text
 from tests.report.made_results import make_case, make_output, make_result, write_case

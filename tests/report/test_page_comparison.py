@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agentv_sandbox.report.page import write_report
-from agentv_sandbox.runfolder.reader import Run
-from agentv_sandbox.runfolder.rows import Wire as Row
+from agentv_sandbox.rows.reader import Run
+from agentv_sandbox.rows.rows import Wire as Row
 from tests.pagedata import index_of
 from tests.report.browser import opened
 from tests.report.test_comparison import row

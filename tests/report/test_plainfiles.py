@@ -22,6 +22,7 @@ from agentv_sandbox.base.plainfiles import (
 
 PACKAGE = Path(agentv_sandbox.__file__).parent
 READERS = (
+    "rows",
     "runfolder",
     "report",
     "cli",
@@ -37,13 +38,14 @@ OTHERS = {
     ("cli/github.py", "Path(path).open"): "writes the file that a runner of GitHub names",
     ("cli/init.py", "(data / 'init' / name).read_text"): "a file of this package",
     ("cli/init.py", "(data / 'ci' / name).read_text"): "the same",
+    ("cli/prepare.py", "made.manifest.read_text"): "a file that was just written",
     ("report/runlist.py", "Run.open"): "reads through plainfiles",
     ("cli/upkeep.py", "Run.open"): "reads through plainfiles",
     ("cli/interchange.py", "Run.open"): "reads through plainfiles",
     ("cli/report.py", "Run.open"): "reads through plainfiles",
     ("runfolder/earlier.py", "shutil.copyfile"): "after a look at everything in the folder, and at its size",
     ("runfolder/earlier.py", "shutil.copytree"): "the same",
-    ("runfolder/files.py", "os.open"): "new files, and folders to be synced",
+    ("rows/files.py", "os.open"): "new files, and folders to be synced",
     ("report/live.py", "Run.open"): "reads through plainfiles",
     ("runfolder/pack.py", "packed.open"): "the file that a person names, which may be a pipe",
     ("runfolder/pack.py", "part.open"): "a new file",
@@ -52,7 +54,7 @@ OTHERS = {
     ("report/page/shell.py", "folder.joinpath('page.css').read_bytes"): "a file of this package",
     ("report/page/shell.py", "folder.joinpath('page.html').read_bytes"): "a file of this package",
     ("report/page/shell.py", "folder.joinpath(name).read_bytes"): "a file of this package",
-    ("runfolder/redact.py", "os.open"): "a file of the run that goes on, to be written",
+    ("rows/redact.py", "os.open"): "a file of the run that goes on, to be written",
     ("runfolder/folder.py", "casefiles.copy"): "reads through plainfiles",
     ("runfolder/folder.py", "os.open"): "a new file, and the lock",
 }

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from agentv_sandbox.report import progress as module
 from agentv_sandbox.report.progress import Progress
-from agentv_sandbox.runfolder.redact import Redactor
+from agentv_sandbox.rows.redact import Redactor
 from tests.report.made_results import make_error, make_output, make_result, row_of
 
 

@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 
 from agentv_sandbox.cli import app
 from agentv_sandbox.models.suite import Suite
+from agentv_sandbox.rows.reader import Run
 from agentv_sandbox.runfolder.pack import pack, unpack
 from agentv_sandbox.runfolder.ratings import MAX_BYTES, MAX_NOTE, agreement, read_ratings
-from agentv_sandbox.runfolder.reader import Run
 from tests.pagedata import index_of
 from tests.report.browser import opened
 from tests.report.pages import page_of_many_kinds, write_page

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentv_sandbox.masking import MASK
-from agentv_sandbox.runfolder.redact import Redactor
+from agentv_sandbox.rows.redact import Redactor
 
 SECRET = 'sk-"live"/é+1234567890'
 

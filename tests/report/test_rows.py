@@ -11,9 +11,9 @@ import pytest
 
 from agentv_sandbox.models.case import AgentResponse, CaseFailure, CaseResult, Changes, FileChange
 from agentv_sandbox.models.suite import Suite, Target
+from agentv_sandbox.rows.rowfile import read_rows
+from agentv_sandbox.rows.rows import MAX_INPUT, grading
 from agentv_sandbox.runfolder.folder import RunFolder
-from agentv_sandbox.runfolder.rowfile import read_rows
-from agentv_sandbox.runfolder.rows import MAX_INPUT, grading
 from tests.answers import message
 from tests.report.made_results import make_case, make_error, make_grader, make_output, make_result, write_case
 

@@ -17,10 +17,10 @@ from agentv_sandbox.masking.forms import forms_of
 from agentv_sandbox.models.case import AgentResponse, Changes
 from agentv_sandbox.models.suite import Suite
 from agentv_sandbox.report import kept_views
-from agentv_sandbox.runfolder import files
+from agentv_sandbox.rows import files
+from agentv_sandbox.rows.redact import Redactor
+from agentv_sandbox.rows.rowfile import read_rows
 from agentv_sandbox.runfolder.folder import RunFolder
-from agentv_sandbox.runfolder.redact import Redactor
-from agentv_sandbox.runfolder.rowfile import read_rows
 from tests.answers import message
 from tests.report.made_results import (
     DIFF,

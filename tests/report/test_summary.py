@@ -13,8 +13,8 @@ from agentv_sandbox.models.case import Assertion, CaseFailure, CaseResult
 from agentv_sandbox.report.summary import exit_code, reasons, summary, verdict_line
 from agentv_sandbox.report.targets import side_by_side
 from agentv_sandbox.report.views.junit import junit
-from agentv_sandbox.runfolder.record import Row
-from agentv_sandbox.runfolder.redact import Redactor
+from agentv_sandbox.rows.record import Row
+from agentv_sandbox.rows.redact import Redactor
 from tests.report.made_results import make_error, make_grader, make_result, row_of
 
 PASS, FAIL, ERROR = make_result("good"), make_result("bad", 0.25), make_error("broken")

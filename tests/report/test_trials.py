@@ -14,12 +14,18 @@ from agentv_sandbox.report import kept_views
 from agentv_sandbox.report.page import render
 from agentv_sandbox.report.summary import verdict_line
 from agentv_sandbox.report.views.junit import junit
+from agentv_sandbox.rows.reader import Run
+from agentv_sandbox.rows.record import Row
+from agentv_sandbox.rows.restoring import result_of
+from agentv_sandbox.rows.rowfile import read_rows
+from agentv_sandbox.rows.trialfigures import (
+    pass_at,
+    pass_hat,
+    row_statistics,
+    totals,
+    trial_statistics,
+)
 from agentv_sandbox.runfolder.folder import RunFolder
-from agentv_sandbox.runfolder.reader import Run
-from agentv_sandbox.runfolder.record import Row
-from agentv_sandbox.runfolder.restoring import result_of
-from agentv_sandbox.runfolder.rowfile import read_rows
-from agentv_sandbox.runfolder.trialfigures import pass_at, pass_hat, row_statistics, totals, trial_statistics
 from tests.pagedata import details_of
 from tests.report.made_results import make_case, make_grader, make_result, row_of, write_case
 from tests.report.test_summary import printed

@@ -12,8 +12,8 @@ import pytest
 
 import agentv_sandbox
 from agentv_sandbox.report import VIEWS, kept_views
+from agentv_sandbox.rows.layout import is_view
 from agentv_sandbox.runfolder.folder import RunFolder
-from agentv_sandbox.runfolder.layout import is_view
 from tests.report.made_results import make_case, make_result, write_case
 
 PLANTED = """
@@ -36,7 +36,7 @@ from agentv_sandbox.report import kept_views
 from agentv_sandbox.runfolder.earlier import copy_run, earlier_run
 from agentv_sandbox.runfolder.folder import RunFolder
 from agentv_sandbox.runfolder.pack import pack
-from agentv_sandbox.runfolder.redact import Redactor
+from agentv_sandbox.rows.redact import Redactor
 from tools.reference_tables import views
 
 OPTIONS = {"redactor": Redactor(), "matrix": False, "engine": "", "private": False}

@@ -12,11 +12,11 @@ import pytest
 from agentv_sandbox.base.errors import InputError
 from agentv_sandbox.report import VIEWS
 from agentv_sandbox.report.comparison import compare_runs
+from agentv_sandbox.rows.reader import Run
+from agentv_sandbox.rows.restoring import result_of
+from agentv_sandbox.rows.rows import is_as_written
 from agentv_sandbox.runfolder.captured import captured_run
 from agentv_sandbox.runfolder.intact import Intact
-from agentv_sandbox.runfolder.reader import Run
-from agentv_sandbox.runfolder.restoring import result_of
-from agentv_sandbox.runfolder.rows import is_as_written
 from tests.e2e.conftest import Project
 from tests.e2e.test_regrade import command
 from tests.pipeline.test_resume import Resumed, notes, standing

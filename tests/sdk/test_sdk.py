@@ -17,10 +17,10 @@ import pytest
 
 from agentv_sandbox import sdk
 from agentv_sandbox.base.errors import LlmError
-from agentv_sandbox.graders.llm_proxy import LlmProxy
+from agentv_sandbox.judging.llm_proxy import LlmProxy
 from agentv_sandbox.models.case import TokenUsage
 from agentv_sandbox.models.suite import Target
-from agentv_sandbox.models_api import LlmReply, LlmRequest
+from agentv_sandbox.models_api.records import LlmReply, LlmRequest
 
 PAYLOAD: dict[str, Any] = {
     "criteria": "Be right",

@@ -32,7 +32,7 @@ from agentv_sandbox.base.errors import (
     TimeLimit,
 )
 from agentv_sandbox.engines import LABEL_OWNER, ContainerEngine
-from agentv_sandbox.runs.session import CommandOptions, ExecResult
+from agentv_sandbox.session import CommandOptions, ExecResult
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from typing import Any
 
 import zstandard
 
-from agentv_sandbox.runfolder.layout import FACTS, SUMS
+from agentv_sandbox.rows.layout import FACTS, SUMS
 from tests.hostile.harness import answering, invoke, run_command, write_project
 
 GRADERS = "\n  - {type: contains, value: done}"

@@ -19,19 +19,19 @@ from agentv_sandbox.loading import load_suites
 from agentv_sandbox.models.capture import Capture, CapturedState
 from agentv_sandbox.models.case import AgentResponse, CaseResult, FileEntry
 from agentv_sandbox.models.content import counted
+from agentv_sandbox.models.json.wire import written
 from agentv_sandbox.models.modelanswer import ModelAnswer
 from agentv_sandbox.models.suite import EvalCase, MeasuredBy
-from agentv_sandbox.models.wire import written
 from agentv_sandbox.report.page.contents import Originals
 from agentv_sandbox.report.page.details import Details
 from agentv_sandbox.report.views.interchange import atif
+from agentv_sandbox.rows.reader import Run
+from agentv_sandbox.rows.record import Row
+from agentv_sandbox.rows.redact import Redactor
+from agentv_sandbox.rows.restoring import result_of
+from agentv_sandbox.rows.rows import row
+from agentv_sandbox.rows.trace import Trace
 from agentv_sandbox.runfolder.capture import document, read_capture
-from agentv_sandbox.runfolder.reader import Run
-from agentv_sandbox.runfolder.record import Row
-from agentv_sandbox.runfolder.redact import Redactor
-from agentv_sandbox.runfolder.restoring import result_of
-from agentv_sandbox.runfolder.rows import row
-from agentv_sandbox.runfolder.trace import Trace
 from agentv_sandbox.targets.chosen import on_its_word
 from agentv_sandbox.workspace.collect.produced import produced_files
 from tests.graders.fakes import FakeTools, grade_one, spec_of

@@ -27,16 +27,16 @@ INSIDE = ("data/", "sdk.py")
 """Runs in containers."""
 
 STARTS = {
-    ("building/npm.py", "run NPM"): 1,
-    ("building/wheels.py", "run UV"): 1,
+    ("building/packages/npm.py", "run NPM"): 1,
+    ("building/packages/wheels.py", "run UV"): 1,
     ("cluster/local.py", "start WORKER"): 1,
     ("engines/docker/buildkit.py", "run DOCKER"): 1,
     ("engines/docker/buildkit.py", "start DOCKER"): 1,
-    ("engines/native/namespaces.py", "start NAMESPACES"): 1,
+    ("kernel/namespaces.py", "start NAMESPACES"): 1,
     ("engines/native/staging.py", "run FILE_TOOL"): 2,
     ("engines/native/process.py", "start RUNTIME"): 1,
-    ("engines/native/rootless.py", "become OWN_NAMESPACES"): 1,
-    ("engines/native/rootless.py", "run USER_IDS"): 1,
+    ("kernel/rootless.py", "become OWN_NAMESPACES"): 1,
+    ("kernel/rootless.py", "run USER_IDS"): 1,
     ("engines/native/runtimes.py", "run RUNTIME"): 2,
     ("engines/watchdog.py", "start WATCHDOG"): 1,
     ("graders/regexp.py", "start REGEX"): 1,
@@ -48,9 +48,9 @@ DIRECT = {
     ("base/hostprograms.py", "os.execve"): 1,
     # Scripts that import nothing of ours:
     ("engines/reaper.py", "os.execv"): 1,
-    ("engines/native/namespaceentry.py", "os.fork"): 1,
-    ("engines/native/namespaceentry.py", "subprocess.run"): 1,
-    ("engines/native/namespaceentry.py", "os.execvp"): 1,
+    ("kernel/namespaceentry.py", "os.fork"): 1,
+    ("kernel/namespaceentry.py", "subprocess.run"): 1,
+    ("kernel/namespaceentry.py", "os.execvp"): 1,
     ("engines/native/__main__.py", "os.execvp"): 1,
 }
 _STARTERS = re.compile(

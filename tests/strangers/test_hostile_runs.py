@@ -15,8 +15,14 @@ from agentv_sandbox.base.errors import InputError
 from agentv_sandbox.building.labels import LABEL_ENV_KEY
 from agentv_sandbox.building.lock import LOCK_NAME, all_entries, repair
 from agentv_sandbox.models.container import ImageInfo
-from agentv_sandbox.runfolder import rowfile
-from agentv_sandbox.runfolder.layout import FACTS, INDEX, MARK, SUMS, UNGRADED
+from agentv_sandbox.rows import rowfile
+from agentv_sandbox.rows.layout import (
+    FACTS,
+    INDEX,
+    MARK,
+    SUMS,
+    UNGRADED,
+)
 from agentv_sandbox.runfolder.pack import pack, unpack
 from tests.fake_engine import FakeEngine
 from tests.llm.servers import Server, chat

@@ -22,18 +22,18 @@ from agentv_sandbox.base import hostprograms
 from agentv_sandbox.base.errors import EngineError, SandboxError
 from agentv_sandbox.base.ownership import private_folder, temporary_folder
 from agentv_sandbox.base.scratch import scratch_folder, sweep_scratch
-from agentv_sandbox.building import npm
-from agentv_sandbox.building.pipconf import PipSettings, read_pip_settings
-from agentv_sandbox.building.wheels import Platform, resolve_wheels
+from agentv_sandbox.building.packages import npm
+from agentv_sandbox.building.packages.wheels import Platform, resolve_wheels
 from agentv_sandbox.egress import EgressProxy, sweep
 from agentv_sandbox.engines.docker.buildkit import find_buildkit
-from agentv_sandbox.engines.native import layout as native_places
 from agentv_sandbox.engines.runtimenames import find_program
 from agentv_sandbox.engines.watchdog import Watchdog
+from agentv_sandbox.fetching.pipconf import PipSettings, read_pip_settings
+from agentv_sandbox.kernel import layout as native_places
 from agentv_sandbox.models.image import ImageConfig
 from agentv_sandbox.models.suite import NetworkPolicy
 from agentv_sandbox.report.live import LivePage
-from agentv_sandbox.runfolder.redact import Redactor
+from agentv_sandbox.rows.redact import Redactor
 from agentv_sandbox.workspace.git import Git, Login
 from tests.building.mirrors import serving
 from tests.strangers import stranger
@@ -290,7 +290,7 @@ def test_modules_in_the_folder_where_the_operator_stands_are_imported(shared: Pa
 DASK = """
 import asyncio, sys, threading
 from agentv_sandbox.cluster import hosting, local
-from agentv_sandbox.cluster.address import ClusterAddress
+from agentv_sandbox.request.clusteraddress import ClusterAddress
 from agentv_sandbox.cluster.session import WorkerSettings
 from types import SimpleNamespace
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from agentv_sandbox.models.wire import keys
-from agentv_sandbox.runfolder import rows
-from agentv_sandbox.runfolder.record import Row
+from agentv_sandbox.models.json.wire import keys
+from agentv_sandbox.rows import rows
+from agentv_sandbox.rows.record import Row
 
 ROOT = Path(__file__).parents[2]
 

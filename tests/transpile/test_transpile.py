@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agentv_sandbox.loading import load_suites
-from agentv_sandbox.loading.transpile import TranspileResult, transpile
+from agentv_sandbox.report.transpile import TranspileResult, transpile
 
 
 def convert(folder: Path, text: str, **options: Any) -> TranspileResult:

@@ -14,6 +14,6 @@
 """
 
 from agentv_sandbox.engines.native.engine import NativeEngine, is_native, native_addresses
-from agentv_sandbox.engines.native.rootless import was_used
+from agentv_sandbox.kernel.rootless import was_used
 
 __all__ = ["NativeEngine", "is_native", "native_addresses", "was_used"]

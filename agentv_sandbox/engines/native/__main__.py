@@ -4,7 +4,8 @@ not root."""
 import os
 import sys
 
-from agentv_sandbox.engines.native import requirements, rootless
+from agentv_sandbox.engines.native import requirements
+from agentv_sandbox.kernel import rootless
 
 
 def main() -> None:

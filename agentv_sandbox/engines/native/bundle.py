@@ -8,8 +8,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from agentv_sandbox.engines.native import cgroups
-from agentv_sandbox.engines.native.ids import Ids
 from agentv_sandbox.engines.native.users import User
 from agentv_sandbox.engines.stated import (
     HOSTNAME,
@@ -22,6 +20,8 @@ from agentv_sandbox.engines.stated import (
     mount_flags,
     tmpfs_options,
 )
+from agentv_sandbox.kernel import cgroups
+from agentv_sandbox.kernel.ids import Ids
 from agentv_sandbox.models.container import ContainerSpec
 
 _PERIOD_US = 100_000

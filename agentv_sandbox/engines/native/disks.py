@@ -16,7 +16,7 @@ from pathlib import Path
 
 from agentv_sandbox.base import hostprograms
 from agentv_sandbox.base.logs import safe_text
-from agentv_sandbox.engines.native.kernel import mount_file_system
+from agentv_sandbox.kernel.kernel import mount_file_system
 
 PROGRAM = "mkfs.ext4"
 _CONTROL = Path("/dev/loop-control")

@@ -27,24 +27,24 @@ from agentv_sandbox.base.errors import EngineError, EngineUnavailable, NeedsName
 from agentv_sandbox.engines import LABEL_RUN
 from agentv_sandbox.engines.native import requirements
 from agentv_sandbox.engines.native.bundle import runtime_config
-from agentv_sandbox.engines.native.cgroups import Group, group_names
-from agentv_sandbox.engines.native.ids import container_ids
-from agentv_sandbox.engines.native.layout import Places, state_folder
-from agentv_sandbox.engines.native.namespaces import UserNamespaces
+from agentv_sandbox.engines.native.images.store import ImageStore
+from agentv_sandbox.engines.native.images.unpacking import unpack
 from agentv_sandbox.engines.native.process import Process, may_state
 from agentv_sandbox.engines.native.records import Record, Records, write_json
-from agentv_sandbox.engines.native.rootless import way_in
 from agentv_sandbox.engines.native.runtimes import Runtime, Runtimes
 from agentv_sandbox.engines.native.staging import discard, remove_small
-from agentv_sandbox.engines.native.store import ImageStore
 from agentv_sandbox.engines.native.systems import BASE, DATA, ROOT
-from agentv_sandbox.engines.native.unpacking import unpack
 from agentv_sandbox.engines.native.users import user_of
 from agentv_sandbox.engines.native.volumes import Volumes
 from agentv_sandbox.engines.owner import Owner
 from agentv_sandbox.engines.stated import resource_limits_of
 from agentv_sandbox.engines.stream import Conversation, Printed, pump
 from agentv_sandbox.engines.watchdog import sweeper_command
+from agentv_sandbox.kernel.cgroups import Group, group_names
+from agentv_sandbox.kernel.ids import container_ids
+from agentv_sandbox.kernel.layout import Places, state_folder
+from agentv_sandbox.kernel.namespaces import UserNamespaces
+from agentv_sandbox.kernel.rootless import way_in
 from agentv_sandbox.models.container import (
     CHANGES,
     VIEW_EMPTY,

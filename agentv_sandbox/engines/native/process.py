@@ -17,8 +17,8 @@ from agentv_sandbox.base import hostprograms
 from agentv_sandbox.base.errors import EngineError
 from agentv_sandbox.base.logs import safe_text
 from agentv_sandbox.engines.killed import KILLED, Watched
-from agentv_sandbox.engines.native.cgroups import Group
 from agentv_sandbox.engines.stream import Ended, Sink
+from agentv_sandbox.kernel.cgroups import Group
 from agentv_sandbox.models.container import Outcome
 
 _LIMITER = "prlimit"

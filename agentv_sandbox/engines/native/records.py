@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agentv_sandbox.engines.native.kernel import mount_devices, mount_overlay, unmount
 from agentv_sandbox.engines.native.staging import remove_small
+from agentv_sandbox.kernel.kernel import mount_devices, mount_overlay, unmount
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from agentv_sandbox.base.hostprograms import find_program
-from agentv_sandbox.engines.native import cgroups
-from agentv_sandbox.engines.native.ids import missing_ids
-from agentv_sandbox.engines.native.rootless import is_own_namespace
-from agentv_sandbox.engines.native.rootless import missing as missing_without_root
 from agentv_sandbox.engines.native.runtimes import Runtime, version_of
+from agentv_sandbox.kernel import cgroups
+from agentv_sandbox.kernel.ids import missing_ids
+from agentv_sandbox.kernel.rootless import is_own_namespace
+from agentv_sandbox.kernel.rootless import missing as missing_without_root
 from agentv_sandbox.models.container import EngineInfo
 
 _DEBIAN = {"x86_64": "amd64", "aarch64": "arm64"}

@@ -17,8 +17,8 @@ from agentv_sandbox.base import hostprograms
 from agentv_sandbox.base.errors import EngineError
 from agentv_sandbox.base.logs import get_logger, safe_text
 from agentv_sandbox.base.ownership import temporary_folder
-from agentv_sandbox.engines.native.namespaces import UserNamespaces
 from agentv_sandbox.engines.runtimenames import KNOWN, find_program, runtime_doubt
+from agentv_sandbox.kernel.namespaces import UserNamespaces
 
 NAMES = ("crun", "runc")
 """In the order in which they are tried: the first takes a third of the other's processor time."""

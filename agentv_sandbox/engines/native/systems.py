@@ -15,9 +15,14 @@ from pathlib import Path
 
 from agentv_sandbox.base.errors import EngineError
 from agentv_sandbox.engines.native import disks
-from agentv_sandbox.engines.native.kernel import mount_layers, mount_tmpfs, mount_writable_overlay, unmount
-from agentv_sandbox.engines.native.rootless import is_own_namespace
 from agentv_sandbox.engines.stated import HOSTNAME, tmpfs_options
+from agentv_sandbox.kernel.kernel import (
+    mount_layers,
+    mount_tmpfs,
+    mount_writable_overlay,
+    unmount,
+)
+from agentv_sandbox.kernel.rootless import is_own_namespace
 from agentv_sandbox.models.container import CHANGES, VolumeSpec
 
 DATA, ROOT, OURS, BASE = "data", "root", "ours", "base"

@@ -8,7 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentv_sandbox.base.errors import EngineError
-from agentv_sandbox.engines.native.rooted import LAST_ID, Disk, RootedFolder, shown
+from agentv_sandbox.engines.native.images.rooted import (
+    LAST_ID,
+    Disk,
+    RootedFolder,
+    shown,
+)
 
 _FILE_BYTES = 1 << 20
 _NUMBER = re.compile(r"[0-9]{1,9}")

@@ -9,9 +9,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 
 from agentv_sandbox.base.errors import EngineError
-from agentv_sandbox.engines.native.kernel import mount_tmpfs, unmount
 from agentv_sandbox.engines.native.records import read_json, record_file, recorded, write_new
-from agentv_sandbox.engines.native.rootless import is_own_namespace
 from agentv_sandbox.engines.native.staging import (
     copied,
     discard,
@@ -20,6 +18,8 @@ from agentv_sandbox.engines.native.staging import (
 )
 from agentv_sandbox.engines.native.systems import ROOT, end_system, make_system
 from agentv_sandbox.engines.stated import tmpfs_options
+from agentv_sandbox.kernel.kernel import mount_tmpfs, unmount
+from agentv_sandbox.kernel.rootless import is_own_namespace
 from agentv_sandbox.models.container import VolumeSpec
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,200}")

@@ -13,7 +13,7 @@ from agentv_sandbox.egress import EgressProxy
 from agentv_sandbox.machine.selfcheck.network import model_server
 from agentv_sandbox.machine.selfcheck.report import Attempt, attempt
 from agentv_sandbox.models.suite import NetworkPolicy
-from agentv_sandbox.models_api import GatewayPolicy
+from agentv_sandbox.models_api.policy import GatewayPolicy
 
 _MODEL = "small-model"
 _ASKED = {"model": _MODEL, "messages": [{"role": "user", "content": "hello"}]}

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from agentv_sandbox import masking
-from agentv_sandbox.models.foreign_json import count
+from agentv_sandbox.models.json.untrusted import count
 from agentv_sandbox.models.suite import Json, Target
 from agentv_sandbox.models_api.denial import Denial
 from agentv_sandbox.models_api.dialects.strict import refuse_lookalikes, written

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from agentv_sandbox import masking
 from agentv_sandbox.models.case import AnswerImage
-from agentv_sandbox.models.foreign_json import MAX_COST_USD, amount
+from agentv_sandbox.models.json.untrusted import MAX_COST_USD, amount
 from agentv_sandbox.models.messages import trim
 from agentv_sandbox.models.suite import Json, Target
 from agentv_sandbox.models_api.dialects.base import (

@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Any
 
 from agentv_sandbox import masking
-from agentv_sandbox.models.foreign_json import too_many_values
+from agentv_sandbox.models.json.untrusted import too_many_values
 from agentv_sandbox.models.suite import Json
 from agentv_sandbox.models_api.denial import Denial
 

@@ -17,9 +17,9 @@ from agentv_sandbox.report.comparisonwords import evidence
 from agentv_sandbox.report.page import entries, shell
 from agentv_sandbox.report.page.contents import Originals
 from agentv_sandbox.report.page.details import NO_TIME, Details
-from agentv_sandbox.runfolder.files import replace_file
-from agentv_sandbox.runfolder.reader import Run
-from agentv_sandbox.runfolder.record import Row
+from agentv_sandbox.rows.files import replace_file
+from agentv_sandbox.rows.reader import Run
+from agentv_sandbox.rows.record import Row
 
 TEXT_BYTES = 32 << 20
 """Aim for all tests' texts as they are in the page; texts get shorter as this fills up."""

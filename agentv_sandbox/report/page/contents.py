@@ -7,8 +7,8 @@ import struct
 from collections.abc import Iterator, Mapping
 
 from agentv_sandbox.models.suite import Json
-from agentv_sandbox.runfolder.reader import Run
-from agentv_sandbox.runfolder.rows import Wire
+from agentv_sandbox.rows.reader import Run
+from agentv_sandbox.rows.rows import Wire
 
 MAX_FILES = 40
 FILE_BYTES = 2 << 20

@@ -10,16 +10,16 @@ from datetime import datetime
 
 from agentv_sandbox.models.case import GraderResult
 from agentv_sandbox.models.content import ASKED, REPORTED
-from agentv_sandbox.models.foreign_json import ForeignJsonError, read_json
+from agentv_sandbox.models.json.untrusted import ForeignJsonError, read_json
+from agentv_sandbox.models.json.wire import Found, read, written
 from agentv_sandbox.models.suite import Json
-from agentv_sandbox.models.wire import Found, read, written
 from agentv_sandbox.report.page.contents import Originals, file_views
 from agentv_sandbox.report.page.entries import MAX_NAME, grader_state, verdict
-from agentv_sandbox.runfolder.reader import Run
-from agentv_sandbox.runfolder.record import Row
-from agentv_sandbox.runfolder.rows import Wire
-from agentv_sandbox.runfolder.trace import content_text
-from agentv_sandbox.runfolder.trialfigures import whole_words
+from agentv_sandbox.rows.reader import Run
+from agentv_sandbox.rows.record import Row
+from agentv_sandbox.rows.rows import Wire
+from agentv_sandbox.rows.trace import content_text
+from agentv_sandbox.rows.trialfigures import whole_words
 
 NO_TIME = "Not read, since time ran out. The folder of the test has it whole."
 DETAILS_CHARS = 8 << 10

@@ -11,12 +11,17 @@ from agentv_sandbox.models.case import GraderResult
 from agentv_sandbox.models.suite import Json
 from agentv_sandbox.report.comparison import Comparison, Figures, TestChange, Totals
 from agentv_sandbox.report.targets import COLUMNS, side_by_side
-from agentv_sandbox.runfolder.evidence import mean_interval, share_interval
+from agentv_sandbox.rows.evidence import mean_interval, share_interval
+from agentv_sandbox.rows.reader import Run
+from agentv_sandbox.rows.record import Row
+from agentv_sandbox.rows.rows import (
+    Wire,
+    cost_of,
+    numbers,
+    tokens_of,
+)
+from agentv_sandbox.rows.trialfigures import short_words, totals_words
 from agentv_sandbox.runfolder.ratings import Rating, key_of, read_ratings
-from agentv_sandbox.runfolder.reader import Run
-from agentv_sandbox.runfolder.record import Row
-from agentv_sandbox.runfolder.rows import Wire, cost_of, numbers, tokens_of
-from agentv_sandbox.runfolder.trialfigures import short_words, totals_words
 
 WORDS = {
     "ok": "pass",

@@ -10,11 +10,11 @@ from pathlib import Path
 from agentv_sandbox.base.logs import safe_text
 from agentv_sandbox.report.summary import reasons
 from agentv_sandbox.report.view import View
-from agentv_sandbox.runfolder.files import replace_file
-from agentv_sandbox.runfolder.reader import Run
-from agentv_sandbox.runfolder.record import Row
-from agentv_sandbox.runfolder.redact import Redactor
-from agentv_sandbox.runfolder.rows import tokens_of
+from agentv_sandbox.rows.files import replace_file
+from agentv_sandbox.rows.reader import Run
+from agentv_sandbox.rows.record import Row
+from agentv_sandbox.rows.redact import Redactor
+from agentv_sandbox.rows.rows import tokens_of
 
 COLUMNS = (
     "run",

@@ -15,15 +15,20 @@ from pathlib import Path
 
 from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.models.content import ASKED
-from agentv_sandbox.models.foreign_json import ForeignJsonError, amount, count, read_json
+from agentv_sandbox.models.json.untrusted import (
+    ForeignJsonError,
+    amount,
+    count,
+    read_json,
+)
 from agentv_sandbox.models.suite import Json
 from agentv_sandbox.report.view import View
-from agentv_sandbox.runfolder.files import sync_all, write_file
-from agentv_sandbox.runfolder.naming import UniqueNames, slug
-from agentv_sandbox.runfolder.reader import Run
-from agentv_sandbox.runfolder.record import Row
-from agentv_sandbox.runfolder.rows import Wire, defined
-from agentv_sandbox.runfolder.trace import content_text
+from agentv_sandbox.rows.files import sync_all, write_file
+from agentv_sandbox.rows.naming import UniqueNames, slug
+from agentv_sandbox.rows.reader import Run
+from agentv_sandbox.rows.record import Row
+from agentv_sandbox.rows.rows import Wire, defined
+from agentv_sandbox.rows.trace import content_text
 
 ATIF = "ATIF-v1.4"
 SPANS = "spans.otlp.json"

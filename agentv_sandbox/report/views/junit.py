@@ -8,12 +8,12 @@ from xml.etree import ElementTree
 
 from agentv_sandbox.base.logs import safe_name, safe_text
 from agentv_sandbox.report.view import View
-from agentv_sandbox.runfolder.files import replace_file
-from agentv_sandbox.runfolder.layout import JUNIT
-from agentv_sandbox.runfolder.reader import Run
-from agentv_sandbox.runfolder.record import Row
-from agentv_sandbox.runfolder.rows import below_threshold
-from agentv_sandbox.runfolder.trialfigures import whole_words
+from agentv_sandbox.rows.files import replace_file
+from agentv_sandbox.rows.layout import JUNIT
+from agentv_sandbox.rows.reader import Run
+from agentv_sandbox.rows.record import Row
+from agentv_sandbox.rows.rows import below_threshold
+from agentv_sandbox.rows.trialfigures import whole_words
 
 MAX_TEXT = 8000
 MAX_HEADLINE = 200

@@ -13,10 +13,10 @@ from agentv_sandbox.base.logs import safe_name
 from agentv_sandbox.report.summary import WORD, case_label, reasons, verdict_line
 from agentv_sandbox.report.targets import run_figures
 from agentv_sandbox.report.view import View
-from agentv_sandbox.runfolder.files import replace_file
-from agentv_sandbox.runfolder.reader import Run
-from agentv_sandbox.runfolder.record import Row
-from agentv_sandbox.runfolder.redact import Redactor
+from agentv_sandbox.rows.files import replace_file
+from agentv_sandbox.rows.reader import Run
+from agentv_sandbox.rows.record import Row
+from agentv_sandbox.rows.redact import Redactor
 
 MAX_BYTES = 900_000
 """GitHub shows no summary of a step that is larger than 1 MiB."""

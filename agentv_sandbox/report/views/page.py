@@ -7,8 +7,8 @@ from pathlib import Path
 
 from agentv_sandbox.report.page import write_report
 from agentv_sandbox.report.view import View
-from agentv_sandbox.runfolder.layout import PAGE
-from agentv_sandbox.runfolder.reader import Run
+from agentv_sandbox.rows.layout import PAGE
+from agentv_sandbox.rows.reader import Run
 
 
 def _write(runs: Sequence[Run], path: Path) -> str:

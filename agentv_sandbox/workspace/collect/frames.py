@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from agentv_sandbox.base.logs import safe_name
 from agentv_sandbox.containers.blobs import BlobStore, BlobWriter
 from agentv_sandbox.models.case import FileEntry, Skipped
-from agentv_sandbox.models.foreign_json import read_json
+from agentv_sandbox.models.json.untrusted import read_json
 from agentv_sandbox.models.paths import WORKSPACE
 from agentv_sandbox.models.suite import Json
 

@@ -13,9 +13,9 @@ import pytest
 from agentv_sandbox.archives import untrusted_tar
 from agentv_sandbox.base.errors import EngineError
 from agentv_sandbox.containers.volumes import StagedFile, tar_stream
-from agentv_sandbox.engines.native.rooted import Attributes, Disk, RootedFolder
-from agentv_sandbox.engines.native.store import ImageStore
-from agentv_sandbox.engines.native.unpacking import unpack
+from agentv_sandbox.engines.native.images.rooted import Attributes, Disk, RootedFolder
+from agentv_sandbox.engines.native.images.store import ImageStore
+from agentv_sandbox.engines.native.images.unpacking import unpack
 from tests.engines.native.archives import Row, image, layer, member
 
 FIRST = 700_000

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from agentv_sandbox.engines.native.ids import container_ids
-from agentv_sandbox.engines.native.namespaces import UserNamespaces
+from agentv_sandbox.kernel.ids import container_ids
+from agentv_sandbox.kernel.namespaces import UserNamespaces
 
 pytestmark = [pytest.mark.engine, pytest.mark.native]
 
 KILLED = """
 import os, sys
-from agentv_sandbox.engines.native.ids import container_ids
-from agentv_sandbox.engines.native.namespaces import UserNamespaces
+from agentv_sandbox.kernel.ids import container_ids
+from agentv_sandbox.kernel.namespaces import UserNamespaces
 made = UserNamespaces(container_ids(), ["/usr/bin/touch", sys.argv[1]])
 os.close(made.new())
 os.kill(os.getpid(), int(sys.argv[2]))

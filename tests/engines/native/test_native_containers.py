@@ -19,9 +19,9 @@ import pytest
 from agentv_sandbox.base.errors import EngineError
 from agentv_sandbox.engines import LABEL_OWNER, LABEL_RUN, ContainerEngine
 from agentv_sandbox.engines.native.engine import NativeEngine
-from agentv_sandbox.engines.native.kernel import mount_tmpfs, unmount
 from agentv_sandbox.engines.native.volumes import Volumes
 from agentv_sandbox.engines.owner import Owner
+from agentv_sandbox.kernel.kernel import mount_tmpfs, unmount
 from agentv_sandbox.models.container import Command, ContainerSpec, Mount, VolumeSpec
 
 pytestmark = [pytest.mark.engine, pytest.mark.native]

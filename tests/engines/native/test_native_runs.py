@@ -23,10 +23,10 @@ from agentv_sandbox.cli.inputs import cache_dir
 from agentv_sandbox.containers.sandbox import Role, Sandbox
 from agentv_sandbox.containers.volumes import VolumeSpec
 from agentv_sandbox.engines import LABEL_ENV_KEY, LABEL_RUN, ContainerEngine
-from agentv_sandbox.engines.native import cgroups
-from agentv_sandbox.engines.native.layout import Places
 from agentv_sandbox.engines.table import find_engine
 from agentv_sandbox.images.needs import tool_plan
+from agentv_sandbox.kernel import cgroups
+from agentv_sandbox.kernel.layout import Places
 from agentv_sandbox.models.image import ImageConfig
 
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("native-left-overs")]

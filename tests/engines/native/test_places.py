@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from agentv_sandbox.base.errors import EngineError
-from agentv_sandbox.engines.native import namespaceentry
-from agentv_sandbox.engines.native.layout import Places, memory_folder
+from agentv_sandbox.kernel import namespaceentry
+from agentv_sandbox.kernel.layout import Places, memory_folder
 
 ROOT = "/dev/vda / ext4 rw 0 0"
 SHARED = "tmpfs /dev/shm tmpfs rw,nosuid 0 0"

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from agentv_sandbox.engines.native import ids
+from agentv_sandbox.kernel import ids
 from tests.engines.native.unprivileged import User, user
 
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("rootless")]

@@ -19,7 +19,7 @@ import pytest
 
 from agentv_sandbox.base.errors import EngineError
 from agentv_sandbox.engines.docker import DockerEngine
-from agentv_sandbox.engines.native.store import ImageStore
+from agentv_sandbox.engines.native.images.store import ImageStore
 from tests.engines.native.archives import image, layer, member
 
 FIRST = 700_000
@@ -367,7 +367,7 @@ def test_an_image_whose_description_is_damaged_is_not_there_and_can_be_loaded_ag
 _LOADING = """
 import sys
 from pathlib import Path
-from agentv_sandbox.engines.native.store import ImageStore
+from agentv_sandbox.engines.native.images.store import ImageStore
 store = ImageStore(Path(sys.argv[1]), first_id=700_000)
 print("ready", flush=True)
 sys.stdin.readline()

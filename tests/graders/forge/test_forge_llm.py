@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import pytest
 
 from agentv_sandbox.models.suite import Target
-from agentv_sandbox.models_api import LlmReply, LlmRequest
+from agentv_sandbox.models_api.records import LlmReply, LlmRequest
 from tests.graders.fakes import FakeTools, grade_one, spec_of
 
 CRITERIA = "Names the capital of France"

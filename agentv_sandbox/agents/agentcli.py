@@ -1,0 +1,468 @@
+"""Base of the kinds that run a coding agent's own program. A kind says how its program is started and what its events
+mean; what all of them share is here: the key stays outside, the prompt goes in, events come out, failures get names.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.resources import files
+from typing import Any, ClassVar, Literal, get_args
+from urllib.parse import urlsplit
+
+from agentv_sandbox import masking
+from agentv_sandbox.agents.address import address_of
+from agentv_sandbox.agents.asked import (
+    CallCheck,
+    Reporting,
+    answers_of_work,
+    figures_of_agents,
+)
+from agentv_sandbox.agents.base import (
+    AgentRun,
+    Prepared,
+    Provider,
+    Request,
+    credential_server,
+    setting_problem,
+)
+from agentv_sandbox.agents.container import bad_end, failure_of
+from agentv_sandbox.agents.session import Event, EventStream, SessionRecord
+from agentv_sandbox.agents.settings import (
+    Flag,
+    Seconds,
+    Secret,
+    Settings,
+)
+from agentv_sandbox.authoring.fields import Text
+from agentv_sandbox.base.errors import InputError, Problem
+from agentv_sandbox.containers.volumes import StagedFile
+from agentv_sandbox.egress import PORT, Credential, parse_secrets
+from agentv_sandbox.models.case import AgentResponse, Claim, Figure, Measure, TokenUsage
+from agentv_sandbox.models.container import ExecResult
+from agentv_sandbox.models.paths import HOME, INPUT, OUTPUT
+from agentv_sandbox.models.suite import MeasuredBy, Target
+from agentv_sandbox.models_api.policy import GatewayPolicy
+
+EVENTS = f"{OUTPUT}/events.jsonl"
+EVENTS_BYTES = 48 << 20
+ANTHROPIC, GEMINI, OPENAI = ("anthropic",), ("gemini",), ("responses", "chat")
+"""APIs of a maker, by the model gateway's names."""
+_FOLDER = f"{INPUT}/.agent"
+_REASONS = {
+    401: "the server refused the key",
+    403: "the server refused the key for this model",
+    404: "the server knows no such model or address",
+    413: "the request was too large",
+    429: "the server took no more requests: too many, or no credit",
+    529: "the server is overloaded",
+}
+
+
+class AgentCliSettings(Settings):
+    """Of agents with a program of their own."""
+
+    ALIASES: ClassVar = {"command": "executable", "binary": "executable", "log_directory": "log_dir"}
+    IGNORED: ClassVar = {
+        **Settings.IGNORED,
+        "cwd": "the agent's working folder is the test's workspace",
+        **dict.fromkeys(
+            ("log_dir", "stream_log"), "each test's folder has the events in logs/agent.events.jsonl"
+        ),
+    }
+
+    executable: Text | None = None
+    """Another command of the image instead; nothing is installed for it."""
+    version: Text | None = None
+    """Of the program's package; without it, one that is tested here."""
+    model: Text | None = None
+    """Which model it asks."""
+    cwd: Text | None = None
+    timeout_seconds: Seconds | None = None
+    """Time of one answer."""
+    log_dir: Text | None = None
+    stream_log: Flag | Literal["raw", "summary"] | None = None
+    system_prompt: str | None = None
+    """More text for the program's system prompt."""
+    api_key: Secret | None = None
+    """Here only: `${{ NAME }}`, the variable that holds the key of the model's server."""
+    base_url: Text | None = None
+    """Here only: another server that speaks the same API."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Api:
+    """The model's server that a program speaks to unless its target says otherwise."""
+
+    key: str
+    """Variable that holds the key, on the host and, with a stand-in, in the container."""
+    url: str
+    speaks: tuple[str, ...] = OPENAI
+    """APIs that the program asks there, by the model gateway's names."""
+    header: str = "Authorization"
+    other_keys: tuple[str, ...] = ()
+    """Variables that a target's ``secrets`` may name instead."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launch:
+    """How a kind's program is started for one question."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Content by path below the home folder."""
+    directories: tuple[str, ...] = ()
+    """Below the home folder, made before the program starts."""
+    attach: Mapping[str, str] = field(default_factory=dict)
+    """Patterns of files that the program leaves, by the type of the event that is made of the last one of each, with
+    the key ``content``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What a kind's program is asked, and how it reaches its model."""
+
+    request: Request
+    base_url: str
+    """Where the container finds the model's server; without a slash at the end."""
+    online: bool
+    """Whether the suite opens any host, so that tools of the provider's own are no way around."""
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        return self.request.target.settings
+
+    @property
+    def input_files(self) -> tuple[str, ...]:
+        """Container paths of the files that the prompt names."""
+        prompt = self.request.prompt
+        return tuple(path for path in self.request.input_paths.values() if f'path="{path}"' in prompt)
+
+
+class AgentCli(Provider):
+    """A kind sets ``program``, ``package`` and ``api``, and writes ``launch`` and ``read_event``."""
+
+    in_container = True
+    has_home = True
+    settings: type[Settings] = AgentCliSettings
+
+    program: str
+    """Its command, which the tables of images know."""
+    package: str
+    """``npm:@scope/name`` or ``pip:name``."""
+    oldest: ClassVar[str] = ""
+    """Version of ``package`` that knows all that it is started with; empty: none is too old."""
+    api: Api
+    tools: ClassVar[Mapping[str, str]] = {}
+    """The program's names of tools -> AgentV's: Skill, Read, Write, Edit, Bash. Others stay as they are."""
+    reporting: ClassVar[Reporting]
+    """How it reports the calls that its model asked for; by default under their ids and in their form."""
+    results_end: ClassVar[bool] = False
+    """Whether the result of a tool ends a message, whatever key the next one has."""
+    key_settings: ClassVar[tuple[str, ...]] = ("api_key_env",)
+    """Settings that name the variable of the key; the first that is written counts."""
+
+    totals: ClassVar[bool] = False
+    """Whether a resumed session reports the tokens and the cost of all its turns each time."""
+
+    def __init_subclass__(cls) -> None:
+        if "reporting" not in cls.__dict__:
+            cls.reporting = Reporting(names=cls.tools)
+
+    # -- what a kind says ------------------------------------------------------------------------------
+    def api_of(self, settings: Mapping[str, Any]) -> Api:
+        """The kind of server that a target with ``settings`` speaks to, for programs that know several."""
+        return self.api
+
+    def server_url(self, settings: Mapping[str, Any]) -> str:
+        """Address of that server; empty where nothing says it."""
+        return str(settings.get("base_url") or self.api_of(settings).url)
+
+    def launch(self, question: Question) -> Launch:
+        raise NotImplementedError
+
+    def read_event(self, event: Event, record: SessionRecord) -> None:
+        """Note in ``record`` what one event says. Any key may be missing or of any type."""
+        raise NotImplementedError
+
+    def own_word(self, by: MeasuredBy | None, *, heard: bool) -> frozenset[Figure]:
+        # Its program runs from the start of the container to its end.
+        timed = frozenset() if by == "agent" else frozenset({"duration_ms"})
+        return figures_of_agents(by, heard=heard) - timed
+
+    def prompt(self, question: Question) -> str:
+        """What the program reads on its standard input: AgentV's form for agents."""
+        return agent_document(question)
+
+    # -- checks and needs ------------------------------------------------------------------------------
+    def check(self, target: Target) -> list[Problem]:
+        problems = []
+        written = target.settings.get("base_url")
+        if written is not None and address_of(self.server_url(target.settings)) is None:
+            message = f"base_url must be an http or https address without user name or query, found {written}"
+            problems.append(setting_problem(target, "base_url", message))
+        version = target.settings.get("version")
+        if version is not None and not re.fullmatch(r"[0-9][A-Za-z0-9.+-]{0,39}", str(version)):
+            message = "version must be one version of the package, such as 2.1.330"
+            problems.append(setting_problem(target, "version", message))
+        elif version is not None and (message := self.too_old(str(version))):
+            problems.append(setting_problem(target, "version", message))
+        return problems
+
+    def too_old(self, version: str) -> str:
+        """Why ``version`` of the package, or a range of npm's, cannot be used; empty where it can."""
+        wanted, oldest = _release(version), _release(self.oldest)
+        if not wanted or [*wanted, *oldest[len(wanted) :]] >= oldest:
+            return ""
+        return (
+            f"{self.program} {version} does not know what it is started with here; "
+            f"take {self.oldest} or newer, or leave the version out for one that is tested"
+        )
+
+    def programs(self, target: Target) -> Iterable[Sequence[str]]:
+        return ((self._executable(target),),)
+
+    def packages(self, target: Target) -> Mapping[str, str]:
+        version = target.settings.get("version")
+        own = self._executable(target) == self.program
+        return {self.program: f"{self.package}@{version}"} if version and own else {}
+
+    def credentials(self, settings: Mapping[str, Any], written: Mapping[str, Any]) -> Mapping[str, Any]:
+        api, names = self.api_of(settings), self._key_names(settings)
+        address = address_of(self.server_url(settings))
+        guarded = {"model_server": True, "path": self._path(settings)}
+        if own := [name for name in names if name in written]:
+            return dict.fromkeys(own, guarded)
+        if address is None:
+            return {}
+        return {names[0]: {"host": address.host, "header": api.header, "scheme": address.scheme, **guarded}}
+
+    def gateway_policy(self, target: Target) -> GatewayPolicy:
+        policy = super().gateway_policy(target)
+        speaks = self.api_of(target.settings).speaks
+        return replace(policy, apis=policy.apis.union(speaks), below_base_url=True)
+
+    def own_server(self, target: Target) -> str:
+        address = address_of(self.api_of(target.settings).url)
+        if address is None:
+            return ""
+        (credential,) = parse_secrets({"KEY": {"host": address.host, "scheme": address.scheme}})
+        return credential_server(credential)
+
+    # -- asking ----------------------------------------------------------------------------------------
+    def prepare(self, request: Request) -> Prepared:
+        target = request.target
+        credential, base_url = self._way(target)
+        allowed = (*request.suite.network.allow, *target.network.allow)
+        question = Question(request=request, base_url=base_url, online=bool(allowed))
+        launch = self.launch(question)
+        api = self.api_of(target.settings)
+        same = {} if credential.env in (api.key, *api.other_keys) else {api.key: credential.env}
+        runner = (files("agentv_sandbox") / "data" / "agent_runner.py").read_bytes()
+        stated = {*target.env, *target.variables}
+        order = {
+            "argv": [self._executable(target), *launch.argv],
+            "stdin": f"{_FOLDER}/prompt.md",
+            "events": EVENTS,
+            "env": {"HOME": HOME, **{name: v for name, v in launch.env.items() if name not in stated}},
+            "same": same,
+            "folders": [f"{HOME}/{name}" for name in launch.directories],
+            "files": {f"{HOME}/{name}": f"{_FOLDER}/home/{name}" for name in launch.files},
+            "attach": dict(launch.attach),
+        }
+        staged = {
+            "run.py": runner,
+            "order.json": json.dumps(order).encode(),
+            "prompt.md": self.prompt(question).encode(errors="replace"),
+            **{f"home/{name}": text.encode() for name, text in launch.files.items()},
+        }
+        return Prepared(
+            argv=("python3", "-I", "-S", f"{_FOLDER}/run.py", f"{_FOLDER}/order.json"),
+            inputs=tuple(StagedFile(path=f".agent/{p}", data=data, mode=0o444) for p, data in staged.items()),
+            timeout_s=target.settings.get("timeout_seconds"),
+            answer=EVENTS,
+            answer_bytes=EVENTS_BYTES,
+        )
+
+    def response(self, request: Request, ran: AgentRun) -> AgentResponse:
+        result = ran.result
+        if result is None:
+            raise ValueError("its targets always run in a container")
+        data = ran.output_file or b""
+        for token in ran.stand_ins:
+            data = data.replace(token.encode(), b"(stand-in)")
+        stream, record = EventStream(data), SessionRecord(self.tools, results_end=self.results_end)
+        for event in stream:
+            self.read_event(event, record)
+        heard = ran.answers is not None
+        word = self.own_word(request.measured_by, heard=heard)
+        if "tool_calls" not in word:
+            record.settle(CallCheck(ran.answers or (), self.reporting, ended_at=ran.ended_at))
+        failure = failure_of(ran, self._problem(request, ran, result, stream, record))
+        measured_ms = round(result.duration_s * 1000, 1)
+        claim = Claim(
+            token_usage=self._usage(request, record),
+            cost_usd=self._cost(request, record),
+            duration_ms=record.duration_ms,
+            turns=record.turns,
+        )
+        said = {
+            name for name in ("token_usage", "cost_usd", "duration_ms") if getattr(claim, name) is not None
+        }
+        by_agent = word & (said | {"tool_calls"})
+        return AgentResponse(
+            messages=record.messages,
+            token_usage=claim.token_usage if "token_usage" in by_agent else None,
+            cost_usd=claim.cost_usd if "cost_usd" in by_agent else None,
+            duration_ms=claim.duration_ms if "duration_ms" in by_agent else measured_ms,
+            claim=claim,
+            measure=Measure(
+                by_agent=tuple(name for name in get_args(Figure) if name in by_agent),
+                answers=answers_of_work(ran.answers) if ran.answers and "tool_calls" not in word else None,
+                calls_known=heard or "tool_calls" in word,
+            ),
+            stdout=result.stdout,
+            stderr=result.stderr,
+            events=data,
+            agent=self._facts(request.target, ran, record),
+            network_log=ran.network_log,
+            attempts=request.attempt,
+            target_used=request.target.name,
+            failure=failure,
+            names_files=True,
+            notes=() if failure is not None else (*ran.limits_met, *_notes(stream, record)),
+        )
+
+    # -- parts -----------------------------------------------------------------------------------------
+    def _executable(self, target: Target) -> str:
+        return str(target.settings.get("executable") or self.program)
+
+    def _key_names(self, settings: Mapping[str, Any]) -> tuple[str, ...]:
+        """Variables of the host that may hold the key, the one that the settings name first."""
+        api = self.api_of(settings)
+        named = next((str(settings[name]) for name in self.key_settings if settings.get(name)), api.key)
+        return (named, *api.other_keys)
+
+    def _way(self, target: Target) -> tuple[Credential, str]:
+        """The credential, and the address of its server as the container sees it."""
+        names = self._key_names(target.settings)
+        known = {credential.env: credential for credential in parse_secrets(target.secrets)}
+        credential = next((known[name] for name in names if name in known), None)
+        if credential is None:
+            message = f"nothing says which key {self.program} is to use"
+            raise InputError([setting_problem(target, "secrets", message)])
+        return credential, f"http://127.0.0.1:{PORT}/{credential.route}{self._path(target.settings)}"
+
+    def _path(self, settings: Mapping[str, Any]) -> str:
+        """Where the API stands on its server: as the target says, else as on the kind's own."""
+        own = urlsplit(self.server_url(settings)).path.rstrip("/")
+        return own or urlsplit(self.api_of(settings).url).path.rstrip("/")
+
+    def _usage(self, request: Request, record: SessionRecord) -> TokenUsage | None:
+        """Tokens of this turn alone."""
+        if record.usage is None or request.session is None or not self.totals:
+            return record.usage
+        return record.usage.without(request.session.used)
+
+    def _cost(self, request: Request, record: SessionRecord) -> float | None:
+        """US dollars of this turn alone."""
+        if record.cost_usd is None or request.session is None or not self.totals:
+            return record.cost_usd
+        return max(round(record.cost_usd - request.session.cost_usd, 9), 0.0)
+
+    def _facts(self, target: Target, ran: AgentRun, record: SessionRecord) -> Mapping[str, Any]:
+        """What ran: as the image and the target have it, where they do, else as the program says."""
+        own = self._executable(target) == self.program
+        installed = ran.packages.get(self.package.partition(":")[2]) if own else None
+        facts = {
+            "program": self.program,
+            "version": installed or record.version,
+            "model": record.model or target.settings.get("model"),
+            "stop_reason": record.stop_reason,
+        }
+        return {name: value for name, value in facts.items() if value not in ("", None)}
+
+    def _problem(
+        self, request: Request, ran: AgentRun, result: ExecResult, stream: EventStream, record: SessionRecord
+    ) -> str | None:
+        """Why the run counts as failed; None when it does not. The events say it best, then the exit code."""
+        words = _last_words(result, stream)
+        if result.outcome != "exited":
+            how = (bad_end(result) or "").replace("CLI provider", self.program, 1)
+            complaint = f". {record.complaint}" if record.complaint else ""
+            return f"{how} {record.progress}".rstrip() + complaint + words
+        if record.failure:
+            return f"{self.program} failed: {self._explained(request.target, ran, record)}"
+        if result.exit_code != 0 and not record.refused:
+            said = bad_end(replace(result, stdout=b"")) or ""
+            if stream.last_words and not result.stderr.strip():
+                return f"{said}{words}"
+            return said.replace("CLI exited", f"{self.program} exited", 1)
+        if not ran.output_file:
+            why = f": {ran.output_missing}" if ran.output_missing else ""
+            return f"{self.program} exited with 0 and left no events in {EVENTS}{why}{words}"
+        if not record.ended:
+            return f"the events of {self.program} stop before its session ended{words}"
+        if not self._statuses(request.target, ran):
+            return f"{self.program} exited with 0 without one call of its model{words}"
+        return None
+
+    def _explained(self, target: Target, ran: AgentRun, record: SessionRecord) -> str:
+        if ran.budget_spent:
+            return f"a budget was spent, so its calls of the model were refused. {record.failure}"
+        number = record.status or next(iter(self._statuses(target, ran)[-1:]), 0)
+        reason = _REASONS.get(number, "")
+        if not reason and number >= 500:
+            reason = "the server had an error"
+        if number in (401, 403):
+            reason += f"; it is the value of {self._way(target)[0].env}"
+        status = f"status {number}: {reason}. " if reason else ""
+        return f"{status}{record.failure}"
+
+    def _statuses(self, target: Target, ran: AgentRun) -> Sequence[int]:
+        """What the model's server answered to the requests that the proxy carried, in order, whatever the events
+        say; 0 where there was no answer of its own."""
+        end = str(self._way(target)[0].endpoint)
+        rows = (json.loads(line) for line in ran.network_log.splitlines())
+        return [
+            0 if row["reason"] else row["status"]
+            for row in rows
+            if row["decision"] == "allowed" and row["endpoint"] == end
+        ]
+
+
+def _release(version: str) -> list[int]:
+    """Numbers of a version or of a range of npm's: ``^0.74`` is 0, 74."""
+    return [int(number) for number in re.findall(r"[0-9]+", re.split(r"[-+]", version)[0])]
+
+
+def agent_document(question: Question, system: str = "") -> str:
+    """AgentV's prompt for agents: files to read first, then the question. ``system`` stands before all."""
+    request, files_named = question.request, question.input_files
+    parts = [system.strip()] if system.strip() else []
+    if files_named:
+        listed = "\n".join(f"* [{path.rpartition('/')[2]}](file://{path})" for path in files_named)
+        parts += [
+            "\n",
+            f"Read all input files:\n{listed}.\n"
+            "If any file is missing, fail with ERROR: missing-file <filename> and stop.\n"
+            "Then apply system_instructions on the user query below.",
+        ]
+    parts += ["\n[[ ## user_query ## ]]\n", request.prompt.strip()]
+    return "\n".join(parts).strip()
+
+
+def _last_words(result: ExecResult, stream: EventStream) -> str:
+    """What the program said last, for a message."""
+    said = result.stderr.decode("utf-8", "replace").strip() or "\n".join(stream.last_words).strip()
+    return f". It last said: {masking.last(said, 2000)}" if said else ""
+
+
+def _notes(stream: EventStream, record: SessionRecord) -> Iterable[str]:
+    if stream.cut:
+        yield "the agent printed more events than are read; what came last is missing"
+    if record.left_out:
+        yield f"{record.left_out:,} characters of messages, inputs and outputs of tools were left out"

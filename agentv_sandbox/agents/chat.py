@@ -1,0 +1,100 @@
+"""A test's messages as a language model is sent them: AgentV's system text, roles and inlined files."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from agentv_sandbox.models.json.javascript import dumps
+from agentv_sandbox.models.messages import attached, needs_roles, prompt_text, segments, trim
+from agentv_sandbox.models.suite import Json, Message
+from agentv_sandbox.models_api.records import Attachment, ChatMessage
+
+DEFAULT_SYSTEM = "You are a careful assistant. Follow all provided instructions and do not fabricate results."
+Chat = tuple[str, tuple[ChatMessage, ...]]
+"""The system text, and what was said."""
+
+
+def chat_of_test(messages: Sequence[Message]) -> Chat:
+    """Leading system messages become the system text. Where it matters who says what, every message keeps its role,
+    and those of later systems and of tools are marked text of the assistant; elsewhere all is one question."""
+    led = next((i for i, m in enumerate(messages) if m.get("role") != "system"), len(messages))
+    leading = [segments(message.get("content"), inline=True) for message in messages[:led]]
+    system = "\n\n".join("\n".join(parts) for parts in leading if parts)
+    if not needs_roles(messages):
+        question = prompt_text(messages, inline=True)
+        attached = tuple(attachments(messages))
+        return trim(system) or DEFAULT_SYSTEM, (
+            ChatMessage(role="user", text=question, attachments=attached),
+        )
+    said = []
+    for message in messages[led:]:
+        role, parts = str(message.get("role")), segments(message.get("content"), inline=True)
+        if role in ("system", "tool"):
+            parts = [f"@[{role.capitalize()}]:", *parts]
+        attached = tuple(attachments([message]))
+        if parts or attached:
+            said.append(_message(role, "\n".join(parts), attached))
+    return system or DEFAULT_SYSTEM, tuple(said)
+
+
+def chat_of_conversation(messages: Sequence[Message]) -> Chat:
+    """Every system message is part of the system text, every other one keeps its role."""
+    system, said = [], []
+    for message in messages:
+        role, content = str(message.get("role")), message.get("content")
+        text = (
+            dumps(content)
+            if isinstance(content, dict)
+            else "\n".join(segments(content, inline=True, blank=True))
+        )
+        if role == "system":
+            system.append(text)
+            continue
+        if role == "tool":
+            text = f"@[{message.get('name') or 'Tool'}]: {text}"
+        said.append(_message(role, text, tuple(attachments([message]))))
+    return "\n\n".join(system) or DEFAULT_SYSTEM, tuple(said)
+
+
+def attachments(messages: Sequence[Message]) -> Iterator[Attachment]:
+    """Images and PDF files of users' messages. Raises OSError for a file that is gone."""
+    for message in messages:
+        if message.get("role") == "user":
+            for block in attached_blocks([message]):
+                path, kind = Path(block["resolvedPath"]), str(block["media_type"])
+                yield Attachment(
+                    name=path.name,
+                    media_type=kind,
+                    data=base64.b64encode(path.read_bytes()).decode("ascii"),
+                )
+
+
+def attached_blocks(messages: Sequence[Message]) -> list[Mapping[str, Json]]:
+    """Images of the suite, and files that are neither text nor have been turned into it."""
+    blocks = (*_blocks(messages, "image"), *_blocks(messages, "file"))
+    return [block for block in blocks if attached(block) and not block.get("text")]
+
+
+def unsent_files(messages: Sequence[Message]) -> list[str]:
+    """Files of the messages that were too large to be read as text when the suite was loaded."""
+    return [
+        str(block["path"])
+        for block in _blocks(messages, "file")
+        if block.get("resolvedPath")
+        and not block.get("text")
+        and not block.get("media_type")
+        and Path(block["resolvedPath"]).stat().st_size
+    ]
+
+
+def _blocks(messages: Sequence[Message], kind: str) -> Iterator[Mapping[str, Json]]:
+    for message in messages:
+        content = message.get("content")
+        if isinstance(content, list):
+            yield from (b for b in content if isinstance(b, dict) and b.get("type") == kind)
+
+
+def _message(role: str, text: str, attachments: tuple[Attachment, ...] = ()) -> ChatMessage:
+    return ChatMessage(role="user" if role == "user" else "assistant", text=text, attachments=attachments)

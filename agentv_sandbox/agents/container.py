@@ -1,0 +1,182 @@
+"""Kinds whose targets run a command in the agent's container; the answer is what it wrote to ``OUTPUT_FILE``.
+
+Its standard output is a log and never an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import get_args
+
+from agentv_sandbox import masking
+from agentv_sandbox.agents.asked import (
+    CallCheck,
+    Reporting,
+    answers_of_work,
+    checked,
+    figures_of_agents,
+)
+from agentv_sandbox.agents.base import (
+    OUTPUT_FILE,
+    AgentRun,
+    Provider,
+    Request,
+)
+from agentv_sandbox.agents.response import parse_response
+from agentv_sandbox.egress import network_troubles
+from agentv_sandbox.models.case import AgentResponse, CaseFailure, Claim, Fault, Figure, Measure
+from agentv_sandbox.models.container import ExecResult, Outcome
+from agentv_sandbox.models.suite import MeasuredBy
+
+_TAIL = 2000
+
+
+class ContainerProvider(Provider):
+    """A kind says in ``prepare`` what is run; how that ended and what it wrote is read here."""
+
+    in_container = True
+
+    def own_word(self, by: MeasuredBy | None, *, heard: bool) -> frozenset[Figure]:
+        return figures_of_agents(by, heard=heard)
+
+    def explained(self, request: Request, result: ExecResult) -> str:
+        """What the kind knows about the reason of a command's failure, appended to the message."""
+        return ""
+
+    def response(self, request: Request, ran: AgentRun) -> AgentResponse:
+        result = ran.result
+        if result is None:
+            raise ValueError("its targets always run in a container")
+        failure = failure_of(ran, self._problem(request, ran, result))
+        measured_ms = round(result.duration_s * 1000, 1)
+        if failure is None and ran.output_file is not None:
+            answer = _measured(
+                parse_response(ran.output_file, measured_ms=measured_ms), request, ran, measured_ms
+            )
+        else:
+            answer = AgentResponse(duration_ms=measured_ms)
+        return AgentResponse(
+            messages=answer.messages,
+            token_usage=answer.token_usage,
+            cost_usd=answer.cost_usd,
+            claim=answer.claim,
+            measure=answer.measure,
+            duration_ms=answer.duration_ms,
+            stdout=result.stdout,
+            stderr=result.stderr,
+            network_log=ran.network_log,
+            attempts=request.attempt,
+            target_used=request.target.name,
+            failure=failure,
+            notes=() if failure is not None else (*ran.limits_met, *answer.notes),
+        )
+
+    def _problem(self, request: Request, ran: AgentRun, result: ExecResult) -> str | None:
+        if (message := bad_end(result)) is not None:
+            return message + self.explained(request, result)
+        if ran.output_file is None:
+            reason = ran.output_missing or "the agent did not write it"
+            return f"Failed to read output file '{OUTPUT_FILE}': {reason}"
+        return None
+
+
+_TOOLS: Mapping[str, str] = {
+    name: tool
+    for tool, names in {
+        "Bash": "bash shell sh terminal run_command execute_command run_shell_command exec_command local_shell",
+        "Read": "read read_file view",
+        "Write": "write write_file create_file",
+        "Edit": "edit edit_file replace apply_patch str_replace",
+        "Skill": "skill activate_skill use_skill",
+    }.items()
+    for name in names.split()
+}
+"""Names of tools that agents of one's own have, by which they may report AgentV's."""
+
+
+def _measured(answer: AgentResponse, request: Request, ran: AgentRun, measured_ms: float) -> AgentResponse:
+    """``answer`` with what counts of it, and who says so."""
+    claim, heard = answer.claim or Claim(), ran.answers is not None
+    word = figures_of_agents(request.measured_by, heard=heard)
+    answers = ran.answers or ()
+    if "token_usage" not in word:
+        answer = replace(answer, token_usage=None, cost_usd=None)
+    if "duration_ms" not in word:
+        answer = replace(answer, duration_ms=measured_ms)
+    calls_checked = "tool_calls" not in word
+    if heard and calls_checked and not any(each.offered_tools for each in answers):
+        # It calls tools in a way of its own, of which a gateway knows nothing.
+        word, calls_checked = word | {"tool_calls"}, False
+    if calls_checked and (len(answer.messages) > 1 or any(message.tool_calls for message in answer.messages)):
+        check = CallCheck(answers, Reporting(names=_TOOLS), ended_at=ran.ended_at)
+        answer = replace(answer, messages=checked(answer.messages, check))
+    said = {name for name in ("token_usage", "cost_usd", "duration_ms") if getattr(claim, name) is not None}
+    return replace(
+        answer,
+        claim=claim if heard or calls_checked else None,
+        measure=Measure(
+            by_agent=tuple(name for name in get_args(Figure) if name in word & (said | {"tool_calls"})),
+            answers=answers_of_work(answers) if heard and calls_checked else None,
+            calls_known=heard or not calls_checked,
+        ),
+    )
+
+
+def failure_of(ran: AgentRun, message: str | None) -> CaseFailure | None:
+    """``message`` with what the network and our limits have to do with it."""
+    if message is None and ran.misses:
+        message = "a model was asked what is not in the recording"
+    if message is None:
+        return None
+    if troubles := network_troubles(ran.network_log):
+        message = f"{message}. On the network: {'; '.join(troubles)}"
+    if ran.limits_met:
+        # First, since what the agent said may be long and is its own view of the same.
+        message = f"{'; '.join(ran.limits_met)}. {message}"
+    return CaseFailure(stage="agent", code="provider_error", message=message, fault=_fault(ran))
+
+
+_OF_OUTCOMES: Mapping[Outcome, Fault] = {
+    "timeout": "timeout",
+    "oom": "out_of_memory",
+    "flood": "output_flood",
+    "engine": "engine_restarted",
+}
+
+
+def _fault(ran: AgentRun) -> Fault:
+    """Of an agent that gave no answer. What ended it comes first; an exit status is its own choice and comes last."""
+    result = ran.result
+    if result is not None and result.outcome in _OF_OUTCOMES:
+        return _OF_OUTCOMES[result.outcome]
+    if ran.budget_spent:
+        return "budget_exceeded"
+    if ran.disk_full:
+        return "disk_full"
+    return "agent_exit" if result is not None and result.exit_code != 0 else "no_answer"
+
+
+def bad_end(result: ExecResult) -> str | None:
+    """How a command failed; None when it exited with 0."""
+    if result.outcome == "timeout":
+        return (
+            f"CLI provider timed out after {result.duration_s:.0f}s"
+            " (the target's timeout_seconds, limits.timeout_seconds or --agent-timeout)"
+        )
+    if result.outcome == "oom":
+        return "the agent ran out of memory (raise limits.memory of the target or the suite)"
+    if result.outcome == "flood":
+        return (
+            f"the agent printed more than {result.stdout_total + result.stderr_total >> 20} MiB and was ended"
+        )
+    if result.outcome == "engine":
+        return "the agent's container was ended from outside, or the engine was away while it ran (was it restarted?)"
+    if result.exit_code != 0:
+        said = masking.last(
+            (result.stderr.strip() or result.stdout.strip()).decode("utf-8", "replace"), _TAIL
+        )
+        if said:
+            return f"{said} ({result.exit_text})"
+        return f"CLI exited with {result.exit_text.removeprefix('exit ')}"
+    return None

@@ -1,0 +1,1 @@
+"""The native engine's images: kept, unpacked, described, named."""

@@ -1,0 +1,96 @@
+"""What is known of an image in the store, and its configuration in the form that archives have it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import TypeAdapter, ValidationError
+
+from agentv_sandbox.archives.own_image import config_bytes
+from agentv_sandbox.base.errors import EngineError
+from agentv_sandbox.models.container import ImageInfo
+from agentv_sandbox.models.json.untrusted import read_json
+
+
+@dataclass(frozen=True, kw_only=True)
+class Description:
+    """``image.json``: what the store knows of an image."""
+
+    version: Literal[1] = 1
+    info: ImageInfo
+    """Without its tags."""
+    mount_points: tuple[str, ...] = ()
+    """Folders that were added to its files as places for mounts, relative, folders before what is in them."""
+
+    @classmethod
+    def read(cls, path: Path) -> Description | None:
+        """None for a file that is damaged, or of a newer version."""
+        try:
+            return _description(json.loads(path.read_bytes()))
+        except (ValueError, TypeError, KeyError, AttributeError):
+            return None
+
+    def write(self, path: Path) -> None:
+        """In one step for those who read it. One writer at a time."""
+        part = path.with_name(f".{path.name}")
+        part.write_text(json.dumps(asdict(self)))
+        part.replace(path)
+
+
+def info_of(config: bytes, *, size_bytes: int) -> ImageInfo:
+    """The image with this configuration, whoever wrote it. Raises EngineError."""
+    document: Any = read_json(config)
+    inner = document.get("config") or {}
+    try:
+        health = inner.get("Healthcheck") or {}
+        return _info().validate_python(
+            {
+                "id": f"sha256:{hashlib.sha256(config).hexdigest()}",
+                "size_bytes": size_bytes,
+                "architecture": document.get("architecture"),
+                "labels": inner.get("Labels") or {},
+                "env": inner.get("Env") or (),
+                "volumes": tuple(inner.get("Volumes") or ()),
+                "entrypoint": inner.get("Entrypoint") or (),
+                "healthcheck": health.get("Test", ["NONE"]) != ["NONE"],
+                "onbuild": inner.get("OnBuild") or (),
+                "workdir": inner.get("WorkingDir") or "",
+                "user": inner.get("User") or "",
+            }
+        )
+    except (ValidationError, AttributeError, TypeError) as error:
+        raise EngineError("cannot load an image: its configuration is not readable") from error
+
+
+def config_for(config: bytes, diff_id: str) -> bytes:
+    """The configuration for the same files in one layer: the same bytes when it is that already."""
+    document: dict[str, Any] = json.loads(config)
+    rootfs = {"type": "layers", "diff_ids": [f"sha256:{diff_id}"]}
+    if document.get("rootfs") == rootfs:
+        return config
+    history: list[Mapping[str, Any]] = document.get("history") or [{}]
+    layer = {**history[-1], "created_by": "agentv-sandbox"}
+    layer.pop("empty_layer", None)
+    return config_bytes({**document, "rootfs": rootfs, "history": [layer]})
+
+
+def _description(document: Any) -> Description | None:
+    """Of what ``write`` wrote: root alone can change it, so that its form is not checked as that of foreign files."""
+    if document["version"] != 1:
+        return None
+    given: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in document["info"].items()
+    }
+    return Description(info=ImageInfo(**given), mount_points=tuple(document["mount_points"]))
+
+
+@cache
+def _info() -> TypeAdapter[ImageInfo]:
+    """Built when it is used: most runs read no foreign image."""
+    return TypeAdapter(ImageInfo)

@@ -1,0 +1,1 @@
+"""What is fetched on the host for images: mirrors, pip's settings, credentials, downloads."""

@@ -1,0 +1,386 @@
+"""A content-addressed cache on the host, filled over HTTP(S) or from files.
+
+Whatever a server sends, a file is in the cache under the SHA-256 that was asked for or not at all.
+Credentials, proxies and certificates are the host's; none of them leaves it.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import shutil
+import ssl
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from agentv_sandbox.base.errors import (
+    DISK_FULL,
+    BuildError,
+    InputError,
+    Problem,
+)
+from agentv_sandbox.base.lazy import lazily
+from agentv_sandbox.base.webclient import PROXY_HINT, tls_context, without_proxy
+from agentv_sandbox.fetching.credentials import Credentials, without_credentials
+from agentv_sandbox.fetching.events import CancelCheck, OnEvent, stop_if
+from agentv_sandbox.fetching.origins import HINT, Origins, open_regular
+from agentv_sandbox.fetching.pipconf import LOCAL
+from agentv_sandbox.models.image import Artefact
+
+if TYPE_CHECKING:
+    import httpx
+    import tenacity
+else:
+    httpx = lazily("httpx")
+    tenacity = lazily("tenacity")
+
+_WORKERS = 8
+"""Connections at a time: hundreds of small files, so latency is what costs."""
+_CHUNK = 1 << 20
+LARGE_FETCH_BYTES = 1_000_000_000
+"""Fetches from this size on report their largest files."""
+_TIMEOUT_S, _CONNECT_S = 30.0, 10.0
+MAX_INDEX_BYTES = 256 << 20
+
+
+class _Transient(Exception):
+    """A failure that may pass: connection, timeout, 5xx, 429."""
+
+
+class NotThere(BuildError):
+    """The server has no such file (404, 410)."""
+
+
+class Cache:
+    """Files by SHA-256 below ``root``.
+
+    ``origins`` are the addresses from which anything may come; ``certificates`` is one more file of them;
+    ``proxies`` by origin (``http://host``) go before the environment's; ``local_file`` finds a file of this host's
+    own indexes by distribution and name.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        credentials: Credentials,
+        *,
+        origins: Origins,
+        on_event: OnEvent,
+        cancelled: CancelCheck,
+        certificates: str = "",
+        proxies: Mapping[str, str] | None = None,
+        local_file: Callable[[str, str], Path | None] = lambda _name, _filename: None,
+    ) -> None:
+        self._blobs = root / "blobs"
+        self._notes = root / "npm-integrity"
+        self._built = root / "built"
+        for folder in (self._blobs, self._notes):
+            folder.mkdir(parents=True, exist_ok=True)
+        self._credentials = credentials
+        self._local_file = local_file
+        self._origins = origins
+        self._event = on_event
+        self._cancelled = cancelled
+        self._client = self._made(tls_context(certificates), proxies or {})
+
+    def _made(self, trusted: ssl.SSLContext, proxies: Mapping[str, str]) -> httpx.Client:
+        limits = httpx.Limits(max_keepalive_connections=_WORKERS, max_connections=_WORKERS)
+        try:
+            return httpx.Client(
+                timeout=httpx.Timeout(_TIMEOUT_S, connect=_CONNECT_S),
+                follow_redirects=True,
+                limits=limits,
+                verify=trusted,
+                mounts={
+                    **without_proxy(),
+                    **{
+                        origin: httpx.HTTPTransport(verify=trusted, limits=limits, proxy=proxy)
+                        for origin, proxy in proxies.items()
+                    },
+                },
+                # Of every request, those that a server redirects to included.
+                event_hooks={"request": [lambda request: self._origins.check(str(request.url))]},
+            )
+        except ImportError as error:  # of a proxy that needs another package
+            raise BuildError(str(error), hint=PROXY_HINT) from None
+
+    def __enter__(self) -> Cache:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.close()
+
+    @property
+    def folder(self) -> Path:
+        """For files on their way into the cache: on the same disk."""
+        return self._blobs
+
+    def path(self, sha256: str) -> Path:
+        return self._blobs / sha256[:2] / sha256
+
+    def ensure(self, artefacts: Iterable[Artefact], *, what: str) -> None:
+        """Have every artefact in the cache, its hash checked now. Raises BuildError naming all that fail, and
+        InputError naming all whose address is not one of a package index."""
+        wanted = list({artefact.sha256: artefact for artefact in artefacts}.values())
+        with ThreadPoolExecutor(_WORKERS) as pool:
+            missing = [a for a, good in zip(wanted, pool.map(self._intact, wanted), strict=True) if not good]
+            if not missing:
+                return
+            self._refuse_addresses(missing)
+            stop_if(self._cancelled)
+            sizes = list(pool.map(self._size, missing))
+            self._event("fetch.start", {"what": what, "files": len(missing), "bytes": sum(sizes)})
+            self._announce_large(missing, sizes, what)
+            started = time.monotonic()
+            failures = [text for text in pool.map(self._fetch_quietly, missing) if text]
+        stop_if(self._cancelled)
+        if failures:
+            shown = "\n".join(f"  {text}" for text in failures[:10])
+            raise BuildError(
+                f"{len(failures)} of {len(missing)} files of {what} cannot be fetched:\n{shown}",
+                hint="Is the network there, and the mirror or index the right one? Versions that a lock file "
+                "names may have left the mirror: `agentv-sandbox lock --update` resolves anew.",
+            )
+        seconds = round(time.monotonic() - started, 1)
+        done = {"what": what, "files": len(missing), "bytes": sum(sizes), "seconds": seconds}
+        self._event("fetch.done", done)
+
+    def _refuse_addresses(self, artefacts: Iterable[Artefact]) -> None:
+        problems = [
+            Problem(
+                message=f"{artefact.filename} is to come from {without_credentials(artefact.url)}: {why}",
+                hint=HINT,
+            )
+            for artefact in artefacts
+            if (why := self._origins.refusal(artefact.url))
+        ]
+        if problems:
+            raise InputError(problems)
+
+    def get(self, url: str, *, sha256: str = "", limit: int = MAX_INDEX_BYTES, accept: str = "") -> bytes:
+        """The bytes at ``url``; from the cache when ``sha256`` is given and known. ``accept`` are media types.
+
+        Raises NotThere, BuildError.
+        """
+        if sha256:
+            path = self.path(sha256)
+            if path.exists() and _digest(path) == sha256:
+                return path.read_bytes()
+        data = self._download(url, limit=limit, accept=accept)
+        if sha256:
+            if hashlib.sha256(data).hexdigest() != sha256:
+                raise BuildError(
+                    f"{without_credentials(url)} is not what the signed index says: wrong SHA-256"
+                )
+            self._store(data, sha256)
+        return data
+
+    def adopt(self, url: str, integrity: str) -> tuple[str, int]:
+        """Fetch a file that is known by npm's ``integrity`` (``sha512-…``); its SHA-256 and size in bytes."""
+        note = self._notes / hashlib.sha256(integrity.encode()).hexdigest()
+        if note.exists():
+            sha256 = note.read_text()
+            path = self.path(sha256)
+            if path.exists() and _matches(path.read_bytes(), integrity):
+                return sha256, path.stat().st_size
+        data = self._download(url, limit=MAX_INDEX_BYTES * 4)
+        if not _matches(data, integrity):
+            raise BuildError(
+                f"{without_credentials(url)} is not what the registry says: wrong {integrity[:6]}"
+            )
+        sha256 = hashlib.sha256(data).hexdigest()
+        self._store(data, sha256)
+        note.write_text(sha256)
+        return sha256, len(data)
+
+    def take(self, url: str, sha256: str) -> tuple[str, int]:
+        """Fetch a file whose hash the index may not know (then it is what came); its SHA-256 and size in bytes."""
+        data = self.get(url, sha256=sha256, limit=MAX_INDEX_BYTES * 4)
+        if not sha256:
+            sha256 = hashlib.sha256(data).hexdigest()
+            self._store(data, sha256)
+        return sha256, len(data)
+
+    def keep_built(self, key: str, file: Path, filename: str) -> tuple[str, int]:
+        """Copy a file that was built from ``key`` into the cache; its SHA-256 and size in bytes."""
+        sha256, size = _digest(file), file.stat().st_size
+        self._store(file.read_bytes(), sha256)
+        self._built.mkdir(exist_ok=True)
+        (self._built / key).write_text(json.dumps([filename, sha256, size]), encoding="utf-8")
+        return sha256, size
+
+    def built(self, key: str) -> tuple[str, str, int] | None:
+        """(file name, SHA-256, size) of what was built from ``key`` and is still what it was."""
+        try:
+            filename, sha256, size = json.loads((self._built / key).read_text(encoding="utf-8"))
+        except (OSError, ValueError, TypeError):
+            return None
+        artefact = Artefact(name=filename, version="", url=f"/{filename}", size=size, sha256=sha256)
+        return (filename, sha256, size) if self._intact(artefact) else None
+
+    def _intact(self, artefact: Artefact) -> bool:
+        path = self.path(artefact.sha256)
+        if not path.exists():
+            return False
+        if artefact.size in (0, path.stat().st_size) and _digest(path) == artefact.sha256:
+            os.utime(path)
+            return True
+        self._event("cache.corrupt", {"name": artefact.filename, "sha256": artefact.sha256})
+        path.unlink(missing_ok=True)
+        return False
+
+    def _size(self, artefact: Artefact) -> int:
+        """In bytes; asked of the server where the index does not say, 0 where nobody does."""
+        if artefact.size or not artefact.url.startswith(("http:", "https:")) or self._cancelled():
+            return artefact.size
+        url = without_credentials(artefact.url)
+        try:
+            answer = self._client.head(url, headers=self._credentials.headers(artefact.url))
+            return int(answer.headers.get("Content-Length", 0)) if answer.status_code == 200 else 0
+        except (httpx.HTTPError, ValueError):
+            return 0
+
+    def _announce_large(self, missing: list[Artefact], sizes: list[int], what: str) -> None:
+        total = sum(sizes)
+        if total < LARGE_FETCH_BYTES:
+            return
+        largest = sorted(zip(sizes, (a.name for a in missing), strict=True), reverse=True)[:3]
+        graphics = any(artefact.name.startswith("nvidia-") for artefact in missing)
+        values = {"what": what, "bytes": total, "largest": ", ".join(name for _, name in largest)}
+        self._event("fetch.large_for_graphics" if graphics else "fetch.large", values)
+
+    def _fetch_quietly(self, artefact: Artefact) -> str:
+        """Fetch one artefact; the reason when that fails."""
+        if self._cancelled():
+            return ""
+        try:
+            data_path = self._download_file(artefact)
+        except BuildError as error:
+            return error.message
+        except OSError as error:
+            if error.errno in DISK_FULL:
+                raise
+            return f"{artefact.filename}: {error.strerror or error}"
+        target = self.path(artefact.sha256)
+        target.parent.mkdir(exist_ok=True)
+        data_path.replace(target)
+        return ""
+
+    def _download_file(self, artefact: Artefact) -> Path:
+        url = artefact.url
+        limit = artefact.size or MAX_INDEX_BYTES * 16
+        descriptor, name = tempfile.mkstemp(dir=self._blobs, prefix="part-")
+        path = Path(name)
+        try:
+            with os.fdopen(descriptor, "wb") as out:
+                if url.startswith(("file:", LOCAL)):
+                    with self._local(artefact, limit=limit) as source:
+                        shutil.copyfileobj(source, out, _CHUNK)
+                else:
+                    self._stream(url, out.write, out.truncate, out.seek, limit=limit)
+            size, digest = path.stat().st_size, _digest(path)
+            if artefact.size not in (0, size) or digest != artefact.sha256:
+                raise BuildError(
+                    f"{without_credentials(url)}: got {size} bytes with SHA-256 {digest[:16]}…, "
+                    f"expected {artefact.size} bytes with {artefact.sha256[:16]}…"
+                )
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+        return path
+
+    def _local(self, artefact: Artefact, *, limit: int) -> IO[bytes]:
+        if not artefact.url.startswith(LOCAL):
+            return self._origins.open(artefact.url, limit=limit)
+        path = self._local_file(artefact.name, artefact.filename)
+        if path is None:
+            raise BuildError(
+                f"{artefact.filename}: came from a folder of another host; no folder of `find-links` and no index "
+                "folder of this one has it"
+            )
+        return open_regular(path, limit=limit)
+
+    def _download(self, url: str, *, limit: int, accept: str = "") -> bytes:
+        if url.startswith("file:"):
+            try:
+                with self._origins.open(url, limit=limit) as file:
+                    return file.read(limit)
+            except FileNotFoundError as error:
+                raise NotThere(f"{url}: there is no such file") from error
+            except OSError as error:
+                raise BuildError(f"{url}: {error.strerror or error}") from error
+        data = bytearray()
+        self._stream(
+            url, data.extend, lambda _size: data.clear(), lambda _pos: None, limit=limit, accept=accept
+        )
+        return bytes(data)
+
+    def _stream(self, url: str, write, truncate, seek, *, limit: int, accept: str = "") -> None:  # type: ignore[no-untyped-def]
+        @tenacity.retry(
+            retry=tenacity.retry_if_exception_type(_Transient),
+            stop=tenacity.stop_after_attempt(3),
+            wait=tenacity.wait_exponential(0.5),
+            reraise=True,
+        )
+        def attempt() -> None:
+            seek(0)
+            truncate(0)
+            self._stream_once(url, write, limit=limit, accept=accept)
+
+        try:
+            attempt()
+        except _Transient as error:
+            raise BuildError(f"{without_credentials(url)}: {error}") from error
+
+    def _stream_once(self, url: str, write, *, limit: int, accept: str) -> None:  # type: ignore[no-untyped-def]
+        headers = self._credentials.headers(url)
+        if accept:
+            headers |= {"Accept": accept, "Accept-Encoding": "identity"}
+        plain = without_credentials(url)
+        try:
+            with self._client.stream("GET", plain, headers=headers) as response:
+                if response.status_code == 429 or response.status_code >= 500:
+                    raise _Transient(f"the server answered {response.status_code}")
+                if response.status_code in (404, 410):
+                    raise NotThere(f"{plain}: the server answered {response.status_code}")
+                if response.status_code != 200:
+                    raise BuildError(f"{plain}: the server answered {response.status_code}")
+                received = 0
+                for chunk in response.iter_raw(_CHUNK):
+                    stop_if(self._cancelled)
+                    received += len(chunk)
+                    if received > limit:
+                        raise BuildError(f"{plain}: more than the expected {limit} bytes")
+                    write(chunk)
+        except httpx.HTTPError as error:
+            raise _Transient(f"{type(error).__name__}: {error}") from error
+
+    def _store(self, data: bytes, sha256: str) -> None:
+        target = self.path(sha256)
+        target.parent.mkdir(exist_ok=True)
+        descriptor, name = tempfile.mkstemp(dir=self._blobs, prefix="part-")
+        with os.fdopen(descriptor, "wb") as out:
+            out.write(data)
+        Path(name).replace(target)
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _matches(data: bytes, integrity: str) -> bool:
+    """Whether one of the strongest hashes of an integrity string is that of ``data``."""
+    rows = [entry.partition("-") for entry in integrity.split()]
+    for algorithm in ("sha512", "sha384", "sha256", "sha1"):
+        wanted = [digest.partition("?")[0] for name, _, digest in rows if name == algorithm]
+        if wanted:
+            digest = hashlib.new(algorithm, data, usedforsecurity=algorithm != "sha1").digest()
+            return base64.b64encode(digest).decode() in wanted
+    return False

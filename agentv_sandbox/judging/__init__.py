@@ -1,0 +1,1 @@
+"""What kinds of assertions (`graders`) share: their record, prompts, payloads, replies of judges, templates."""

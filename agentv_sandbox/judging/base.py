@@ -1,0 +1,175 @@
+"""What every grader is given, and small helpers to build results. A grader never touches the outside
+except through ``GradeTools``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from pydantic import BaseModel
+
+from agentv_sandbox.base.errors import SandboxError
+from agentv_sandbox.containers.volumes import StagedFile
+from agentv_sandbox.judging.llm_proxy import LlmProxy
+from agentv_sandbox.models.case import Assertion, Candidate, CaseOutput, GraderResult, Verdict
+from agentv_sandbox.models.container import ExecResult, Stdin
+from agentv_sandbox.models.suite import PASS_SCORE, EvalCase, GraderSpec, Json, Suite, Target
+from agentv_sandbox.models_api.records import LlmReply, LlmRequest
+
+OptionsT = TypeVar("OptionsT", bound=BaseModel)
+
+
+class GraderError(SandboxError):
+    """This grader cannot judge: a score of 0 with this message, never a pass."""
+
+
+class NotBegunError(GraderError):
+    """This grader could not begin, through no doing of the agent's: no verdict, and an execution error of the test."""
+
+
+class GradeTools(Protocol):
+    """Everything of a grading that reaches outside the process."""
+
+    def candidate(self, spec: GraderSpec) -> Candidate:
+        """The answer after preprocessing for ``spec``."""
+        ...
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        stdin: Stdin,
+        timeout_s: float | None = None,
+        files: Sequence[StagedFile] = (),
+        proxy: LlmProxy | None = None,
+        shown: Sequence[str] = (),
+    ) -> ExecResult:
+        """Run ``argv`` in one fresh GRADER container: project at ``/suite`` without the files that hold tests, frozen
+        workspace read-only, ContentFiles, and ``files`` read-only below ``staging_path``. ``shown``: globs of files
+        with tests that it sees all the same. ``cwd`` and elements of ``argv`` that
+        are absolute host paths inside the project are translated. ``timeout_s`` None: the role's default.
+        ``proxy``: make it reachable and set ``AGENTV_TARGET_PROXY_URL`` and ``_TOKEN``.
+        Raises ``NotBegunError``."""
+        ...
+
+    @property
+    def staging_path(self) -> str:
+        """Container directory in which ``files`` of ``run`` stand."""
+        ...
+
+    @property
+    def workspace_path(self) -> str | None:
+        """Container path of the workspace; None when the case has none."""
+        ...
+
+    def container_path(self, path: Path) -> str:
+        """Where a host path of the project stands inside a container."""
+        ...
+
+    def llm(self, target: Target, request: LlmRequest) -> LlmReply:
+        """Ask ``target`` of any kind that can answer. Raises ``LlmError``."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class GradeContext:
+    """One case that is being graded."""
+
+    case: EvalCase
+    suite: Suite
+    target: Target
+    """The target that was evaluated."""
+    output: CaseOutput
+    threshold: float
+    """Effective one of the case."""
+    tools: GradeTools
+    question: str = ""
+    """The prompt as the target got it, roles and files included; blank: the texts of the input."""
+    grader_target: str | None = None
+    """``--grader-target``: wins over every other choice of a grader's model."""
+    targets: Mapping[str, Target] | None = None
+    """Targets by name; None: the suite's."""
+    run_grader: Callable[[GraderSpec, GradeContext], GraderResult] | None = None
+    """How a composite grades a member: never raises for what the member did. Set by ``grade.py``."""
+
+    def target_named(self, name: str) -> Target | None:
+        return (self.suite.targets if self.targets is None else self.targets).get(name)
+
+
+class Grader(Protocol):
+    def __call__(self, spec: GraderSpec, context: GradeContext) -> GraderResult:
+        """Judge. ``GraderError`` and every other exception become a failed result in ``grade.py``, which
+        also fills in times, weight and negation."""
+        ...
+
+
+def options_of(spec: GraderSpec, kind: type[OptionsT]) -> OptionsT:
+    if not isinstance(spec.options, kind):
+        raise TypeError(f"{spec.type} needs {kind.__name__}, got {type(spec.options).__name__}")
+    return spec.options
+
+
+def verdict_of(score: float) -> Verdict:
+    return "pass" if score >= PASS_SCORE else "fail"
+
+
+def result(
+    spec: GraderSpec,
+    score: float,
+    assertions: Sequence[Assertion] = (),
+    *,
+    verdict: Verdict | None = None,
+    **more: Any,
+) -> GraderResult:
+    """A result of ``spec``; ``verdict`` None: from the score."""
+    return GraderResult(
+        name=spec.name,
+        type=spec.type,
+        score=score,
+        verdict=verdict or verdict_of(score),
+        weight=spec.weight,
+        assertions=tuple(assertions),
+        **more,
+    )
+
+
+def failed(spec: GraderSpec, message: str, *, crashed: bool = False, **more: Any) -> GraderResult:
+    """The grader itself failed: score 0, never a pass. ``crashed``: its program ended badly after it began."""
+    assertion = Assertion(text=message, passed=False)
+    error = f"the grader crashed: {message}" if crashed else message
+    return result(spec, 0.0, [assertion], verdict="fail", error=error, **more)
+
+
+def not_begun(spec: GraderSpec, message: str) -> GraderResult:
+    """No verdict: the grader could not begin."""
+    text = f"the grader could not begin: {message}"
+    assertion = Assertion(text=text, passed=False)
+    return result(spec, 0.0, [assertion], verdict="skip", error=text, not_begun=True)
+
+
+def unmeasured(spec: GraderSpec) -> GraderResult:
+    """What it judges by is the agent's own word, which is not to count: no verdict, whatever ``negate`` says."""
+    return failed(
+        spec,
+        "nothing is known but what the agent says itself: measured_by is host, and no model gateway stands before its "
+        "models",
+    )
+
+
+def yes_no(spec: GraderSpec, passed: bool, text: str, *, evidence: str | None = None) -> GraderResult:
+    """A check that holds or does not, as one assertion."""
+    return result(spec, float(passed), [Assertion(text=text, passed=passed, evidence=evidence)])
+
+
+def details_with(details: Mapping[str, Json] | None, candidate: Candidate) -> Mapping[str, Json] | None:
+    """``details`` with what preprocessing could not read."""
+    if not candidate.notes:
+        return details
+    notes = [
+        {"path": n.path, "media_type": n.media_type, "reason": n.reason, "stderr": n.stderr}
+        for n in candidate.notes
+    ]
+    return {**(details or {}), "preprocessing": notes}

@@ -1,0 +1,1 @@
+"""How targets and judges are asked from this machine: requests, retries, recordings."""

@@ -1,0 +1,1 @@
+"""JSON as others write it: untrusted texts, JavaScript's numbers, pieces in prose, keys of records."""

@@ -1,1 +1,0 @@
-"""Calls to LLM targets over HTTP, from this machine."""

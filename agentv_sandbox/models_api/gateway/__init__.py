@@ -1,1 +1,0 @@
-"""What agents may ask of servers of models, and what it cost."""

@@ -1,0 +1,99 @@
+"""Reads a run folder back: rows and the files that they name, bounded, and nothing outside of the folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentv_sandbox.base.errors import InputError, Problem
+from agentv_sandbox.base.logs import safe_name
+from agentv_sandbox.base.plainfiles import head_of_plain, names_below
+from agentv_sandbox.models.json.untrusted import ForeignJsonError, read_json
+from agentv_sandbox.models.suite import Json
+from agentv_sandbox.rows.layout import INDEX
+from agentv_sandbox.rows.record import Row
+from agentv_sandbox.rows.rowfile import MAX_VALUES, read_all_rows
+
+MAX_JSON = 32 << 20
+_MOST_NAMES = 10_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """A run folder that was written earlier, perhaps by another program."""
+
+    path: Path
+    rows: Sequence[Row]
+    waiting: Sequence[Row] = ()
+    """Of tests that are yet to be graded."""
+    problems: Sequence[str]
+    """What could not be read, one sentence each."""
+
+    @classmethod
+    def open(cls, path: Path) -> Run:
+        """Raises InputError when ``path`` is not a run folder."""
+        try:
+            read = read_all_rows(path)
+        except OSError as error:
+            hint = f"name a folder that holds an {INDEX}"
+            name = (
+                f"{safe_name(Path(str(error.filename)).name, limit=200)}: "
+                if error.filename is not None
+                else ""
+            )
+            message = f"cannot read results: {name}{error.strerror or error}"
+            raise InputError([Problem(message=message, path=path, hint=hint)]) from error
+        rows = [row for row in read.rows if _is_result(row)]
+        problems = list(read.problems)
+        if len(rows) < len(read.rows):
+            problems.append(f"{len(read.rows) - len(rows)} rows have no test_id, score or status; left out")
+        waiting = [row for row in rows if row.status == "not_graded"]
+        judged = [row for row in rows if row.status != "not_graded"] if waiting else rows
+        return cls(path=path.resolve(), rows=judged, waiting=waiting, problems=problems)
+
+    def data(self, relative: Json, limit: int) -> bytes | None:
+        """At most ``limit`` bytes of a file below the folder; None when there is none."""
+        if not isinstance(relative, str):
+            return None
+        try:
+            return head_of_plain(self.path, relative, limit)
+        except OSError:
+            return None
+
+    def text(self, relative: Json, limit: int) -> str:
+        """The same as text, with a note when it was cut; empty when there is no file."""
+        data = self.data(relative, limit + 1)
+        if data is None:
+            return ""
+        text = data[:limit].decode("utf-8", "replace")
+        return f"{text}\n… cut here; the file has it whole" if len(data) > limit else text
+
+    def json(self, relative: Json) -> Json:
+        """A JSON file's value; None when there is none or it cannot be read."""
+        try:
+            return read_json(self.data(relative, MAX_JSON) or b"null", max_values=MAX_VALUES)
+        except ForeignJsonError:
+            return None
+
+    def row(self, relative: Json) -> Row | None:
+        """The row in a JSON file, such as that of a trial; None as ``json``."""
+        value = self.json(relative)
+        return Row.of(value)[0] if isinstance(value, dict) else None
+
+    def names(self, relative: Json) -> list[str]:
+        """Sorted paths of the files directly in a folder below the run folder."""
+        if not isinstance(relative, str):
+            return []
+        try:
+            return [f"{relative}/{name}" for name in names_below(self.path, relative, _MOST_NAMES)]
+        except OSError:
+            return []
+
+
+def _is_result(row: Row) -> bool:
+    """Whether a row has what its readers rely on."""
+    scores = row.get("scores") or ()
+    return row.keys() >= {"test_id", "execution_status", "score"} and all(
+        isinstance(entry.get("score"), int | float) for entry in scores
+    )

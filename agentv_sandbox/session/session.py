@@ -1,0 +1,343 @@
+"""A session: commands, files, and what came of them."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+import struct
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import Unpack
+
+from agentv_sandbox.base.errors import (
+    DISK_FULL,
+    Cancelled,
+    DiskFull,
+    EngineLost,
+    InputError,
+    OutOfMemory,
+    OutputLimit,
+    Problem,
+    SandboxError,
+    TimeLimit,
+)
+from agentv_sandbox.base.logs import safe_text
+from agentv_sandbox.base.ownership import temporary_folder
+from agentv_sandbox.box import Box, Order, Running
+from agentv_sandbox.containers.blobs import BlobStore
+from agentv_sandbox.containers.policy import PATH, Role, environment
+from agentv_sandbox.containers.sandbox import Sandbox
+from agentv_sandbox.containers.volumes import StagedFile
+from agentv_sandbox.models.case import Changes
+from agentv_sandbox.models.container import MB, ExecResult, ImageInfo, Limits, Mount, Stdin
+from agentv_sandbox.models.paths import WORKSPACE
+from agentv_sandbox.models.suite import WorkspaceEnv
+from agentv_sandbox.session.forwarding import Forwarded, connection
+from agentv_sandbox.session.options import CommandOptions
+from agentv_sandbox.workspace.collect import Baseline, changes_since, gather
+
+Needs = WorkspaceEnv
+"""What the image must have: ``required_commands``, ``required_python_modules``, ``packages``, ``versions``."""
+Files = Mapping[str, bytes | Path]
+"""Content, or a file of this machine, by its path: relative to the workspace, or absolute."""
+
+_GET_BYTES = 64 * MB
+_LIST_BYTES = 64 * MB
+_REASON_CHARS = 300
+_FILES_S = 120.0
+"""For one work on files."""
+_FILE_HEAD = struct.Struct(">HIQ")
+"""Length of the path, mode, size; the path and the content follow."""
+_ROOT = "root"
+_ERRORS = {"timeout": TimeLimit, "oom": OutOfMemory, "flood": OutputLimit}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """What is at a path. Nothing of it was opened."""
+
+    path: str
+    """Relative to the folder that was listed; bytes that are not UTF-8 as surrogates."""
+    mode: int
+    """As in ``stat``: kind and permissions."""
+    size: int
+    mtime_ns: int
+    link: str = ""
+    """What a symbolic link points to."""
+
+    @property
+    def is_folder(self) -> bool:
+        return stat.S_ISDIR(self.mode)
+
+    @property
+    def is_file(self) -> bool:
+        return stat.S_ISREG(self.mode)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Held:
+    """What a session is made of."""
+
+    sandbox: Sandbox
+    box: Box
+    workspace: Mount
+    """Read-only."""
+    image: str
+    uid: int
+    limits: Limits
+    env: Mapping[str, str]
+    stop: threading.Event
+    opened_with: tuple[StagedFile, ...] = ()
+    system: ImageInfo | None = None
+    """The image of which commands work on a copy; None: on its read-only files."""
+
+
+class Session:
+    """What ``open_session`` returns. Safe to share between threads."""
+
+    def __init__(self, held: Held) -> None:
+        self._held = held
+        self.closing = ExitStack()
+        self._lock = threading.Lock()
+        self._users: dict[str, int] = {_ROOT: 0}
+        self._homes: dict[int, str] = {0: "/root"}
+        self._is_closed = False
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def image(self) -> str:
+        """The id of its image."""
+        return self._held.image
+
+    @property
+    def is_open(self) -> bool:
+        """Whether commands can be run: it is neither closed nor lost."""
+        return not self._is_closed and not self._held.box.fault
+
+    # -- commands -----------------------------------------------------------------------------------------
+    def exec(
+        self,
+        command: Sequence[str] | str,
+        *,
+        stdin: Stdin = b"",
+        check: bool = False,
+        **options: Unpack[CommandOptions],
+    ) -> ExecResult:
+        """Run a program with its arguments, or a text with ``sh``, until it ends or reaches a limit: ``outcome`` says
+        which. A program that fails is a result. When this returns, none of its processes goes on; with
+        ``background``, those that it left go on until the session ends.
+
+        ``check``: raise TimeLimit, OutOfMemory or OutputLimit for a limit that was reached.
+        Raises EngineError when the command did not run, EngineLost when the session was lost meanwhile, Cancelled when
+        it was closed.
+        """
+        return self.settled(self.start(command, reads=bool(stdin), **options), stdin or None, check=check)
+
+    def start(
+        self, command: Sequence[str] | str, *, reads: bool = True, **options: Unpack[CommandOptions]
+    ) -> Running:
+        """As ``exec``, without waiting: ``send`` and ``read`` of what this returns talk to the command, ``wait`` waits
+        for it, ``end`` ends it. While nobody reads or waits, a command that prints much is held up. ``reads``: whether
+        it gets input."""
+        argv = ["sh", "-c", command] if isinstance(command, str) else list(command)
+        uid = self._uid(options.get("user"))
+        limits = self._held.limits
+        if (timeout := options.get("timeout")) is not None:
+            limits = replace(limits, timeout_s=min(timeout, limits.timeout_s))
+        if (kept := options.get("output_bytes")) is not None:
+            limits = replace(limits, stdout_bytes=min(kept, limits.stdout_bytes))
+        return self._start(
+            Order(
+                argv=argv,
+                env=self._environment(uid, options.get("env") or {}),
+                cwd=options.get("cwd", WORKSPACE),
+                uid=uid,
+                reads=reads,
+                background=options.get("background", False),
+                limits=limits,
+                on_output=options.get("on_output"),
+                on_errors=options.get("on_errors"),
+            )
+        )
+
+    def settled(self, running: Running, stdin: Stdin | None = None, *, check: bool = False) -> ExecResult:
+        """The end of what ``start`` began, as ``exec`` gives it."""
+        try:
+            done = running.wait(stdin)
+        except EngineLost:
+            if self._is_closed or self._held.stop.is_set():
+                raise Cancelled from None
+            raise
+        except BaseException:
+            running.end()
+            raise
+        if done.outcome == "cancelled":
+            raise Cancelled
+        if check and done.outcome in _ERRORS:
+            raise _ERRORS[done.outcome](done)
+        return done
+
+    def _start(self, order: Order) -> Running:
+        if self._is_closed:
+            raise SandboxError("the session is closed")
+        if self._held.stop.is_set():
+            raise Cancelled
+        return self._held.box.start(order)
+
+    def _uid(self, user: str | int | None) -> int:
+        if user is None:
+            return self._held.uid
+        if isinstance(user, int) or user.isdigit():
+            return int(user)
+        if user not in self._users:
+            order = Order(argv=["id", "-u", "--", user], env={}, uid=self._held.uid, limits=self._held.limits)
+            said = self.settled(self._start(order)).stdout.strip()
+            if not said.isdigit():
+                raise InputError([Problem(message=f"the image knows no user {safe_text(user, limit=100)!r}")])
+            self._users[user] = int(said)
+        return self._users[user]
+
+    def _environment(self, uid: int, given: Mapping[str, str]) -> Mapping[str, str]:
+        whole = self._held.system
+        if whole is None:
+            return environment(Role.AGENT, {**self._held.env, **given}, uid=uid)
+        own = {"HOME": self._home(uid), **dict(each.partition("=")[::2] for each in whole.env)}
+        return environment(Role.AGENT, {**own, **self._held.env, **given}, uid=uid, system=whole)
+
+    def _home(self, uid: int) -> str:
+        """As the system's own list of users had it when it was first asked."""
+        if uid not in self._homes:
+            argv = ["getent", "passwd", str(uid)]
+            order = Order(argv=argv, env={"PATH": PATH}, uid=self._held.uid, limits=self._held.limits)
+            fields = self.settled(self._start(order)).stdout.decode("utf-8", "replace").strip().split(":")
+            self._homes[uid] = fields[5] if len(fields) == 7 else "/"
+        return self._homes[uid]
+
+    # -- files --------------------------------------------------------------------------------------------
+    def put(self, files: Files, *, user: str | int | None = None) -> None:
+        """Put files there, in place of what is there by their names. Raises InputError for a path that leads out of
+        the workspace, DiskFull where there is no room, SandboxError where ``user`` may not."""
+        staged = tuple(staged_files(files))
+        with tempfile.TemporaryFile(dir=temporary_folder()) as stream:
+            for file in staged:
+                data = file.data if isinstance(file.data, bytes) else file.data.read_bytes()
+                path = os.fsencode(file.path)
+                stream.write(_FILE_HEAD.pack(len(path), file.mode, len(data)) + path + data)
+            done = self._ours("put", stdin=stream, user=user)
+        if done.outcome == "exited" and done.exit_code in DISK_FULL:
+            raise DiskFull(done, f"the files cannot be put there: {_reason(done)}")
+        if not done.ok:
+            raise SandboxError(f"the files cannot be put there: {_reason(done)}")
+
+    def get(self, path: str, *, limit_bytes: int = _GET_BYTES, user: str | int | None = None) -> bytes:
+        """The content of a file. Raises SandboxError where there is none, for anything but a regular file, for what
+        ``user`` may not read, and for one of more than ``limit_bytes``."""
+        checked = _checked(path)
+        done = self._ours("get", checked, str(limit_bytes), output_bytes=2 * limit_bytes + 2, user=user)
+        if not done.ok:
+            raise SandboxError(f"{safe_text(path, limit=200)} cannot be read: {_reason(done)}")
+        return done.stdout
+
+    def list(self, path: str = ".", *, deep: bool = False, user: str | int | None = None) -> list[Entry]:
+        """What is in a folder, in the order of names; ``deep``: and in those below it, of which some may be closed to
+        ``user``. Raises SandboxError where there is no folder."""
+        checked = "." if path in ("", ".", WORKSPACE) else path if path == "/" else _checked(path)
+        done = self._ours("list", checked, "1" if deep else "0", output_bytes=2 * _LIST_BYTES, user=user)
+        if not done.ok:
+            raise SandboxError(f"{safe_text(path, limit=200)} cannot be listed: {_reason(done)}")
+        return list(_entries(done.stdout))
+
+    def diff(self) -> Changes:
+        """How the workspace differs from the files that the session was opened with, as a patch and as a list. Read by
+        a container of ours, whatever commands do meanwhile."""
+        with tempfile.TemporaryDirectory(prefix="agentv-session-", dir=temporary_folder()) as folder:
+            store = BlobStore(Path(folder))
+            baseline = Baseline.staged(self._held.opened_with)
+            found = gather(
+                self._held.sandbox, mounts=[self._held.workspace], known=baseline.entries, store=store
+            )
+            return changes_since(baseline, found, store)
+
+    def _ours(
+        self,
+        work: str,
+        *arguments: str,
+        stdin: Stdin | None = None,
+        output_bytes: int = 1 << 16,
+        user: str | int | None = None,
+    ) -> ExecResult:
+        """Work of the supervisor's own as ``user``, in the workspace."""
+        limits = replace(
+            self._held.limits, timeout_s=_FILES_S, stdout_bytes=output_bytes, flood_bytes=output_bytes
+        )
+        order = Order(argv=arguments, ours=work, uid=self._uid(user), reads=stdin is not None, limits=limits)
+        return self.settled(self._start(order), stdin)
+
+    # -- ports --------------------------------------------------------------------------------------------
+    def connect(self, port: int) -> socket.socket:
+        """A connection to a port that a command listens on at 127.0.0.1. It ends at once where none does."""
+        running = self._start(
+            Order(argv=[str(port)], ours="connect", uid=self._held.uid, reads=True, limits=self._unbounded())
+        )
+        return connection(running)
+
+    def forward(self, port: int, *, host_port: int = 0) -> Forwarded:
+        """Offer that port at ``address`` of this machine, 127.0.0.1, where every user of it may connect, until it is
+        closed. ``host_port``: which; 0: a free one."""
+        return Forwarded(lambda: self.connect(port), host_port)
+
+    def _unbounded(self) -> Limits:
+        return replace(self._held.limits, timeout_s=float("inf"), flood_bytes=1 << 62, stdout_bytes=1)
+
+    def close(self) -> None:
+        """End all commands and remove everything. Twice is fine."""
+        with self._lock:
+            self._is_closed = True
+            closing = self.closing.pop_all()
+        closing.close()
+
+
+def staged_files(files: Files) -> Iterator[StagedFile]:
+    """Raises InputError for a path that leads out, or a file that is not there."""
+    for path, data in files.items():
+        mode = 0o644
+        if isinstance(data, Path):
+            if not data.is_file():
+                raise InputError([Problem(message="is not a file", path=data)])
+            mode = 0o755 if data.stat().st_mode & 0o100 else mode
+        yield StagedFile(path=_checked(path), data=data, mode=mode)
+
+
+def _checked(path: str) -> str:
+    """``path`` relative to the workspace, or absolute outside of it, in one spelling. Raises InputError."""
+    known = PurePosixPath(path)
+    inside = known.relative_to(WORKSPACE) if known.is_relative_to(WORKSPACE) else known
+    if not inside.parts or ".." in inside.parts or "\0" in path or str(inside) == "/":
+        raise InputError([Problem(message=f"{safe_text(path, limit=200)!r} is not a file of the workspace")])
+    return str(inside)
+
+
+def _entries(listed: bytes) -> Iterator[Entry]:
+    """Raises SandboxError for what is not of the form."""
+    fields = listed.split(b"\0")[:-1]
+    try:
+        for head, path, link in zip(*[iter(fields)] * 3, strict=True):
+            mode, size, mtime = map(int, head.split())
+            yield Entry(path=os.fsdecode(path), mode=mode, size=size, mtime_ns=mtime, link=os.fsdecode(link))
+    except ValueError as error:
+        raise SandboxError("a list of files is not of the form") from error
+
+
+def _reason(done: ExecResult) -> str:
+    said = done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
+    return safe_text(said, limit=_REASON_CHARS) if done.outcome == "exited" and said else done.outcome
