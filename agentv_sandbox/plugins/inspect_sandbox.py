@@ -42,7 +42,7 @@ from agentv_sandbox.models.suite import NetworkPolicy, SystemSpec
 from agentv_sandbox.plugins.composefile import from_compose, from_services, read_yaml
 from agentv_sandbox.request import RunRequest
 from agentv_sandbox.runs.prepare import prepare
-from agentv_sandbox.runs.session import Needs, Session, open_session
+from agentv_sandbox.session import Needs, Session, open_session
 
 T = TypeVar("T")
 

@@ -13,14 +13,14 @@ limit, an output bound and an end of its own; many may run at a time.
 from agentv_sandbox.box import Running
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.limits import LimitOverrides
-<<<<<<< HEAD:agentv_sandbox/runs/session/__init__.py
+<<<<<<< HEAD:agentv_sandbox/session/__init__.py
 from agentv_sandbox.models.suite import NetworkPolicy, SystemSpec
-from agentv_sandbox.runs.session.asynchronous import AsyncSession, open_async_session
-from agentv_sandbox.runs.session.forwarding import Forwarded
-from agentv_sandbox.runs.session.opening import open_session
-from agentv_sandbox.runs.session.options import CommandOptions
-from agentv_sandbox.runs.session.pool import Pool
-from agentv_sandbox.runs.session.session import Entry, Files, Needs, Session
+from agentv_sandbox.session.asynchronous import AsyncSession, open_async_session
+from agentv_sandbox.session.forwarding import Forwarded
+from agentv_sandbox.session.opening import open_session
+from agentv_sandbox.session.options import CommandOptions
+from agentv_sandbox.session.pool import Pool
+from agentv_sandbox.session.session import Entry, Files, Needs, Session
 =======
 from agentv_sandbox.models.suite import NetworkPolicy
 from agentv_sandbox.session.asynchronous import AsyncSession, open_async_session
