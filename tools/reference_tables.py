@@ -23,7 +23,7 @@ from agentv_sandbox.authoring.docs import Doc, known_keys
 from agentv_sandbox.authoring.keydocs import key_docs
 from agentv_sandbox.base import hostprograms
 from agentv_sandbox.cli import imported_command
-from agentv_sandbox.graders import GRADERS
+from agentv_sandbox.graders import WRITTEN
 from agentv_sandbox.judging.kind import GraderKind, ItemDoc
 from agentv_sandbox.loading import schema as schemas
 from agentv_sandbox.loading.suite_docs import (
@@ -210,10 +210,10 @@ def assertions() -> str:
         "# Assertions",
         "What each type of assertion may say. [Graders](graders.md) says how they score.",
         "## All of them",
-        keys.shared(ItemDoc, GRADERS["contains"].doc),
+        keys.shared(ItemDoc, WRITTEN["contains"].doc),
     ]
     common = known_keys(ItemDoc)
-    for kind in GRADERS.values():
+    for kind in WRITTEN.values():
         parts += [f"## {kind.type}", *_also(kind), one_line(kind.summary)]
         if any(name not in common for name in known_keys(kind.doc)):
             parts.append(keys.of(kind.doc, without=common))
@@ -260,7 +260,7 @@ def _also(kind: GraderKind[Any] | Provider) -> list[str]:
     names = [f"`{name}`" for name in kind.aliases]
     for name, keys in getattr(kind, "aliases_with", {}).items():
         names.append(f"`{name}` with {' or '.join(f'`{key}`' for key in keys)}")
-    others = GRADERS.values() if isinstance(kind, GraderKind) else ()
+    others = WRITTEN.values() if isinstance(kind, GraderKind) else ()
     without = {
         name: f"`{name}` without {' and '.join(f'`{key}`' for key in keys)}"
         for other in others

@@ -80,6 +80,12 @@ class Prepared:
     suite_files: tuple[Path, ...] = ()
     """Project files that the agent may read under ``/suite``."""
     timeout_s: float | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Variables of its container beside those of the target."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """The same, with values that may stand for variables of this machine: ``${NAME}``, ``${NAME:-default}``."""
+    as_root: str = ""
+    """Lines of a shell that root runs in a task's system before ``argv``, which may be another user's."""
     answer: str = OUTPUT_FILE
     """The file of ``/output`` that is read when the container has ended."""
     answer_bytes: int = MAX_BYTES

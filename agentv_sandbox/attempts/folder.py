@@ -46,6 +46,8 @@ class AttemptFolder:
     workspace: Path
     prompt: Path
     manifest: Path
+    document: Json
+    """What the manifest says."""
     notes: Sequence[str] = ()
 
 
@@ -83,6 +85,7 @@ def write_attempt(
         workspace=folder / WORKSPACE_NAME,
         prompt=folder / PROMPT,
         manifest=folder / MANIFEST,
+        document=_manifest(folder, suite, job, start, repository),
         notes=(*start.notes, *repository.notes),
     )
     inputs = [
@@ -94,8 +97,7 @@ def write_attempt(
             write_tree(new / WORKSPACE_NAME, [*start.files, *repository.files])
             write_tree(new / INPUTS, inputs)
             (new / PROMPT).write_text(_prompt(made, job, bool(inputs)), encoding="utf-8", errors="replace")
-            document = json.dumps(_manifest(made, suite, job, start, repository), indent=2)
-            (new / MANIFEST).write_text(f"{document}\n", encoding="utf-8")
+            (new / MANIFEST).write_text(f"{json.dumps(made.document, indent=2)}\n", encoding="utf-8")
     except OSError as error:
         raise InputError(
             [Problem(path=folder, message=f"cannot be written: {error.strerror or error}")]
@@ -123,14 +125,14 @@ def _prompt(made: AttemptFolder, job: Job, has_inputs: bool) -> str:
     return f"# Prepared attempt\n\n## Task\n\n{task}\n\n## How to work on it\n\n{how}"
 
 
-def _manifest(made: AttemptFolder, suite: Suite, job: Job, start: Start, repository: Repository) -> Json:
+def _manifest(folder: Path, suite: Suite, job: Job, start: Start, repository: Repository) -> Json:
     return {
         "schema_version": 1,
         "eval_path": str(suite.path),
         "test_id": job.case.id,
         "target": job.target.name,
-        "workspace_path": str(made.workspace),
-        "prompt_path": str(made.prompt),
+        "workspace_path": str(folder / WORKSPACE_NAME),
+        "prompt_path": str(folder / PROMPT),
         "setup_status": "ok",
         "setup_steps": [{"name": name, "status": "ok"} for name in (*start.steps, "workspace_baseline")],
         "repo_pins": [

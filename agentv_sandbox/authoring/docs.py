@@ -16,6 +16,7 @@ from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import ErrorDetails
 from pydantic_core.core_schema import ValidationInfo
 
+from agentv_sandbox.authoring.keydocs import key_docs
 from agentv_sandbox.authoring.tree import Map, Node, Problems, Seq, nearest, show, without
 
 Source = SkipJsonSchema[Annotated[Any, SkipValidation, Field(repr=False)]]
@@ -95,7 +96,7 @@ def read(model: type[AnyDoc], node: Map, problems: Problems) -> AnyDoc | None:
     try:
         return model.model_validate(node, context=problems)
     except ValidationError as error:
-        places = _report(error.errors(include_url=False), node, problems)
+        places = _report(error.errors(include_url=False), node, problems, model)
     rest: Any = without(node, places)
     for _ in range(len(node)):
         try:
@@ -114,7 +115,7 @@ def read(model: type[AnyDoc], node: Map, problems: Problems) -> AnyDoc | None:
 Place = tuple[int, str | int | None]
 
 
-def _report(errors: list[ErrorDetails], root: Node, problems: Problems) -> set[Place]:
+def _report(errors: list[ErrorDetails], root: Node, problems: Problems, model: type[Doc]) -> set[Place]:
     """One problem a place, and the places. Alternatives of a union are joined; an error inside a container
     hides the complaint that the container itself is of another kind."""
     places: dict[Place, tuple[Node, list[ErrorDetails]]] = {}
@@ -130,7 +131,10 @@ def _report(errors: list[ErrorDetails], root: Node, problems: Problems) -> set[P
         if missing and isinstance(key, str) and problems.is_misspelt(node, key):
             continue
         message, hint = explain(details, value)
-        problems.error(node, key, message, hint=hint)
+        if missing and not hint and node is root:
+            said = key_docs(model).get(str(key), "")
+            hint = f"write {key}: {said[0].lower()}{said[1:]}" if said else ""
+        problems.error(node, key, message, hint=_several(node, key, value) or hint)
     return set(places)
 
 
@@ -140,13 +144,55 @@ def explain(errors: list[ErrorDetails], value: Any) -> tuple[str, str]:
     others = [error for error in errors if error["type"] not in _KINDS]
     if others:
         texts = dict.fromkeys(_message(error) for error in others)
-        return ", or ".join(texts), _nearest_literal(others, value)
+        return ", or ".join(texts), _nearest_literal(others, value) or _share(others, value)
+    return f"must be {' or '.join(kinds)}, found {show(value)}", _other_kind(kinds, value)
+
+
+def _share(errors: list[ErrorDetails], value: Any) -> str:
+    """A word on a percentage where a share is due."""
+    most = next((each.get("ctx", {}).get("le") for each in errors if each["type"] == "less_than_equal"), None)
+    is_share = (
+        most == 1 and isinstance(value, int | float) and not isinstance(value, bool) and 1 < value <= 100
+    )
+    return f"a share: {value:g} % is {value / 100:g}" if is_share else ""
+
+
+def _other_kind(kinds: list[str], value: Any) -> str:
+    """What to write instead of a value of another kind."""
     hint = ""
     if "text" in kinds and isinstance(value, int | float) and not isinstance(value, bool):
         hint = f'write it in quotes: "{show(value)}"'
     elif _NUMBERS & set(kinds) and isinstance(value, str) and re.fullmatch(r"[0-9]+(\.[0-9]+)?", value):
         hint = f"write it without quotes: {value}"
-    return f"must be {' or '.join(kinds)}, found {show(value)}", hint
+    elif _NUMBERS & set(kinds) and isinstance(value, str):
+        percent = re.fullmatch(r"([0-9]{1,3}) ?%", value.strip())
+        hint = "write the number alone, without a unit; the key says which unit it has"
+        hint = f"write it as a share: {int(percent[1]) / 100:g}" if percent is not None else hint
+    elif "a list" in kinds and isinstance(value, str):
+        hint = f"write it as a list: [{show(value)}]"
+    elif "a list" in kinds and isinstance(value, Map):
+        hint = "begin each entry with a dash and a space"
+    elif kinds == ["a mapping"]:
+        hint = "write its keys below it, each with its value"
+    return hint
+
+
+def _several(node: Node, key: str | int | None, value: Any) -> str:
+    """A word for those who give a list where one text, or a hook, is due."""
+    if isinstance(value, Seq) and key in _OF_HOOKS:
+        return f"write {{command: {_listed(value)}}}"
+    kind = node.get("type") if isinstance(node, Map) and key == "value" and isinstance(value, Seq) else None
+    return f"of several texts, {kind}-any wants one and {kind}-all wants each" if kind in _OF_ONE_TEXT else ""
+
+
+def _listed(value: Seq) -> str:
+    """A short list of short texts, else its beginning."""
+    texts = [each for each in value[:4] if isinstance(each, str) and len(each) < 20]
+    return f"[{', '.join([*texts, *(['…'] if len(value) > len(texts) else [])])}]"
+
+
+_OF_HOOKS = ("before_all", "before_each", "after_each", "after_all")
+_OF_ONE_TEXT = ("contains", "icontains")
 
 
 def _place(

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from agentv_sandbox.authoring.taskfolders import HARBOR_FILE, is_task_file, task_file
 from agentv_sandbox.authoring.tree import Problems
 from agentv_sandbox.base.errors import Problem
 from agentv_sandbox.models.paths import TOOL_CACHES, VIRTUAL_ENVIRONMENTS
@@ -63,8 +64,8 @@ def _files(path: Path, cwd: Path, problems: Problems) -> list[Path]:
     if absolute.is_dir():
         files = sorted(_walk(absolute))
         if not files:
-            hint = "eval files are named EVAL.yaml or something.eval.yaml"
-            problems.add(Problem(message="holds no eval files", path=absolute, hint=hint))
+            hint = "eval files are named EVAL.yaml or something.eval.yaml; a task folder holds task.toml or task.yaml"
+            problems.add(Problem(message="holds no eval files and no task folders", path=absolute, hint=hint))
         return files
     if set("*?[{") & set(str(path)):
         try:
@@ -80,7 +81,7 @@ def _files(path: Path, cwd: Path, problems: Problems) -> list[Path]:
 
 
 def _single(path: Path, problems: Problems) -> list[Path]:
-    if path.suffix.lower() in _SUFFIXES:
+    if path.suffix.lower() in _SUFFIXES or path.name == HARBOR_FILE:
         return [path]
     if path.name.endswith((".eval.ts", ".eval.mts", ".eval.js")):
         hint = "export it to YAML first; loading a suite never runs code"
@@ -96,14 +97,24 @@ def _glob(pattern: Path, cwd: Path) -> Iterator[Path]:
     base, relative = (Path("/"), text.lstrip("/")) if text.startswith("/") else (cwd, text)
     for path in matching(relative, base):
         inside = set(path.relative_to(base).parts)
-        if path.is_file() and path.suffix.lower() in _SUFFIXES and not inside & _SKIPPED:
+        if inside & _SKIPPED:
+            continue
+        if path.is_file() and (path.suffix.lower() in _SUFFIXES or is_task_file(path)):
             yield path
+        elif path.is_dir() and (name := task_file([each.name for each in path.iterdir()])):
+            yield path / name
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    """Eval files below ``folder``; links are not followed."""
+    """Eval files and files of task folders below ``folder``; links are not followed, and nothing is looked for inside a
+    task folder."""
     seen = 0
     for current, folders, files in os.walk(folder, followlinks=False):
+        if name := task_file({*folders, *files}):
+            folders.clear()
+            seen += len(files)
+            yield Path(current) / name
+            continue
         folders[:] = sorted(name for name in folders if name not in _SKIPPED)
         seen += len(folders) + len(files)
         if seen > MAX_ENTRIES:

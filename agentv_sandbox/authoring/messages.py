@@ -29,6 +29,7 @@ IMAGE_TYPES = {
 _LOOK = 8192
 _MAGIC = (b"%PDF-", b"PK\x03\x04", b"\x89PNG", b"\xff\xd8\xff", b"GIF87a", b"GIF89a", b"\x1f\x8b")
 """How files begin that are not text, though a short one may hold no NUL. All else without NUL is read as by AgentV."""
+_BLOCKS = ("text", "file", "image")
 MAX_FILE_TEXT = 4 << 20
 """Bytes of one input file that a message embeds. Larger files are handed over by path only."""
 MAX_TOTAL_TEXT = 64 << 20
@@ -178,8 +179,17 @@ class MessageReader:
                 if block is not None:
                     blocks.append(block)
             else:
+                self._check_kind(item, kind)
                 blocks.append(plain(item))
         return blocks
+
+    def _check_kind(self, item: Map, kind: Any) -> None:
+        """Blocks of other kinds are passed on; what nearly is one of those that are read was meant to be it."""
+        meant = nearest(kind, _BLOCKS) if isinstance(kind, str) and kind not in _BLOCKS else None
+        if meant is not None and not self._expecting:
+            self.problems.error(
+                item, "type", f"unknown kind of block {show(kind)}", hint=f"did you mean '{meant}'?"
+            )
 
     def _find(self, node: Any, key: str | int | None, value: str) -> tuple[Path, str] | None:
         reference = self.project.find(value)

@@ -64,7 +64,15 @@ def read_text(path: Path, problems: Problems, *, limit: int = MAX_BYTES) -> str 
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        problems.add(Problem(message="is not UTF-8 text", path=path, line=line, column=1))
+        problems.add(
+            Problem(
+                message="is not UTF-8 text",
+                path=path,
+                line=line,
+                column=1,
+                hint="save it as UTF-8: editors and `iconv -f latin1 -t utf-8` do",
+            )
+        )
         return None
 
 
@@ -104,7 +112,18 @@ def _meaning(text: str, mark: Mark, problem: str) -> str:
         return "no ': ' is possible here; put text that holds it in quotes, or check the indentation around this line"
     if "quoted scalar" in problem:
         return "the quote that opens here is never closed"
+    for kind, advice in _ADVICE.items():
+        if f"while parsing a {kind}" in problem:
+            return f"{safe_text(problem, limit=200)}; {advice}"
     return safe_text(problem, limit=200)
+
+
+_ADVICE = {
+    "block collection": "indent this line as the entry that it belongs to, or begin it with a dash",
+    "block mapping": "indent this line as the keys that it belongs to",
+    "flow mapping": "put a comma between two entries, and } behind the last",
+    "flow sequence": "put a comma between two entries, and ] behind the last",
+}
 
 
 def parse_json(text: str, path: Path, problems: Problems) -> Any:

@@ -19,6 +19,7 @@ from agentv_sandbox.models.case import AgentResponse, CaseOutput, Claim, ModelCa
 from agentv_sandbox.models.content import FileBlock, OutputFile
 from agentv_sandbox.models.paths import WORKSPACE
 from agentv_sandbox.models.suite import EvalCase
+from agentv_sandbox.models.task import TaskStep
 from agentv_sandbox.providers import PROVIDERS, AgentRun, Request
 from agentv_sandbox.request.jobs import Job
 from agentv_sandbox.steps.agent import AgentSide
@@ -26,6 +27,9 @@ from agentv_sandbox.steps.caseworkspace import CaseWorkspace
 from agentv_sandbox.steps.inputs import with_texts
 from agentv_sandbox.steps.invoke import input_paths, prompt_for_container, staged_inputs
 from agentv_sandbox.steps.suiterun import SuiteRun
+from agentv_sandbox.steps.tasks.preparing import prepare_step, run_collect
+from agentv_sandbox.steps.tasks.tolerance import tolerated, with_notes
+from agentv_sandbox.steps.tasks.verifying import TaskSystem
 from agentv_sandbox.steps.tools import grade
 from agentv_sandbox.workspace.collect import (
     Baseline,
@@ -47,6 +51,10 @@ class Answers(Protocol):
     def job(self) -> Job: ...
     @property
     def threshold(self) -> float: ...
+
+    def prepare(self, step: TaskStep, number: int) -> None:
+        """Make the system ready for a step of a task, the first of which has number 1. Raises CaseFailed."""
+        ...
 
     def ask(
         self, name: str, case: EvalCase, *, in_conversation: bool = False, session: Session | None = None
@@ -90,11 +98,19 @@ class AgentAnswers:
     def threshold(self) -> float:
         return self._side.threshold
 
+    def prepare(self, step: TaskStep, number: int) -> None:
+        prepare_step(self._side, step, number)
+
     def ask(
         self, name: str, case: EvalCase, *, in_conversation: bool = False, session: Session | None = None
     ) -> AgentResponse:
-        answer = ask(self._side, case, self._baseline, in_conversation=in_conversation, session=session)
+        side = replace(self._side, job=replace(self._side.job, case=case)) if case.task else self._side
+        answer = ask(side, case, self._baseline, in_conversation=in_conversation, session=session)
         self._collected = answer.collected
+        if case.task is not None:
+            answer = replace(answer, response=tolerated(answer.response))
+            notes = run_collect(side, case.task.steps[0].verifier.collect)
+            answer = replace(answer, response=with_notes(answer.response, notes))
         if answer.response.failure is not None:
             self.states.append(CapturedState(name=name, response=answer.response, output=None))
         return answer.response
@@ -120,7 +136,14 @@ class AgentAnswers:
         side.on_stage("grading")
         seal(run.sandbox, side.volumes, self._collected)
         side.volumes.put("files", staged_files(given_files(output), run.store))
-        return grade(run, replace(side.job, case=case), output, side.volumes, side.threshold)
+        return grade(
+            run,
+            replace(side.job, case=case),
+            output,
+            side.volumes,
+            side.threshold,
+            system=TaskSystem.of(side) if case.task is not None else None,
+        )
 
     @contextmanager
     def turn(self) -> Iterator[None]:

@@ -20,6 +20,7 @@ from agentv_sandbox.base.logs import get_logger
 from agentv_sandbox.case.answer import AgentAnswers, Answers
 from agentv_sandbox.case.conversation import ConversationState, run_conversation
 from agentv_sandbox.case.keeping import Keeper
+from agentv_sandbox.case.tasksteps import run_task
 from agentv_sandbox.containers.times import containers_seen
 from agentv_sandbox.gateway.meter import Bounds, Meter
 from agentv_sandbox.graders.grade import Graded, effective_threshold
@@ -234,6 +235,8 @@ def captured(run: SuiteRun, job: Job, states: Sequence[CapturedState]) -> Captur
 def graded_answer(answers: Answers) -> tuple[Graded, CaseOutput, AgentResponse]:
     """One question or a conversation, answered and graded. Raises CaseFailed when the agent failed."""
     case = answers.job.case
+    if case.task is not None:
+        return run_task(answers, case.task)
     if case.conversation is not None:
         return run_conversation(ConversationState(answers=answers), case.conversation)
     response = answers.ask("answer", case)

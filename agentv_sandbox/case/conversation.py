@@ -93,7 +93,7 @@ def run_conversation(
         row = _run_turn(state, number, turn, conversation.window_size)
         state.scores.append(row)
         stopped = conversation.on_turn_failure == "stop" and row.score < state.answers.threshold
-    response = _joined_response(state.responses, state.messages)
+    response = joined_response(state.responses, state.messages)
     if all(r.failure is not None for r in state.responses):
         assert state.responses[0].failure is not None
         raise CaseFailed(state.responses[0].failure, response)
@@ -223,7 +223,7 @@ def _messages(expected: Json) -> tuple[Message, ...]:
     return ({"role": "assistant", "content": expected},)
 
 
-def _joined_response(responses: Sequence[AgentResponse], messages: Sequence[AnswerMessage]) -> AgentResponse:
+def joined_response(responses: Sequence[AgentResponse], messages: Sequence[AnswerMessage]) -> AgentResponse:
     """The turns' responses as one: sums, and logs one after the other."""
     last = responses[-1]
     counted = [r.model_calls for r in responses if r.model_calls is not None]

@@ -36,6 +36,7 @@ from agentv_sandbox.models.content import Blob
 from agentv_sandbox.models.identity import Key, suite_keys
 from agentv_sandbox.models.paths import FILES, WORKSPACE
 from agentv_sandbox.models.suite import EvalCase, Suite
+from agentv_sandbox.models.task import TaskStep
 from agentv_sandbox.request.jobs import Job
 from agentv_sandbox.runfolder.capture import read_capture
 from agentv_sandbox.runfolder.captured import CapturedContents, CapturedRun, CapturedTrial
@@ -165,6 +166,9 @@ class CapturedAnswers:
         if state is None:
             raise NotKeptError(f"{name} was not asked in the run, since the conversation stopped before")
         return state
+
+    def prepare(self, step: TaskStep, number: int) -> None:
+        """Nothing: what the agent left was kept as it was after it."""
 
     def ask(
         self,

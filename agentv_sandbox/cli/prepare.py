@@ -53,8 +53,7 @@ def prepare(
     for note in made.notes:
         console.print(f"note: {safe_name(note)}", markup=False)
     if as_json:
-        document = json.loads(made.manifest.read_text(encoding="utf-8"))
-        out.file.write(f"{json.dumps({**document, 'manifest_path': str(made.manifest)}, indent=2)}\n")
+        out.file.write(f"{json.dumps({**made.document, 'manifest_path': str(made.manifest)}, indent=2)}\n")
         return 0
     for name, path in (("prompt", made.prompt), ("workspace", made.workspace)):
         console.print(f"{name:<10} {safe_name(relative(str(path)))}", markup=False)

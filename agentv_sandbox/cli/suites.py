@@ -22,11 +22,12 @@ if TYPE_CHECKING:
     from agentv_sandbox.agents.response import answer_schema
     from agentv_sandbox.agents.settings import Settings
     from agentv_sandbox.authoring.docs import known_keys
-    from agentv_sandbox.graders import GRADERS
+    from agentv_sandbox.graders import WRITTEN
     from agentv_sandbox.judging.kind import GraderKind, ItemDoc
     from agentv_sandbox.loading import LoadResult, load_suites, problems_as_json
     from agentv_sandbox.loading.schema import schema as eval_schema
     from agentv_sandbox.loading.schema import targets_schema
+    from agentv_sandbox.loading.tasks.summary import TaskSummary
     from agentv_sandbox.providers import PROVIDERS, check_target
     from agentv_sandbox.report.transpile import transpile as transpile_suite
     from agentv_sandbox.runs.checks import run_problems, run_warnings
@@ -35,9 +36,10 @@ if TYPE_CHECKING:
     from agentv_sandbox.settings import settings_schema
     from agentv_sandbox.targets.chosen import on_its_word, target_names, target_problems
 else:
-    GRADERS = calling("agentv_sandbox.graders", "GRADERS")
+    WRITTEN = calling("agentv_sandbox.graders", "WRITTEN")
     eval_schema = calling("agentv_sandbox.loading.schema", "schema")
     targets_schema = calling("agentv_sandbox.loading.schema", "targets_schema")
+    TaskSummary = calling("agentv_sandbox.loading.tasks.summary", "TaskSummary")
     settings_schema = calling("agentv_sandbox.settings", "settings_schema")
     answer_schema = calling("agentv_sandbox.agents.response", "answer_schema")
     PROVIDERS = calling("agentv_sandbox.providers", "PROVIDERS")
@@ -88,13 +90,16 @@ def validate(
     if as_json:
         typer.echo(json.dumps(problems_as_json(problems), indent=2))
     else:
-        show_problems(problems)
+        summary = TaskSummary(result.files, problems)
+        show_problems(summary.others)
         tests = sum(len(suite.cases) for suite in result.suites)
         out.print(
             f"{counted(len(result.suites), 'suite')} with {counted(tests, 'test')}:"
             f" {counted(errors, 'error')}, {counted(warnings, 'warning')}",
             markup=False,
         )
+        for line in summary.lines():
+            out.print(line, markup=False, highlight=False, soft_wrap=True)
         for line in _target_lines(result):
             out.print(line, markup=False, soft_wrap=True)
     if errors:
@@ -173,7 +178,7 @@ def schema(
 
 def _spellings(kind: GraderKind[Any]) -> list[str]:
     """Other names of a type; one that two types share is said with the keys that decide."""
-    shared = {name: keys for other in GRADERS.values() for name, keys in other.aliases_with.items()}
+    shared = {name: keys for other in WRITTEN.values() for name, keys in other.aliases_with.items()}
     names = [
         f"{name} (without {' and '.join(shared[name])})" if name in shared else name for name in kind.aliases
     ]
@@ -183,7 +188,7 @@ def _spellings(kind: GraderKind[Any]) -> list[str]:
 @with_exit_codes
 def graders() -> int:
     """List the assertion types: what each does, its other names, its keys."""
-    for kind in GRADERS.values():
+    for kind in WRITTEN.values():
         names = ", ".join((kind.type, *_spellings(kind)))
         typer.echo(f"{names}\n    {kind.summary}")
         keys = [key for key in kind.doc.model_fields if key not in ItemDoc.model_fields]

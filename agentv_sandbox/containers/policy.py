@@ -12,6 +12,7 @@ from importlib.resources import files
 from agentv_sandbox.base.errors import SandboxError
 from agentv_sandbox.models.container import MB, EngineInfo, ImageInfo, Limits, VolumeSpec
 from agentv_sandbox.models.paths import HOME, OUTPUT, TMP, VAR_TMP, WORKSPACE
+from agentv_sandbox.models.task import TESTS, VERIFIER_LOGS
 
 
 class Role(StrEnum):
@@ -19,6 +20,7 @@ class Role(StrEnum):
     HOOK = "hook"
     PREPROCESSOR = "preprocessor"
     GRADER = "grader"
+    VERIFIER = "verifier"
     COLLECTOR = "collector"
     SEALER = "sealer"
     BUILDER = "builder"
@@ -28,7 +30,7 @@ class Role(StrEnum):
     SESSION = "session"
 
 
-SUITES_OWN = frozenset({Role.AGENT, Role.HOOK, Role.PREPROCESSOR, Role.GRADER})
+SUITES_OWN = frozenset({Role.AGENT, Role.HOOK, Role.PREPROCESSOR, Role.GRADER, Role.VERIFIER})
 """Roles that run what a suite names."""
 
 
@@ -83,7 +85,7 @@ POLICIES: Mapping[Role, Policy] = {
     Role.SESSION: Policy(
         limits=Limits(timeout_s=86_400),
         root=True,
-        cap_add=("KILL", "SETGID", "SETUID"),
+        cap_add=("KILL", "SETGID", "SETPCAP", "SETUID"),
         may_write=frozenset({WORKSPACE, VAR_TMP}),
     ),
     # Reads which limits are in force for it, as they would be for an agent.
@@ -125,9 +127,17 @@ ON_SYSTEM: Mapping[Role, Policy] = {
     Role.SESSION: Policy(
         limits=replace(_SYSTEM_LIMITS, timeout_s=86_400),
         root=True,
-        cap_add=_PACKAGE_MANAGERS,
+        cap_add=(*_PACKAGE_MANAGERS, "SETPCAP"),
         sealed=False,
         may_write=POLICIES[Role.SESSION].may_write,
+    ),
+    # A task's own tests, in a system over the agent's or in one that it never saw.
+    Role.VERIFIER: Policy(
+        limits=replace(_SYSTEM_LIMITS, timeout_s=600),
+        root=True,
+        cap_add=_PACKAGE_MANAGERS,
+        sealed=False,
+        may_write=frozenset({TESTS, VERIFIER_LOGS}),
     ),
 }
 """Of roles whose containers may have a system as their root. No file there is larger than the system."""
@@ -158,7 +168,7 @@ _NUMBERS = {
 
 def roots_capabilities(info: EngineInfo) -> int:
     """What root of a system has in a session, as the kernel's bits."""
-    names = capabilities(ON_SYSTEM[Role.SESSION], info, system=True)
+    names = capabilities(ON_SYSTEM[Role.AGENT], info, system=True)
     return sum(1 << _NUMBERS[name] for name in names)
 
 

@@ -71,8 +71,8 @@ _VOLUME_TAG = "agentv"
 _DATA = "/volumes/data"
 _OWN_TIMER = frozenset({Role.HOLDER, Role.SESSION})
 """Their PID 1 is ours: it needs none, or has its own."""
-LAST_UID = 65_533
-"""Of an image's users; the last two are nobody's."""
+LAST_UID = 65_535
+"""Of an image's users."""
 WITHOUT_SYSTEMS = (
     "A whole-system workspace needs a bound on disk and a user namespace for each container, which the native engine "
     "has (`--engine native`)."

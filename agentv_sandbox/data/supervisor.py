@@ -13,7 +13,7 @@ kernel's word that nothing of the command goes on. No command may signal or trac
 and are not dumpable, and PID 1 takes no signal from inside. Commands have no capability but those of root on a system,
 which may end keepers, and with them the whole box.
 
-Standard library only, Python 3.8. ``_signal`` and not ``signal``, which takes longer to load than all else here.
+Standard library only, Python 3.8. ``_signal`` and not ``signal``, which takes longer to load than most else here.
 """
 
 import _signal as signal
@@ -21,7 +21,6 @@ import ctypes
 import gc
 import os
 import select
-import socket
 import stat
 import struct
 import sys
@@ -36,7 +35,8 @@ MOST_OUT = 1 << 20
 MOST_LEFT = 2 << 20  # of what is in a pipe, which may have been made as large as 1 MiB
 MOST_START = 4 << 20
 KEPT = {signal.SIGCHLD, signal.SIGTERM}
-CAPS = 1 << 5 | 1 << 6 | 1 << 7  # KILL, SETGID, SETUID
+CAPS = 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8  # KILL, SETGID, SETUID, SETPCAP
+LAST_CAP = 63
 READS = select.POLLIN | select.POLLHUP | select.POLLERR
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FILE_HEAD = struct.Struct(">HIQ")
@@ -54,6 +54,9 @@ def keep_capabilities(bits, spare=0):
 
 def become(uid, gid, capabilities=0):
     """A user with these capabilities and no others, for good."""
+    for number in range(LAST_CAP + 1):
+        if not capabilities >> number & 1:
+            libc.prctl(24, number, 0, 0, 0)  # PR_CAPBSET_DROP; there are fewer, and of those few are left
     os.setgroups([])
     os.setresgid(gid, gid, gid)
     os.setresuid(uid, uid, uid)
@@ -118,12 +121,14 @@ def get(path, limit):
         raise Failed(21 if stat.S_ISDIR(known.st_mode) else 22, "it is not a regular file")
     if known.st_size > int(limit):
         raise Failed(27, f"it is larger than {limit} bytes")
-    left = int(limit) + 1
-    while left > 0:
-        data = os.read(fd, min(left, 1 << 20))
+    left = int(limit)
+    while True:
+        data = os.read(fd, min(left + 1, 1 << 20))
         if not data:
             break
         left -= len(data)
+        if left < 0:  # it grows, or is one of the kernel's, which say no size
+            raise Failed(27, f"it is larger than {limit} bytes")
         write_all(1, data)
 
 
@@ -216,26 +221,28 @@ def line_of(entry, prefix, folder):
 
 def connect(port):
     """Carry a connection to a port of this container."""
-    with socket.create_connection(("127.0.0.1", int(port)), 10) as sock:
-        sock.settimeout(None)
-        poll = select.poll()
-        poll.register(0, select.POLLIN)
-        poll.register(sock.fileno(), select.POLLIN)
-        ends = 2
-        while ends:
-            for fd, _ in poll.poll():
-                data = os.read(0, PIECE) if fd == 0 else sock.recv(PIECE)
-                if not data:
-                    poll.unregister(fd)
-                    ends -= 1
-                    if fd == 0:
-                        sock.shutdown(socket.SHUT_WR)
-                    else:
-                        os.close(1)
-                elif fd == 0:
-                    sock.sendall(data)
+    import _socket  # what is made of it by ``socket`` takes as long to load as Python itself
+
+    sock = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
+    sock.connect(("127.0.0.1", int(port)))
+    poll = select.poll()
+    poll.register(0, select.POLLIN)
+    poll.register(sock.fileno(), select.POLLIN)
+    ends = 2
+    while ends:
+        for fd, _ in poll.poll():
+            data = os.read(0, PIECE) if fd == 0 else sock.recv(PIECE)
+            if not data:
+                poll.unregister(fd)
+                ends -= 1
+                if fd == 0:
+                    sock.shutdown(_socket.SHUT_WR)
                 else:
-                    write_all(1, data)
+                    os.close(1)
+            elif fd == 0:
+                sock.sendall(data)
+            else:
+                write_all(1, data)
 
 
 OURS = {b"get": get, b"put": put, b"list": show, b"connect": connect}
@@ -455,6 +462,7 @@ class Supervisor:
         """Of keepers that have ended, until it is asked for."""
         self.out = bytearray()
         self.received = bytearray()
+        self.nothing = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)  # now: root could put another there
         self.poll.register(0, READS)
 
     def frame(self, number, kind, data=b"", amount=0):
@@ -577,7 +585,7 @@ class Supervisor:
         if has_input:
             stdin, command.input = os.pipe()
         else:
-            stdin = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+            stdin = os.dup(self.nothing)
         opened.append(stdin)
         for kind in (OUT, ERR):
             reads, writes = os.pipe()
@@ -589,7 +597,12 @@ class Supervisor:
 
     def close_all(self):
         """In a keeper: it has nothing of the other commands, nor of who asks."""
-        for fd in {0, 1, *(fd for command in self.commands.values() for fd in command.descriptors())}:
+        for fd in {
+            0,
+            1,
+            self.nothing,
+            *(fd for command in self.commands.values() for fd in command.descriptors()),
+        }:
             os.close(fd)
 
     def watch_all(self):

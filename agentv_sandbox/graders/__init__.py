@@ -28,6 +28,7 @@ _FILES = (
     "skill_trigger",
     "composite",
     "custom",
+    "verifier",
 )
 """Files of this folder that hold ``KINDS``, in the order in which listings show them."""
 
@@ -35,8 +36,12 @@ GRADERS: Mapping[str, GraderKind[Any]] = {
     kind.type: kind for name in _FILES for kind in import_module(f"{__name__}.{name}").KINDS
 }
 """Every assertion type by its canonical name."""
-_NAMES = {name: kind for kind in GRADERS.values() for name in (kind.type, *kind.aliases)}
-_NAMES_WITH = {name: (kind, keys) for kind in GRADERS.values() for name, keys in kind.aliases_with.items()}
+WRITTEN: Mapping[str, GraderKind[Any]] = {
+    name: kind for name, kind in GRADERS.items() if not kind.loaded_only
+}
+"""Those that a suite can name."""
+_NAMES = {name: kind for kind in WRITTEN.values() for name in (kind.type, *kind.aliases)}
+_NAMES_WITH = {name: (kind, keys) for kind in WRITTEN.values() for name, keys in kind.aliases_with.items()}
 
 
 def kind_written(written: str, keys: Container[str]) -> GraderKind[Any] | None:
@@ -77,6 +82,7 @@ def kebab(written: str) -> str:
 
 __all__ = [
     "GRADERS",
+    "WRITTEN",
     "GradeContext",
     "GradeTools",
     "Grader",

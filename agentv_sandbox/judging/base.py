@@ -16,6 +16,8 @@ from agentv_sandbox.judging.llm_proxy import LlmProxy
 from agentv_sandbox.models.case import Assertion, Candidate, CaseOutput, GraderResult, Verdict
 from agentv_sandbox.models.container import ExecResult, Stdin
 from agentv_sandbox.models.suite import PASS_SCORE, EvalCase, GraderSpec, Json, Suite, Target
+from agentv_sandbox.models.task import Artifact, TaskEnvironment, TaskVerifier
+from agentv_sandbox.models.verified import Verified
 from agentv_sandbox.models_api.records import LlmReply, LlmRequest
 
 OptionsT = TypeVar("OptionsT", bound=BaseModel)
@@ -53,6 +55,13 @@ class GradeTools(Protocol):
         are absolute host paths inside the project are translated. ``timeout_s`` None: the role's default.
         ``proxy``: make it reachable and set ``AGENTV_TARGET_PROXY_URL`` and ``_TOKEN``.
         Raises ``NotBegunError``."""
+        ...
+
+    def verify(
+        self, verifier: TaskVerifier, environment: TaskEnvironment, artifacts: Sequence[Artifact]
+    ) -> Verified:
+        """Run a task's verifier where nothing of the agent's can reach it; ``environment``: the agent's. Raises
+        ``NotBegunError``."""
         ...
 
     @property

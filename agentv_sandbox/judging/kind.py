@@ -197,6 +197,8 @@ class GraderKind(Generic[OptionsT]):
     """Targets that it asks; None in it: the default grader target."""
     members: Callable[[OptionsT], Sequence[GraderSpec]] | None = None
     """Graders inside it."""
+    loaded_only: bool = False
+    """Whether it is only made by loading, and nobody can write it in a suite."""
 
     @cached_property
     def doc(self) -> _ItemModel:

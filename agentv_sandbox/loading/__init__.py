@@ -14,9 +14,11 @@ from typing import Any
 
 from agentv_sandbox.authoring.globs import eval_files
 from agentv_sandbox.authoring.messages import FileCache
+from agentv_sandbox.authoring.taskfolders import HARBOR_FILE, is_task_file
 from agentv_sandbox.authoring.tree import Problems
 from agentv_sandbox.base.errors import Problem
 from agentv_sandbox.loading.suites import load_suite
+from agentv_sandbox.loading.tasks.loader import TaskLoader, refused
 from agentv_sandbox.models.suite import Suite
 
 
@@ -59,25 +61,42 @@ def load_suites(
     cache = FileCache()
     suites: list[Suite] = []
     environments: dict[Path, Mapping[str, str]] = {}
+    targets_file = cwd / targets_file if targets_file is not None else None
+    tasks = TaskLoader(
+        cwd=cwd,
+        environ=environ,
+        targets_file=targets_file,
+        chosen=targets,
+        allow_outside=allow_outside,
+        problems=problems,
+        files=cache,
+    )
     with _collector_paused():
         files = eval_files(paths, cwd, problems)
         for path in files:
-            suite, variables = load_suite(
-                path,
-                targets_file=cwd / targets_file if targets_file is not None else None,
-                chosen=targets,
-                cwd=cwd,
-                environ=environ,
-                allow_outside=allow_outside,
-                problems=problems,
-                files=cache,
-            )
+            if is_task_file(path):
+                suite, variables = tasks.load(path)
+            elif path.name == HARBOR_FILE:
+                problems.add(refused(path))
+                continue
+            else:
+                suite, variables = load_suite(
+                    path,
+                    targets_file=targets_file,
+                    chosen=targets,
+                    cwd=cwd,
+                    environ=environ,
+                    allow_outside=allow_outside,
+                    problems=problems,
+                    files=cache,
+                )
             environments[path] = variables
             if suite is not None:
                 suites.append(suite)
     read = tuple(sorted({path for suite in suites for path in suite.test_files}))
-    suites = [replace(suite, test_files=read) for suite in suites]
-    ordered = sorted(problems, key=lambda p: (str(p.path or ""), p.line or 0, p.column or 0))
+    # A task folder shows nobody any file of another one.
+    suites = [suite if suite.is_task else replace(suite, test_files=read) for suite in suites]
+    ordered = sorted([*problems, *tasks.found], key=lambda p: (str(p.path or ""), p.line or 0, p.column or 0))
     return LoadResult(
         suites=tuple(suites), problems=tuple(ordered), environments=environments, files=tuple(files)
     )

@@ -9,7 +9,7 @@ from agentv_sandbox.authoring.commands import resolve_command
 from agentv_sandbox.authoring.docs import read
 from agentv_sandbox.authoring.references import ReferenceScope
 from agentv_sandbox.authoring.tree import Map, Node, Problems, Seq, nearest, position, show
-from agentv_sandbox.graders import GRADERS, GraderKind, kebab, kind_written
+from agentv_sandbox.graders import WRITTEN, GraderKind, kebab, kind_written
 from agentv_sandbox.graders.custom import CUSTOM, find_script
 from agentv_sandbox.graders.llm_grader import LLM_GRADER, LlmGraderOptions
 from agentv_sandbox.judging.kind import (
@@ -25,9 +25,9 @@ from agentv_sandbox.loading.prompts import PromptReader
 from agentv_sandbox.models import media
 from agentv_sandbox.models.suite import GraderSpec, Position, PreprocessorSpec
 
-TYPES = tuple(kind.type for kind in GRADERS.values() if kind is not CUSTOM)
+TYPES = tuple(kind.type for kind in WRITTEN.values() if kind is not CUSTOM)
 """Types that a suite can write without a script of its own."""
-_DOCS = {kind.type: kind.doc for kind in GRADERS.values()}
+_DOCS = {kind.type: kind.doc for kind in WRITTEN.values()}
 """Made at import: other spellings of keys are gathered from all models that exist by then."""
 
 
@@ -113,7 +113,7 @@ class AssertionReader:
         written = item.get("type")
         if not isinstance(written, str) or not written.strip():
             message = "is required" if "type" not in item else f"must be text, found {show(written)}"
-            self.problems.error(item, "type", message, hint=f"one of {', '.join(sorted(TYPES))}")
+            self.problems.error(item, "type", message, hint=self._meant(item))
             return None
         kind = self._kind(item, written)
         doc = None if kind is None else read(_DOCS[kind.type], item, self.problems)
@@ -121,6 +121,16 @@ class AssertionReader:
         if kind is None or doc is None or options is None:
             return None
         return self._spec(kind, doc, options)
+
+    @staticmethod
+    def _meant(item: Map) -> str:
+        """What to write where no type is: a type may stand as a key."""
+        key = next((key for key in item if isinstance(key, str) and kebab(key) in TYPES), None)
+        if key is None:
+            return f"one of {', '.join(sorted(TYPES))}"
+        value = item.get(key)
+        more = f", value: {value}" if isinstance(value, str | int | float) else ""
+        return f"write {{type: {kebab(key)}{more}}}"
 
     def _kind(self, item: Map, written: str) -> GraderKind[Any] | None:
         """The kind of an entry; a script of the user's where no kind has that name."""

@@ -10,6 +10,7 @@ from typing import Any
 from agentv_sandbox.authoring import messages as text
 from agentv_sandbox.authoring.docs import read
 from agentv_sandbox.authoring.tree import Map, Problems, Seq, plain, position, show
+from agentv_sandbox.base.errors import Problem
 from agentv_sandbox.loading.assertions import implicit_grader
 from agentv_sandbox.loading.interpolate import Expansion, interpolate_vars, to_json
 from agentv_sandbox.loading.session import Session
@@ -58,12 +59,15 @@ class CaseReader:
         skip_defaults = doc.execution is not None and doc.execution.skip_defaults
         messages = self._input(doc, skip_defaults)
         expected = self._expected(doc)
-        conversation = self._conversation(doc)
+        has_turns = "turns" in item
+        conversation = self._conversation(doc, has_turns)
         before = self.session.problems.errors
         assertions = self._assertions(doc, skip_defaults)
         broken = self.session.problems.errors > before
         criteria = (doc.criteria or "").strip()
-        self._check_complete(doc, messages, conversation)
+        self._check_complete(doc, messages, conversation, has_turns)
+        if not expected and conversation is None:
+            self._check_compared(assertions)
         if not assertions and conversation is None:
             if not criteria and not expected and not self._names_graders(doc):
                 hint = "add assertions, criteria or expected_output"
@@ -165,14 +169,32 @@ class CaseReader:
         return self.session.messages.expected(doc.src, key, doc.expected_output)
 
     def _check_complete(
-        self, doc: TestDoc, messages: list[dict[str, Json]], conversation: Conversation | None
+        self,
+        doc: TestDoc,
+        messages: list[dict[str, Json]],
+        conversation: Conversation | None,
+        has_turns: bool,
     ) -> None:
         no_input = doc.input is None and doc.input_files is None and self.suite.input_files is None
-        if no_input and conversation is None:
+        if no_input and conversation is None and not has_turns:
             hint = (
                 "write what the agent is asked" if not messages else "the suite's input alone is not a test"
             )
             self.session.problems.error(doc.src, "input", "is required", hint=hint)
+
+    def _check_compared(self, assertions: tuple[GraderSpec, ...]) -> None:
+        """Assertions that compare the answer with what is expected, where nothing is."""
+        for spec in assertions:
+            at = spec.position
+            if spec.type == "field-accuracy" and at is not None:
+                message = (
+                    f"{spec.name} compares with expected_output, which the test does not have: it scores 0"
+                )
+                hint = "write the expected object as expected_output"
+                place = Problem(
+                    message=message, hint=hint, path=at.path, line=at.line, column=at.column, warning=True
+                )
+                self.session.problems.add(place)
 
     def _merged_metadata(self, doc: TestDoc) -> dict[str, Json]:
         """The suite's metadata under the test's: lists are joined without repeats, mappings merged, the
@@ -258,9 +280,10 @@ class CaseReader:
 
     # -- conversations --------------------------------------------------------------------------------
 
-    def _conversation(self, doc: TestDoc) -> Conversation | None:
+    def _conversation(self, doc: TestDoc, has_turns: bool) -> Conversation | None:
+        """``has_turns``: some were written, though they may be of no use."""
         if doc.turns is None:
-            if doc.mode is not None:
+            if doc.mode is not None and not has_turns:  # else what is wrong with them was said
                 self.session.problems.error(doc.src, "mode", "a conversation needs turns")
             return None
         if doc.mode is None:

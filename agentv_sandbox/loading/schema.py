@@ -10,7 +10,7 @@ from pydantic.json_schema import models_json_schema
 from agentv_sandbox.agents.settings import REFERENCE
 from agentv_sandbox.authoring.docs import Doc
 from agentv_sandbox.authoring.keydocs import key_docs
-from agentv_sandbox.graders import GRADERS, GraderKind
+from agentv_sandbox.graders import WRITTEN, GraderKind
 from agentv_sandbox.graders.custom import CUSTOM
 from agentv_sandbox.judging.kind import Options
 from agentv_sandbox.loading.includes import IncludeDoc
@@ -73,7 +73,7 @@ _BY_HAND: Mapping[str, Schema] = {
 def schema() -> Schema:
     """The schema of a suite. It knows every spelling that the loader knows; what depends on other files or
     on several fields at once is left to ``validate``."""
-    docs: list[type[Doc]] = [SuiteDoc, TestDoc, IncludeDoc, *(kind.doc for kind in GRADERS.values())]
+    docs: list[type[Doc]] = [SuiteDoc, TestDoc, IncludeDoc, *(kind.doc for kind in WRITTEN.values())]
     definitions = {**_definitions(docs), **_BY_HAND, "Assertion": _assertion(), **_targets()}
     definitions[TargetRefDoc.__name__] = {"$ref": "#/$defs/Target"}
     top = definitions.pop("SuiteDoc")
@@ -170,7 +170,7 @@ def describe(properties: Schema, model: type) -> None:
 
 
 def _assertion() -> Schema:
-    kinds = [kind for kind in GRADERS.values() if kind is not CUSTOM]
+    kinds = [kind for kind in WRITTEN.values() if kind is not CUSTOM]
     rules = [_rule(kind, _spellings(kind.type, *kind.aliases)) for kind in kinds]
     rules += [
         _rule(kind, _spellings(name), keys) for kind in kinds for name, keys in kind.aliases_with.items()

@@ -76,7 +76,8 @@ def _document(session: Session) -> Map | None:
         return content
     if session.problems.errors == before:
         message = f"must hold a mapping with tests, found {show(content)}"
-        session.problems.add(Problem(message=message, path=path, line=1, column=1))
+        hint = "begin with a line tests:, and below it each test; `agentv-sandbox init` writes a first suite"
+        session.problems.add(Problem(message=message, path=path, line=1, column=1, hint=hint))
     return None
 
 
@@ -221,8 +222,10 @@ def _targets(
     reader = TargetReader(
         project=project, problems=problems, environ=session.environ, workspaces=session.workspaces
     )
+    before = problems.errors
     if path is not None:
         reader.add_all(session.plain_document(path), path)
+    reader.unread = problems.errors > before and not reader.docs
     used = list(session.assertions.targets_used)
     single, several = _target_names(doc, reader, used if not chosen else [])
     used += [(name, doc.src, "target") for name in chosen]

@@ -88,6 +88,8 @@ class TargetReader:
     docs: dict[str, TargetDoc] = field(default_factory=dict)
     hooks: dict[str, HooksDoc] = field(default_factory=dict)
     """More hooks of targets, which an eval file has for them, by the target's name."""
+    unread: bool = False
+    """The file could not be read, so that nobody knows which targets there are."""
     _problems_by_name: dict[str, Problems] = field(default_factory=dict)
     """What is wrong with each target, by name."""
 
@@ -137,24 +139,11 @@ class TargetReader:
                 continue
             errors.add(name)
             doc = self.docs[name]
-            self._unknown_settings(doc)
-            if doc.grader_target:
-                key = _written(doc.src, "grader_target", "judge_target")
-                if doc.grader_target in self.docs:
-                    pending.append((doc.grader_target, doc.src, key))
-                else:
-                    # Whether a grader needs it is known when the tests to run are.
-                    hint = f"known targets: {', '.join(self.docs)}"
-                    message = f"no target is named {show(doc.grader_target)}"
-                    self.problems.warn(doc.src, key, message, hint=hint)
-            if doc.use_target:
-                name = self._value(doc.src, "use_target", doc.use_target, Problems())
-                if name in self.docs:
-                    pending.append((name, doc.src, "use_target"))
-            pending += [
-                (other, doc.src["fallback_targets"], i) for i, other in enumerate(doc.fallback_targets)
-            ]
+            self._unknown_settings(doc, self._problems_by_name[name])
+            pending += self._named_by(doc)
         targets = {}
+        for name in (each for each in self.docs if each not in errors):
+            self._misspelt_settings(self.docs[name])
         for name in self.docs:
             own_problems = self._problems_by_name[name]
             target = self._make(name, own_problems)
@@ -179,19 +168,45 @@ class TargetReader:
         meant = nearest(name, self.docs)
         known = ", ".join(self.docs) or "none: there is no targets.yaml"
         hint = f"did you mean '{meant}'?" if meant else f"known targets: {known}"
+        if self.unread:
+            return
         if judge:
             message = f"no target is named {show(name)}: tests that it is to judge become execution errors"
             self.problems.warn(node, key, message, hint=hint)
         else:
             self.problems.broken(node, key, f"no target is named {show(name)}", hint=hint)
 
-    def _unknown_settings(self, doc: TargetDoc) -> None:
+    def _named_by(self, doc: TargetDoc) -> Iterator[tuple[str, Node, str | int]]:
+        """Other targets that a target needs, with their places."""
+        if doc.grader_target:
+            key = _written(doc.src, "grader_target", "judge_target")
+            if doc.grader_target in self.docs:
+                yield doc.grader_target, doc.src, key
+            else:
+                # Whether a grader needs it is known when the tests to run are.
+                hint = f"known targets: {', '.join(self.docs)}"
+                message = f"no target is named {show(doc.grader_target)}"
+                self.problems.warn(doc.src, key, message, hint=hint)
+        if doc.use_target:
+            name = self._value(doc.src, "use_target", doc.use_target, Problems())
+            if name in self.docs:
+                yield name, doc.src, "use_target"
+        for i, other in enumerate(doc.fallback_targets):
+            yield other, doc.src["fallback_targets"], i
+
+    def _misspelt_settings(self, doc: TargetDoc) -> None:
+        """Of a target that this suite does not use, a key that is nearly a known one is worth a warning."""
+        problems = Problems()
+        self._unknown_settings(doc, problems)
+        self.problems.extend([each for each in problems if not each.warning], as_warnings=True)
+
+    def _unknown_settings(self, doc: TargetDoc, problems: Problems) -> None:
         if doc.provider is not None:
             written = self._value(doc.src, "provider", doc.provider, Problems())
             kind = self._kind(str(written))
             if kind is None and not self._is_script(str(written), doc):
                 return  # an unknown provider is reported: what its settings are, nobody knows
-            unknown_settings(doc, kind or _SCRIPT, self._problems_by_name[doc.name])
+            unknown_settings(doc, kind or _SCRIPT, problems)
 
     def _make(self, name: str, problems: Problems) -> Target | None:
         doc = self.docs[name]

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from agentv_sandbox.models.image import PackageKind, Runtime
 from agentv_sandbox.models.limits import LimitOverrides
+from agentv_sandbox.models.task import TaskSpec
 
 PASS_SCORE = 0.8
 """Score from which a test passes where nobody says another; also that of a grader's own verdict, in which the test's
@@ -314,6 +315,8 @@ class EvalCase:
     conversation: Conversation | None = None
     depends_on: tuple[str, ...] = ()
     on_dependency_failure: Literal["skip", "fail", "run"] = "skip"
+    task: TaskSpec | None = None
+    """Of a task folder: all that it says. ``assertions`` are the verifiers of its steps, in their order."""
     position: Position | None = None
 
 
@@ -361,3 +364,8 @@ class Suite:
     test_files: tuple[Path, ...] = ()
     """What was read of tests, of what is expected and of how answers are judged, for this suite and those that were
     loaded with it: graders do not see these files."""
+
+    @property
+    def is_task(self) -> bool:
+        """Whether it is a task folder of another format."""
+        return any(case.task is not None for case in self.cases)

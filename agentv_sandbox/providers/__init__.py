@@ -19,6 +19,7 @@ _FILES = (
     "cli",
     "mock",
     "replay",
+    "oracle",
     "openai",
     "azure",
     "openrouter",

@@ -56,7 +56,7 @@ _OF_THE_RUN = frozenset(
 """Fields of a test that only decide whether it runs, or that are counted elsewhere."""
 _OF_TARGETS = frozenset({"workers", "beside", "stands_for"})
 """Fields of a target that do not change what it answers; files that its command names count by their content."""
-_LATER = frozenset({"variables"})
+_LATER = frozenset({"variables", "task"})
 """Fields that came after the schemes: rows from before stand where these say nothing."""
 _KNOWN_OTHERWISE = (".eval.yaml", ".eval.yml", "agentv-sandbox.lock")
 """Ends of names of files whose content is in suites and images."""
@@ -206,11 +206,18 @@ class InputHashes:
             words = _words(self._raw(target.settings))
             named = (self._named_file(word, *target.script_folders) for word in words)
             hashes |= {plain(path): self._file_hash(path) for path in named if path is not None}
+        if job.case.task is not None:
+            hashes |= self._below_task(job.case.task.folder)
         hooks = [*job.workspace.hooks.values(), *job.target.hooks.values()]
         of_hooks = ((word, hook.cwd) for hook in hooks for word in _words(hook.command or ()))
         listed = {path for hook in hooks for path in self._project.matching(hook.files, hook.cwd)}
         hashes |= {plain(path): self._file_hash(path) for path in listed}
         return {**hashes, **self._files_beside(of_hooks), **self._files_of(_graders(job.case))}
+
+    def _below_task(self, folder: Path) -> dict[str, str]:
+        """Of a task folder, which was found to be small when it was loaded."""
+        files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+        return {self._plain_path(path): self._file_hash(path) for path in files}
 
     def _input_files(self, case: EvalCase) -> set[Path]:
         """Of all turns."""

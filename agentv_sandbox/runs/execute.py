@@ -11,6 +11,7 @@ from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import Protocol
 
 from agentv_sandbox.base.scratch import scratch_folder
@@ -33,11 +34,12 @@ from agentv_sandbox.resume.hashes import InputHashes
 from agentv_sandbox.runs.checks import run_warnings
 from agentv_sandbox.runs.imagebuild import MadeImage, build_images
 from agentv_sandbox.runs.schedule import Schedule, Stop
+from agentv_sandbox.runs.together import grouped, work_together
 from agentv_sandbox.steps.agent import after_all
 from agentv_sandbox.steps.invoke import with_overrides
 from agentv_sandbox.steps.limits import suite_limits
 from agentv_sandbox.steps.suiterun import SuiteRun
-from agentv_sandbox.targets.chosen import image_targets, jobs_of
+from agentv_sandbox.targets.chosen import image_targets, jobs_of, select_targets
 from agentv_sandbox.workspace.kept import KeptContents
 from agentv_sandbox.workspace.preprocess import Preprocessors
 from agentv_sandbox.workspace.preprocess.runner import LIMITS, ContainerFileRunner
@@ -161,28 +163,53 @@ def work_through(
     stand_in: StandIn | None = None,
 ) -> None:
     """Have ``crew`` run every case of every suite, as in ``run_suites``."""
-    for suite in suites:
+    one_at_a_time = Lock()
+
+    def deliver(suite: Suite, result: CaseResult, case: EvalCase) -> CaseResult:
+        with one_at_a_time:
+            return on_result(suite, result, case)
+
+    def work(suite: Suite, *, alone: bool = True) -> None:
         start = starts.get(suite.path, SuiteStart())
-        if stand_in is not None:
-            jobs = stand_in.jobs(suite, options.request.test_ids)
-        else:
-            jobs = jobs_of(suite, options)
-            for problem in run_warnings(suite, options):
-                on_event("note", message=str(problem))
+        jobs = _jobs(suite, options, on_event, stand_in)
         bound, of_targets = _bounds(suite, jobs, options, crew.default_workers)
         schedule = Schedule(
             suite,
             jobs,
-            partial(on_result, suite),
+            partial(deliver, suite),
             stop=crew,
             of_targets=of_targets,
             threshold=options.request.threshold,
             start=start,
         )
-        with crew.members(suite, start, bound) as members:
+        with crew.members(suite, start, bound if alone else 1) as members:
             schedule.work(members.submit, members.capacity)
             for note in members.after_all(jobs) if stand_in is None else ():
                 on_event("note", message=note)
+
+    for together in grouped(suites):
+        places = _places(together, options, crew.default_workers) if stand_in is None else DEFAULT_WORKERS
+        if len(together) > 1 and places > 1:
+            work_together(together, partial(work, alone=False), places=places, stop=crew.cancel)
+        else:
+            for suite in together:
+                work(suite)
+
+
+def _jobs(suite: Suite, options: RunOptions, on_event: OnEvent, stand_in: StandIn | None) -> Sequence[Job]:
+    if stand_in is not None:
+        return stand_in.jobs(suite, options.request.test_ids)
+    for problem in run_warnings(suite, options):
+        on_event("note", message=str(problem))
+    return jobs_of(suite, options)
+
+
+def _places(suites: Sequence[Suite], options: RunOptions, default: int | None) -> int:
+    """How many of ``suites``, which are task folders, may be worked on at a time."""
+    if options.request.workers:
+        return options.request.workers
+    targets = select_targets(suites[0], options.request.targets) if default is not None else []
+    return min((target.workers or default or 1 for target in targets), default=1)
 
 
 def _bounds(
@@ -219,7 +246,9 @@ class Threads:
     def members(self, suite: Suite, start: SuiteStart, bound: int | None) -> Iterator[Members]:
         with ExitStack() as stack:
             run = suite_run(stack, suite, self.images[suite.path], self.tools, self.options, self.on_event)
-            run = replace(run, start=start, on_trial=partial(self.on_trial, suite))
+            run = replace(
+                run, start=start, on_trial=partial(self.on_trial, suite), verifier_images=self.images
+            )
             run.meter.spend(start.spent_usd)
             workers = bound or DEFAULT_WORKERS
             pool = stack.enter_context(ThreadPoolExecutor(workers, thread_name_prefix="case"))

@@ -11,10 +11,12 @@ from agentv_sandbox.base.errors import ImageRequestError, Problem
 from agentv_sandbox.building import LOCK_NAME, Candidate, ensure_image, prove
 from agentv_sandbox.containers.sandbox import Sandbox
 from agentv_sandbox.images.needs import suite_env, suite_plan, tool_plan
+from agentv_sandbox.images.plan import plan_image
 from agentv_sandbox.models.image import Image, ImagePlan, ProvedImage
-from agentv_sandbox.models.suite import Suite, Target, WorkspaceEnv
+from agentv_sandbox.models.suite import DockerSpec, Suite, Target, WorkspaceEnv
 from agentv_sandbox.request import OnEvent
 from agentv_sandbox.request.jobs import RunOptions
+from agentv_sandbox.steps.tasks.variables import verifier_key
 from agentv_sandbox.targets.chosen import image_targets
 
 _TOOLS = "the tool image, in which files of agents are collected"
@@ -38,6 +40,7 @@ def build_images(
     for suite in suites:
         try:
             wanted[suite.path] = _wanted(suite, options)
+            wanted |= _of_verifiers(suite, options)
         except ImageRequestError as error:
             problems |= dict.fromkeys(error.problems)
     if problems:
@@ -72,8 +75,24 @@ def _wanted(suite: Suite, options: RunOptions) -> WantedImage:
     asked = options.request
     targets = [*image_targets(suite, asked.targets), *_grader_target(suite, asked.grader_target)]
     plan = suite_plan(suite, targets, options.image_of(suite))
-    lock_path = suite.path.parent / LOCK_NAME
+    lock_path: Path | None = suite.path.parent / LOCK_NAME
+    if suite.is_task and asked.lock_mode == "default" and not (suite.path.parent / LOCK_NAME).is_file():
+        lock_path = None  # a run leaves nothing in folders of tasks, of which there may be thousands
     return WantedImage(plan, suite_env(suite, targets), lock_path, f"the image of {suite.name}")
+
+
+def _of_verifiers(suite: Suite, options: RunOptions) -> dict[Path | None, WantedImage]:
+    """Images of separate verifiers, by ``verifier_key``."""
+    tasks = [case.task for case in suite.cases if case.task is not None]
+    environments = [step.verifier.environment for task in tasks for step in task.steps]
+    wanted: dict[Path | None, WantedImage] = {}
+    for environment in environments:
+        if environment is not None:
+            docker = DockerSpec(image=environment.image, dockerfile=environment.dockerfile)
+            plan = plan_image(WorkspaceEnv(), docker=docker, config=options.image_of(suite))
+            what = f"the image of the verifier of {suite.name}"
+            wanted[verifier_key(environment)] = WantedImage(plan, WorkspaceEnv(), None, what)
+    return wanted
 
 
 @dataclass(frozen=True)

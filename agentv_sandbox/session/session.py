@@ -49,6 +49,8 @@ Files = Mapping[str, bytes | Path]
 _GET_BYTES = 64 * MB
 _LIST_BYTES = 64 * MB
 _REASON_CHARS = 300
+_SAID_BYTES = 1 << 16
+"""For why something cannot be done."""
 _FILES_S = 120.0
 """For one work on files."""
 _FILE_HEAD = struct.Struct(">HIQ")
@@ -277,9 +279,8 @@ class Session:
         user: str | int | None = None,
     ) -> ExecResult:
         """Work of the supervisor's own as ``user``, in the workspace."""
-        limits = replace(
-            self._held.limits, timeout_s=_FILES_S, stdout_bytes=output_bytes, flood_bytes=output_bytes
-        )
+        bound = output_bytes + _SAID_BYTES
+        limits = replace(self._held.limits, timeout_s=_FILES_S, stdout_bytes=bound, flood_bytes=bound)
         order = Order(argv=arguments, ours=work, uid=self._uid(user), reads=stdin is not None, limits=limits)
         return self.settled(self._start(order), stdin)
 

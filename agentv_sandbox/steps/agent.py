@@ -9,16 +9,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from agentv_sandbox.base.errors import ContainerEnded
+from agentv_sandbox.base.errors import ContainerEnded, SandboxError
 from agentv_sandbox.base.logs import safe_name
 from agentv_sandbox.containers.blobs import BlobStore
+from agentv_sandbox.containers.policy import policy_of
 from agentv_sandbox.containers.sandbox import Role, System
 from agentv_sandbox.containers.volumes import StagedFile, VolumeSpec
 from agentv_sandbox.egress import EgressProxy
 from agentv_sandbox.gateway.meter import Meter
 from agentv_sandbox.graders.grade import effective_threshold
 from agentv_sandbox.models.case import AgentResponse, CaseFailure
-from agentv_sandbox.models.container import MB, Mount, OnOutput
+from agentv_sandbox.models.container import MB, ExecResult, Mount, OnOutput
 from agentv_sandbox.models.content import Blob
 from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.paths import HOME, INPUT, OUTPUT, WORKSPACE
@@ -34,10 +35,12 @@ from agentv_sandbox.steps.invoke import (
     agent_limits,
     run_agent,
     run_hook,
+    with_overrides,
 )
 from agentv_sandbox.steps.limits import JobLimits, job_limits
 from agentv_sandbox.steps.limits_met import disk_full, limits_met
 from agentv_sandbox.steps.suiterun import SuiteRun
+from agentv_sandbox.steps.tasks.variables import resolved
 from agentv_sandbox.targets.chosen import is_selected
 from agentv_sandbox.workspace.collect import (
     Baseline,
@@ -53,6 +56,7 @@ _NOT_A_FILE = {
     **{kind: f"it is a {kind} where a file is expected" for kind in ("folder", "named pipe", "socket")},
 }
 """Descriptions of what may stand in the answer's place."""
+_LAYING_S = 120.0
 _ENDED_BY_ENGINE = CaseFailure(
     stage="agent",
     code=ENGINE_ENDED,
@@ -128,6 +132,33 @@ class AgentSide:
             )
         return baseline.after_hooks(collected.roots[WORKSPACE], self.run.store)
 
+    def in_system(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout_s: float,
+        user: str | int | None = None,
+        mounts: Sequence[Mount] = (),
+    ) -> ExecResult:
+        """Run a command of a task folder in the system of the case, as a hook is run. ``user`` None: the system's."""
+        settings = self._settings(mounts, None, self._limits.commands)
+        system = settings.system
+        if system is None:
+            raise SandboxError("a task folder has a whole system to work in")
+        if user is not None:
+            system = replace(system, user=str(user))
+        limits = with_overrides(policy_of(Role.HOOK, system=True).limits, settings.limits)
+        return self.run.sandbox.run(
+            Role.HOOK,
+            argv,
+            image=settings.image,
+            system=system,
+            mounts=settings.mounts,
+            workdir=settings.workdir,
+            env=settings.env,
+            limits=replace(limits, timeout_s=timeout_s),
+        )
+
     def after(self, name: str) -> list[str]:
         """Run hooks whose failures are only noted; what went wrong."""
         problems = [self._hook(hook, name) for hook in self.job.hooks(name)]
@@ -137,8 +168,13 @@ class AgentSide:
         """The agent's container from start to removal, then what it left. Raises CaseFailed when the engine
         ended it."""
         run, target = self.run, self.job.target
-        asked = self._limits.agent(prepared.timeout_s)
+        asked = self._limits.agent(self._timeout_of(prepared))
         settings = self._settings(self._agent_mounts(prepared), target, asked)
+        own = {**prepared.env, **resolved(prepared.variables, run.environ)}
+        settings = replace(settings, env={**settings.env, **own})
+        if prepared.as_root:
+            mounts = [self.volumes.mount("input", INPUT)]
+            self._must_as_root(prepared.as_root, mounts)
         policy = run.suite.network + target.network
         rules = PROVIDERS[target.provider].gateway_policy(target)
         proxy = EgressProxy(run.environ, tape=run.tape, limits=run.limits, way=run.way)
@@ -196,6 +232,21 @@ class AgentSide:
                 *grant.faults(),
             ),
         ), collected
+
+    def _must_as_root(self, lines: str, mounts: Sequence[Mount]) -> None:
+        done = self.in_system(["sh", "-ec", lines], timeout_s=_LAYING_S, user="0:0", mounts=mounts)
+        if not done.ok:
+            message = f"the agent's files could not be laid into its system: {done.exit_text}"
+            raise CaseFailed(
+                CaseFailure(stage="setup", code="setup_error", message=message, fault="setup_failed")
+            )
+
+    def _timeout_of(self, prepared: Prepared) -> float | None:
+        """What the provider asks for, else what the task's step does."""
+        task = self.job.case.task
+        if prepared.timeout_s is not None or task is None:
+            return prepared.timeout_s
+        return task.steps[0].agent_timeout_s
 
     @contextmanager
     def _followed(self) -> Iterator[dict[str, OnOutput]]:
@@ -275,6 +326,12 @@ class AgentSide:
         self, mounts: Sequence[Mount], target: Target | None, limits: LimitOverrides
     ) -> ContainerSettings:
         own = {"AGENTV_WORKSPACE_PATH": WORKSPACE, "AGENTV_EVAL_ID": self.job.case.id}
+        task = self.job.case.task
+        if task is not None:
+            own = {
+                "AGENTV_EVAL_ID": own["AGENTV_EVAL_ID"],
+                **resolved(task.environment.env, self.run.environ),
+            }
         return ContainerSettings(
             image=self.run.image.id,
             uid=self.uid,
@@ -282,18 +339,19 @@ class AgentSide:
             limits=limits,
             env=agent_env(target, self.run.environ, {**self.run.run_env, **own}),
             system=self.system_of_case() if self.system_of_case is not None else None,
-            workdir=self._workdir,
+            workdir=self.workdir,
         )
 
     @property
-    def _workdir(self) -> str:
+    def workdir(self) -> str:
+        """In which its commands begin."""
         space = self.job.workspace
         if space.system is None:
             return WORKSPACE
         filled = space.template is not None or space.repos
         image = self.run.sandbox.engine.image(self.run.image.id) if not filled else None
         of_image = image.workdir.rstrip("/") if image is not None else ""
-        return space.system.workdir or of_image or WORKSPACE
+        return space.system.workdir or of_image or ("/" if self.job.case.task is not None else WORKSPACE)
 
 
 def _not_shown(problem: str, seen: Sequence[Path], hook: Hook, project: Project) -> str:

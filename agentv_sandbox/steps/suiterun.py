@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from agentv_sandbox.base.singleflight import SingleFlight
 from agentv_sandbox.containers.blobs import BlobStore
@@ -43,6 +44,8 @@ class SuiteRun:
     options: RunRequest
     environ: Mapping[str, str]
     on_event: OnEvent
+    verifier_images: Mapping[Path, ProvedImage] = field(default_factory=dict)
+    """Images of separate verifiers of task folders, by ``verifier_key``."""
     starts: TemplateCache
     shared: SharedWorkspaces
     health: SingleFlight[str | None] = field(default_factory=SingleFlight)

@@ -26,6 +26,8 @@ from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.messages import prompt_text
 from agentv_sandbox.models.paths import FILES, GRADING, SUITE, WORKSPACE
 from agentv_sandbox.models.suite import EvalCase, GraderSpec, NetworkPolicy, Target
+from agentv_sandbox.models.task import Artifact, TaskEnvironment, TaskVerifier
+from agentv_sandbox.models.verified import Verified
 from agentv_sandbox.models_api.records import LlmReply, LlmRequest
 from agentv_sandbox.providers import PROVIDERS
 from agentv_sandbox.request.jobs import CaseFailed, Job
@@ -39,6 +41,7 @@ from agentv_sandbox.steps.invoke import (
 from agentv_sandbox.steps.limits import suite_limits
 from agentv_sandbox.steps.programs import ask_alone
 from agentv_sandbox.steps.suiterun import SuiteRun
+from agentv_sandbox.steps.tasks.verifying import TaskSystem, VerifierRun
 from agentv_sandbox.workspace.shared import CaseVolumes
 
 _SDK = f"{GRADING}/sdk"
@@ -47,10 +50,19 @@ _WITHOUT_AGENT_S = 30.0
 """How long a grader may take that runs again without anything of the agent's, to see whether it can begin."""
 
 
-def grade(run: SuiteRun, job: Job, output: CaseOutput, volumes: CaseVolumes, threshold: float) -> Graded:
-    """Run all graders of ``job`` on ``output``; its files stand in the ``files`` volume."""
+def grade(
+    run: SuiteRun,
+    job: Job,
+    output: CaseOutput,
+    volumes: CaseVolumes,
+    threshold: float,
+    *,
+    system: TaskSystem | None = None,
+) -> Graded:
+    """Run all graders of ``job`` on ``output``; its files stand in the ``files`` volume. ``system``: what a task's
+    agent worked in."""
     output = replace(output, messages=counted(output.messages))
-    tools = ContainerTools(run_of=run, case=job.case, output=output, volumes=volumes)
+    tools = ContainerTools(run_of=run, case=job.case, output=output, volumes=volumes, system=system)
     return grade_case(
         GradeContext(
             case=job.case,
@@ -83,9 +95,23 @@ class ContainerTools:
     case: EvalCase
     output: CaseOutput
     volumes: CaseVolumes
+    system: TaskSystem | None = None
 
     def __post_init__(self) -> None:
         self.volumes.put("grading", _sdk_files())
+
+    def verify(
+        self, verifier: TaskVerifier, environment: TaskEnvironment, artifacts: Sequence[Artifact]
+    ) -> Verified:
+        if self.system is None:
+            raise NotBegunError("there is no system of the agent that could be verified")
+        return VerifierRun(
+            run=self.run_of,
+            system=self.system,
+            verifier=verifier,
+            environment=environment,
+            artifacts=artifacts,
+        ).verified()
 
     def candidate(self, spec: GraderSpec) -> Candidate:
         return self.run_of.preprocessors.candidate(self.output, spec.preprocessors)

@@ -455,6 +455,12 @@ class Answer:
     cut: bool = False
 
 
+class _ManyCallers(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+    """With five, as by default, a busy machine's kernel resets some of many connections at once."""
+
+
 class ModelServer:
     """``key``: the one credential that is accepted (any without). ``folder``: what in the scripts stands for the
     working folder, of which a client tells the model. ``waits``: whether it takes the time
@@ -473,8 +479,7 @@ class ModelServer:
         self._scripts, self._key, self._plain, self._folder = scripts, key, plain, folder
         self.waits = waits
         self._lock = threading.Lock()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"models": self}))
-        self._server.daemon_threads = True
+        self._server = _ManyCallers(("127.0.0.1", 0), type("Handler", (_Handler,), {"models": self}))
         self.port = self._server.server_address[1]
         self.url = f"http://127.0.0.1:{self.port}"
 

@@ -398,6 +398,88 @@ MISTAKES = [
         line=6,
     ),
     Mistake("no trials", "count", top("execution: {trials: {count: 0}}"), line=6),
+    # -- what people mean by it is in the hint
+    Mistake(
+        "a misspelt kind of block",
+        "did you mean 'text'?",
+        case(f"input: [{{role: user, content: [{{type: txt, value: x}}]}}], assert: {OK}").replace(
+            "input: x, ", ""
+        ),
+        line=3,
+    ),
+    Mistake(
+        "several texts for one", "contains-any wants one", grader("{type: contains, value: [x, y]}"), line=6
+    ),
+    Mistake(
+        "one text for several", "write it as a list: ['x']", grader("{type: contains-any, value: x}"), line=6
+    ),
+    Mistake("a type as the key", "write {type: contains, value: x}", grader("contains: x"), line=6),
+    Mistake("a share in percent", "write it as a share: 0.8", top("execution: {threshold: 80%}"), line=6),
+    Mistake("a share of eighty", "80 % is 0.8", top("execution: {threshold: 80}"), line=6),
+    Mistake("a time with its unit", "without a unit", grader("{type: latency, threshold: 5s}"), line=6),
+    Mistake(
+        "a hook that is a list",
+        "write {command: [ls, -l]}",
+        top("workspace: {hooks: {before_each: [ls, -l]}}"),
+        line=6,
+    ),
+    Mistake(
+        "turns of no conversation",
+        "write mode: conversation beside it",
+        "name: s\ntests:\n  - {id: a, criteria: y, turns: [{input: x}]}\n",
+        line=3,
+    ),
+    Mistake(
+        "a turn that asks nothing",
+        "turns[0].input",
+        "name: s\ntests:\n  - {id: a, mode: conversation, criteria: y, turns: [{expected_output: x}]}\n",
+        line=3,
+    ),
+    Mistake(
+        "tests without dashes",
+        "begin each entry with a dash",
+        f"name: s\ntests:\n  a: {{input: x, assert: {OK}}}\n",
+        line=3,
+    ),
+    Mistake(
+        "a composite of nothing",
+        "write assertions: the members",
+        grader("{type: composite, aggregator: {type: weighted_average}}"),
+        line=6,
+    ),
+    Mistake("a line of no entry", "begin it with a dash", SUITE.replace("    assert", "  assert"), line=5),
+    Mistake("a brace that stays open", "} behind the last", SUITE.replace("value: x}", "value: x"), line=5),
+    Mistake(
+        "a target without its command",
+        "write command: the command line",
+        SUITE,
+        target("provider: cli"),
+        2,
+        "targets.yaml",
+    ),
+    Mistake(
+        "a comparison with nothing",
+        "write the expected object as expected_output",
+        grader("{type: field-accuracy, fields: [{path: a, match: exact}]}"),
+        line=6,
+        warning=True,
+    ),
+    Mistake(
+        "a branch as commit",
+        "git ls-remote REPOSITORY main",
+        top("workspace: {repos: [{repo: 'https://example.com/a/b.git', commit: main}]}"),
+        line=6,
+        warning=True,
+    ),
+    Mistake(
+        "a misspelt setting of a spare target",
+        "did you mean 'base_url'?",
+        SUITE,
+        f"{TARGET}  - {{name: spare, provider: openai, model: m, base_ulr: 'http://127.0.0.1:1'}}\n",
+        3,
+        "targets.yaml",
+        warning=True,
+    ),
     Mistake("a host with its scheme", "host", top("network: {allow: ['https://api.example.com']}"), line=6),
 ]
 assert len({mistake.name for mistake in MISTAKES}) == len(MISTAKES) >= 81

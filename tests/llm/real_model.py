@@ -19,6 +19,8 @@ def main() -> None:
     params.n_parallel = 1
     params.port = 0
     params.cpuparams.n_threads = 2
+    params.cpuparams.n_threads = 1
+    params.cpuparams_batch.n_threads = 1
     server = xllamacpp.Server(params)
     print(server.listening_address, flush=True)
     sys.stdin.read()

@@ -208,9 +208,14 @@ def test_circles_of_dependencies_are_found_once(project: Project) -> None:
 
 
 def test_a_suite_without_tests(project: Project) -> None:
-    assert project.problems("name: x\n") == ["1: tests: is required"]
-    assert project.problems("") == ["1: : must hold a mapping with tests, found nothing (null)"]
-    assert project.problems("- a\n") == ["1: : must hold a mapping with tests, found a list"]
+    assert project.problems("name: x\n") == [
+        "1: tests: is required (write tests: a list of tests, or the path of a file or folder.)"
+    ]
+    for text, found in (("", "nothing (null)"), ("- a\n", "a list")):
+        (problem,) = project.problems(text)
+        assert problem.startswith(
+            f"1: : must hold a mapping with tests, found {found} (begin with a line tests:"
+        )
 
 
 def test_a_tests_own_trials_are_its_own(project: Project) -> None:

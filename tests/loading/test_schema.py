@@ -9,7 +9,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from agentv_sandbox.authoring.docs import known_keys
-from agentv_sandbox.graders import GRADERS
+from agentv_sandbox.graders import WRITTEN
 from agentv_sandbox.loading.schema import schema
 from agentv_sandbox.loading.suite_docs import SuiteDoc, TestDoc
 
@@ -172,12 +172,12 @@ def test_the_schema_knows_every_key_of_every_spelling() -> None:
     made = schema()
     assert set(made["properties"]) == set(known_keys(SuiteDoc))
     assert set(made["$defs"]["TestDoc"]["properties"]) == set(known_keys(TestDoc))
-    for doc in (kind.doc for kind in GRADERS.values()):
+    for doc in (kind.doc for kind in WRITTEN.values()):
         assert set(made["$defs"][doc.__name__]["properties"]) == set(known_keys(doc)), doc
 
 
 def test_the_schema_knows_every_type_of_every_release() -> None:
     rules = schema()["$defs"]["Assertion"]["anyOf"][-1]["allOf"]
     names = {name for rule in rules for name in rule["if"]["properties"]["type"]["enum"]}
-    expected = {name for kind in GRADERS.values() for name in (kind.type, *kind.aliases)} - {"custom"}
+    expected = {name for kind in WRITTEN.values() for name in (kind.type, *kind.aliases)} - {"custom"}
     assert names == expected | {name.replace("-", "_") for name in expected}

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from agentv_sandbox.case.conversation import (
-    _joined_response,
     _messages,
+    joined_response,
     transcript,
     windowed,
 )
@@ -174,7 +174,7 @@ def test_the_turns_joined_response_are_one_response() -> None:
         failure=CaseFailure(stage="agent", code="provider_error", message="cannot", fault="agent_exit")
     )
     said = [user_turn("hi")]
-    whole = _joined_response([response(1), silent, response(2)], said)
+    whole = joined_response([response(1), silent, response(2)], said)
     assert whole == AgentResponse(
         messages=tuple(said),
         token_usage=TokenUsage(input=3, output=30, cached=3),
@@ -188,7 +188,7 @@ def test_the_turns_joined_response_are_one_response() -> None:
         notes=("same", "note 1", "note 2"),
         target_used="agent",
     )
-    nothing = _joined_response([silent, silent], said)
+    nothing = joined_response([silent, silent], said)
     assert (nothing.token_usage, nothing.cost_usd, nothing.duration_ms, nothing.failure) == (None,) * 4
 
 

@@ -13,7 +13,7 @@ import pytest
 import typer
 
 from agentv_sandbox.base.deadline import Deadline
-from agentv_sandbox.case.conversation import _joined_response
+from agentv_sandbox.case.conversation import joined_response
 from agentv_sandbox.cli.suites import validate
 from agentv_sandbox.loading import load_suites
 from agentv_sandbox.models.capture import Capture, CapturedState
@@ -650,7 +650,7 @@ def test_a_capture_that_was_edited_is_refused_rather_than_believed(tmp_path: Pat
 
 def test_turns_of_a_conversation_are_measured_together() -> None:
     turns = [response("claude", claude(*RAN, num_turns=2, duration_ms=5), ONE) for _ in range(3)]
-    whole = _joined_response(turns, [message for turn in turns for message in turn.messages])
+    whole = joined_response(turns, [message for turn in turns for message in turn.messages])
     assert (whole.measure.answers, whole.duration_ms) == (6, 3 * SECONDS * 1000)
     assert whole.claim is not None and (whole.claim.turns, whole.claim.duration_ms) == (6, 15)
 

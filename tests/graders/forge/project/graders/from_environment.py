@@ -5,6 +5,9 @@ import os
 import time
 from pathlib import Path
 
-time.sleep(1)
 file = Path("/workspace/answer.txt")
+for _ in range(200):  # until the process that stayed has seen this one
+    if file.exists() and file.stat().st_size:
+        break
+    time.sleep(0.05)
 print(json.dumps({"score": float(file.exists() and file.read_text() == os.environ["EXPECTED"])}))

@@ -1,0 +1,96 @@
+"""The verifier of a task folder: its own script, run where nothing of the agent's can reach it, and what it leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from agentv_sandbox import masking
+from agentv_sandbox.graders.rewards import NoRewardError, Rewards, pytest_results, read_rewards
+from agentv_sandbox.judging.base import GradeContext, options_of, result
+from agentv_sandbox.judging.kind import GraderKind, Options, Translation
+from agentv_sandbox.models.case import Assertion, GraderResult
+from agentv_sandbox.models.suite import GraderSpec
+from agentv_sandbox.models.task import Artifact, TaskEnvironment, TaskVerifier
+from agentv_sandbox.models.verified import Verified
+
+_TAIL = 4000
+_MOST_TESTS = 500
+
+
+class VerifierOptions(Options):
+    verifier: TaskVerifier
+    environment: TaskEnvironment
+    """The agent's."""
+    artifacts: tuple[Artifact, ...] = ()
+
+
+def grade(spec: GraderSpec, context: GradeContext) -> GraderResult:
+    """The rewards as a score. A verifier without a verdict is an execution error of the test: neither 0 nor 1."""
+    options = options_of(spec, VerifierOptions)
+    verified = context.tools.verify(options.verifier, options.environment, options.artifacts)
+    try:
+        _check_end(verified, options.verifier)
+        if options.verifier.judge == "pytest":
+            return _of_tests(spec, verified)
+        return _of_rewards(spec, read_rewards(verified.files), verified)
+    except NoRewardError as error:
+        said = masking.last(verified.output.decode("utf-8", "replace").strip(), 500)
+        why = f"the verifier gave no verdict: {error.message}" + (f". It last said: {said}" if said else "")
+        return result(spec, 0.0, [Assertion(text=why, passed=False)], verdict="skip", error=why)
+
+
+def _check_end(verified: Verified, verifier: TaskVerifier) -> None:
+    """Raise NoRewardError where the verifier did not come to its end, whatever it had written by then."""
+    if verified.outcome == "timeout":
+        raise NoRewardError(f"it took longer than its {verifier.timeout_s:g} s")
+    if verified.outcome != "exited":
+        raise NoRewardError(f"its container ended early ({verified.outcome})")
+
+
+def _of_rewards(spec: GraderSpec, rewards: Rewards, verified: Verified) -> GraderResult:
+    assertions = [
+        Assertion(text=f"{name}: {value:g}", passed=value >= 1.0) for name, value in rewards.named.items()
+    ]
+    return _scored(spec, rewards.score, assertions, {"rewards": dict(rewards.named)}, verified)
+
+
+def _of_tests(spec: GraderSpec, verified: Verified) -> GraderResult:
+    results = pytest_results(verified.output.decode("utf-8", "replace"))
+    passed = all(results.values())
+    assertions = [Assertion(text=name, passed=ok) for name, ok in list(results.items())[:_MOST_TESTS]]
+    details = {"rewards": {"reward": float(passed)}, "tests": dict(list(results.items())[:_MOST_TESTS])}
+    return _scored(spec, float(passed), assertions, details, verified)
+
+
+def _scored(
+    spec: GraderSpec,
+    score: float,
+    assertions: Sequence[Assertion],
+    details: Mapping[str, object],
+    verified: Verified,
+) -> GraderResult:
+    """Scores are from 0 to 1; the rewards stand beside them as they were."""
+    said = masking.last(verified.output.decode("utf-8", "replace"), _TAIL)
+    return result(
+        spec,
+        min(max(score, 0.0), 1.0),
+        assertions,
+        verdict="pass" if score >= 1.0 else "fail",
+        details={**details, **({"output": said} if said.strip() else {})},
+    )
+
+
+def _sentences(_spec: GraderSpec, _options: VerifierOptions, translation: Translation) -> Sequence[str]:
+    translation.lost("the task's own verifier")
+    return []
+
+
+VERIFIER = GraderKind(
+    type="task-verifier",
+    summary="The task's own tests judge.",
+    options=VerifierOptions,
+    grade=grade,
+    translate=_sentences,
+    loaded_only=True,
+)
+KINDS = (VERIFIER,)

@@ -1,0 +1,1 @@
+"""Task folders of other formats (Harbor, Terminal-Bench) as suites."""

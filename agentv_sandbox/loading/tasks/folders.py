@@ -1,0 +1,98 @@
+"""Folders that anybody may have written: which are tasks, and whether what is taken of them is inside and small."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agentv_sandbox.authoring.tree import Problems
+from agentv_sandbox.authoring.yaml12 import read_text
+from agentv_sandbox.base.errors import Problem
+
+MAX_TEXT = 1 << 20
+"""Bytes of a file that is read: task.toml, instruction.md and the like."""
+MAX_ENTRIES = 20_000
+"""Files and folders in what is laid into a container."""
+MAX_BYTES = 2 << 30
+
+
+@dataclass
+class TaskFolder:
+    """One task folder while it is read. Problems say which file, and for what it is needed."""
+
+    path: Path
+    problems: Problems
+    test_files: set[Path] = field(default_factory=set)
+    """Files that tell how answers are judged, or the answer."""
+    _sound: dict[Path, bool] = field(default_factory=dict)
+
+    def text(self, name: str) -> str | None:
+        """A text file of the folder; None with a problem."""
+        path = self.path / name
+        if not path.is_file():
+            self.error(path, "does not exist")
+            return None
+        return read_text(path, self.problems, limit=MAX_TEXT) if self.inside(path) else None
+
+    def error(self, path: Path, message: str, *, line: int | None = None, hint: str = "") -> None:
+        self.problems.add(Problem(message=message, path=path, line=line, hint=hint))
+
+    def inside(self, path: Path) -> bool:
+        """Whether ``path``, links followed, is part of the task; else a problem."""
+        try:
+            if path.resolve(strict=True).is_relative_to(self.path.resolve()):
+                return True
+        except (OSError, RuntimeError):
+            self.error(path, "leads nowhere")
+            return False
+        self.error(path, "is a link that leads out of the task folder")
+        return False
+
+    def tree(self, name: str) -> Path | None:
+        """A folder of the task whose files all stay inside it and are few enough; None where it does not exist, or
+        with a problem."""
+        path = self.path / name
+        if not path.is_dir():
+            return None
+        if path not in self._sound:
+            self._sound[path] = self.inside(path) and self._is_sound(path)
+        return path if self._sound[path] else None
+
+    def is_broken(self, *names: str) -> bool:
+        """Whether something was reported of one of these folders, so that what is missing there is no news."""
+        return any(self._sound.get(self.path / name) is False for name in names)
+
+    def _is_sound(self, top: Path) -> bool:
+        size = 0
+        for entries, entry in enumerate(_entries(top), 1):
+            if entry.is_symlink():
+                if not self.inside(Path(entry.path)):
+                    return False
+            elif entry.is_file():
+                size += entry.stat(follow_symlinks=False).st_size
+            elif not entry.is_dir():
+                kind = stat.filemode(entry.stat(follow_symlinks=False).st_mode)[0]
+                self.error(Path(entry.path), f"is neither a file nor a folder ({kind})")
+                return False
+            if entries > MAX_ENTRIES or size > MAX_BYTES:
+                self.error(top, f"holds more than {MAX_ENTRIES:,} files or {MAX_BYTES >> 30} GiB")
+                return False
+        return True
+
+    def judged_by(self, path: Path) -> None:
+        """Note the files of a folder as such that agents and graders of others must not see."""
+        self.test_files.update(Path(each.path) for each in _entries(path) if each.is_file())
+
+
+def _entries(top: Path) -> Iterator[os.DirEntry[str]]:
+    """All entries below ``top``; links are not followed."""
+    folders = [os.fspath(top)]
+    while folders:
+        with os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                yield entry
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)

@@ -1,0 +1,313 @@
+"""``task.toml``: a task of Harbor, schema 1.0 to 1.4."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from agentv_sandbox.authoring.taskfolders import HARBOR_FILE
+from agentv_sandbox.loading.tasks.compose import COMPOSE_FILE, read_service
+from agentv_sandbox.loading.tasks.folders import TaskFolder
+from agentv_sandbox.loading.tasks.network import network_of
+from agentv_sandbox.loading.tasks.reading import Source, json_value, source
+from agentv_sandbox.loading.tasks.shared import LoadedTask, checked_env
+from agentv_sandbox.loading.tasks.written import (
+    ArtifactTable,
+    CollectTable,
+    EnvironmentTable,
+    HarborFile,
+    HealthcheckTable,
+    StepTable,
+    VerifierTable,
+)
+from agentv_sandbox.models.container import MB
+from agentv_sandbox.models.task import (
+    Artifact,
+    Collect,
+    Healthcheck,
+    McpServer,
+    TaskEnvironment,
+    TaskSpec,
+    TaskStep,
+    TaskVerifier,
+)
+
+_CANARY = re.compile(r"(<!--.*canary.*-->|#.*canary.*)", re.IGNORECASE)
+_SCHEMAS = ("1.0", "1.1", "1.2", "1.3", "1.4")
+_IGNORE_FILE = ".harborignore"
+Loc = tuple[str | int, ...]
+
+
+def read_harbor(folder: TaskFolder, environ: Mapping[str, str]) -> LoadedTask | None:
+    """The task of ``folder``; None with every reason why it cannot run."""
+    before = folder.problems.errors
+    file = source(folder, HARBOR_FILE)
+    written = file.read(HarborFile) if file is not None else None
+    if file is None or written is None:
+        return None
+    reader = _Reader(folder, file, written, environ)
+    reader.check()
+    environment = reader.environment()
+    steps = tuple(reader.steps(environment))
+    if folder.problems.errors > before:
+        return None
+    task, metadata = written.task, json_value(written.metadata)
+    return LoadedTask(
+        spec=TaskSpec(
+            format="harbor",
+            folder=folder.path,
+            environment=environment,
+            steps=steps,
+            strategy=written.multi_step_reward_strategy or "mean",
+            solution_env=written.solution.env,
+        ),
+        name=task.name if task else folder.path.name,
+        description=task.description if task else "",
+        tags=tuple(task.keywords if task else ()) + _texts(metadata.get("tags")),
+        metadata=metadata,
+    )
+
+
+def without_canary(text: str) -> str:
+    """``text`` without the lines at its beginning that only mark where it comes from."""
+    lines = text.split("\n")
+    first = 0
+    while first < len(lines) and _CANARY.fullmatch(lines[first].strip()):
+        first += 1
+    while first < len(lines) and not lines[first].strip():
+        first += 1
+    return "\n".join(lines[first:])
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    return tuple(each for each in value if isinstance(each, str)) if isinstance(value, list) else ()
+
+
+class _Reader:
+    """One ``task.toml`` and the folder around it."""
+
+    def __init__(
+        self, folder: TaskFolder, file: Source, written: HarborFile, environ: Mapping[str, str]
+    ) -> None:
+        self.folder = folder
+        self.file = file
+        self.written = written
+        self.environ = environ
+
+    def check(self) -> None:
+        """Refuse by name what is not supported, wherever it stands."""
+        if self.written.schema_version not in _SCHEMAS:
+            supported = f"supported are {_SCHEMAS[0]} to {_SCHEMAS[-1]}"
+            message = f"schema {self.written.schema_version[:40]!r} is not known; {supported}"
+            self.file.warn(message, "schema_version")
+        for name in (
+            "trajectory.json",
+            *(f"steps/{s.name}/trajectory.json" for s in self.written.steps or ()),
+        ):
+            if (self.folder.path / name).exists():
+                self.folder.error(self.folder.path / name, "an earlier context of the agent is not supported")
+        self._check_environment(self.written.environment, ("environment",))
+        self._check_verifier(self.written.verifier, ("verifier",))
+        self._check_artifacts(self.written.artifacts, ("artifacts",))
+        for number, step in enumerate(self.written.steps or ()):
+            self._check_verifier(step.verifier, ("steps", number, "verifier"))
+            self._check_artifacts(step.artifacts, ("steps", number, "artifacts"))
+
+    def _check_verifier(self, verifier: VerifierTable, loc: Loc) -> None:
+        if verifier.environment is not None:
+            self._check_environment(verifier.environment, (*loc, "environment"))
+        for number, each in enumerate(verifier.collect):
+            if each.service != "main":
+                message = f"several services are not supported: {each.service[:80]!r}"
+                self.file.refuse(message, *loc, "collect", number, "service")
+
+    def _check_artifacts(self, artifacts: Iterable[ArtifactTable], loc: Loc) -> None:
+        for number, each in enumerate(artifacts):
+            if each.service not in (None, "main"):
+                message = f"several services are not supported: {each.service!r:.80}"
+                self.file.refuse(message, *loc, number, "service")
+
+    def _check_environment(self, environment: EnvironmentTable, loc: Loc) -> None:
+        if environment.os == "windows":
+            self.file.refuse("tasks for Windows are not supported", *loc, "os")
+        if environment.gpus:
+            self.file.refuse("tasks that need a GPU are not supported", *loc, "gpus")
+        if environment.tpu is not None:
+            self.file.refuse("tasks that need a TPU are not supported", *loc, "tpu")
+
+    # -- where it runs ----------------------------------------------------------------------------------
+    def environment(self) -> TaskEnvironment:
+        """The agent's."""
+        made = self._environment(self.written.environment, ("environment",))
+        return self._with_image(made, "environment", self.written.environment.docker_image, required=True)
+
+    def _environment(self, written: EnvironmentTable, loc: Loc) -> TaskEnvironment:
+        """What ``written`` says of containers, without an image."""
+        return TaskEnvironment(
+            env=checked_env(self.file, written.env, self.environ, *loc, "env"),
+            workdir=written.workdir,
+            cpus=written.cpus,
+            memory_bytes=int(written.memory_mb * MB) if written.memory_mb else None,
+            storage_bytes=int(written.storage_mb * MB) if written.storage_mb else None,
+            network=network_of(self.file, written, *loc, legacy=written.allow_internet),
+            healthcheck=_healthcheck(written.healthcheck),
+            mcp_servers=tuple(
+                McpServer(
+                    name=each.name,
+                    transport=each.transport,
+                    url=each.url,
+                    command=each.command,
+                    args=tuple(each.args),
+                    headers=each.headers,
+                )
+                for each in {each.name: each for each in written.mcp_servers}.values()
+            ),
+            skills_dir=written.skills_dir,
+        )
+
+    def _with_image(
+        self, made: TaskEnvironment, name: str, image: str | None, *, required: bool
+    ) -> TaskEnvironment:
+        """``made`` with the image that is named, else with that of the folder ``name``."""
+        if image:
+            return replace(made, image=image)
+        folder = self.folder.tree(name)
+        if folder is not None and (folder / COMPOSE_FILE).is_file():
+            service = read_service(self.folder, folder / COMPOSE_FILE, "main")
+            if service is None:
+                return made
+            made = replace(
+                made,
+                image=service.image,
+                dockerfile=service.dockerfile,
+                env={**service.env, **made.env},
+                workdir=made.workdir or service.workdir,
+            )
+        if folder is not None and not made.image and not made.dockerfile:
+            dockerfile = folder / "Dockerfile"
+            made = replace(made, dockerfile=dockerfile if dockerfile.is_file() else None)
+        if required and not (made.image or made.dockerfile or self.folder.is_broken(name)):
+            hint = f"write {name}/Dockerfile, or name an image as environment.docker_image"
+            self.file.refuse(
+                f"there is neither {name}/Dockerfile nor a docker_image", "environment", hint=hint
+            )
+        return made
+
+    # -- what is asked, and who judges --------------------------------------------------------------------
+    def steps(self, environment: TaskEnvironment) -> Iterator[TaskStep]:
+        if not self.written.steps:
+            yield self._step(StepTable.model_construct(name=""), "", (), environment)
+            return
+        for number, step in enumerate(self.written.steps):
+            yield self._step(step, f"steps/{step.name}/", ("steps", number), environment)
+
+    def _step(self, step: StepTable, prefix: str, loc: Loc, environment: TaskEnvironment) -> TaskStep:
+        agent = step.agent if prefix else self.written.agent
+        text = self.folder.text(f"{prefix}instruction.md")
+        gate = step.min_reward
+        timeout = agent.timeout_sec or (self.written.agent.timeout_sec if prefix else None)
+        artifacts = [*self.written.artifacts, *step.artifacts]
+        return TaskStep(
+            name=step.name,
+            instruction=without_canary(text or ""),
+            agent_timeout_s=timeout,
+            agent_user=agent.user if agent.user is not None else self.written.agent.user,
+            agent_network=network_of(self.file, agent, *loc, "agent") if agent.network_mode else None,
+            verifier=self._verifier(step, prefix, loc, environment),
+            min_rewards={} if gate is None else gate if isinstance(gate, dict) else {"reward": gate},
+            healthcheck=_healthcheck(step.healthcheck),
+            artifacts=tuple(
+                Artifact(source=each.source, destination=each.destination, exclude=tuple(each.exclude))
+                for each in artifacts
+            ),
+            workdir=self.folder.tree(f"{prefix}workdir") if prefix else None,
+            solution=self._solution(prefix),
+        )
+
+    def _solution(self, prefix: str) -> Path | None:
+        """The script of the step, else of the task; its absence is known when somebody asks for it."""
+        for name in dict.fromkeys((f"{prefix}solution", "solution")):
+            folder = self.folder.tree(name)
+            if folder is None:
+                continue
+            self._check_ignored(folder)
+            self.folder.judged_by(folder)
+            script = folder / "solve.sh"
+            return script if script.is_file() else None
+        return None
+
+    def _verifier(self, step: StepTable, prefix: str, loc: Loc, environment: TaskEnvironment) -> TaskVerifier:
+        own, task = step.verifier if prefix else self.written.verifier, self.written.verifier
+        here = (*loc, "verifier")
+        mode = own.environment_mode or ("separate" if own.environment else None)
+        mode = mode or task.environment_mode or ("separate" if task.environment else "shared")
+        folders = [each for each in dict.fromkeys(("tests", f"{prefix}tests")) if self.folder.tree(each)]
+        bundled = False
+        own_system = None
+        if mode == "separate":
+            own_system, bundled = self._verifier_environment(own, prefix, here, environment)
+        for name in folders:
+            self._check_ignored(self.folder.path / name)
+            self.folder.judged_by(self.folder.path / name)
+        found = any((self.folder.path / name / "test.sh").is_file() for name in folders)
+        if not bundled and not found and not self.folder.is_broken("tests", f"{prefix}tests"):
+            message = f"there is no {prefix}tests/test.sh"
+            self.folder.error(self.folder.path / f"{prefix}tests", message)
+        timeout = own.timeout_sec if "timeout_sec" in own.model_fields_set else task.timeout_sec
+        user = own.user if own.user is not None else task.user
+        phase = own if own.network_mode else task
+        collect = [*task.collect, *(own.collect if prefix else ())]
+        return TaskVerifier(
+            mode=mode,
+            environment=own_system,
+            tests=() if bundled else tuple(self.folder.path / name for name in folders),
+            timeout_s=timeout,
+            env=checked_env(self.file, {**task.env, **own.env}, self.environ, *here, "env"),
+            user=user,
+            network=network_of(self.file, phase, *here) if phase.network_mode else None,
+            collect=tuple(map(_collect, collect)),
+        )
+
+    def _verifier_environment(
+        self, own: VerifierTable, prefix: str, loc: Loc, environment: TaskEnvironment
+    ) -> tuple[TaskEnvironment, bool]:
+        """The system of a separate verifier, and whether its image holds the tests."""
+        task = self.written.verifier
+        written = own.environment or task.environment
+        made = self._environment(written, (*loc, "environment")) if written else environment
+        places = [(own.environment, f"{prefix}tests"), (task.environment, "tests")]
+        for table, name in dict.fromkeys((id(table), name) for table, name in places):
+            named = own.environment if table == id(own.environment) else task.environment
+            if named is not None and named.docker_image:
+                return replace(made, image=named.docker_image, dockerfile=None), True
+            folder = self.folder.tree(name)
+            if folder is not None and any((folder / each).is_file() for each in ("Dockerfile", COMPOSE_FILE)):
+                bare = replace(made, image=None, dockerfile=None)
+                return self._with_image(bare, name, None, required=True), True
+        same = replace(made, image=environment.image, dockerfile=environment.dockerfile)
+        return replace(same, env=made.env if written else environment.env), False
+
+    def _check_ignored(self, folder: Path) -> None:
+        for place in (self.folder.path / _IGNORE_FILE, folder / _IGNORE_FILE):
+            if place.exists():
+                self.folder.error(place, "is not supported: it would leave files of tests or solution out")
+
+
+def _healthcheck(written: HealthcheckTable | None) -> Healthcheck | None:
+    if written is None:
+        return None
+    return Healthcheck(
+        command=written.command,
+        interval_s=written.interval_sec,
+        timeout_s=written.timeout_sec,
+        start_period_s=written.start_period_sec,
+        start_interval_s=written.start_interval_sec,
+        retries=written.retries,
+    )
+
+
+def _collect(written: CollectTable) -> Collect:
+    return Collect(command=written.command, timeout_s=written.timeout_sec, user=written.user)

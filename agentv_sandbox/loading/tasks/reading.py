@@ -1,0 +1,176 @@
+"""A file of a task as its model, with the place of everything that is wrong with it."""
+
+from __future__ import annotations
+
+import datetime
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from agentv_sandbox.authoring.docs import explain
+from agentv_sandbox.authoring.tree import Map, plain, position
+from agentv_sandbox.authoring.yaml12 import parse, read_text
+from agentv_sandbox.base.errors import Problem
+from agentv_sandbox.loading.tasks.folders import MAX_TEXT, TaskFolder
+from agentv_sandbox.loading.tasks.positions import Loc, line_of
+
+AnyModel = TypeVar("AnyModel", bound=BaseModel)
+_AT = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)\Z")
+_MOST_DEPTH = 50
+TEMPLATE = re.compile(r"\$\{([^}:]+)(?::-(.*))?\}", re.DOTALL)
+"""A value that stands for a variable of this machine: ``${NAME}`` or ``${NAME:-default}``, and nothing beside it."""
+
+
+class Source:
+    """A file of a task: its text, and where things stand in it."""
+
+    def __init__(self, folder: TaskFolder, path: Path, text: str) -> None:
+        self.folder = folder
+        self.path = path
+        self.text = text
+        self._tree: Map | None = None
+
+    def value(self) -> dict[str, Any] | None:
+        """The file's mapping; None with a problem."""
+        return self._toml() if self.path.suffix == ".toml" else self._yaml()
+
+    def _toml(self) -> dict[str, Any] | None:
+        try:
+            value = tomllib.loads(self.text)
+        except tomllib.TOMLDecodeError as error:
+            at = _AT.search(str(error))
+            line = int(at[1]) if at and at[1] else self.text.count("\n") + 1
+            message = f"is not valid TOML: {_AT.sub('', str(error))}"
+            self.folder.problems.add(Problem(message=message, path=self.path, line=line))
+            return None
+        except (ValueError, RecursionError):
+            self.folder.error(self.path, "holds a number or a nesting beyond all measure")
+            return None
+        if _depth(value) > _MOST_DEPTH:
+            self.folder.error(self.path, f"is nested more than {_MOST_DEPTH} deep")
+            return None
+        return value
+
+    def _yaml(self) -> dict[str, Any] | None:
+        before = self.folder.problems.errors
+        tree = parse(self.text, self.path, self.folder.problems)
+        if isinstance(tree, Map):
+            self._tree = tree
+            return dict(plain(tree))
+        if self.folder.problems.errors == before:
+            self.folder.error(self.path, "must hold a mapping", line=1)
+        return None
+
+    def line(self, *loc: str | int) -> int:
+        """The line of the deepest part of ``loc`` that is written."""
+        return line_of(self.text, loc) if self._tree is None else _line_in(self._tree, loc)
+
+    def refuse(self, message: str, *loc: str | int, hint: str = "") -> None:
+        """Report that ``loc`` asks for what cannot be had."""
+        self._add(message, loc, hint, warning=False)
+
+    def warn(self, message: str, *loc: str | int, hint: str = "") -> None:
+        self._add(message, loc, hint, warning=True)
+
+    def _add(self, message: str, loc: Loc, hint: str, *, warning: bool) -> None:
+        line = self.line(*loc) if loc else None
+        problem = Problem(
+            message=message, path=self.path, line=line, field=_dotted(loc), hint=hint, warning=warning
+        )
+        self.folder.problems.add(problem)
+
+    def read(self, model: type[AnyModel]) -> AnyModel | None:
+        """The file as ``model``; None with every problem at its place."""
+        if (value := self.value()) is None:
+            return None
+        try:
+            return model.model_validate(value)
+        except ValidationError as error:
+            for row in error.errors(include_url=False):
+                loc = _written(value, row["loc"])
+                message, hint = explain([row], _at(value, loc))
+                self.refuse(message, *(loc or row["loc"][:1]), hint=hint)
+        return None
+
+
+def source(folder: TaskFolder, name: str) -> Source | None:
+    """A file of ``folder``; None with a problem."""
+    path = folder.path / name
+    if not folder.inside(path) or (text := read_text(path, folder.problems, limit=MAX_TEXT)) is None:
+        return None
+    return Source(folder, path, text.replace("\r\n", "\n"))
+
+
+def json_value(value: Any) -> Any:
+    """``value`` as JSON has it: times as text."""
+    if isinstance(value, Mapping):
+        return {str(key): json_value(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [json_value(each) for each in value]
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat()
+    return value if isinstance(value, str | int | float | bool | None) else str(value)
+
+
+def _depth(value: Any) -> int:
+    depth, level = 0, [value]
+    while level:
+        depth += 1
+        nested = [each for each in level if isinstance(each, dict | list)]
+        level = [inner for each in nested for inner in (each.values() if isinstance(each, dict) else each)]
+        if depth > _MOST_DEPTH:
+            break
+    return depth
+
+
+def _written(value: Any, loc: Loc) -> tuple[str | int, ...]:
+    """The part of ``loc`` that the file holds, without the names of alternatives; a missing key's last."""
+    path: list[str | int] = []
+    for number, part in enumerate(loc):
+        inner = _entry(value, part)
+        if inner is _ABSENT:
+            if number == len(loc) - 1 and isinstance(value, Mapping) and isinstance(part, str):
+                path.append(part)
+            continue
+        value = inner
+        path.append(part)
+    return tuple(path)
+
+
+_ABSENT = object()
+
+
+def _entry(value: Any, part: str | int) -> Any:
+    if isinstance(value, Mapping):
+        return value.get(part, _ABSENT)
+    if isinstance(value, list) and isinstance(part, int) and part < len(value):
+        return value[part]
+    return _ABSENT
+
+
+def _at(value: Any, loc: Loc) -> Any:
+    for part in loc:
+        value = _entry(value, part)
+    return None if value is _ABSENT else value
+
+
+def _line_in(tree: Map, loc: Loc) -> int:
+    node: Any = tree
+    line = tree.mark[0]
+    for part in loc:
+        if _entry(node, part) is _ABSENT:
+            break
+        line = position(node, part).line
+        node = node[part]
+    return line
+
+
+def _dotted(loc: Loc) -> str:
+    text = ""
+    for part in loc:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+    return text[:200]

@@ -1,0 +1,34 @@
+"""What both formats of tasks become, and how their variables are checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from agentv_sandbox.loading.tasks.reading import TEMPLATE, Source
+from agentv_sandbox.models.suite import Json
+from agentv_sandbox.models.task import TaskSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadedTask:
+    """A task folder that can run."""
+
+    spec: TaskSpec
+    name: str
+    description: str = ""
+    tags: tuple[str, ...] = ()
+    metadata: Mapping[str, Json] = field(default_factory=dict)
+
+
+def checked_env(
+    file: Source, env: Mapping[str, str], environ: Mapping[str, str], *loc: str | int
+) -> Mapping[str, str]:
+    """``env`` as it is; variables that it needs and that are not set are problems, of a check alone warnings."""
+    for name, value in env.items():
+        template = TEMPLATE.fullmatch(value)
+        if template is None or template[2] is not None or template[1] in environ:
+            continue
+        say = file.refuse if file.folder.problems.running else file.warn
+        say(f"the environment variable {template[1][:80]} is not set", *loc, name)
+    return env

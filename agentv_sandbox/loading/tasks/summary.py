@@ -1,0 +1,67 @@
+"""How many of many task folders can run, and why the others cannot: one line for each reason."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from agentv_sandbox.authoring.taskfolders import is_task_file
+from agentv_sandbox.base.errors import Problem
+
+MANY = 20
+"""Problems of tasks from which they are only said by reason."""
+_MOST_REASONS = 40
+_OWN = re.compile(r"'[^']*'|[0-9][0-9,.]*")
+"""What differs between problems of one kind: names and numbers."""
+
+
+class TaskSummary:
+    """The problems of task folders among all problems of a check."""
+
+    def __init__(self, files: Iterable[Path], problems: Sequence[Problem]) -> None:
+        folders = {path.parent for path in files if is_task_file(path)}
+        self.tasks = len(folders)
+        self._of: dict[Path, list[Problem]] = {}
+        """Errors, by the task's folder."""
+        self.others: list[Problem] = []
+        """All problems that are to be said one by one."""
+        own: list[Problem] = []
+        for problem in problems:
+            folder = _task_of(problem.path, folders)
+            if folder is None:
+                self.others.append(problem)
+                continue
+            own.append(problem)
+            if not problem.warning:
+                self._of.setdefault(folder, []).append(problem)
+        if len(own) <= MANY:
+            self.others = list(problems)
+
+    def lines(self) -> list[str]:
+        """For people; nothing where no task folder was checked."""
+        if not self.tasks:
+            return []
+        can = self.tasks - len(self._of)
+        lines = [f"{can:,} of {self.tasks:,} task{'' if self.tasks == 1 else 's'} can run"]
+        reasons: dict[str, list[Problem]] = {}
+        for problems in self._of.values():
+            # Each task once for each of its reasons.
+            for reason, problem in {_reason(each): each for each in reversed(problems)}.items():
+                reasons.setdefault(reason, []).append(problem)
+        ordered = sorted(reasons.values(), key=len, reverse=True)
+        for each in ordered[:_MOST_REASONS]:
+            lines.append(f"  {len(each):,} cannot: {each[0].message} ({each[0].place})")
+        if len(ordered) > _MOST_REASONS:
+            lines.append(f"  and {len(ordered) - _MOST_REASONS:,} more reasons (--json has all)")
+        return lines
+
+
+def _task_of(path: Path | None, folders: set[Path]) -> Path | None:
+    if path is None:
+        return None
+    return next((each for each in (path, *path.parents) if each in folders), None)
+
+
+def _reason(problem: Problem) -> str:
+    return _OWN.sub("…", f"{problem.field}: {problem.message}")

@@ -1,0 +1,1 @@
+"""Tests that are task folders: their steps, what prepares each, and their verifiers."""

@@ -1,0 +1,127 @@
+"""What happens in a task's system before an agent's step, and between the agent and the verifier."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from agentv_sandbox import masking
+from agentv_sandbox.base.errors import Cancelled
+from agentv_sandbox.containers.volumes import StagedFile
+from agentv_sandbox.models.case import CaseFailure
+from agentv_sandbox.models.container import ExecResult, Mount
+from agentv_sandbox.models.paths import INPUT
+from agentv_sandbox.models.task import AGENT_LOGS, ARTIFACTS, VERIFIER_LOGS, Collect, Healthcheck, TaskStep
+from agentv_sandbox.request.jobs import CaseFailed
+from agentv_sandbox.steps.agent import AgentSide
+
+_SETUP_S = 600.0
+_ROOT = "0:0"
+_FOLDERS = f"{AGENT_LOGS} {VERIFIER_LOGS} {ARTIFACTS}"
+_POLL_S = 0.2
+
+
+def prepare_step(side: AgentSide, step: TaskStep, number: int) -> None:
+    """Make the system ready for the agent of ``step``, the first of which has number 1. Raises CaseFailed."""
+    task = side.job.case.task
+    assert task is not None
+    first = number == 1
+    if first or step.workdir is not None:
+        _lay_files(side, step, number, first=first)
+    if step.workdir is not None and (step.workdir / "setup.sh").is_file():
+        _must(side, step, ["bash", "./setup.sh"], "setup.sh", user=step.agent_user)
+    checks = [task.environment.healthcheck if first else None, step.healthcheck]
+    for check in checks:
+        if check is not None:
+            _wait_until_healthy(side, check, step)
+
+
+def run_collect(side: AgentSide, hooks: Sequence[Collect]) -> list[str]:
+    """Run the commands that are to leave files before they are taken; failures are only noted."""
+    notes = []
+    for hook in hooks:
+        result = side.in_system(["sh", "-c", hook.command], timeout_s=hook.timeout_s, user=hook.user)
+        if not result.ok:
+            notes.append(f"a collect command of the task failed: {_ended(result)}")
+    return notes
+
+
+def _lay_files(side: AgentSide, step: TaskStep, number: int, *, first: bool) -> None:
+    """The folders that tasks expect, and the files of the step's ``workdir``, as root in one container."""
+    lines = [f"mkdir -p {_FOLDERS} && chmod 777 {_FOLDERS}"] if first else []
+    mounts: list[Mount] = []
+    if step.workdir is not None:
+        place = f"step-{number}"
+        side.volumes.put("input", staged_tree(step.workdir, place))
+        mounts.append(side.volumes.mount("input", INPUT))
+        lines.append(f"cp -R {INPUT}/{place}/. .")
+    _must(side, step, ["sh", "-ec", "\n".join(lines)], "laying its files", user=_ROOT, mounts=mounts)
+
+
+def staged_tree(folder: Path, place: str) -> Iterator[StagedFile]:
+    """The files of ``folder`` below ``place``. It was checked when the task was loaded: links stay inside and are
+    followed."""
+    yield StagedFile(path=place, kind="dir", mode=0o755)
+    for current, folders, names in os.walk(folder, followlinks=True):
+        folders.sort()
+        inside = Path(current).relative_to(folder)
+        for name in folders:
+            yield StagedFile(path=os.fsencode(Path(place) / inside / name), kind="dir", mode=0o755)
+        for name in sorted(names):
+            path = Path(current) / name
+            mode = 0o755 if os.access(path, os.X_OK) or path.suffix == ".sh" else 0o644
+            yield StagedFile(path=os.fsencode(Path(place) / inside / name), data=path, mode=mode)
+
+
+def _must(
+    side: AgentSide,
+    step: TaskStep,
+    argv: Sequence[str],
+    what: str,
+    *,
+    user: str | int | None,
+    mounts: Sequence[Mount] = (),
+) -> None:
+    result = side.in_system(argv, timeout_s=_SETUP_S, user=user, mounts=mounts)
+    if not result.ok:
+        name = f"step {step.name!r}: " if step.name else ""
+        raise _setup_failed(f"{name}{what} failed: {_ended(result)}")
+
+
+def _wait_until_healthy(side: AgentSide, check: Healthcheck, step: TaskStep) -> None:
+    """Failures within the start period do not count; after it, ``retries`` in a row are too many."""
+    until = time.monotonic() + check.start_period_s
+    failed = 0
+    while True:
+        starting = time.monotonic() < until
+        result = side.in_system(["sh", "-c", check.command], timeout_s=check.timeout_s, user=step.agent_user)
+        if result.ok:
+            return
+        if not starting:
+            failed += 1
+            if failed >= check.retries:
+                raise _setup_failed(
+                    f"the healthcheck failed {failed} times ({check.command!r}): {_ended(result)}"
+                )
+        _sleep(side, check.start_interval_s if starting else check.interval_s)
+
+
+def _sleep(side: AgentSide, seconds: float) -> None:
+    """Raises Cancelled."""
+    until = time.monotonic() + seconds
+    while (left := until - time.monotonic()) > 0:
+        if side.run.sandbox.cancelled():
+            raise Cancelled
+        time.sleep(min(left, _POLL_S))
+
+
+def _ended(result: ExecResult) -> str:
+    said = masking.last((result.stderr.strip() or result.stdout.strip()).decode("utf-8", "replace"), 500)
+    how = result.exit_text if result.outcome == "exited" else result.outcome
+    return f"{how}{f': {said}' if said else ''}"
+
+
+def _setup_failed(message: str) -> CaseFailed:
+    return CaseFailed(CaseFailure(stage="setup", code="setup_error", message=message, fault="setup_failed"))

@@ -1,0 +1,258 @@
+"""The container of a task's verifier: over the agent's system, or in one that the agent never saw."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from agentv_sandbox import masking
+from agentv_sandbox.containers.policy import policy_of
+from agentv_sandbox.containers.sandbox import Role, System
+from agentv_sandbox.containers.volumes import StagedFile, VolumeSpec
+from agentv_sandbox.egress import EgressProxy
+from agentv_sandbox.judging.base import NotBegunError
+from agentv_sandbox.loading.tasks.network import listed
+from agentv_sandbox.models.container import MB, ExecResult, Mount
+from agentv_sandbox.models.content import Blob
+from agentv_sandbox.models.limits import LimitOverrides
+from agentv_sandbox.models.paths import INPUT, WORKSPACE
+from agentv_sandbox.models.suite import NetworkPolicy
+from agentv_sandbox.models.task import (
+    ARTIFACTS,
+    TESTS,
+    VERIFIER_LOGS,
+    Artifact,
+    TaskEnvironment,
+    TaskVerifier,
+)
+from agentv_sandbox.models.verified import Verified
+from agentv_sandbox.steps.agent import AgentSide
+from agentv_sandbox.steps.invoke import with_overrides
+from agentv_sandbox.steps.suiterun import SuiteRun
+from agentv_sandbox.steps.tasks.preparing import staged_tree
+from agentv_sandbox.steps.tasks.variables import resolved, verifier_key
+from agentv_sandbox.workspace.collect import CollectLimits, gather
+
+_SPACE = 4096 * MB
+_FILES = 400_000
+"""Of what a verifier may change in its system."""
+_LOGS = VolumeSpec(size_bytes=64 * MB, inodes=4096, mode=0o777)
+_ARTIFACTS = VolumeSpec(size_bytes=512 * MB, inodes=50_000, mode=0o777)
+_MOST_LOG = 1 << 20
+_PLACE = "artifacts"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskSystem:
+    """The system in which an agent worked on a task. Nothing runs in it any more."""
+
+    system: System
+    workdir: str
+    """In which its commands began."""
+
+    @staticmethod
+    def of(side: AgentSide) -> TaskSystem | None:
+        """None where there is none."""
+        if side.system_of_case is None:
+            return None
+        return TaskSystem(system=side.system_of_case(), workdir=side.workdir)
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerifierRun:
+    """One verification."""
+
+    run: SuiteRun
+    system: TaskSystem
+    verifier: TaskVerifier
+    environment: TaskEnvironment
+    """The agent's."""
+    artifacts: Sequence[Artifact]
+
+    def verified(self) -> Verified:
+        """Raises NotBegunError where the engine ended it."""
+        with ExitStack() as stack:
+            separate = self.verifier.mode == "separate"
+            image = self._image() if separate else self._agents.image
+            user = str(self.verifier.user) if self.verifier.user is not None else ""
+            system = stack.enter_context(
+                self.run.sandbox.system(
+                    image,
+                    size_bytes=_SPACE,
+                    inodes=_FILES,
+                    user=user,
+                    over=None if separate else self._agents,
+                )
+            )
+            tests = tuple(self._tests())
+            specs = {"logs": _LOGS, "tests": _tests_volume(tests)}
+            volumes = stack.enter_context(self.run.sandbox.volumes(**specs))
+            mounts = [volumes.mount("logs", VERIFIER_LOGS, read_only=False)]
+            if tests:
+                volumes.put("tests", tests)
+                mounts.append(volumes.mount("tests", TESTS, read_only=False))
+            if separate:
+                self._bring_artifacts(system, stack)
+            result = self._judge(system, mounts, stack)
+            if result.outcome == "engine":
+                raise NotBegunError("the container engine ended the verifier, or was away while it ran")
+            files = self._logs(volumes.mount("logs", VERIFIER_LOGS))
+        return Verified(outcome=result.outcome, exit_code=result.exit_code, output=result.stdout, files=files)
+
+    @property
+    def _agents(self) -> System:
+        return self.system.system
+
+    def _image(self) -> str:
+        made = self.run.verifier_images
+        environment = self.verifier.environment or self.environment
+        key = verifier_key(environment)
+        return made[key].id if key in made else self._agents.image
+
+    def _tests(self) -> Iterator[StagedFile]:
+        """Later folders over earlier ones."""
+        staged: dict[bytes | str, StagedFile] = {}
+        for source in self.verifier.tests:
+            for file in [_script(source)] if source.is_file() else staged_tree(source, "."):
+                staged[file.path] = file
+        staged.pop(".", None)
+        yield from staged.values()
+
+    def _judge(self, system: System, mounts: Sequence[Mount], stack: ExitStack) -> ExecResult:
+        run, verifier = self.run, self.verifier
+        environment = verifier.environment or self.environment
+        network = verifier.network or environment.network
+        policy = NetworkPolicy(allow=tuple(listed(network)))
+        grant = stack.enter_context(EgressProxy(run.environ, way=run.way).grant(policy, {}))
+        limits = with_overrides(
+            policy_of(Role.VERIFIER, system=True).limits,
+            LimitOverrides(
+                timeout_s=verifier.timeout_s,
+                memory_bytes=environment.memory_bytes,
+                cpus=environment.cpus,
+            ),
+        )
+        script = shlex.quote(verifier.script)
+        line = f"({'bash ' if verifier.judge == 'pytest' else ''}{script}) 2>&1"
+        return run.sandbox.run(
+            Role.VERIFIER,
+            grant.wrap(["sh", "-c", line]),
+            image=system.image,
+            system=system,
+            mounts=(*mounts, *grant.mounts),
+            workdir=environment.workdir or self._workdir_of(system),
+            env={
+                **run.run_env,
+                **resolved(environment.env, run.environ),
+                **resolved(verifier.env, run.environ),
+                **grant.env,
+            },
+            limits=limits,
+        )
+
+    def _workdir_of(self, system: System) -> str:
+        if system.image == self._agents.image:
+            return self.system.workdir
+        info = self.run.sandbox.engine.image(system.image)
+        return (info.workdir if info is not None else "") or "/"
+
+    # -- artifacts --------------------------------------------------------------------------------------
+    def _bring_artifacts(self, system: System, stack: ExitStack) -> None:
+        """Lay what the task declares, and nothing else of the agent's, into the verifier's own system."""
+        sandbox = self.run.sandbox
+        taken = taken_artifacts(self.run, self._agents, self.artifacts, self.system.workdir)
+        if not taken.files:
+            return
+        volumes = stack.enter_context(sandbox.volumes(input=_ARTIFACTS))
+        volumes.put("input", taken.files)
+        result = sandbox.run(
+            Role.HOOK,
+            ["sh", "-ec", "\n".join(taken.laid_out())],
+            image=system.image,
+            system=replace(system, user="0:0"),
+            mounts=[volumes.mount("input", INPUT)],
+            limits=replace(policy_of(Role.HOOK, system=True).limits, timeout_s=120),
+        )
+        if not result.ok:
+            said = masking.last(result.stderr.decode("utf-8", "replace"), 500)
+            raise NotBegunError(f"the artifacts could not be laid into the verifier's system: {said}")
+
+    def _logs(self, mount: Mount) -> dict[str, bytes]:
+        """Small files of ``/logs/verifier``, read as what a stranger left."""
+        store = self.run.store
+        limits = CollectLimits(files=1000, file_bytes=_MOST_LOG + 1, total_bytes=32 * MB)
+        found = gather(self.run.sandbox, mounts=[mount], known={}, store=store, limits=limits)
+        return {
+            entry.path.decode("utf-8", "replace"): store.read(Blob(sha256=entry.sha256, size=entry.size))
+            for entry in found.roots.get(VERIFIER_LOGS, {}).values()
+            if entry.kind == "file"
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class TakenArtifacts:
+    """What an agent left at the declared places, as files on this machine."""
+
+    files: Sequence[StagedFile]
+    sources: Sequence[str]
+    """Absolute paths in the agent's system, by their number in ``files``."""
+
+    def laid_out(self) -> Iterator[str]:
+        """Lines of a shell that put each where it was."""
+        for number, source in enumerate(self.sources):
+            staged, place = f"{INPUT}/{_PLACE}/{number}", shlex.quote(source)
+            parent = shlex.quote(str(Path(source).parent))
+            yield f"if [ -d {staged}/d ]; then rm -rf {place}; mkdir -p {place}; cp -R {staged}/d/. {place}/"
+            yield f"elif [ -e {staged}/f ]; then mkdir -p {parent}; rm -rf {place}; cp {staged}/f {place}; fi"
+
+
+def taken_artifacts(
+    run: SuiteRun, system: System, artifacts: Sequence[Artifact], workdir: str
+) -> TakenArtifacts:
+    """Copy the declared files out of the agent's system: its own programs do that, into a bounded volume, and what
+    they leave is read as everything of an agent is."""
+    sources = [_absolute(each.source, workdir) for each in artifacts]
+    excluded = [each.exclude for each in artifacts]
+    if ARTIFACTS not in sources:
+        sources, excluded = [ARTIFACTS, *sources], [(), *excluded]
+    lines = []
+    for number, (source, left_out) in enumerate(zip(sources, excluded, strict=True)):
+        place, quoted = f"{WORKSPACE}/{_PLACE}/{number}", shlex.quote(source)
+        options = " ".join(f"--exclude={shlex.quote(each)}" for each in left_out)
+        copy = f"tar -C {quoted} {options} -cf - . | tar -C {place}/d -xf -" if left_out else ""
+        lines.append(f"if [ -d {quoted} ]; then mkdir -p {place}/d; {copy or f'cp -R {quoted}/. {place}/d/'}")
+        lines.append(f"elif [ -e {quoted} ]; then mkdir -p {place}; cp {quoted} {place}/f; fi")
+    with run.sandbox.volumes(workspace=_ARTIFACTS) as volumes:
+        run.sandbox.run(
+            Role.HOOK,
+            ["sh", "-c", "\n".join(lines)],
+            image=system.image,
+            system=replace(system, user="0:0"),
+            mounts=[volumes.mount("workspace", WORKSPACE, read_only=False)],
+            limits=replace(policy_of(Role.HOOK, system=True).limits, timeout_s=300),
+        )
+        found = gather(run.sandbox, mounts=[volumes.mount("workspace", WORKSPACE)], known={}, store=run.store)
+    files = []
+    for path, entry in sorted(found.roots.get(WORKSPACE, {}).items()):
+        if entry.kind == "dir":
+            files.append(StagedFile(path=path, kind="dir", mode=0o755))
+        elif entry.kind == "file":
+            data = run.store.path(Blob(sha256=entry.sha256, size=entry.size))
+            files.append(StagedFile(path=path, data=data, mode=entry.mode))
+    return TakenArtifacts(files=files, sources=sources)
+
+
+def _absolute(source: str, workdir: str) -> str:
+    return source.rstrip("/") or "/" if source.startswith("/") else f"{workdir.rstrip('/')}/{source}"
+
+
+def _script(path: Path) -> StagedFile:
+    return StagedFile(path=path.name, data=path, mode=0o755)
+
+
+def _tests_volume(tests: Sequence[StagedFile]) -> VolumeSpec:
+    used = sum(file.data.stat().st_size for file in tests if isinstance(file.data, Path))
+    return VolumeSpec(size_bytes=2 * used + 256 * MB, inodes=4 * len(tests) + 10_000, mode=0o777)

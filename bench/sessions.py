@@ -1,0 +1,146 @@
+"""What sessions cost: ``sessions.py [--engine native] cost | open N | churn N``.
+
+``cost``: processor time from open to the first output, of which the runtime's own, and of one more command.
+``open N``: N sessions at once, the memory of each. ``churn N``: N opened and closed: what is left, memory over time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from agentv_sandbox import open_session
+from agentv_sandbox.engines import LABEL_RUN
+from agentv_sandbox.engines.table import find_engine
+from agentv_sandbox.kernel.layout import Places
+
+_ROUNDS = 30
+_COMMANDS = 300
+
+
+def processor_ms(work: Callable[[], object]) -> float:
+    """Of this process and of all that it started and that has ended."""
+    before = _used()
+    work()
+    return (_used() - before) * 1000
+
+
+def _used() -> float:
+    usages = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+def open_and_print(engine: str) -> None:
+    with open_session(engine=engine, files={"x": b"y"}) as session:
+        assert session.exec(["/usr/bin/cat", "x"]).stdout == b"y"
+
+
+def runtime_alone() -> Callable[[], None]:
+    """The runtime with the bundle of a session, running ``true``: what no program around it can save."""
+    state = Path(find_engine(os.environ, "native").address.removeprefix("native://"))
+    containers = Places(state, group=0).containers
+    bundle = max(containers.glob("*-session-*/config.json"), key=lambda file: file.stat().st_mtime)
+    copy = Path(tempfile.mkdtemp(prefix="bench-"))
+    config = json.loads(bundle.read_text())
+    config["process"]["args"] = ["/usr/bin/true"]
+    config["linux"]["cgroupsPath"] += "-bench"
+    (copy / "config.json").write_text(json.dumps(config))
+
+    def run() -> None:
+        name = f"bench-{time.monotonic_ns()}"
+        subprocess.run(
+            ["runc", "--root", str(copy / "state"), "run", "--bundle", str(copy), name], check=True
+        )
+
+    return run
+
+
+def cost(engine: str) -> None:
+    for _ in range(3):
+        open_and_print(engine)  # the engine is found, the image proved
+    whole = [processor_ms(partial(open_and_print, engine)) for _ in range(_ROUNDS)]
+    print(f"open, one command, close: {statistics.median(whole):.1f} ms of processor time")
+    session = open_session(engine=engine)
+    if engine == "native":
+        run = runtime_alone()
+        own = [processor_ms(run) for _ in range(_ROUNDS)]
+        print(f"  of which the runtime alone: {statistics.median(own):.1f} ms")
+        print(f"  beyond it: {statistics.median(whole) - statistics.median(own):.1f} ms")
+
+    def commands() -> None:
+        for _ in range(_COMMANDS):
+            session.exec(["/usr/bin/true"])
+        session.close()
+
+    begun = time.monotonic()
+    each = processor_ms(commands) / _COMMANDS
+    wall = (time.monotonic() - begun) / _COMMANDS * 1000
+    print(f"one command: {each:.2f} ms of processor time, {wall:.2f} ms on the clock")
+
+
+def open_many(engine: str, count: int) -> None:
+    before = _available()
+    begun = time.monotonic()
+    sessions = [open_session(engine=engine) for _ in range(count)]
+    print(f"{count} open after {time.monotonic() - begun:.1f} s")
+    for session in sessions:
+        assert session.exec("echo here").stdout == b"here\n"
+    print(f"{(before - _available()) / count / 1024:.1f} MiB of the machine's memory each")
+    begun = time.monotonic()
+    for session in sessions:
+        session.close()
+    print(f"closed after {time.monotonic() - begun:.1f} s")
+    _say_what_is_left(engine)
+
+
+def churn(engine: str, count: int) -> None:
+    begun = time.monotonic()
+    for number in range(1, count + 1):
+        open_and_print(engine)
+        if number in (count // 10, count // 2, count):
+            own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+            descriptors = sum(1 for _ in Path("/proc/self/fd").iterdir())
+            print(
+                f"{number}: {own:.0f} MiB at most in this process, {descriptors} descriptors, "
+                f"{(time.monotonic() - begun) / number * 1000:.0f} ms each"
+            )
+    _say_what_is_left(engine)
+
+
+def _say_what_is_left(engine: str) -> None:
+    found = find_engine(dict(os.environ), engine).owned({LABEL_RUN: None})
+    mine = [each for each in found if f":{os.getpid()}:" in str(each.labels)]
+    print(f"left: {len(mine)} objects of this process")
+
+
+def _available() -> int:
+    """KiB."""
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--engine", default="native")
+    parser.add_argument("what", choices=["cost", "open", "churn"])
+    parser.add_argument("count", type=int, nargs="?", default=200)
+    asked = parser.parse_args()
+    if asked.what == "cost":
+        cost(asked.engine)
+    elif asked.what == "open":
+        open_many(asked.engine, asked.count)
+    else:
+        churn(asked.engine, asked.count)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,149 @@
+"""Task folders that strangers wrote: bounded, never followed out of, and never a traceback."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from agentv_sandbox.loading.tasks import folders
+from agentv_sandbox.loading.tasks.positions import line_of
+from agentv_sandbox.loading.tasks.summary import TaskSummary
+
+from .conftest import Tasks
+
+
+@pytest.mark.parametrize("inside", ["tests/x", "solution/x", "environment/x", "instruction.md", "task.toml"])
+def test_links_that_lead_out_are_refused(tasks: Tasks, inside: str, tmp_path: Path) -> None:
+    folder = tasks.write("tasks/one", {})
+    (tmp_path / "secret").write_text("instruction = 1\n")
+    path = folder / inside
+    path.unlink(missing_ok=True)
+    path.symlink_to(tmp_path / "secret")
+    found = tasks.problems()
+    assert len(found) == 1, found
+    assert "is a link that leads out of the task folder" in found[0]
+
+
+def test_links_that_stay_inside_are_followed(tasks: Tasks) -> None:
+    folder = tasks.write("tasks/one", {})
+    (folder / "tests/other.sh").symlink_to("../solution/solve.sh")
+    assert tasks.problems() == []
+
+
+def test_special_files_are_refused(tasks: Tasks) -> None:
+    folder = tasks.write("tasks/one", {})
+    os.mkfifo(folder / "tests/pipe")
+    assert tasks.problems() == ["tasks/one/tests/pipe:None: is neither a file nor a folder (p)"]
+
+
+@pytest.mark.parametrize(
+    ("toml", "problem"),
+    [
+        ("a = " + "[" * 5000, "nesting beyond all measure"),
+        ("a = " + "[" * 60 + "]" * 60, "is nested more than 50 deep"),
+        ("a." * 400 + "a = 1", "is nested more than 50 deep"),
+        ("a = " + "9" * 10_000, "beyond all measure"),
+        ("#" * (2 << 20), "is larger than 1 MiB"),
+        ('a = "\\ud800"', "is not valid TOML"),
+        ("\0", "is not valid TOML"),
+    ],
+)
+def test_a_file_beyond_measure_is_refused(tasks: Tasks, toml: str, problem: str) -> None:
+    tasks.write("tasks/one", {"task.toml": toml})
+    found = tasks.problems()
+    assert len(found) == 1, found
+    assert problem in found[0]
+
+
+def test_bytes_that_are_not_text_are_named(tasks: Tasks) -> None:
+    folder = tasks.write("tasks/one", {})
+    (folder / "task.toml").write_bytes(b"a = 1\n\xff\n")
+    assert tasks.problems() == ["tasks/one/task.toml:2: is not UTF-8 text"]
+
+
+def test_too_many_files_are_refused(tasks: Tasks, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folders, "MAX_ENTRIES", 3)
+    tasks.write("tasks/one", {f"tests/{n}": "" for n in range(4)})
+    assert "holds more than 3 files" in "".join(tasks.problems())
+
+
+def test_nothing_is_looked_for_inside_a_task(tasks: Tasks) -> None:
+    tasks.write(
+        "tasks/one",
+        {"tests/inner/EVAL.yaml": "tests: 1", "tests/deep/task.toml": "x = 1", "tests/deep/tests/x": ""},
+    )
+    assert len(tasks.load().suites) == 1
+
+
+def test_a_toml_file_of_another_kind_is_no_task(tasks: Tasks) -> None:
+    (tasks.root / "task.toml").write_text("x = 1")
+    assert tasks.problems("task.toml") == [
+        "task.toml:None: has nothing of a task beside it, such as instruction.md or tests"
+    ]
+    assert "holds no eval files and no task folders" in tasks.problems(".")[0]
+
+
+def test_many_tasks_are_summed_up_by_reason(tasks: Tasks) -> None:
+    for number in range(30):
+        gpus = "[environment]\ngpus = 1\n" if number % 2 else ""
+        tasks.write(f"set/t{number:02}", {"task.toml": gpus})
+    result = tasks.load()
+    summary = TaskSummary(result.files, result.problems)
+    assert summary.lines()[0] == "15 of 30 tasks can run"
+    first = tasks.root / "set/t01/task.toml"
+    assert summary.lines()[1] == f"  15 cannot: tasks that need a GPU are not supported ({first}:2)"
+    tasks.write("set/t98", {"tests/test.sh": None})
+    for number in range(40, 60):
+        tasks.write(f"set/t{number}", {"task.toml": "[environment]\nos = 'windows'\n"})
+    result = tasks.load()
+    summary = TaskSummary(result.files, result.problems)
+    assert [line.split(" (")[0] for line in summary.lines()] == [
+        "15 of 51 tasks can run",
+        "  20 cannot: tasks for Windows are not supported",
+        "  15 cannot: tasks that need a GPU are not supported",
+        "  1 cannot: there is no tests/test.sh",
+    ]
+    assert summary.others == []
+
+
+TEXT = '''# first
+a = 1
+"b.c" = """
+x
+"""
+list = [
+  1, # one
+  2,
+]
+[table.inner]
+key = { deep = { deeper = 1 } }
+dotted.key = 2
+[[steps]]
+name = "one"
+[steps.agent]
+user = "x"
+[[steps]]
+name = "two"
+'''
+
+
+@pytest.mark.parametrize(
+    ("loc", "line"),
+    [
+        (("a",), 2),
+        (("b.c",), 3),
+        (("list", 1), 6),
+        (("table", "inner"), 10),
+        (("table", "inner", "key", "deep", "deeper"), 11),
+        (("table", "inner", "dotted", "key"), 12),
+        (("steps", 0, "name"), 14),
+        (("steps", 0, "agent", "user"), 16),
+        (("steps", 1, "name"), 18),
+        (("steps", 1, "missing"), 17),
+        (("nowhere",), 1),
+    ],
+)
+def test_values_of_toml_have_places(loc: tuple[str | int, ...], line: int) -> None:
+    assert line_of(TEXT, loc) == line
