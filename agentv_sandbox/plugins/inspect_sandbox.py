@@ -124,6 +124,7 @@ class BoxConfig(BaseModel):
             limits=self.limits,
             network=NetworkPolicy(allow=self.allow),
             system=system if has_system else None,
+            var_tmp=True,  # where Inspect puts its own tools
             engine=self.engine,
         )
 

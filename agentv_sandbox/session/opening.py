@@ -47,6 +47,7 @@ def open_session(
     limits: LimitOverrides = LimitOverrides(),  # noqa: B008 - frozen
     network: NetworkPolicy = NetworkPolicy(),  # noqa: B008 - frozen
     system: SystemSpec | None = None,
+    var_tmp: bool = False,
     lifetime_s: float = LIFETIME_S,
     engine: str | None = None,
     environ: Mapping[str, str] | None = None,
@@ -59,6 +60,7 @@ def open_session(
     ``limits``: of memory, processors and processes that all commands share, of the workspace's size, and of each
     command's time and output where it names none; ``network``: what may be reached, by default nothing;
     ``system``: have commands work on a writable, bounded copy of the image, by default as its root (natively);
+    ``var_tmp``: whether ``/var/tmp`` can be written, too, within a bound;
     ``lifetime_s``: after which the session ends by itself; ``engine``: its kind, over that of the settings, which are
     those of the working directory.
     ``stop`` ends everything when it is set. Close the session, or use it as a context manager; what it holds is removed
@@ -80,7 +82,7 @@ def open_session(
         size = workspace_volume(staged, limits, uid, workspace=Workspace())
         volume = opening.enter_context(place.sandbox.unheld_workspace(size))
         mounts = [Mount(source=volume, target=WORKSPACE, read_only=False)]
-        if whole is None:
+        if var_tmp and whole is None:
             scratch = opening.enter_context(place.sandbox.unheld_workspace(_SCRATCH))
             mounts.append(Mount(source=scratch, target=VAR_TMP, read_only=False))
         box = opening.enter_context(
