@@ -18,7 +18,7 @@ from agentv_sandbox.agents.agentcli import AgentCliSettings
 from agentv_sandbox.agents.base import Provider
 from agentv_sandbox.agents.model import ModelSettings
 from agentv_sandbox.agents.response import answer_schema
-from agentv_sandbox.agents.settings import REFERENCE, Settings
+from agentv_sandbox.agents.settings import REFERENCE, TargetSettings
 from agentv_sandbox.authoring.docs import Doc, known_keys
 from agentv_sandbox.authoring.keydocs import key_docs
 from agentv_sandbox.base import hostprograms
@@ -191,7 +191,7 @@ def _model(name: str) -> type[Doc] | None:
 
 def _meaning(name: str, written: Schema, model: type[Doc] | None) -> str:
     text = written.get("description", "")
-    if model is not None and issubclass(model, Settings) and name in model.IGNORED:
+    if model is not None and issubclass(model, TargetSettings) and name in model.IGNORED:
         text = f"Accepted, without effect: {model.IGNORED[name]}."
     default = written.get("default")
     if default not in (None, "", [], {}, False):
@@ -231,26 +231,26 @@ def providers() -> str:
     ]
     for family, title in _FAMILIES.items():
         member = next(kind.settings for kind in PROVIDERS.values() if issubclass(kind.settings, family))
-        base = () if family is Settings else known_keys(Settings)
+        base = () if family is TargetSettings else known_keys(TargetSettings)
         parts += [f"## {title}", keys.shared(family, member, without=base)]
     for kind in PROVIDERS.values():
         family = next(model for model in reversed(_FAMILIES) if issubclass(kind.settings, model))
         parts += [f"## {kind.name}", *_also(kind), f"{one_line(kind.summary)} {_uses(kind)}"]
-        if family is not Settings:
+        if family is not TargetSettings:
             title = _FAMILIES[family].lower()
             parts.append(f"What [{title}](#{title.replace(' ', '-')}) have, and:")
         same = {name for name in family.model_fields if _says(kind.settings, name) == _says(family, name)}
         if known_keys(kind.settings).keys() - known_keys(family).keys():
             parts.append(keys.of(kind.settings, without=same))
-        elif family is not Settings:
+        elif family is not TargetSettings:
             parts[-1] = parts[-1].removesuffix(", and:") + "."
     return "\n\n".join(parts) + "\n"
 
 
-_FAMILIES = {Settings: "All kinds", ModelSettings: "All models", AgentCliSettings: "All coding agents"}
+_FAMILIES = {TargetSettings: "All kinds", ModelSettings: "All models", AgentCliSettings: "All coding agents"}
 
 
-def _says(model: type[Settings], name: str) -> object:
+def _says(model: type[TargetSettings], name: str) -> object:
     """What a kind of target says of a key beside its type: other spellings, and whether it has an effect."""
     return sorted(alias for alias, key in model.ALIASES.items() if key == name), model.IGNORED.get(name)
 

@@ -22,19 +22,19 @@ from agentv_sandbox.agents.asked import (
 )
 from agentv_sandbox.agents.base import (
     AgentRun,
-    Prepared,
+    PreparedAgent,
     Provider,
     Request,
     credential_server,
     setting_problem,
 )
 from agentv_sandbox.agents.container import bad_end, failure_of
-from agentv_sandbox.agents.session import Event, EventStream, SessionRecord
+from agentv_sandbox.agents.session import SessionEvent, SessionEvents, SessionRecord
 from agentv_sandbox.agents.settings import (
     Flag,
     Seconds,
     Secret,
-    Settings,
+    TargetSettings,
 )
 from agentv_sandbox.authoring.fields import Text
 from agentv_sandbox.base.errors import InputError, Problem
@@ -61,12 +61,12 @@ _REASONS = {
 }
 
 
-class AgentCliSettings(Settings):
+class AgentCliSettings(TargetSettings):
     """Of agents with a program of their own."""
 
     ALIASES: ClassVar = {"command": "executable", "binary": "executable", "log_directory": "log_dir"}
     IGNORED: ClassVar = {
-        **Settings.IGNORED,
+        **TargetSettings.IGNORED,
         "cwd": "the agent's working folder is the test's workspace",
         **dict.fromkeys(
             ("log_dir", "stream_log"), "each test's folder has the events in logs/agent.events.jsonl"
@@ -147,7 +147,7 @@ class AgentCli(Provider):
 
     in_container = True
     has_home = True
-    settings: type[Settings] = AgentCliSettings
+    settings: type[TargetSettings] = AgentCliSettings
 
     program: str
     """Its command, which the tables of images know."""
@@ -184,7 +184,7 @@ class AgentCli(Provider):
     def launch(self, question: Question) -> Launch:
         raise NotImplementedError
 
-    def read_event(self, event: Event, record: SessionRecord) -> None:
+    def read_event(self, event: SessionEvent, record: SessionRecord) -> None:
         """Note in ``record`` what one event says. Any key may be missing or of any type."""
         raise NotImplementedError
 
@@ -253,7 +253,7 @@ class AgentCli(Provider):
         return credential_server(credential)
 
     # -- asking ----------------------------------------------------------------------------------------
-    def prepare(self, request: Request) -> Prepared:
+    def prepare(self, request: Request) -> PreparedAgent:
         target = request.target
         credential, base_url = self._way(target)
         allowed = (*request.suite.network.allow, *target.network.allow)
@@ -279,7 +279,7 @@ class AgentCli(Provider):
             "prompt.md": self.prompt(question).encode(errors="replace"),
             **{f"home/{name}": text.encode() for name, text in launch.files.items()},
         }
-        return Prepared(
+        return PreparedAgent(
             argv=("python3", "-I", "-S", f"{_FOLDER}/run.py", f"{_FOLDER}/order.json"),
             inputs=tuple(StagedFile(path=f".agent/{p}", data=data, mode=0o444) for p, data in staged.items()),
             timeout_s=target.settings.get("timeout_seconds"),
@@ -294,7 +294,7 @@ class AgentCli(Provider):
         data = ran.output_file or b""
         for token in ran.stand_ins:
             data = data.replace(token.encode(), b"(stand-in)")
-        stream, record = EventStream(data), SessionRecord(self.tools, results_end=self.results_end)
+        stream, record = SessionEvents(data), SessionRecord(self.tools, results_end=self.results_end)
         for event in stream:
             self.read_event(event, record)
         heard = ran.answers is not None
@@ -386,7 +386,12 @@ class AgentCli(Provider):
         return {name: value for name, value in facts.items() if value not in ("", None)}
 
     def _problem(
-        self, request: Request, ran: AgentRun, result: ExecResult, stream: EventStream, record: SessionRecord
+        self,
+        request: Request,
+        ran: AgentRun,
+        result: ExecResult,
+        stream: SessionEvents,
+        record: SessionRecord,
     ) -> str | None:
         """Why the run counts as failed; None when it does not. The events say it best, then the exit code."""
         words = _last_words(result, stream)
@@ -455,13 +460,13 @@ def agent_document(question: Question, system: str = "") -> str:
     return "\n".join(parts).strip()
 
 
-def _last_words(result: ExecResult, stream: EventStream) -> str:
+def _last_words(result: ExecResult, stream: SessionEvents) -> str:
     """What the program said last, for a message."""
     said = result.stderr.decode("utf-8", "replace").strip() or "\n".join(stream.last_words).strip()
     return f". It last said: {masking.last(said, 2000)}" if said else ""
 
 
-def _notes(stream: EventStream, record: SessionRecord) -> Iterable[str]:
+def _notes(stream: SessionEvents, record: SessionRecord) -> Iterable[str]:
     if stream.cut:
         yield "the agent printed more events than are read; what came last is missing"
     if record.left_out:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agentv_sandbox.agents.response import MAX_BYTES
-from agentv_sandbox.agents.settings import Settings, is_secret
+from agentv_sandbox.agents.settings import TargetSettings, is_secret
 from agentv_sandbox.base.errors import InputError, LlmError, Problem
 from agentv_sandbox.containers.volumes import StagedFile
 from agentv_sandbox.egress import Credential, parse_secrets
@@ -29,7 +29,7 @@ OUTPUT_FILE = f"{OUTPUT}/response.json"
 
 
 @dataclass(frozen=True)
-class Session:
+class AgentSession:
     """A conversation of several turns with one program, which keeps it in its home folder."""
 
     id: str
@@ -61,7 +61,7 @@ class Request:
     """Of such an answer."""
     in_conversation: bool = False
     """Whether ``case.input`` is a conversation that goes on turn by turn."""
-    session: Session | None = None
+    session: AgentSession | None = None
     """Of a conversation, for kinds that resume theirs; ``prompt`` is then the new turn alone, if it ``resumes``."""
 
     @property
@@ -71,7 +71,7 @@ class Request:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prepared:
+class PreparedAgent:
     """What has to happen in the AGENT container; no ``argv`` means that none is needed."""
 
     argv: tuple[str, ...] = ()
@@ -94,7 +94,7 @@ class Prepared:
 
 @dataclass(frozen=True, kw_only=True)
 class AgentRun:
-    """How the container ended, and the bytes of ``Prepared.answer`` when there are any."""
+    """How the container ended, and the bytes of ``PreparedAgent.answer`` when there are any."""
 
     result: ExecResult | None
     network_log: str = ""
@@ -150,7 +150,7 @@ class Provider:
     """What it is, in one sentence: shown by editors and by ``agentv-sandbox providers``."""
     aliases: tuple[str, ...] = ()
     """Other names, lower case."""
-    settings: type[Settings] = Settings
+    settings: type[TargetSettings] = TargetSettings
     in_container: bool = False
     """Whether its targets run a command in a container of their own, also when they grade."""
     has_home: bool = False
@@ -289,9 +289,9 @@ class Provider:
         """What the run of ``health_check(target)`` says; None when all is well."""
         return None
 
-    def prepare(self, request: Request) -> Prepared:
+    def prepare(self, request: Request) -> PreparedAgent:
         """Raises InputError when the target cannot be run this way."""
-        return Prepared()
+        return PreparedAgent()
 
     def response(self, request: Request, ran: AgentRun) -> AgentResponse:
         """The answer, read from what the agent's container left; a failure of the agent is part of it."""

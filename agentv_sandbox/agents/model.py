@@ -24,7 +24,7 @@ from agentv_sandbox.agents.settings import (
     Positive,
     Seconds,
     Secret,
-    Settings,
+    TargetSettings,
 )
 from agentv_sandbox.authoring.fields import Text
 from agentv_sandbox.base.errors import LlmError, Problem
@@ -49,7 +49,7 @@ from agentv_sandbox.models_api.records import (
 _MODEL = ("model", "deployment", "variant")
 
 
-class ModelSettings(Settings):
+class ModelSettings(TargetSettings):
     api_key: Secret | None = None
     """`${{ NAME }}`, the variable that holds it; public servers want one."""
     model: str | None = None

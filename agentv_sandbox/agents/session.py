@@ -42,7 +42,7 @@ _LAST_LINES = 20
 
 
 @dataclass(frozen=True)
-class Event:
+class SessionEvent:
     """One line of the stream."""
 
     row: Row
@@ -51,7 +51,7 @@ class Event:
 
 
 @dataclass
-class EventStream:
+class SessionEvents:
     """The stream as ``data/agent_runner.py`` wrote it. Lines that are not events are skipped; what they say is kept in
     ``last_words``."""
 
@@ -62,7 +62,7 @@ class EventStream:
     """The agent printed more than was kept."""
     last_words: list[str] = field(default_factory=list)
 
-    def __iter__(self) -> Iterator[Event]:
+    def __iter__(self) -> Iterator[SessionEvent]:
         values = start = 0
         for _ in range(MAX_EVENTS):
             end = self.data.find(b"\n", start)
@@ -84,7 +84,7 @@ class EventStream:
         if start < len(self.data):
             self.skipped += 1
 
-    def _event(self, line: bytes) -> Event | None:
+    def _event(self, line: bytes) -> SessionEvent | None:
         try:
             outer = read_json(line, max_values=MAX_VALUES)
         except ForeignJsonError:
@@ -97,24 +97,24 @@ class EventStream:
         if isinstance(text := outer.get("text"), str):
             self.last_words = [*self.last_words[1 - _LAST_LINES :], masking.first(text, _MAX_WORD)]
         row = outer.get("event")
-        return Event(row, time_of(outer.get("at"))) if isinstance(row, dict) else None
+        return SessionEvent(row, time_of(outer.get("at"))) if isinstance(row, dict) else None
 
 
-def recorded_events(data: bytes) -> EventStream:
+def recorded_events(data: bytes) -> SessionEvents:
     """The file in which a program itself keeps a session: an object a line, with its own ``timestamp``."""
     lines = (line.strip() for line in islice(BytesIO(data), MAX_EVENTS + 1))
     # The last of two equal keys counts, so that no line can say that the file was cut.
-    return EventStream(b"".join(b'{"event":%s,"cut":false}\n' % line for line in lines if line))
+    return SessionEvents(b"".join(b'{"event":%s,"cut":false}\n' % line for line in lines if line))
 
 
-def recorded_at(event: Event) -> Event:
+def recorded_at(event: SessionEvent) -> SessionEvent:
     """An event of ``recorded_events`` with the time that it gives itself."""
     try:
         moment = datetime.fromisoformat(text_of(event.row.get("timestamp")))
         at = utc_text(moment) if moment.tzinfo else None
     except (ValueError, OverflowError):
         at = None
-    return Event(event.row, at)
+    return SessionEvent(event.row, at)
 
 
 def time_of(value: Json) -> str | None:

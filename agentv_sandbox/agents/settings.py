@@ -44,7 +44,7 @@ Secret = Annotated[str, WithJsonSchema({"type": "string", "pattern": REFERENCE})
 """Only ever the name of an environment variable; loading keeps it under the key ``<key>_env``."""
 
 
-class Settings(Doc):
+class TargetSettings(Doc):
     """The settings of every kind. Loading reports keys that a kind does not know."""
 
     OPEN: ClassVar = True

@@ -94,7 +94,7 @@ class Layers:
         self.tags = tuple(str(tag) for tag in tags) if isinstance(tags, list) else ()
 
     @contextmanager
-    def merged(self) -> Iterator[tuple[dict[str, Entry], list[tarfile.TarFile]]]:
+    def merged(self) -> Iterator[tuple[dict[str, ImageEntry], list[tarfile.TarFile]]]:
         """The files of all layers together by path, and the layers, open for as long as the block lasts."""
         merged = MergedFiles()
         with ExitStack() as stack, archive_errors("a layer"):
@@ -107,7 +107,7 @@ class Layers:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ImageEntry:
     """One file, folder or link of the merged image."""
 
     layer: tarfile.TarFile
@@ -120,7 +120,7 @@ class MergedFiles:
     """All layers in order; what a later one hides is found at the end, in one pass."""
 
     def __init__(self) -> None:
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, ImageEntry] = {}
         self._cleared: dict[str, int] = {}
         """Paths below which nothing of a layer before this one is left."""
         self._number = -1
@@ -142,9 +142,9 @@ class MergedFiles:
             elif path not in ("", "."):
                 if not member.isdir():
                     self._cleared[path] = self._number
-                self._entries[path] = Entry(layer, member, self._number)
+                self._entries[path] = ImageEntry(layer, member, self._number)
 
-    def entries(self) -> dict[str, Entry]:
+    def entries(self) -> dict[str, ImageEntry]:
         """What is left, by path without a leading slash."""
         return {
             path: entry

@@ -13,7 +13,7 @@ from pathlib import Path
 from agentv_sandbox.base.errors import SandboxError
 from agentv_sandbox.containers.volumes import StagedFile
 from agentv_sandbox.workspace.git import Git, GitError
-from agentv_sandbox.workspace.repos import Entry, own_repository
+from agentv_sandbox.workspace.repos import RepoEntry, own_repository
 from agentv_sandbox.workspace.template import in_git
 
 _MESSAGE = b"agentv-baseline\n"
@@ -59,7 +59,7 @@ def _initialized(files: Sequence[StagedFile], scratch: Path, cancelled: Callable
     if len(ids) != len(files):
         raise SandboxError("git did not take every file of the workspace")
     entries = [
-        Entry(_mode(file), oid, 0, file.path if isinstance(file.path, bytes) else file.path.encode())
+        RepoEntry(_mode(file), oid, 0, file.path if isinstance(file.path, bytes) else file.path.encode())
         for file, oid in zip(files, ids, strict=True)
     ]
     made = own_repository(git, entries, contents, _MESSAGE)

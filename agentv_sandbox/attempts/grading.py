@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from agentv_sandbox.agents.base import Session
+from agentv_sandbox.agents.base import AgentSession
 from agentv_sandbox.attempts.folder import Said
 from agentv_sandbox.attempts.starting import handed_out, start_hash
 from agentv_sandbox.attempts.tree import Tree
@@ -17,7 +17,7 @@ from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.base.plainfiles import read_plain
 from agentv_sandbox.case.answer import AgentAnswers
 from agentv_sandbox.case.attempt import (
-    Progress,
+    AttemptProgress,
     captured,
     graded_answer,
     guarded_case,
@@ -94,7 +94,7 @@ class AttemptGrading:
         result = guarded_case(run, job, partial(self._graded, run, job))
         return replace(result, input_hashes=run.hashes.of(job))
 
-    def _graded(self, run: SuiteRun, job: Job, blank: CaseResult, at: Progress) -> CaseResult:
+    def _graded(self, run: SuiteRun, job: Job, blank: CaseResult, at: AttemptProgress) -> CaseResult:
         at.enter("workspace")
         meter = Meter(Bounds(), parent=run.meter)
         with case_workspace(run, job, blank.target, attempt=1, on_stage=at.enter, meter=meter) as begun:
@@ -130,7 +130,7 @@ class _AttemptAnswers(AgentAnswers):
         case: EvalCase,  # noqa: ARG002
         *,
         in_conversation: bool = False,  # noqa: ARG002
-        session: Session | None = None,  # noqa: ARG002
+        session: AgentSession | None = None,  # noqa: ARG002
     ) -> AgentResponse:
         self._side.on_stage("collecting")
         collected = gather(

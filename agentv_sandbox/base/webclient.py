@@ -97,7 +97,7 @@ class Watch(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Destination:
+class ServerAddress:
     """A server, and the credential that it is asked with: a connection is kept for both together."""
 
     scheme: str
@@ -129,7 +129,7 @@ class KeptConnections:
 
     @contextmanager
     def exchange(
-        self, to: Destination, addresses: Callable[[], Sequence[str]], request: WebRequest, watch: Watch
+        self, to: ServerAddress, addresses: Callable[[], Sequence[str]], request: WebRequest, watch: Watch
     ) -> Iterator[httpcore.Response]:
         """Ask ``to``; the body of what it answers is read within the block. ``addresses``: those that may be connected
         to; not asked where a proxy of the environment stands before the server. Raises OSError as sockets do."""
@@ -141,7 +141,7 @@ class KeptConnections:
             finally:
                 response.close()
 
-    def _pool(self, to: Destination, proxy: str) -> _Pool:
+    def _pool(self, to: ServerAddress, proxy: str) -> _Pool:
         trusted = tls_context() if to.scheme == "https" else None
         key = (to.key, proxy, id(trusted))
         with self._lock:
@@ -157,7 +157,7 @@ class KeptConnections:
 class _Pool:
     """The connections to one server with one credential."""
 
-    def __init__(self, to: Destination, proxy: str, trusted: ssl.SSLContext | None) -> None:
+    def __init__(self, to: ServerAddress, proxy: str, trusted: ssl.SSLContext | None) -> None:
         self._to = to
         self._proxied = bool(proxy)
         self._last = ""

@@ -23,7 +23,7 @@ from agentv_sandbox.box.frames import MOST_START, READY, START, Broken, Frames, 
 from agentv_sandbox.box.running import Running
 from agentv_sandbox.containers.policy import roots_capabilities
 from agentv_sandbox.containers.sandbox import Role, Sandbox, System
-from agentv_sandbox.engines.stream import Conversation, Printed
+from agentv_sandbox.engines.stream import Printed, StdioConversation
 from agentv_sandbox.models.container import Limits, Mount, OnOutput
 from agentv_sandbox.models.paths import WORKSPACE
 
@@ -73,7 +73,7 @@ class Order:
 class Box:
     """Thread-safe. ``fault`` says why it ended, once it has."""
 
-    def __init__(self, talk: Conversation, *, cancelled: Callable[[], bool]) -> None:
+    def __init__(self, talk: StdioConversation, *, cancelled: Callable[[], bool]) -> None:
         self._talk = talk
         self._cancelled = cancelled
         self._numbers = itertools.count(1)

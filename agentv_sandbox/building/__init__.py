@@ -14,12 +14,12 @@ from agentv_sandbox.building.exchange import export_image, import_image, load_sa
 from agentv_sandbox.building.labels import recorded_image
 from agentv_sandbox.building.lock import LOCK_NAME, sbom_path
 from agentv_sandbox.building.store import StoredImage, clean_images, list_images, prune_images
-from agentv_sandbox.building.verify import Candidate, prove
+from agentv_sandbox.building.verify import ImageCandidate, prove
 from agentv_sandbox.fetching.events import sentence, size_text
 
 __all__ = [
     "LOCK_NAME",
-    "Candidate",
+    "ImageCandidate",
     "StoredImage",
     "clean_images",
     "ensure_image",

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from agentv_sandbox.archives.own_image import add_bytes, clean_config, config_bytes
-from agentv_sandbox.archives.untrusted_image import Entry, MergedFiles, plain_path
+from agentv_sandbox.archives.untrusted_image import ImageEntry, MergedFiles, plain_path
 
 
 def write_archive(
@@ -122,7 +122,7 @@ def _read(archive: tarfile.TarFile, name: str) -> bytes:
 
 
 def _write_sorted(
-    tar: tarfile.TarFile, entries: Mapping[str, Entry], *, mtime: int, leave_out: Callable[[str], bool]
+    tar: tarfile.TarFile, entries: Mapping[str, ImageEntry], *, mtime: int, leave_out: Callable[[str], bool]
 ) -> None:
     links = []
     for path in sorted(entries):

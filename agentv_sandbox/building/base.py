@@ -24,7 +24,13 @@ from agentv_sandbox.engines import LABEL_ENV_KEY, ContainerEngine, builder_of
 from agentv_sandbox.fetching.events import OnEvent
 from agentv_sandbox.fetching.fetch import Cache
 from agentv_sandbox.models.container import ImageInfo
-from agentv_sandbox.models.image import Artefact, Check, ImagePlan, base_identity, content_key
+from agentv_sandbox.models.image import (
+    Artefact,
+    ImageCheck,
+    ImagePlan,
+    base_identity,
+    content_key,
+)
 
 RECIPE = 9
 """Raised whenever the way in which packages are installed changes an image's content."""
@@ -236,7 +242,7 @@ def bootstrapped_base(
     return Base(ref=tag, facts=facts, debs=debs)
 
 
-def survey(builder: Builder, base: Base, checks: tuple[Check, ...]) -> Survey:
+def survey(builder: Builder, base: Base, checks: tuple[ImageCheck, ...]) -> Survey:
     """Look into a base; one of our own making is known without looking."""
     if base.facts["kind"] == "bootstrap":
         python, glibc = DEBIAN_VERSIONS[base.facts["release"]]

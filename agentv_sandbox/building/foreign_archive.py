@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import IO
 
 from agentv_sandbox.archives.own_image import add_bytes, clean_config, config_bytes
-from agentv_sandbox.archives.untrusted_image import Entry, Layers, plain_path
+from agentv_sandbox.archives.untrusted_image import ImageEntry, Layers, plain_path
 from agentv_sandbox.engines import Images
 
 
@@ -83,7 +83,7 @@ _TYPES = {
 }
 
 
-def _tree_sha256(entries: Mapping[str, Entry], layers: Sequence[tarfile.TarFile]) -> str:
+def _tree_sha256(entries: Mapping[str, ImageEntry], layers: Sequence[tarfile.TarFile]) -> str:
     rows = {os.fsencode(f"/{path}"): entry for path, entry in entries.items() if not _outside_tree(path)}
     contents = _Contents(layers)
     lines = (_tree_line(path, rows[path], contents) for path in sorted(rows))
@@ -108,7 +108,7 @@ class _Contents:
         }
         self._known: dict[tuple[int, int], str] = {}
 
-    def sha256(self, entry: Entry) -> str:
+    def sha256(self, entry: ImageEntry) -> str:
         member = entry.member
         if member.islnk():
             member = self._files[id(entry.layer)][plain_path(member.linkname)]
@@ -119,7 +119,7 @@ class _Contents:
         return self._known[place]
 
 
-def _tree_line(path: bytes, entry: Entry, contents: _Contents) -> str:
+def _tree_line(path: bytes, entry: ImageEntry, contents: _Contents) -> str:
     member, detail = entry.member, ""
     if member.issym():
         detail = os.fsencode(member.linkname).decode("utf-8", "backslashreplace")

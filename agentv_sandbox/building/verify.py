@@ -18,7 +18,13 @@ from agentv_sandbox.base.logs import safe_name, safe_text
 from agentv_sandbox.containers.sandbox import Role, Sandbox
 from agentv_sandbox.fetching.events import OnEvent
 from agentv_sandbox.models.container import Limits
-from agentv_sandbox.models.image import Check, Image, ImagePlan, ProvedImage, content_key
+from agentv_sandbox.models.image import (
+    Image,
+    ImageCheck,
+    ImagePlan,
+    ProvedImage,
+    content_key,
+)
 from agentv_sandbox.models.suite import WorkspaceEnv
 
 PROBE = files("agentv_sandbox") / "data" / "recipes" / "probe.py"
@@ -30,7 +36,7 @@ Result = Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Candidate:
+class ImageCandidate:
     """An image that exists, and what a suite requires of it."""
 
     image: Image
@@ -39,14 +45,14 @@ class Candidate:
 
 
 def prove(
-    sandbox: Sandbox, candidates: Mapping[K, Candidate], *, cache_dir: Path, on_event: OnEvent
+    sandbox: Sandbox, candidates: Mapping[K, ImageCandidate], *, cache_dir: Path, on_event: OnEvent
 ) -> dict[K, ProvedImage]:
     """The images of ``candidates`` by their keys, each with every requirement proved inside it.
 
     An image is asked in one sealed container for what ``cache_dir`` does not remember of it; nothing is asked
     twice. Raises PreflightError with the misses of all images together, BuildError where checks give no answer.
     """
-    asked: dict[str, dict[str, Check]] = {}
+    asked: dict[str, dict[str, ImageCheck]] = {}
     for candidate in candidates.values():
         asked.setdefault(candidate.image.id, {}).update(_by_digest(candidate.plan.checks))
     tags = {candidate.image.id: candidate.image.tag for candidate in candidates.values()}
@@ -66,7 +72,7 @@ def prove(
 
 
 # -- what is remembered -----------------------------------------------------------------------------------
-def _by_digest(checks: Iterable[Check]) -> dict[str, Check]:
+def _by_digest(checks: Iterable[ImageCheck]) -> dict[str, ImageCheck]:
     """``checks`` by all that decides their result, the program that makes them included."""
     program = hashlib.sha256(PROBE.read_bytes()).hexdigest()
     return {content_key([program, c.kind, c.name, list(c.run), c.distribution, c.version]): c for c in checks}
@@ -75,7 +81,7 @@ def _by_digest(checks: Iterable[Check]) -> dict[str, Check]:
 def _results(
     sandbox: Sandbox,
     image_id: str,
-    checks: Mapping[str, Check],
+    checks: Mapping[str, ImageCheck],
     tag: str,
     cache_dir: Path,
     on_event: OnEvent,
@@ -113,7 +119,7 @@ def _remember(note: Path, passed: Iterable[str]) -> None:
 
 
 # -- the container ----------------------------------------------------------------------------------------
-def _probe(sandbox: Sandbox, image_id: str, checks: Sequence[Check]) -> list[Result]:
+def _probe(sandbox: Sandbox, image_id: str, checks: Sequence[ImageCheck]) -> list[Result]:
     asked = [
         {"kind": c.kind, "name": c.name, "run": list(c.run), "dist": c.distribution, "version": c.version}
         for c in checks
@@ -148,7 +154,7 @@ def _answers(printed: bytes) -> list[Result]:
 
 
 # -- misses -----------------------------------------------------------------------------------------------
-def _problem(check: Check, result: Result, candidate: Candidate) -> Problem:
+def _problem(check: ImageCheck, result: Result, candidate: ImageCandidate) -> Problem:
     plan, env = candidate.plan, candidate.env
     own = plan.base or (plan.dockerfile.name if plan.dockerfile else "")
     name = safe_name(check.name)
@@ -181,7 +187,7 @@ def _problem(check: Check, result: Result, candidate: Candidate) -> Problem:
     )
 
 
-def _detail(check: Check, result: Result) -> str:
+def _detail(check: ImageCheck, result: Result) -> str:
     if result.get("missing"):
         return ""
     if owner := result.get("owner"):
@@ -189,7 +195,7 @@ def _detail(check: Check, result: Result) -> str:
     return f" (present, but does not work: {safe_text(str(result.get('error', '')), limit=400)})"
 
 
-def _tried(check: Check, plan: ImagePlan, own: str) -> str:
+def _tried(check: ImageCheck, plan: ImagePlan, own: str) -> str:
     """What the build did for a requirement."""
     if check.packages:
         return f"{', '.join(check.packages)} was chosen for it."

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from agentv_sandbox.agents.base import Session
+from agentv_sandbox.agents.base import AgentSession
 from agentv_sandbox.containers.blobs import staged_files
 from agentv_sandbox.egress import server_faults
 from agentv_sandbox.gateway.trajectory import trajectory
@@ -57,7 +57,7 @@ class Answers(Protocol):
         ...
 
     def ask(
-        self, name: str, case: EvalCase, *, in_conversation: bool = False, session: Session | None = None
+        self, name: str, case: EvalCase, *, in_conversation: bool = False, session: AgentSession | None = None
     ) -> AgentResponse:
         """What the agent answers to ``case``; ``name`` is that of the moment: ``answer``, ``turn-1``. Raises
         CaseFailed, InputError."""
@@ -102,7 +102,7 @@ class AgentAnswers:
         prepare_step(self._side, step, number)
 
     def ask(
-        self, name: str, case: EvalCase, *, in_conversation: bool = False, session: Session | None = None
+        self, name: str, case: EvalCase, *, in_conversation: bool = False, session: AgentSession | None = None
     ) -> AgentResponse:
         side = replace(self._side, job=replace(self._side.job, case=case)) if case.task else self._side
         answer = ask(side, case, self._baseline, in_conversation=in_conversation, session=session)
@@ -205,7 +205,7 @@ def ask(
     baseline: Baseline,
     *,
     in_conversation: bool = False,
-    session: Session | None = None,
+    session: AgentSession | None = None,
 ) -> Answer:
     """Put ``case``'s question to the agent. Raises CaseFailed when the engine ended its container, InputError when
     the target cannot be run this way."""

@@ -64,7 +64,7 @@ _STAGES: dict[str, tuple[Stage, str]] = {
 
 
 @dataclass
-class Progress:
+class AttemptProgress:
     """Says how far a case is, and remembers it for the failure that may come."""
 
     run: SuiteRun
@@ -91,12 +91,14 @@ def run_case(run: SuiteRun, job: Job) -> CaseResult:
     return guarded_case(run, job, partial(_attempts, run, job))
 
 
-def guarded_case(run: SuiteRun, job: Job, work: Callable[[CaseResult, Progress], CaseResult]) -> CaseResult:
+def guarded_case(
+    run: SuiteRun, job: Job, work: Callable[[CaseResult, AttemptProgress], CaseResult]
+) -> CaseResult:
     """What ``work`` makes of the result that it is given; what it raises becomes the result, as in ``run_case``."""
     threshold = effective_threshold(job.case, run.suite, run.options.threshold)
     started = time.monotonic()
     result = replace(unfinished(job, threshold), image_id=run.image.id)
-    at = Progress(run, job)
+    at = AttemptProgress(run, job)
     at.event("case.started")
     containers: list[ContainerSpan] = []
     try:
@@ -142,7 +144,7 @@ def guarded_case(run: SuiteRun, job: Job, work: Callable[[CaseResult, Progress],
     )
 
 
-def _attempts(run: SuiteRun, job: Job, blank: CaseResult, at: Progress) -> CaseResult:
+def _attempts(run: SuiteRun, job: Job, blank: CaseResult, at: AttemptProgress) -> CaseResult:
     """Try the target, then its fallbacks, each in a fresh workspace unless it is shared. An agent that fails is
     tried again only when that was asked for; what the engine did to it is tried once more in any case."""
     _refuse_without_judge(run, job)
@@ -192,7 +194,7 @@ def _is_agents(error: SandboxError) -> bool:
     return isinstance(error, CaseFailed) and error.failure.stage == "agent"
 
 
-def _engine_failed(at: Progress, error: EngineError) -> CaseFailed:
+def _engine_failed(at: AttemptProgress, error: EngineError) -> CaseFailed:
     failure = CaseFailure(stage=at.stage, code=at.code, message=error.message, fault=_fault(at.stage))
     return CaseFailed(failure)
 
@@ -203,7 +205,7 @@ def _bounds(target: Target) -> Bounds:
 
 
 def _one_attempt(
-    run: SuiteRun, job: Job, attempt: int, blank: CaseResult, at: Progress, meter: Meter
+    run: SuiteRun, job: Job, attempt: int, blank: CaseResult, at: AttemptProgress, meter: Meter
 ) -> CaseResult:
     at.enter("workspace")
     check_health(run, job)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 
-from agentv_sandbox.agents.base import Session
+from agentv_sandbox.agents.base import AgentSession
 from agentv_sandbox.authoring.messages import input_files, question, reference_answer
 from agentv_sandbox.case.answer import Answers
 from agentv_sandbox.graders.grade import Graded, status_of, ungraded
@@ -49,18 +49,18 @@ class ConversationState:
     scores: list[GraderResult] = field(default_factory=list)
     failures: list[CaseFailure] = field(default_factory=list)
     """Of graders that could not judge, and of turns in which it was not the agent that failed."""
-    session: Session | None = None
+    session: AgentSession | None = None
     """Of a program that keeps the conversation itself."""
 
-    def next_session(self) -> Session | None:
+    def next_session(self) -> AgentSession | None:
         """The session in which the next turn is asked. One in which nothing was answered is given up."""
         if not PROVIDERS[self.answers.job.target.provider].resumes:
             return None
         if self.session is None or not self.session.resumes:
-            self.session = Session(str(uuid.uuid4()), resumes=False)
+            self.session = AgentSession(str(uuid.uuid4()), resumes=False)
         return self.session
 
-    def after_turn(self, session: Session | None, response: AgentResponse) -> None:
+    def after_turn(self, session: AgentSession | None, response: AgentResponse) -> None:
         """Note what the session is after a turn in it."""
         if session is not None:
             # As the program says: its later reports include this turn.

@@ -13,12 +13,12 @@ from importlib import resources
 from typing import NoReturn
 
 from agentv_sandbox import masking
-from agentv_sandbox.agents.base import Session
+from agentv_sandbox.agents.base import AgentSession
 from agentv_sandbox.base.errors import NotKeptError
 from agentv_sandbox.base.logs import safe_name
 from agentv_sandbox.case.answer import given_files
 from agentv_sandbox.case.attempt import (
-    Progress,
+    AttemptProgress,
     captured,
     graded_answer,
     guarded_case,
@@ -109,7 +109,7 @@ class Regrading:
         return replace(result, regraded_from=origin, carried=True, files_from=source)
 
     def _graded(
-        self, run: SuiteRun, job: Job, trial: CapturedTrial, blank: CaseResult, at: Progress
+        self, run: SuiteRun, job: Job, trial: CapturedTrial, blank: CaseResult, at: AttemptProgress
     ) -> CaseResult:
         at.enter("grading")
         capture = read_capture(self.source.path, trial.folder, job.case)
@@ -176,7 +176,7 @@ class CapturedAnswers:
         case: EvalCase,  # noqa: ARG002
         *,
         in_conversation: bool = False,  # noqa: ARG002
-        session: Session | None = None,  # noqa: ARG002
+        session: AgentSession | None = None,  # noqa: ARG002
     ) -> AgentResponse:
         self._now = self._state(name)
         return self._now.response

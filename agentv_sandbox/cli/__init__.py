@@ -31,6 +31,11 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
         "validate",
         "Check eval files and all they refer to; every problem of every file at once.",
     ),
+    "audit": (
+        "audit",
+        "audit",
+        "Put agents to suites that solve nothing, and solutions that do: what measures nothing is found.",
+    ),
     "schema": (
         "suites",
         "schema",

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from agentv_sandbox.images.needs import tool_plan
     from agentv_sandbox.loading import LoadResult, load_suites
     from agentv_sandbox.machine.doctor import (
-        Check,
+        DoctorCheck,
         disk_checks,
         engine_checks,
         image_check,
@@ -53,7 +53,7 @@ else:
     sentence = calling("agentv_sandbox.building", "sentence")
     sources = calling("agentv_sandbox.fetching.mirror", "sources")
     read_pip_settings = calling("agentv_sandbox.fetching.pipconf", "read_pip_settings")
-    Check = calling("agentv_sandbox.machine.doctor", "Check")
+    DoctorCheck = calling("agentv_sandbox.machine.doctor", "DoctorCheck")
     disk_checks = calling("agentv_sandbox.machine.doctor", "disk_checks")
     engine_checks = calling("agentv_sandbox.machine.doctor", "engine_checks")
     image_check = calling("agentv_sandbox.machine.doctor", "image_check")
@@ -102,7 +102,7 @@ def doctor(
     return 3 if bad else 0
 
 
-def _show(check: Check) -> None:
+def _show(check: DoctorCheck) -> None:
     line = Text(f"{check.state:<8}", style=_STYLE[check.state])
     line.append(f" {check.name:<22} ", style="bold")
     line.append(safe_text(check.text, limit=2000), style="default")
@@ -131,14 +131,14 @@ def _answer(choice: str | None) -> ContainerEngine | SandboxError:
         return error
 
 
-def _variable_checks(suites: Sequence[Suite]) -> Iterator[Check]:
+def _variable_checks(suites: Sequence[Suite]) -> Iterator[DoctorCheck]:
     """Which variables of this machine go where."""
     sentences = (each.sentence for suite in suites for each in destinations(suite, ()))
     for text in dict.fromkeys(sentences):
-        yield Check(name="variable", state="ok", text=text)
+        yield DoctorCheck(name="variable", state="ok", text=text)
 
 
-def _checks(paths: list[Path], choice: str | None, progress_on: Console) -> Iterator[Check]:
+def _checks(paths: list[Path], choice: str | None, progress_on: Console) -> Iterator[DoctorCheck]:
     loaded = _loaded(paths)
     suites = loaded.suites
     settings = settings_of(loaded, Path.cwd(), Operator(os.environ), engine=choice)
@@ -150,7 +150,7 @@ def _checks(paths: list[Path], choice: str | None, progress_on: Console) -> Iter
         [s.url for s in sources(settings.image)][:1] + list(read_pip_settings().urls)[:1]
     )
     if isinstance(answer, SandboxError):
-        yield Check(name="engine", state="failed", text=answer.message, hint=answer.hint)
+        yield DoctorCheck(name="engine", state="failed", text=answer.message, hint=answer.hint)
         return
     engine = answer
     try:
@@ -178,4 +178,4 @@ def _checks(paths: list[Path], choice: str | None, progress_on: Console) -> Iter
         yield leftover_check(engine, engines.LABEL_RUN)
         yield from other_engine_checks(answering_engines(os.environ), engine.address, settings.runtime)
     except SandboxError as error:
-        yield Check(name="engine", state="failed", text=error.message, hint=error.hint)
+        yield DoctorCheck(name="engine", state="failed", text=error.message, hint=error.hint)

@@ -16,25 +16,25 @@ from agentv_sandbox.rows.reader import Run
 from agentv_sandbox.runfolder.pack import require_unaltered
 
 
-class Form(StrEnum):
+class ExchangeForm(StrEnum):
     ATIF = "atif"
     OTEL = "otel"
 
 
-_WRITERS = {Form.ATIF: interchange.write_atif, Form.OTEL: interchange.write_spans}
+_WRITERS = {ExchangeForm.ATIF: interchange.write_atif, ExchangeForm.OTEL: interchange.write_spans}
 
 
 @with_exit_codes
 def trajectories(
     run: RunFolderPath,
     form: Annotated[
-        Form,
+        ExchangeForm,
         typer.Option(
             "--format",
             help="atif: one Agent Trajectory Interchange Format document a test. "
             "otel: OpenTelemetry spans of all tests, as an OTLP JSON file.",
         ),
-    ] = Form.ATIF,
+    ] = ExchangeForm.ATIF,
     output: Annotated[
         Path | None,
         typer.Option(

@@ -16,7 +16,7 @@ from agentv_sandbox.base.logs import safe_name
 from agentv_sandbox.cli import options as opt
 from agentv_sandbox.cli.asking import asks
 from agentv_sandbox.cli.common import err, out, relative, start_logs, with_exit_codes
-from agentv_sandbox.cli.run import Events, interruptible
+from agentv_sandbox.cli.run import ShownEvents, interruptible
 from agentv_sandbox.request import RunRequest
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def prepare(
     console = err if as_json else out
     work: Callable[..., attempts.AttemptFolder] = attempts.prepare_attempt
     with interruptible() as stop, Progress(console, redactor=Redactor(), sentence=sentence) as progress:
-        made = work(folder, replace(request, suites=(suite,), stop=stop, on_event=Events(progress)))
+        made = work(folder, replace(request, suites=(suite,), stop=stop, on_event=ShownEvents(progress)))
     for note in made.notes:
         console.print(f"note: {safe_name(note)}", markup=False)
     if as_json:

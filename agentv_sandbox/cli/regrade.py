@@ -20,7 +20,7 @@ from agentv_sandbox.cli import options as opt
 from agentv_sandbox.cli.asking import asks
 from agentv_sandbox.cli.common import counted, out, start_logs, with_exit_codes
 from agentv_sandbox.cli.outcome import show_on_github
-from agentv_sandbox.cli.run import Events, interruptible, show_report
+from agentv_sandbox.cli.run import ShownEvents, interruptible, show_report
 from agentv_sandbox.request import RunRequest
 from agentv_sandbox.request.asked import given, options_of
 
@@ -137,7 +137,7 @@ def _graded(work: Callable[..., Report], what: object, request: RunRequest, *, v
     started = time.monotonic()
     # Secrets of judges are known once the suites are loaded; what is shown is redacted by the log's own filter too.
     with interruptible() as stop, Progress(out, redactor=Redactor(), sentence=sentence) as progress:
-        events = Events(progress)
+        events = ShownEvents(progress)
         report = work(what, replace(request, stop=stop, on_event=events))
     show_report(report, Redactor(), out, seconds=time.monotonic() - started)
     show_on_github(report, {}, Redactor())

@@ -101,7 +101,7 @@ def _run(request: RunRequest, shown: _Shown) -> int:
             interruptible() as stop,
             Progress(console, quiet=shown.quiet, redactor=redactor, sentence=sentence) as progress,
         ):
-            events = Events(progress, live)
+            events = ShownEvents(progress, live)
             report = api.execute(prepared, stop, events)
         show_report(report, redactor, console, seconds=time.monotonic() - started, tables=not shown.quiet)
         for line in events.workspaces:
@@ -145,7 +145,7 @@ def _live_page(redactor: Redactor, console: Console, serve: bool) -> Iterator[Li
         yield live
 
 
-class Events:
+class ShownEvents:
     """Takes the events of a run to ``progress`` and ``live``; kept workspaces are listed at the end instead."""
 
     def __init__(self, progress: Progress, live: LivePage | None = None) -> None:

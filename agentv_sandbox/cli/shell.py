@@ -20,7 +20,7 @@ from agentv_sandbox.cli import options as opt
 from agentv_sandbox.cli.asking import asks
 from agentv_sandbox.cli.common import err, start_logs, with_exit_codes
 from agentv_sandbox.cli.run import interruptible
-from agentv_sandbox.engines.stream import Conversation
+from agentv_sandbox.engines.stream import StdioConversation
 from agentv_sandbox.request import RunRequest
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def shell(
     from standard input.
     """
     start_logs(verbose)
-    which = regrading.Workspace(test=test, target=target, trial=trial, as_grader=role == "grader")
+    which = regrading.OpenedWorkspace(test=test, target=target, trial=trial, as_grader=role == "grader")
     on_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     with (
         interruptible() as stop,
@@ -110,7 +110,7 @@ def _raw_terminal(on_terminal: bool) -> Iterator[None]:
         termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
 
 
-def _carry(talk: Conversation) -> None:
+def _carry(talk: StdioConversation) -> None:
     """Take what is typed to the container and what it prints to the terminal, until it ends."""
     here, out = sys.stdin.fileno(), sys.stdout.fileno()
     output, into = talk.descriptors

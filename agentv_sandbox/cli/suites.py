@@ -20,7 +20,7 @@ from agentv_sandbox.request.values import count
 
 if TYPE_CHECKING:
     from agentv_sandbox.agents.response import answer_schema
-    from agentv_sandbox.agents.settings import Settings
+    from agentv_sandbox.agents.settings import TargetSettings
     from agentv_sandbox.authoring.docs import known_keys
     from agentv_sandbox.graders import WRITTEN
     from agentv_sandbox.judging.kind import GraderKind, ItemDoc
@@ -55,7 +55,7 @@ else:
     target_problems = calling("agentv_sandbox.targets.chosen", "target_problems")
     project_problems = calling("agentv_sandbox.runs.prepare", "project_problems")
     check_target = calling("agentv_sandbox.providers", "check_target")
-    Settings = calling("agentv_sandbox.agents.settings", "Settings")
+    TargetSettings = calling("agentv_sandbox.agents.settings", "TargetSettings")
     transpile_suite = calling("agentv_sandbox.report.transpile", "transpile")
 
 
@@ -206,9 +206,9 @@ def providers() -> int:
         uses += ["can grade"] if kind.is_model or kind.in_container else []
         typer.echo(f"{', '.join((kind.name, *kind.aliases))}  ({', '.join(uses) or 'not yet'})")
         typer.echo(f"    {kind.summary}")
-        keys = [key for key in known_keys(kind.settings) if key not in known_keys(Settings)]
+        keys = [key for key in known_keys(kind.settings) if key not in known_keys(TargetSettings)]
         typer.echo(f"    settings: {', '.join(keys)}")
-    typer.echo(f"\nAll may have: {', '.join(known_keys(Settings))}")
+    typer.echo(f"\nAll may have: {', '.join(known_keys(TargetSettings))}")
     return 0
 
 

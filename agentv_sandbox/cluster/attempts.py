@@ -14,7 +14,7 @@ from agentv_sandbox.request.jobs import Job, unfinished
 
 
 @dataclass(eq=False)
-class Attempt:
+class Assignment:
     """A job, and how far it is. Its id changes with each worker that gets it."""
 
     job: Job

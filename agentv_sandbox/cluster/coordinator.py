@@ -20,9 +20,9 @@ from distributed import Client
 from agentv_sandbox.base.errors import Cancelled, SandboxError
 from agentv_sandbox.base.logs import error_line, safe_text
 from agentv_sandbox.cluster import hosting
-from agentv_sandbox.cluster.attempts import Attempt
+from agentv_sandbox.cluster.attempts import Assignment
 from agentv_sandbox.cluster.intake import Intake, check_hashes, checked_result
-from agentv_sandbox.cluster.link import Link, reason_of
+from agentv_sandbox.cluster.link import WorkerLink, reason_of
 from agentv_sandbox.containers.blobs import BlobStore
 from agentv_sandbox.models.suite import Json
 from agentv_sandbox.request import OnEvent
@@ -69,11 +69,11 @@ class Coordinator:
         self._locked = locked
         self._on_event = on_event
         self._stopped = stopped
-        self.links: dict[str, Link] = {}
-        self._leader: Link | None = None
-        self._leading: Link | None = None
-        self._pending: deque[Attempt] = deque()
-        self._chains: dict[object, Link] = {}
+        self.links: dict[str, WorkerLink] = {}
+        self._leader: WorkerLink | None = None
+        self._leading: WorkerLink | None = None
+        self._pending: deque[Assignment] = deque()
+        self._chains: dict[object, WorkerLink] = {}
         self._alone_since: float | None = time.monotonic()
         self.intake: Intake | None = None
         self.first_hashes: Callable[[ReadyReport], Mapping[str, Mapping[str, str]]] = lambda ready: (
@@ -83,7 +83,7 @@ class Coordinator:
 
     # -- membership -------------------------------------------------------------------------------------
     @property
-    def leader(self) -> Link | None:
+    def leader(self) -> WorkerLink | None:
         """The first worker that was ready: its images are those of the run."""
         return self._leader
 
@@ -96,7 +96,7 @@ class Coordinator:
             except (OSError, TimeoutError) as error:
                 raise SandboxError(f"the scheduler does not answer any more: {error_line(error)}") from error
             for address in present - self.links.keys():
-                link = self.links[address] = Link(self._client, self._parcel.run, address)
+                link = self.links[address] = WorkerLink(self._client, self._parcel.run, address)
                 link.task = asyncio.create_task(self._tend(link))
             for address, link in self.links.items():
                 if address not in present and not link.problem:
@@ -130,7 +130,7 @@ class Coordinator:
         alone = self._alone_since is not None and time.monotonic() - self._alone_since > self._patience_s
         return alone or (bool(self.links) and all(link.problem for link in self.links.values()))
 
-    async def _tend(self, link: Link) -> None:
+    async def _tend(self, link: WorkerLink) -> None:
         """Everything between the coordinator and one worker but its jobs."""
         try:
             await self._admit(link)
@@ -143,19 +143,19 @@ class Coordinator:
         except Exception as error:
             self.lose(link, reason_of(error))
 
-    async def _admit(self, link: Link) -> None:
+    async def _admit(self, link: WorkerLink) -> None:
         await link.introduce()
         if self._leader is not None:
             link.check_architecture(self._leader)
 
-    async def _open(self, link: Link) -> None:
+    async def _open(self, link: WorkerLink) -> None:
         await link.send_project(self._data, self._contents)
         await self._wait_for_leader(link)
         locks = self._leader.ready.locks if self._leader is not None and self._leader.ready else {}
         await link.call(hosting.start_run, self._parcel.run, locks)
         link.heard = time.monotonic()
 
-    async def _wait_for_leader(self, link: Link) -> None:
+    async def _wait_for_leader(self, link: WorkerLink) -> None:
         """Images without a lock are resolved by one worker, and made of that by the others."""
         while not self._locked and self._leader is None:
             if self._leading is None or self._leading.problem:
@@ -167,7 +167,7 @@ class Coordinator:
         if self._leader is not None:
             link.check_architecture(self._leader)
 
-    async def _exchange_signs(self, link: Link) -> None:
+    async def _exchange_signs(self, link: WorkerLink) -> None:
         try:
             status = await link.call(hosting.sign_of_life, self._parcel.run)
         except (OSError, TimeoutError) as error:
@@ -181,7 +181,7 @@ class Coordinator:
         if status.ready is not None and link.ready is None:
             self._enlist(link, status.ready)
 
-    def _enlist(self, link: Link, ready: ReadyReport) -> None:
+    def _enlist(self, link: WorkerLink, ready: ReadyReport) -> None:
         if self._leader is None:
             self._leader = link
         elif self._leader.ready is not None:
@@ -195,7 +195,7 @@ class Coordinator:
         self._on_event("note", message=f"worker {link.name} is ready: {link.slots} slots, {ready.engine}")
         self._fill_places()
 
-    def _pass_on(self, link: Link, status: Status) -> None:
+    def _pass_on(self, link: WorkerLink, status: Status) -> None:
         running = [attempt.keys for attempt in link.running.values()]
         for event, keys in status.events:
             plain = {name: value for name, value in keys.items() if isinstance(value, str | int)}
@@ -212,7 +212,7 @@ class Coordinator:
                 }
             self._on_event(str(event), **plain)
 
-    def lose(self, link: Link, reason: str) -> None:
+    def lose(self, link: WorkerLink, reason: str) -> None:
         """Give the worker's jobs to others, and no more to it."""
         if link.problem:
             return
@@ -232,7 +232,7 @@ class Coordinator:
     def usable_slots(self) -> int:
         return sum(link.slots for link in self.links.values() if link.usable)
 
-    def place(self, attempt: Attempt) -> None:
+    def place(self, attempt: Assignment) -> None:
         """Have it run as soon as a worker has a place."""
         if self._stopped():
             attempt.fail(Cancelled())
@@ -254,7 +254,7 @@ class Coordinator:
             attempt.task = asyncio.create_task(self._run(link, attempt, attempt.id))
             self._on_event("case.started", **attempt.keys)
 
-    def _chosen(self, attempt: Attempt) -> Link | None:
+    def _chosen(self, attempt: Assignment) -> WorkerLink | None:
         """The worker that has most room; of a chain the one that has its workspace."""
         if attempt.chain in self._chains:
             link = self._chains[attempt.chain]
@@ -270,7 +270,7 @@ class Coordinator:
             self._chains[attempt.chain] = chosen
         return chosen
 
-    async def _run(self, link: Link, attempt: Attempt, attempt_id: str) -> None:
+    async def _run(self, link: WorkerLink, attempt: Assignment, attempt_id: str) -> None:
         job = attempt.job
         order = JobOrder(
             run=self._parcel.run,
@@ -320,7 +320,7 @@ class Coordinator:
             with suppress(Exception):
                 future.release()
 
-    def _blame(self, link: Link, attempt: Attempt, attempt_id: str, reason: str) -> None:
+    def _blame(self, link: WorkerLink, attempt: Assignment, attempt_id: str, reason: str) -> None:
         """What nobody foresaw: the job is tried again; a worker on which it is the rule is given up."""
         link.errors += 1
         if link.errors >= MOST_TRIES:
@@ -329,7 +329,7 @@ class Coordinator:
             self._again(link, attempt, reason)
             self._fill_places()
 
-    def _again(self, link: Link, attempt: Attempt, reason: str) -> None:
+    def _again(self, link: WorkerLink, attempt: Assignment, reason: str) -> None:
         attempt.lost.append(f"{link.name}: {reason}")
         if self._stopped():
             attempt.fail(Cancelled())

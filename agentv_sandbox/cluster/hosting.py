@@ -22,7 +22,7 @@ from distributed import Worker
 from agentv_sandbox import __version__
 from agentv_sandbox.base.errors import SandboxError
 from agentv_sandbox.cluster.servers import server_folder, take_off_path
-from agentv_sandbox.cluster.session import Session, WorkerSettings
+from agentv_sandbox.cluster.session import WorkerSession, WorkerSettings
 from agentv_sandbox.request.clusteraddress import ClusterAddress
 from agentv_sandbox.request.travel import (
     SLOT,
@@ -44,7 +44,7 @@ class Host:
     def __init__(self, settings: WorkerSettings, environ: Mapping[str, str]) -> None:
         self.settings = settings
         self._environ = environ
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, WorkerSession] = {}
         self._mutex = threading.Lock()
 
     def open(self, data: bytes) -> list[str]:
@@ -54,11 +54,11 @@ class Host:
         with self._mutex:
             session = self._sessions.get(parcel.run)
             if session is None:
-                session = self._sessions[parcel.run] = Session(parcel, self.settings, self._environ)
+                session = self._sessions[parcel.run] = WorkerSession(parcel, self.settings, self._environ)
         session.beat()
         return session.missing()
 
-    def session(self, run: str) -> Session:
+    def session(self, run: str) -> WorkerSession:
         """Raises WorkerUnfit where there is none."""
         with self._mutex:
             if run not in self._sessions:

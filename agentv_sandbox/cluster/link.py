@@ -15,7 +15,7 @@ from distributed import Client
 from agentv_sandbox import __version__
 from agentv_sandbox.base.logs import error_line, safe_text
 from agentv_sandbox.cluster import hosting
-from agentv_sandbox.cluster.attempts import Attempt
+from agentv_sandbox.cluster.attempts import Assignment
 from agentv_sandbox.containers.blobs import BlobStore
 from agentv_sandbox.models.content import Blob
 from agentv_sandbox.models.suite import Json
@@ -35,7 +35,7 @@ _PIECES_S = 120.0
 
 
 @dataclass(eq=False)
-class Link:
+class WorkerLink:
     """A worker in one run. All its coroutines belong to the event loop of ``client``."""
 
     client: Client
@@ -43,7 +43,7 @@ class Link:
     address: str
     report: WorkerReport | None = None
     ready: ReadyReport | None = None
-    running: dict[str, Attempt] = field(default_factory=dict)
+    running: dict[str, Assignment] = field(default_factory=dict)
     rows: int = 0
     errors: int = 0
     """Jobs in a row that ended in an exception."""
@@ -89,7 +89,7 @@ class Link:
         if report.python != here:
             raise WorkerUnfit(f"it has Python {report.python}, and the coordinator {here}")
 
-    def check_architecture(self, leader: Link) -> None:
+    def check_architecture(self, leader: WorkerLink) -> None:
         """Raises WorkerUnfit where the images of ``leader`` are not for it."""
         assert self.report is not None and leader.report is not None
         if self.report.architecture != leader.report.architecture:

@@ -101,7 +101,7 @@ class _SuiteWork:
                 self.run.meter.spend(more)
 
 
-class Session:
+class WorkerSession:
     """One run. ``prepare`` once all contents are there; then jobs run until ``stop``."""
 
     def __init__(self, parcel: RunParcel, settings: WorkerSettings, environ: Mapping[str, str]) -> None:

@@ -16,7 +16,7 @@ from distributed import Client
 
 from agentv_sandbox.base.errors import Cancelled, InputError, SandboxError
 from agentv_sandbox.base.scratch import scratch_folder
-from agentv_sandbox.cluster.attempts import Attempt
+from agentv_sandbox.cluster.attempts import Assignment
 from agentv_sandbox.cluster.coordinator import Coordinator
 from agentv_sandbox.cluster.intake import Intake
 from agentv_sandbox.cluster.local import local_cluster
@@ -282,7 +282,7 @@ class ClusterSite:
                 hashes[travelling(suite.path)] = self._input_hashes(suite, images[suite.path]).of(first)
         return hashes
 
-    def place(self, attempt: Attempt) -> Future[CaseResult]:
+    def place(self, attempt: Assignment) -> Future[CaseResult]:
         if self._failure is not None:
             raise self._failure
         self._loop.call_soon_threadsafe(self._at.place, attempt)
@@ -318,7 +318,7 @@ class _Workers:
     def submit(self, job: Job) -> Future[CaseResult]:
         space = job.workspace
         shared = space.isolation == "shared"
-        attempt = Attempt(
+        attempt = Assignment(
             job=job,
             suite=travelling(self._suite.path),
             threshold=self._site.threshold(self._suite, job),

@@ -48,7 +48,7 @@ from agentv_sandbox.engines import (
 from agentv_sandbox.engines.bindcheck import check_bind
 from agentv_sandbox.engines.enforcement import PROBE, Enforcement, declared, demand, observed
 from agentv_sandbox.engines.owner import Owner
-from agentv_sandbox.engines.stream import Conversation
+from agentv_sandbox.engines.stream import StdioConversation
 from agentv_sandbox.engines.tier import refuse_unseen
 from agentv_sandbox.models.container import (
     Command,
@@ -284,7 +284,7 @@ class Sandbox:
         env: Mapping[str, str] | None = None,
         limits: Limits | None = None,
         system: System | None = None,
-    ) -> Iterator[Conversation]:
+    ) -> Iterator[StdioConversation]:
         """A container that is talked to for as long as the block lasts, of the tool image where none is named, with
         ``system`` as its root where there is one."""
         if self.cancelled():

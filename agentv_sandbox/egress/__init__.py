@@ -34,7 +34,12 @@ from agentv_sandbox.egress.endpoint import LOCAL, Endpoint, Refused, Resolver, p
 from agentv_sandbox.egress.ledger import Budget, Ledger, Visit
 from agentv_sandbox.egress.relay import MOUNT, SOCKET, Way, WayOut, relayed, wait_for
 from agentv_sandbox.egress.trouble import network_troubles, server_faults
-from agentv_sandbox.egress.wire import Answer, Exchange, Handler, Rules
+from agentv_sandbox.egress.wire import (
+    Exchange,
+    Handler,
+    Rules,
+    ServerAnswer,
+)
 from agentv_sandbox.engines.bindcheck import SHARED, SHARED_PREFIX, short_name
 from agentv_sandbox.gateway.calls import CallLog
 from agentv_sandbox.gateway.heard import HeardAnswers
@@ -402,12 +407,12 @@ def _serve(client: socket.socket, rules: Rules, ledger: Ledger, gate: threading.
 __all__ = [
     "MOUNT",
     "PORT",
-    "Answer",
     "Budget",
     "Credential",
     "EgressProxy",
     "Grant",
     "Handler",
+    "ServerAnswer",
     "Way",
     "WayOut",
     "hears_all",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agentv_sandbox.base.lazy import lazily
-from agentv_sandbox.base.webclient import KEPT, Destination, WebRequest
+from agentv_sandbox.base.webclient import KEPT, ServerAddress, WebRequest
 from agentv_sandbox.egress.connection import CHUNK, IDLE_TIMEOUT_S, ClientConnection
 from agentv_sandbox.egress.credentials import Secret
 from agentv_sandbox.egress.headers import HOP_BY_HOP, named_headers
@@ -77,7 +77,7 @@ class CallCarrier:
             "connection": "keep-alive",
         }
         end = credential.endpoint
-        server = Destination(
+        server = ServerAddress(
             scheme=credential.scheme, host=end.host, port=end.port, credential=self.secret.value
         )
         request = WebRequest(

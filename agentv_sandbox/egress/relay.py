@@ -24,7 +24,7 @@ from agentv_sandbox.containers.sandbox import Role, Sandbox
 from agentv_sandbox.containers.volumes import StagedFile, VolumeSpec
 from agentv_sandbox.egress.mux import Broken, Mux
 from agentv_sandbox.engines.bindcheck import SHARED, SHARED_PREFIX, short_name
-from agentv_sandbox.engines.stream import Conversation
+from agentv_sandbox.engines.stream import StdioConversation
 from agentv_sandbox.models.container import MB, Mount
 
 log = get_logger()
@@ -106,7 +106,7 @@ def _greet(listener: socket.socket) -> None:
 class Relay:
     """The host's end of one relay container."""
 
-    talk: Conversation
+    talk: StdioConversation
     serve: Callable[[socket.socket], bool]
     """Begins to serve a connection in a thread of its own; False where there are too many."""
     fault: str = ""

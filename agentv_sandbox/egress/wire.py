@@ -49,14 +49,14 @@ _MODEL_BODY_TIMEOUT_S = 60.0
 """For the whole body of a request to a model's server."""
 
 
-class Answer(Protocol):
+class ServerAnswer(Protocol):
     @property
     def status(self) -> int: ...
     @property
     def body(self) -> bytes: ...
 
 
-Handler = Callable[[str, str, Mapping[str, str], bytes], Answer]
+Handler = Callable[[str, str, Mapping[str, str], bytes], ServerAnswer]
 """(method, path, headers with lower-case names, body) -> JSON answer. Must not raise for what a client sent."""
 
 

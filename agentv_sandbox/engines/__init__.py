@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import IO, Protocol
 
 from agentv_sandbox.base.errors import EngineError
-from agentv_sandbox.engines.stream import Conversation
+from agentv_sandbox.engines.stream import StdioConversation
 from agentv_sandbox.models.container import (
     Build,
     Command,
@@ -47,7 +47,7 @@ class Containers(Protocol):
         """Keep the volumes of ``spec`` alive, by a container that stays where the engine needs one. Returns its id."""
         ...
 
-    def converse(self, spec: ContainerSpec) -> Conversation:
+    def converse(self, spec: ContainerSpec) -> StdioConversation:
         """Create, verify, attach and start a container that stays and is talked to. The caller removes it."""
         ...
 

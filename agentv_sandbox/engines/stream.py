@@ -47,7 +47,7 @@ class Channel(Protocol):
     def close(self) -> None: ...
 
 
-class Conversation:
+class StdioConversation:
     """Standard input and output of a container that goes on until it is removed."""
 
     def __init__(self, container: str, channel: Channel) -> None:

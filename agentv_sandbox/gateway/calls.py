@@ -28,7 +28,7 @@ _SHORT = 100
 _TALKS = frozenset(each.talk for each in DIALECTS)
 
 
-class Capture:
+class CallCapture:
     """The beginning of an answer."""
 
     def __init__(self) -> None:

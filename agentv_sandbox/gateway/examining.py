@@ -13,7 +13,13 @@ from agentv_sandbox import masking
 from agentv_sandbox.gateway.modelcall import Admitted
 from agentv_sandbox.models_api.denial import Denial
 from agentv_sandbox.models_api.dialects import DIALECTS, spoken_in
-from agentv_sandbox.models_api.dialects.base import Check, Dialect, Operation, names, only
+from agentv_sandbox.models_api.dialects.base import (
+    Dialect,
+    Operation,
+    RequestCheck,
+    names,
+    only,
+)
 from agentv_sandbox.models_api.dialects.strict import read_object, write_object
 from agentv_sandbox.models_api.policy import GatewayPolicy, ModelRequest
 from agentv_sandbox.models_api.servers import Server
@@ -64,7 +70,7 @@ def examine(request: ModelRequest, policy: GatewayPolicy, *, server: Server = AN
     if len(request.body) > BODY_BYTES:
         raise Denial(413, f"the body is larger than {BODY_BYTES >> 20} MiB")
     asked = read_object(request.body)
-    check = Check(policy, dialect.name, server)
+    check = RequestCheck(policy, dialect.name, server)
     model, body = dialect.check(dict(asked), operation, check)
     return Admitted(
         dialect=dialect,

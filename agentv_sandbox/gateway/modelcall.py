@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from agentv_sandbox.gateway.meter import ModelUse
 from agentv_sandbox.gateway.replies import ReplyReader
-from agentv_sandbox.modelcalls.limiter import KeyLimit, Turn, WaitClock
+from agentv_sandbox.modelcalls.limiter import KeyLimit, QueueTurn, WaitClock
 from agentv_sandbox.modelcalls.recording import CallRecord, RecordedReply
 from agentv_sandbox.modelcalls.waits import asked_wait, may_ask_to_wait
 from agentv_sandbox.models.suite import Json
@@ -81,7 +81,7 @@ class ModelCall:
         self._patience_s = patience_s
         self._unsaid = 0
         """The same without a time."""
-        self._turn: Turn | None = None
+        self._turn: QueueTurn | None = None
         self.asked = replayed is not None
         """Whether the request was sent, or needs not be."""
         self.limited = 0

@@ -5,12 +5,12 @@ An answer is passed on as it comes. Only an event that the gateway itself asked 
 
 from __future__ import annotations
 
-from agentv_sandbox.gateway.calls import Capture
+from agentv_sandbox.gateway.calls import CallCapture
 from agentv_sandbox.models.json.untrusted import ForeignJsonError, read_json
 from agentv_sandbox.models.suite import Json
 from agentv_sandbox.models_api.dialects.base import Dialect
 from agentv_sandbox.models_api.reading import AnswerReading
-from agentv_sandbox.models_api.sse import MAX_EVENT, Event, EventStream
+from agentv_sandbox.models_api.sse import MAX_EVENT, EventStream, ServerEvent
 from agentv_sandbox.models_api.usage import Usage
 
 
@@ -21,7 +21,7 @@ class ReplyReader:
         self.drops = drop_usage_event
         """Whether what goes on may be less than what came."""
         self._dialect = dialect
-        self.capture = Capture()
+        self.capture = CallCapture()
         self.answer = AnswerReading(dialect)
         """What the model says and asks for, and its tokens as the server reported them last."""
         self._events: EventStream | None = None
@@ -62,7 +62,7 @@ class ReplyReader:
             self._read(bytes(self._whole))
         return b""
 
-    def _pass(self, events: list[Event]) -> bytes:
+    def _pass(self, events: list[ServerEvent]) -> bytes:
         """All of ``events`` but those that say the usage and nothing else."""
         return b"".join(
             each.raw

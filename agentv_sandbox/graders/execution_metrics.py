@@ -93,7 +93,7 @@ def grade(spec: GraderSpec, context: GradeContext) -> GraderResult:
     return result(spec, score, checks)
 
 
-def _exploration(summary: trace.TraceSummary, wanted: float, tolerance: float) -> Assertion:
+def _exploration(summary: trace.TraceFigures, wanted: float, tolerance: float) -> Assertion:
     total = summary.total_tool_calls
     if total == 0:
         return Assertion(text="Exploration ratio not available (no tool calls)", passed=False)

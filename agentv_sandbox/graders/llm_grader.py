@@ -169,7 +169,7 @@ RANGES = Mode(form=prompts.RANGES_FORM, schema=replies.schema_of_ranges(), parse
 
 
 @dataclass(kw_only=True)
-class Conversation:
+class JudgeConversation:
     """What was asked of the model and what it said, over all attempts."""
 
     target: Target
@@ -221,13 +221,13 @@ def grade(spec: GraderSpec, context: GradeContext) -> GraderResult:
         temperature=options.temperature if options.target else None,
         budget=RequestBudget.of_grading(target),
     )
-    conversation = Conversation(target=target, request=_for_target(target, request))
+    conversation = JudgeConversation(target=target, request=_for_target(target, request))
     answer = ask(context, conversation, mode)
     suspicions = injection.suspicions(values["output"], [reply.text for reply in conversation.replies], nonce)
     return _result(spec, options, candidate, conversation, answer=answer, suspicions=suspicions)
 
 
-def ask(context: GradeContext, conversation: Conversation, mode: Mode) -> Any:
+def ask(context: GradeContext, conversation: JudgeConversation, mode: Mode) -> Any:
     """The parsed reply, or None when three attempts and one repair gave none, or the budget of the grading is spent;
     ``conversation`` keeps what happened. A server that cannot be asked is not asked again: that is the client's
     business, within the same budget. A program has nobody else who tries it again."""
@@ -253,7 +253,7 @@ def ask(context: GradeContext, conversation: Conversation, mode: Mode) -> Any:
         return None
 
 
-def _repair(conversation: Conversation, mode: Mode) -> LlmRequest:
+def _repair(conversation: JudgeConversation, mode: Mode) -> LlmRequest:
     """The request to write the last reply in the form that was asked for."""
     last = conversation.replies[-1].text
     again = LlmRequest(
@@ -266,7 +266,7 @@ def _repair(conversation: Conversation, mode: Mode) -> LlmRequest:
     return _for_target(conversation.target, again)
 
 
-def _attempt(context: GradeContext, conversation: Conversation, mode: Mode, request: LlmRequest) -> Any:
+def _attempt(context: GradeContext, conversation: JudgeConversation, mode: Mode, request: LlmRequest) -> Any:
     """The parsed reply; None where it cannot be parsed. Raises LlmError."""
     budget, before = conversation.budget, conversation.budget.used
     reply = context.tools.llm(conversation.target, request)
@@ -357,7 +357,7 @@ def _result(
     spec: GraderSpec,
     options: LlmGraderOptions,
     candidate: Candidate,
-    conversation: Conversation,
+    conversation: JudgeConversation,
     *,
     answer: Any,
     suspicions: Sequence[str],

@@ -10,7 +10,7 @@ from agentv_sandbox.models.suite import Json, Message
 
 
 @dataclass(frozen=True, kw_only=True)
-class TraceSummary:
+class TraceFigures:
     tool_calls: Mapping[str, int]
     """By tool name, in order of first use."""
     tool_durations: Mapping[str, tuple[float, ...]]
@@ -41,7 +41,7 @@ def tool_calls(messages: Sequence[AnswerMessage]) -> tuple[ToolCall, ...]:
     return tuple(call for message in messages for call in message.tool_calls or ())
 
 
-def summarise(messages: Sequence[AnswerMessage], answers: int | None = None) -> TraceSummary:
+def summarise(messages: Sequence[AnswerMessage], answers: int | None = None) -> TraceFigures:
     """``answers``: of the models, where others than the agent have counted them."""
     counts: dict[str, int] = {}
     durations: dict[str, list[float]] = {}
@@ -50,7 +50,7 @@ def summarise(messages: Sequence[AnswerMessage], answers: int | None = None) -> 
         counts[call.tool] = counts.get(call.tool, 0) + 1
         if call.duration_ms is not None:
             durations.setdefault(call.tool, []).append(call.duration_ms)
-    return TraceSummary(
+    return TraceFigures(
         tool_calls=counts,
         tool_durations={tool: tuple(values) for tool, values in durations.items()},
         llm_calls=sum(1 for message in messages if message.role == "assistant")

@@ -13,7 +13,8 @@ from agentv_sandbox.authoring.tree import Map, Problems, Seq, plain, position, s
 from agentv_sandbox.base.errors import Problem
 from agentv_sandbox.loading.assertions import implicit_grader
 from agentv_sandbox.loading.interpolate import Expansion, interpolate_vars, to_json
-from agentv_sandbox.loading.session import Session
+from agentv_sandbox.loading.oracles import read_oracle
+from agentv_sandbox.loading.session import LoadingSession
 from agentv_sandbox.loading.suite_docs import SuiteDoc, TestDoc, TrialsDoc, TurnDoc
 from agentv_sandbox.loading.workspaces import Part
 from agentv_sandbox.models.messages import prompt_text
@@ -33,7 +34,7 @@ _OF_SUITES = ("workers", "budget_usd", "fail_on_error", "measured_by")
 class CaseReader:
     """Reads the tests of one suite."""
 
-    session: Session
+    session: LoadingSession
     suite: SuiteDoc
     suite_name: str
     category: str
@@ -97,6 +98,7 @@ class CaseReader:
             outputs=tuple(doc.outputs if doc.outputs is not None else self.suite.outputs or ()),
             conversation_id=doc.conversation_id,
             conversation=conversation,
+            oracle=read_oracle(doc.src, doc.oracle, self.session) if doc.oracle is not None else None,
             depends_on=tuple(doc.depends_on or ()),
             on_dependency_failure=doc.on_dependency_failure,
             position=position(doc.src),

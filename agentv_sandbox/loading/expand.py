@@ -13,13 +13,13 @@ from agentv_sandbox.authoring.tree import Map, Node, Seq, show
 from agentv_sandbox.authoring.yaml12 import parse_json_line, read_text
 from agentv_sandbox.base.errors import Problem
 from agentv_sandbox.loading.interpolate import interpolate_env
-from agentv_sandbox.loading.session import Session
+from agentv_sandbox.loading.session import LoadingSession
 
 MAX_FILES = 10_000
 _GLOB = frozenset("*?{[")
 
 
-def tests_of(session: Session, node: Map, key: str) -> Iterator[Map]:
+def tests_of(session: LoadingSession, node: Map, key: str) -> Iterator[Map]:
     """Every test of a suite in order; entries that are not tests are reported."""
     value = node[key]
     if isinstance(value, str):
@@ -35,7 +35,7 @@ def tests_of(session: Session, node: Map, key: str) -> Iterator[Map]:
             session.problems.error(value, i, f"must be a mapping with an id, found {show(item)}", hint=hint)
 
 
-def _reference(session: Session, node: Node, key: str | int, value: str) -> Iterator[Map]:
+def _reference(session: LoadingSession, node: Node, key: str | int, value: str) -> Iterator[Map]:
     """A path or glob, relative to the eval file's folder."""
     if not _GLOB & set(value):
         yield from _source(session, node, key, value)
@@ -60,7 +60,7 @@ def _reference(session: Session, node: Node, key: str | int, value: str) -> Iter
         yield from _source(session, node, key, str(path.relative_to(base)))
 
 
-def _source(session: Session, node: Node, key: str | int, value: str) -> Iterator[Map]:
+def _source(session: LoadingSession, node: Node, key: str | int, value: str) -> Iterator[Map]:
     reference = session.project.find(value, base=session.project.eval_dir)
     if reference.path is None:
         session.problems.error(
@@ -88,7 +88,7 @@ def _source(session: Session, node: Node, key: str | int, value: str) -> Iterato
         )
 
 
-def _table(session: Session, path: Path) -> Iterator[Map]:
+def _table(session: LoadingSession, path: Path) -> Iterator[Map]:
     session.test_files.add(path)
     before, empty = session.problems.errors, True
     for placed in table_rows(path, session.problems):
@@ -101,7 +101,7 @@ def _table(session: Session, path: Path) -> Iterator[Map]:
         session.problems.add(Problem(message="holds no tests", path=path, line=1, column=1, hint=hint))
 
 
-def _maps(session: Session, items: Seq) -> Iterator[Map]:
+def _maps(session: LoadingSession, items: Seq) -> Iterator[Map]:
     for i, item in enumerate(items):
         if isinstance(item, Map):
             yield item
@@ -109,7 +109,7 @@ def _maps(session: Session, items: Seq) -> Iterator[Map]:
             session.problems.error(items, i, f"must be a mapping with an id, found {show(item)}")
 
 
-def _folder(session: Session, folder: Path, node: Node, key: str | int) -> Iterator[Map]:
+def _folder(session: LoadingSession, folder: Path, node: Node, key: str | int) -> Iterator[Map]:
     """One test a sub-folder: ``case.yaml``, and ``workspace/`` as its template."""
     has_tests = False
     for sub in sorted(path for path in folder.iterdir() if path.is_dir()):
@@ -143,7 +143,7 @@ def _complete(content: Map, folder: Path) -> Map:
     return content.copy_with(entries.items())
 
 
-def json_lines(session: Session, path: Path) -> Iterator[Map]:
+def json_lines(session: LoadingSession, path: Path) -> Iterator[Map]:
     """One test a line."""
     session.test_files.add(path)
     text = read_text(path, session.problems)
@@ -161,7 +161,7 @@ def json_lines(session: Session, path: Path) -> Iterator[Map]:
             session.problems.add(Problem(message=message, path=path, line=number, column=1))
 
 
-def from_evals_json(session: Session, content: Map) -> Iterator[Map]:
+def from_evals_json(session: LoadingSession, content: Map) -> Iterator[Map]:
     """The entries of an Agent Skills ``evals.json`` as tests."""
     evals = content.get("evals")
     if not isinstance(evals, Seq) or not evals:

@@ -19,7 +19,7 @@ from agentv_sandbox.loading.workspaces import WorkspaceReader
 
 
 @dataclass
-class Session:
+class LoadingSession:
     path: Path
     project: ReferenceScope
     environ: Mapping[str, str]

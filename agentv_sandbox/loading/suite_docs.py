@@ -334,6 +334,16 @@ class TurnDoc(Doc):
     """Graders of the turn."""
 
 
+class OracleDoc(Doc):
+    command: list[Text] | Text | None = None
+    """A list of arguments, or text, which a shell runs (`sh -ec`), in the workspace. What it prints is the answer where
+    the test has no `expected_output`."""
+    patch: Text | None = None
+    """A unified diff of the workspace, a file of the project."""
+    files: Names = Field(default_factory=list)
+    """Globs of project files that the command reads, below `/suite`."""
+
+
 class TestDoc(Doc):
     __test__ = False
     ALIASES: ClassVar = {
@@ -371,6 +381,9 @@ class TestDoc(Doc):
     """Here only: globs of workspace files that are files of the answer, instead of the suite's."""
     conversation_id: Id | None = None
     """Passed on to results."""
+    oracle: Text | OracleDoc | None = None
+    """Here only, for `audit`: how the test is solved. A command line, a mapping, or `nothing` where doing nothing is
+    right."""
     suite: str | None = None
     """Accepted, without effect."""
     depends_on: list[Text] | None = None

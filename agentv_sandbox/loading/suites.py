@@ -17,7 +17,7 @@ from agentv_sandbox.loading import targets as target_files
 from agentv_sandbox.loading.cases import CaseReader, category, grader_items, suite_name, trials_of
 from agentv_sandbox.loading.expand import from_evals_json, json_lines, tests_of
 from agentv_sandbox.loading.interpolate import TooLarge, Variables, env_files
-from agentv_sandbox.loading.session import Session
+from agentv_sandbox.loading.session import LoadingSession
 from agentv_sandbox.loading.suite_docs import ExecutionDoc, SuiteDoc, TargetRefDoc
 from agentv_sandbox.loading.targets import TargetReader
 from agentv_sandbox.loading.workspaces import limits, warn_of_large_tmp
@@ -48,7 +48,7 @@ def load_suite(
         problems.add(Problem(message=f"lies outside its project {root}", path=path))
         return None, variables
     asked = Variables(variables)
-    session = Session(path=path, project=project, environ=asked, problems=problems, files=files)
+    session = LoadingSession(path=path, project=project, environ=asked, problems=problems, files=files)
     document = _document(session)
     if document is None:
         return None, variables
@@ -60,7 +60,7 @@ def load_suite(
     return replace(suite, variables=asked.asked), variables
 
 
-def _document(session: Session) -> Map | None:
+def _document(session: LoadingSession) -> Map | None:
     """The suite as one mapping, whatever the kind of file."""
     path = session.path
     if path.suffix.lower() == ".jsonl":
@@ -81,7 +81,7 @@ def _document(session: Session) -> Map | None:
     return None
 
 
-def _from_lines(session: Session) -> Map | None:
+def _from_lines(session: LoadingSession) -> Map | None:
     """A JSONL file with the settings of the YAML file beside it."""
     sidecar = session.path.with_suffix(".yaml")
     settings: Any = None
@@ -100,7 +100,7 @@ def _from_lines(session: Session) -> Map | None:
     return base.copy_with([*base.items(), ("tests", tests)])
 
 
-def _suite(session: Session, doc: SuiteDoc, targets_file: Path | None, chosen: Sequence[str]) -> Suite:
+def _suite(session: LoadingSession, doc: SuiteDoc, targets_file: Path | None, chosen: Sequence[str]) -> Suite:
     project, problems = session.project, session.problems
     reader = session.assertions
     reader.preprocessors = reader.read_preprocessors(doc.preprocessors or [])
@@ -146,7 +146,9 @@ def _suite(session: Session, doc: SuiteDoc, targets_file: Path | None, chosen: S
     )
 
 
-def _cases(session: Session, reader: CaseReader, items: Iterator[Map]) -> Iterator[tuple[EvalCase, Map]]:
+def _cases(
+    session: LoadingSession, reader: CaseReader, items: Iterator[Map]
+) -> Iterator[tuple[EvalCase, Map]]:
     seen: dict[str, Map] = {}
     for count, item in enumerate(items, 1):
         if count > MAX_TESTS:
@@ -215,7 +217,7 @@ def _circle(start: str, cases: Mapping[str, tuple[EvalCase, Map]], done: set[str
 
 
 def _targets(
-    session: Session, doc: SuiteDoc, targets_file: Path | None, chosen: Sequence[str]
+    session: LoadingSession, doc: SuiteDoc, targets_file: Path | None, chosen: Sequence[str]
 ) -> tuple[Mapping[str, Any], Path | None, Execution]:
     project, problems = session.project, session.problems
     path = targets_file or target_files.discover(project.eval_dir, project.root, project.cwd)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -46,6 +46,9 @@ _PINNED = re.compile(r"[0-9a-f]{7,64}|(?:[\w./-]*[/-])?v?\d+(?:\.\d+)+[\w.+-]*",
 _REVISION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,199}\Z", re.ASCII)
 _FOLDER = re.compile(r"(?:/(?!\.{1,2}(?:/|\Z))[^/\0]{1,255}){1,32}")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,63})?", re.ASCII)
+_READ = frozenset({"template", "isolation", "each_set_up", "system", "repos", "hooks", "docker", "env"})
+"""Fields of a workspace that are made of what is written; all others are taken as they are written."""
+_AS_WRITTEN = tuple(f.name for f in fields(Workspace) if f.name not in _READ)
 _NOUNS = {"command": "a command name", "module": "an import name"}
 _SHELL = ("sh", "-ec")
 HOOK_NAMES = ("before_all", "before_each", "after_each", "after_all")
@@ -100,12 +103,12 @@ class WorkspaceReader:
             # What before_all makes of a system cannot be copied as files of a workspace are.
             each_set_up=_isolation(levels) == "per_test"
             and (system is not None or _last(levels, "isolation") is not None),
-            storage=storage[1] if (storage := _last(levels, "storage")) else "memory",
             system=system,
             repos=tuple(self._repos(*repos)) if repos else (),
             hooks=self._hooks(levels, shared=_isolation(levels) == "shared"),
             docker=self._docker(*docker) if docker else None,
             env=self._env([part.doc.env for part in levels if part.doc.env is not None]),
+            **{name: last[1] for name in _AS_WRITTEN if (last := _last(levels, name)) is not None},
         )
 
     def _system(self, levels: list[Part]) -> SystemSpec | None:

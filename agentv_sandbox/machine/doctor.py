@@ -64,25 +64,27 @@ print(json.dumps({'caps': status['CapEff'], 'bounding': status['CapBnd'], 'nnp':
 
 
 @dataclass(frozen=True, kw_only=True)
-class Check:
+class DoctorCheck:
     name: str
     state: State
     text: str
     hint: str = ""
 
 
-def engine_checks(info: EngineInfo, runtime: str | None) -> Iterator[Check]:
+def engine_checks(info: EngineInfo, runtime: str | None) -> Iterator[DoctorCheck]:
     """Version, system call filter, and how strong the containers' wall is."""
     api = f" (API {info.api_version})" if info.api_version else ""
     text = f"{info.kind} {info.version}{api} at {info.address}"
     if is_too_old(info):
-        yield Check(name="engine", state="failed", text=text, hint="Docker Engine 20.10 or later is needed.")
+        yield DoctorCheck(
+            name="engine", state="failed", text=text, hint="Docker Engine 20.10 or later is needed."
+        )
     else:
-        yield Check(name="engine", state="ok", text=text)
+        yield DoctorCheck(name="engine", state="ok", text=text)
     if info.seccomp:
-        yield Check(name="seccomp", state="ok", text="the engine applies our system call filter")
+        yield DoctorCheck(name="seccomp", state="ok", text="the engine applies our system call filter")
     else:
-        yield Check(
+        yield DoctorCheck(
             name="seccomp",
             state="failed",
             text="the engine has no seccomp support",
@@ -90,19 +92,19 @@ def engine_checks(info: EngineInfo, runtime: str | None) -> Iterator[Check]:
         )
     yield from _limits_declared(info)
     isolation = tier(info, runtime)
-    yield Check(name="isolation", state="ok", text=isolation.summary)
+    yield DoctorCheck(name="isolation", state="ok", text=isolation.summary)
     for sentence in info.runtimes:
-        yield Check(name="runtime", state="ok", text=sentence)
+        yield DoctorCheck(name="runtime", state="ok", text=sentence)
     if isolation.flaws:
         names = ", ".join(flaw.cve for flaw in isolation.flaws)
-        yield Check(
+        yield DoctorCheck(
             name="known flaws",
             state="warning",
             text=names,
             hint="A newer engine and runtime fix them; see docs/reference/isolation.md.",
         )
     if isolation.unjudged:
-        yield Check(
+        yield DoctorCheck(
             name="unknown flaws",
             state="warning",
             text=f"the engine reports no version of {', '.join(isolation.unjudged)}",
@@ -112,44 +114,48 @@ def engine_checks(info: EngineInfo, runtime: str | None) -> Iterator[Check]:
 
 def other_engine_checks(
     answers: Mapping[str, ContainerEngine | SandboxError], used: str, runtime: str | None
-) -> Iterator[Check]:
+) -> Iterator[DoctorCheck]:
     """What this machine has besides the engine at the address ``used``; ``answers`` are by kind."""
     for kind, answer in answers.items():
         name = f"engine: {kind}"
         if isinstance(answer, NeedsNamespace):
             text = f"works without root (`--engine {kind}`), in namespaces of its own"
-            yield Check(name=name, state="ok", text=text)
+            yield DoctorCheck(name=name, state="ok", text=text)
         elif isinstance(answer, SandboxError):
             reason = " ".join(answer.message.split())
-            yield Check(name=name, state="ok", text=f"not here: {reason}")
+            yield DoctorCheck(name=name, state="ok", text=f"not here: {reason}")
         elif answer.address != used:
             strength = tier(answer.info(), runtime).summary
-            yield Check(name=name, state="ok", text=f"answers too (`--engine {kind}`): {strength}")
+            yield DoctorCheck(name=name, state="ok", text=f"answers too (`--engine {kind}`): {strength}")
 
 
-def _limits_declared(info: EngineInfo) -> Iterator[Check]:
+def _limits_declared(info: EngineInfo) -> Iterator[DoctorCheck]:
     """What the engine says that it enforces; the probes see whether it is true."""
     enforcement = declared(info)
     hint = "Rootless engines need cgroup v2 with systemd and delegated controllers; `run` refuses this one."
     if enforcement.missing:
-        yield Check(name="limits", state="failed", text="; ".join(enforcement.missing), hint=hint)
+        yield DoctorCheck(name="limits", state="failed", text="; ".join(enforcement.missing), hint=hint)
     elif enforcement.unknown:
         text = f"the engine does not say whether it limits {', '.join(enforcement.unknown)}"
-        yield Check(name="limits", state="warning", text=text, hint="What the probes below see decides.")
+        yield DoctorCheck(
+            name="limits", state="warning", text=text, hint="What the probes below see decides."
+        )
     else:
-        yield Check(name="limits", state="ok", text="the engine says that it limits memory, processes, time")
+        yield DoctorCheck(
+            name="limits", state="ok", text="the engine says that it limits memory, processes, time"
+        )
     for text in info.warnings:
-        yield Check(name="engine's warning", state="warning", text=text)
+        yield DoctorCheck(name="engine's warning", state="warning", text=text)
 
 
-def limit_checks(sandbox: Sandbox) -> Iterator[Check]:
+def limit_checks(sandbox: Sandbox) -> Iterator[DoctorCheck]:
     """Limits that the engine accepts are tried: some kernels take them and enforce nothing."""
     probe, eater = _attempts(sandbox)
     yield _limits_in_force(sandbox)
     if not probe.ok:
         tail = masking.last(probe.stderr.decode("utf-8", "replace"), 300)
         text = f"a probe container ended with {probe.outcome}: {tail}"
-        yield Check(name="container", state="failed", text=text)
+        yield DoctorCheck(name="container", state="failed", text=text)
         return
     seen = json.loads(probe.stdout)
     children, written = seen["children"], seen["written"]
@@ -167,7 +173,7 @@ def limit_checks(sandbox: Sandbox) -> Iterator[Check]:
     hint = "This engine or kernel does not enforce it; see docs/reference/isolation.md."
     for name, good, text in table:
         state: State = "ok" if good else "failed"
-        yield Check(name=f"limit: {name}", state=state, text=text, hint="" if good else hint)
+        yield DoctorCheck(name=f"limit: {name}", state=state, text=text, hint="" if good else hint)
 
 
 def _attempts(sandbox: Sandbox) -> tuple[ExecResult, ExecResult]:
@@ -193,24 +199,24 @@ def _attempts(sandbox: Sandbox) -> tuple[ExecResult, ExecResult]:
     return probe, eater
 
 
-def _limits_in_force(sandbox: Sandbox) -> Check:
+def _limits_in_force(sandbox: Sandbox) -> DoctorCheck:
     inside = sandbox.run(Role.PROBE, PROBE, image=sandbox.tool_image)
     limits = observed(inside, POLICIES[Role.PROBE].limits)
     unreadable = (f"{what}: cannot be read in a container" for what in limits.unknown)
-    return Check(
+    return DoctorCheck(
         name="limits in force",
         state="failed" if limits.missing else "warning" if limits.unknown else "ok",
         text="; ".join([*limits.missing, *unreadable]) or "read in a container: as asked for",
     )
 
 
-def disk_checks(cache: Path) -> Iterator[Check]:
+def disk_checks(cache: Path) -> Iterator[DoctorCheck]:
     """Room for packages and results on this side (the engine's own disk is usually the same one)."""
     folder = next(path for path in (cache, *cache.parents) if path.exists())
     free = shutil.disk_usage(folder).free
     text = f"{free / _GB:.1f} GiB free at {folder}"
     if free < _GB:
-        yield Check(
+        yield DoctorCheck(
             name="disk",
             state="failed",
             text=text,
@@ -218,14 +224,14 @@ def disk_checks(cache: Path) -> Iterator[Check]:
             "that are not used.",
         )
     elif free < 5 * _GB:
-        yield Check(
+        yield DoctorCheck(
             name="disk", state="warning", text=text, hint="An image with LibreOffice alone takes 2 GiB."
         )
     else:
-        yield Check(name="disk", state="ok", text=text)
+        yield DoctorCheck(name="disk", state="ok", text=text)
 
 
-def key_checks(suites: Sequence[Suite], environ: Mapping[str, str]) -> Iterator[Check]:
+def key_checks(suites: Sequence[Suite], environ: Mapping[str, str]) -> Iterator[DoctorCheck]:
     """Keys of the LLM targets that the suites' graders use."""
     for suite in suites:
         used = _grader_targets(suite)
@@ -234,10 +240,10 @@ def key_checks(suites: Sequence[Suite], environ: Mapping[str, str]) -> Iterator[
             if not isinstance(key, str):
                 continue
             if environ.get(key):
-                yield Check(name=f"key: {name}", state="ok", text=f"{key} is set")
+                yield DoctorCheck(name=f"key: {name}", state="ok", text=f"{key} is set")
             else:
                 state: State = "failed" if name in used else "warning"
-                yield Check(
+                yield DoctorCheck(
                     name=f"key: {name}",
                     state=state,
                     text=f"{key} is not set",
@@ -245,7 +251,7 @@ def key_checks(suites: Sequence[Suite], environ: Mapping[str, str]) -> Iterator[
                 )
 
 
-def network_checks(urls: Sequence[str]) -> Iterator[Check]:
+def network_checks(urls: Sequence[str]) -> Iterator[DoctorCheck]:
     """Whether packages for new images could be fetched. Images that exist need none of it."""
     for url in urls:
         parts = urlsplit(url)
@@ -253,29 +259,29 @@ def network_checks(urls: Sequence[str]) -> Iterator[Check]:
         try:
             socket.create_connection((parts.hostname or "", port), timeout=5).close()
         except OSError as error:
-            yield Check(
+            yield DoctorCheck(
                 name=f"network: {parts.hostname}",
                 state="warning",
                 text=f"does not answer ({error})",
                 hint="New images cannot be built; those that exist still run.",
             )
         else:
-            yield Check(name=f"network: {parts.hostname}", state="ok", text="answers")
+            yield DoctorCheck(name=f"network: {parts.hostname}", state="ok", text="answers")
 
 
-def image_check(ensure: Callable[[], str]) -> Check:
+def image_check(ensure: Callable[[], str]) -> DoctorCheck:
     """``ensure`` finds or makes the tool image and says how."""
     try:
-        return Check(name="base image", state="ok", text=ensure())
+        return DoctorCheck(name="base image", state="ok", text=ensure())
     except SandboxError as error:
-        return Check(name="base image", state="failed", text=error.message, hint=error.hint)
+        return DoctorCheck(name="base image", state="failed", text=error.message, hint=error.hint)
 
 
-def leftover_check(engine: ContainerEngine, label: str) -> Check:
+def leftover_check(engine: ContainerEngine, label: str) -> DoctorCheck:
     left = engine.owned({label: None})
     if not left:
-        return Check(name="leftovers", state="ok", text="no containers or volumes of earlier runs")
-    return Check(
+        return DoctorCheck(name="leftovers", state="ok", text="no containers or volumes of earlier runs")
+    return DoctorCheck(
         name="leftovers",
         state="warning",
         text=f"{len(left)} objects of other runs are in the engine",

@@ -55,11 +55,11 @@ def _names_of() -> dict[str, list[str]]:
 
 
 @dataclass(frozen=True)
-class View:
+class TextView:
     """A text with parts of it replaced, and where each of its places comes from."""
 
     data: bytes
-    origin: View | None = None
+    origin: TextView | None = None
     _at: Sequence[int] = field(default=(), repr=False)
     """Where replacements begin in ``data``."""
     _ends: Sequence[int] = field(default=(), repr=False)
@@ -68,7 +68,7 @@ class View:
 
     def source(self, start: int, end: int) -> tuple[int, int]:
         """Where ``data[start:end]`` was written, in the text that nothing was replaced in."""
-        view: View = self
+        view: TextView = self
         while view.origin is not None:
             start, end = view._back(start, first=True), view._back(end - 1, first=False) + 1
             view = view.origin
@@ -87,9 +87,9 @@ class View:
         return end + place - self._ends[number]
 
 
-def views(data: bytes) -> Iterator[View]:
+def views(data: bytes) -> Iterator[TextView]:
     """``data`` as it is, with escapes undone as often as there are some, and each also without ends of lines."""
-    view = View(data)
+    view = TextView(data)
     for _ in range(_DEPTH + 1):
         yield view
         if b"\n" in view.data or b"\r" in view.data or b"\x1b" in view.data:
@@ -113,7 +113,9 @@ def escape_at(data: bytes, at: int) -> tuple[bytes, int]:
     return (b"", at) if match is None else (_meant(match), match.end())
 
 
-def _replaced(view: View, pattern: re.Pattern[bytes], meaning: Callable[[re.Match[bytes]], bytes]) -> View:
+def _replaced(
+    view: TextView, pattern: re.Pattern[bytes], meaning: Callable[[re.Match[bytes]], bytes]
+) -> TextView:
     pieces: list[bytes] = []
     at: list[int] = []
     ends: list[int] = []
@@ -130,7 +132,7 @@ def _replaced(view: View, pattern: re.Pattern[bytes], meaning: Callable[[re.Matc
         sources.append((start, end))
         done = end
     pieces.append(view.data[done:])
-    return View(b"".join(pieces), view, at, ends, sources)
+    return TextView(b"".join(pieces), view, at, ends, sources)
 
 
 def _meant(match: re.Match[bytes]) -> bytes:

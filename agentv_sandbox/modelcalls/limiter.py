@@ -40,7 +40,7 @@ class GoneAway(Exception):
 
 
 @dataclass(eq=False)
-class Turn:
+class QueueTurn:
     """One request that may be sent now."""
 
     epoch: int
@@ -95,7 +95,7 @@ class KeyLimit:
         hold_s: float = float("inf"),
         gone: Callable[[], bool] = lambda: False,
         clock: WaitClock | None = None,
-    ) -> Iterator[Turn]:
+    ) -> Iterator[QueueTurn]:
         """Wait for the turn of one request, first come first served; ``clock`` counts it. Raises LimitWait when it
         would take longer than ``patience_s``, or the server's limit alone longer than ``hold_s``, and GoneAway when
         ``gone`` says so while it waits."""
@@ -108,7 +108,9 @@ class KeyLimit:
                 self._in_epoch -= turn.epoch == self._epoch
                 self._changed.notify_all()
 
-    def _take(self, patience_s: float, hold_s: float, gone: Callable[[], bool], clock: WaitClock) -> Turn:
+    def _take(
+        self, patience_s: float, hold_s: float, gone: Callable[[], bool], clock: WaitClock
+    ) -> QueueTurn:
         began = time.monotonic()
         deadline = began + patience_s
         ticket = object()
@@ -130,7 +132,7 @@ class KeyLimit:
                 self._next = time.monotonic() + self._interval_s
                 self._running += 1
                 self._in_epoch += 1
-                return Turn(self._epoch, time.monotonic() - began if waiting else 0.0, self)
+                return QueueTurn(self._epoch, time.monotonic() - began if waiting else 0.0, self)
             finally:
                 self._queue.remove(ticket)
                 self._changed.notify_all()
@@ -139,7 +141,7 @@ class KeyLimit:
         room = self._running < (self._most or float("inf")) and self._in_epoch < self._width
         return room and time.monotonic() >= max(self._until, self._next)
 
-    def passed(self, turn: Turn) -> None:
+    def passed(self, turn: QueueTurn) -> None:
         """What ``turn`` asked was taken: one more may run beside it."""
         with self._changed:
             if turn.epoch == self._epoch and self._width != float("inf"):
@@ -147,7 +149,7 @@ class KeyLimit:
                 self._width += 1 if self._width < self._slow_from else 1 / self._width
                 self._changed.notify_all()
 
-    def limited(self, turn: Turn, asked_s: float, pause_s: float | None = None) -> None:
+    def limited(self, turn: QueueTurn, asked_s: float, pause_s: float | None = None) -> None:
         """What ``turn`` asked met the limit. Requests that were sent before it was known count as one."""
         with self._changed:
             if turn.epoch == self._epoch:

@@ -24,7 +24,7 @@ from agentv_sandbox.modelcalls.limiter import (
 from agentv_sandbox.modelcalls.replaying import Tape
 from agentv_sandbox.modelclient.exchange import Exchanges, pause
 from agentv_sandbox.modelclient.retry import PassingError, RequestBudget, RetryPolicy
-from agentv_sandbox.modelclient.server import Server
+from agentv_sandbox.modelclient.server import ModelServer
 from agentv_sandbox.models.suite import Target
 from agentv_sandbox.models_api.dialects.base import Dialect
 from agentv_sandbox.models_api.prices import warm_up
@@ -139,7 +139,7 @@ class LlmClient:
 
     def _with_retries(
         self,
-        server: Server,
+        server: ModelServer,
         call: WireCall,
         limit: KeyLimit,
         budget: RequestBudget,
@@ -210,7 +210,7 @@ class LlmClient:
             raise LlmError(f"target '{asking.target.name}': {error}", status=429) from None
 
     def _judgement(
-        self, server: Server, request: LlmRequest, call: WireCall, budget: RequestBudget
+        self, server: ModelServer, request: LlmRequest, call: WireCall, budget: RequestBudget
     ) -> LlmReply:
         target, wire, key = server.target, server.wire, server.key
         stream = target.settings.get("stream") is True
@@ -235,14 +235,14 @@ class LlmClient:
         self._unstructured.add(target.name)  # only when the same request without a schema worked
         return reply
 
-    def _server(self, target: Target, wire: Dialect) -> Server:
+    def _server(self, target: Target, wire: Dialect) -> ModelServer:
         if not stated_prices(target):
             warm_up()
-        return Server(
+        return ModelServer(
             target=target, wire=wire, key=self._key(target), exchanges=self._exchanges, tape=self._tape
         )
 
-    def _limit(self, server: Server, call: WireCall) -> KeyLimit:
+    def _limit(self, server: ModelServer, call: WireCall) -> KeyLimit:
         """The rate limit of the server for the key, as agents meet it too."""
         try:
             address = urlsplit(call.url)

@@ -41,7 +41,7 @@ _NOBODY_THERE = "is the address right, and does a server listen there?"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Server:
+class ModelServer:
     """The server of ``target``, which speaks ``wire`` and is given ``key``."""
 
     target: Target

@@ -65,7 +65,7 @@ class ImageConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Check:
+class ImageCheck:
     """One requirement, as it is proved in the finished image."""
 
     kind: Literal["command", "module"]
@@ -103,7 +103,7 @@ class ImagePlan:
     where the base is Debian; elsewhere the base must have them."""
     links: tuple[tuple[str, str], ...] = ()
     """(command name, what it is a symbolic link to), made in /usr/local/bin."""
-    checks: tuple[Check, ...] = ()
+    checks: tuple[ImageCheck, ...] = ()
     provides: Mapping[str, str] = field(default_factory=dict)
     """By required name: ``apt:poppler-utils``, ``pip:pillow``, ``npm:bun``, ``base:python3``."""
     refused: Mapping[str, str] = field(default_factory=dict)

@@ -278,6 +278,24 @@ class Target:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Oracle:
+    """How a test is solved, beside its expected output. For audits alone: no agent, hook or grader sees anything of
+    it."""
+
+    command: tuple[str, ...] = ()
+    """argv, run in the workspace; what it prints is the answer where no output is expected. Scripts of the project
+    stand
+    as absolute host paths."""
+    patch: Path | None = None
+    """A unified diff of the workspace, applied before the command."""
+    files: tuple[str, ...] = ()
+    """Globs of project files that the command reads."""
+    nothing: bool = False
+    """The test is solved by doing nothing, so that an agent that does nothing is right."""
+    position: Position | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class EvalCase:
     """One test. (Not ``TestCase``: test runners would collect it.)"""
 
@@ -313,6 +331,7 @@ class EvalCase:
     """Globs of workspace files that become ContentFile blocks though the agent did not mention them."""
     conversation_id: str | None = None
     conversation: Conversation | None = None
+    oracle: Oracle | None = None
     depends_on: tuple[str, ...] = ()
     on_dependency_failure: Literal["skip", "fail", "run"] = "skip"
     task: TaskSpec | None = None

@@ -25,6 +25,10 @@ ARTIFACTS = f"{LOGS}/artifacts"
 AGENT_LOGS = f"{LOGS}/agent"
 
 
+ENDED_EARLY = "the agent ended early and was judged all the same"
+"""How the note of a row begins whose agent ran into a limit."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class TaskNetwork:
     """What a phase may reach, as the task says."""

@@ -12,7 +12,7 @@ _LONGEST = 4
 
 
 @dataclass(frozen=True)
-class Event:
+class ServerEvent:
     raw: bytes = field(repr=False)
     """As it came; of a larger one than MAX_EVENT a piece."""
     data: bytes | None
@@ -28,9 +28,9 @@ class EventStream:
         """Bytes of the buffer that hold no end of an event."""
         self._too_large = False
 
-    def feed(self, data: bytes) -> list[Event]:
+    def feed(self, data: bytes) -> list[ServerEvent]:
         self._buffer += data
-        events: list[Event] = []
+        events: list[ServerEvent] = []
         start = 0
         for end in [each.end() for each in _BLANK_LINE.finditer(self._buffer, self._searched)]:
             events.append(self._event(bytes(self._buffer[start:end])))
@@ -39,20 +39,20 @@ class EventStream:
         self._searched = max(len(self._buffer) - _LONGEST, 0)
         if len(self._buffer) > MAX_EVENT:
             self._too_large = True
-            events.append(Event(bytes(self._buffer[:-_LONGEST]), None))
+            events.append(ServerEvent(bytes(self._buffer[:-_LONGEST]), None))
             del self._buffer[:-_LONGEST]
             self._searched = 0
         return events
 
-    def end(self) -> list[Event]:
+    def end(self) -> list[ServerEvent]:
         """What is left once the server has said everything."""
         rest = bytes(self._buffer)
         self._buffer.clear()
         return [self._event(rest)] if rest else []
 
-    def _event(self, raw: bytes) -> Event:
+    def _event(self, raw: bytes) -> ServerEvent:
         too_large, self._too_large = self._too_large, False
-        return Event(raw, None if too_large else _data(raw))
+        return ServerEvent(raw, None if too_large else _data(raw))
 
 
 def data_of(stream: bytes) -> list[bytes]:

@@ -7,7 +7,7 @@ from importlib import import_module
 
 from agentv_sandbox.agents.base import (
     AgentRun,
-    Prepared,
+    PreparedAgent,
     Provider,
     Request,
 )
@@ -33,6 +33,7 @@ _FILES = (
     "gemini_cli",
     "opencode",
     "pi",
+    "audit",
     "refused",
 )
 """Files of this folder that hold ``KINDS``, in the order in which listings show them."""
@@ -67,7 +68,7 @@ __all__ = [
     "PROVIDERS",
     "SETTINGS",
     "AgentRun",
-    "Prepared",
+    "PreparedAgent",
     "Provider",
     "Request",
     "check_target",

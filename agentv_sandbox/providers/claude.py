@@ -14,8 +14,8 @@ from agentv_sandbox.agents.agentcli import (
     Question,
 )
 from agentv_sandbox.agents.session import (
-    Event,
     Row,
+    SessionEvent,
     SessionRecord,
     object_of,
     rows_of,
@@ -116,7 +116,7 @@ class Claude(AgentCli):
         }
         return Launch(argv=tuple(argv), env=env)
 
-    def read_event(self, event: Event, record: SessionRecord) -> None:
+    def read_event(self, event: SessionEvent, record: SessionRecord) -> None:
         row = event.row
         match row.get("type"):
             case "system" if row.get("subtype") == "init":

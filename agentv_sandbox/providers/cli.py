@@ -17,12 +17,12 @@ from pydantic import AfterValidator
 from agentv_sandbox.agents.base import (
     OUTPUT_FILE,
     AgentRun,
-    Prepared,
+    PreparedAgent,
     Request,
     setting_problem,
 )
 from agentv_sandbox.agents.container import ContainerProvider, bad_end
-from agentv_sandbox.agents.settings import Flag, Seconds, Settings
+from agentv_sandbox.agents.settings import Flag, Seconds, TargetSettings
 from agentv_sandbox.authoring.docs import Doc
 from agentv_sandbox.authoring.fields import Text
 from agentv_sandbox.authoring.tree import nearest
@@ -67,7 +67,7 @@ def _known_placeholders(command: str) -> str:
     return command
 
 
-class CliSettings(Settings):
+class CliSettings(TargetSettings):
     ALIASES: ClassVar = {
         "attachments_format": "files_format",
         "cli_verbose": "verbose",
@@ -152,7 +152,7 @@ class CliProvider(ContainerProvider):
     def explained(self, request: Request, result: ExecResult) -> str:
         return _missing_import(request, result)
 
-    def prepare(self, request: Request) -> Prepared:
+    def prepare(self, request: Request) -> PreparedAgent:
         settings = request.target.settings
         template = str(settings.get("command", ""))
         named = _named_files(request)
@@ -161,7 +161,7 @@ class CliProvider(ContainerProvider):
         more = request.project.matching(request.target.files, *request.target.file_folders)
         beside = set(imported(named.values(), request.project.root)) - set(request.suite.test_files)
         timeout = settings.get("timeout_seconds")
-        return Prepared(
+        return PreparedAgent(
             argv=("/bin/sh", "-c", command),
             inputs=(StagedFile(path=_PROMPT_FILE.removeprefix("/input/"), data=request.prompt.encode()),),
             suite_files=(*named.values(), *beside, *more),

@@ -17,8 +17,8 @@ from agentv_sandbox.agents.agentcli import (
 )
 from agentv_sandbox.agents.asked import Reporting
 from agentv_sandbox.agents.session import (
-    Event,
     Row,
+    SessionEvent,
     SessionRecord,
     object_of,
     rows_of,
@@ -109,7 +109,7 @@ class Codex(AgentCli):
             configuration["model_reasoning_effort"] = json.dumps(effort)
         return configuration
 
-    def read_event(self, event: Event, record: SessionRecord) -> None:
+    def read_event(self, event: SessionEvent, record: SessionRecord) -> None:
         row = event.row
         match row.get("type"):
             case "item.started":

@@ -21,8 +21,8 @@ from agentv_sandbox.agents.agentcli import (
 from agentv_sandbox.agents.base import setting_problem
 from agentv_sandbox.agents.session import (
     MAX_VALUES,
-    Event,
     Row,
+    SessionEvent,
     SessionRecord,
     object_of,
     rows_of,
@@ -164,7 +164,7 @@ class Copilot(AgentCli):
             attach={"usage-file": f"{HOME}/{_USAGE}"},
         )
 
-    def read_event(self, event: Event, record: SessionRecord) -> None:
+    def read_event(self, event: SessionEvent, record: SessionRecord) -> None:
         data = object_of(event.row.get("data"))
         match event.row.get("type"):
             case "assistant.turn_start":

@@ -15,8 +15,8 @@ from agentv_sandbox.agents.base import (
     setting_problem,
 )
 from agentv_sandbox.agents.session import (
-    Event,
     Row,
+    SessionEvent,
     SessionRecord,
     milliseconds,
     object_of,
@@ -25,7 +25,7 @@ from agentv_sandbox.agents.session import (
     rows_of,
     text_of,
 )
-from agentv_sandbox.agents.settings import Settings
+from agentv_sandbox.agents.settings import TargetSettings
 from agentv_sandbox.authoring.fields import Text
 from agentv_sandbox.base.errors import Problem
 from agentv_sandbox.models.case import AgentResponse, CaseFailure
@@ -40,9 +40,9 @@ _AT_HOME = (
 )
 
 
-class CopilotLogSettings(Settings):
+class CopilotLogSettings(TargetSettings):
     IGNORED: ClassVar = {
-        **Settings.IGNORED,
+        **TargetSettings.IGNORED,
         "cwd": "it chooses among sessions for discover, which is not supported",
     }
 
@@ -128,7 +128,7 @@ class CopilotSession:
             return None
         return milliseconds(self.first, self.last)
 
-    def read(self, event: Event) -> None:
+    def read(self, event: SessionEvent) -> None:
         self.first, self.last = self.first or event.at, event.at or self.last
         data = object_of(event.row.get("data"))
         match event.row.get("type"):
@@ -143,7 +143,7 @@ class CopilotSession:
                     self._skills.add(text_of(object_of(request.get("arguments")).get("skill")))
                 _COPILOT.read_event(event, self.record)
 
-    def _invoked(self, data: Row, event: Event) -> None:
+    def _invoked(self, data: Row, event: SessionEvent) -> None:
         """A skill that the user asked for; the model's own calls of its tool stand in its messages."""
         name = text_of(data.get("name"))
         if name not in self._skills:

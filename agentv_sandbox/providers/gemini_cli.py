@@ -17,8 +17,8 @@ from agentv_sandbox.agents.agentcli import (
 )
 from agentv_sandbox.agents.asked import Reporting
 from agentv_sandbox.agents.session import (
-    Event,
     Row,
+    SessionEvent,
     SessionRecord,
     object_of,
     rows_of,
@@ -109,7 +109,7 @@ class GeminiCli(AgentCli):
             files[f"{_FOLDER}/GEMINI.md"] = str(text)
         return Launch(argv=tuple(argv), env=env, files=files, attach={_RECORDING: _RECORDINGS})
 
-    def read_event(self, event: Event, record: SessionRecord) -> None:
+    def read_event(self, event: SessionEvent, record: SessionRecord) -> None:
         row = event.row
         key = f"answer {record.step}"
         match row.get("type"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from agentv_sandbox.agents.base import AgentRun, Provider, Request
-from agentv_sandbox.agents.settings import Settings
+from agentv_sandbox.agents.settings import TargetSettings
 from agentv_sandbox.modelclient.llmclient import LlmClient
 from agentv_sandbox.models.case import AgentResponse
 from agentv_sandbox.models.content import AnswerMessage
@@ -15,8 +15,8 @@ from agentv_sandbox.models_api.records import LlmReply, LlmRequest
 _DEFAULT = '{"answer":"Mock provider response. Configure targets.yaml to supply a custom value."}'
 
 
-class MockSettings(Settings):
-    IGNORED: ClassVar = {**Settings.IGNORED, "trace": "a mock says its response and nothing else"}
+class MockSettings(TargetSettings):
+    IGNORED: ClassVar = {**TargetSettings.IGNORED, "trace": "a mock says its response and nothing else"}
 
     response: str | None = None
     """What it always says."""

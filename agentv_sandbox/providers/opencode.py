@@ -17,8 +17,8 @@ from agentv_sandbox.agents.agentcli import (
 )
 from agentv_sandbox.agents.base import setting_problem
 from agentv_sandbox.agents.session import (
-    Event,
     Row,
+    SessionEvent,
     SessionRecord,
     object_of,
     text_of,
@@ -147,7 +147,7 @@ class OpenCode(AgentCli):
             configuration["agent"] = {"build": {"steps": turns}}
         return configuration
 
-    def read_event(self, event: Event, record: SessionRecord) -> None:
+    def read_event(self, event: SessionEvent, record: SessionRecord) -> None:
         part = object_of(event.row.get("part"))
         key = text_of(part.get("messageID"))
         match event.row.get("type"):

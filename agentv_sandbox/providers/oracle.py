@@ -13,7 +13,7 @@ from pathlib import Path
 
 from agentv_sandbox.agents.base import (
     AgentRun,
-    Prepared,
+    PreparedAgent,
     Provider,
     Request,
     setting_problem,
@@ -42,7 +42,7 @@ class Oracle(ContainerProvider):
     summary = "The reference solution of a task folder: what `solution/solve.sh` does."
     ours = True
 
-    def prepare(self, request: Request) -> Prepared:
+    def prepare(self, request: Request) -> PreparedAgent:
         task, step = request.case.task, _step(request)
         if task is None or step is None:
             message = (
@@ -64,7 +64,7 @@ class Oracle(ContainerProvider):
         lay = f"mkdir -p {place} && cp -R {staged}/. {place}/ && chmod +x {shlex.quote(run)}"
         start = f"exec {'bash ' if task.format == 'terminal-bench' else ''}{shlex.quote(run)}"
         by_root = step.agent_user is not None
-        return Prepared(
+        return PreparedAgent(
             argv=("/bin/sh", "-c", start if by_root else f"{lay} && {start}"),
             as_root=lay if by_root else "",
             inputs=tuple(files),

@@ -17,8 +17,8 @@ from agentv_sandbox.agents.agentcli import (
 )
 from agentv_sandbox.agents.base import setting_problem
 from agentv_sandbox.agents.session import (
-    Event,
     Row,
+    SessionEvent,
     SessionRecord,
     object_of,
     rows_of,
@@ -139,7 +139,7 @@ class Pi(AgentCli):
             files={".pi/agent/models.json": json.dumps({"providers": {provider: server}})},
         )
 
-    def read_event(self, event: Event, record: SessionRecord) -> None:
+    def read_event(self, event: SessionEvent, record: SessionRecord) -> None:
         row = event.row
         match row.get("type"):
             case "message_end":

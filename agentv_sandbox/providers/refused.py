@@ -4,11 +4,11 @@ checked. A kind that is implemented leaves this file for one of its own."""
 from __future__ import annotations
 
 from agentv_sandbox.agents.base import Provider
-from agentv_sandbox.agents.settings import Flag, Seconds, Settings
+from agentv_sandbox.agents.settings import Flag, Seconds, TargetSettings
 from agentv_sandbox.authoring.fields import Text
 
 
-class VsCodeSettings(Settings):
+class VsCodeSettings(TargetSettings):
     executable: Text | None = None
     wait: Flag | None = None
     dry_run: Flag | None = None
@@ -21,7 +21,7 @@ class NotYet(Provider):
 
     refusal = "Wrap the agent in a cli target: a command that reads {PROMPT_FILE} and writes {OUTPUT_FILE}."
 
-    def __init__(self, name: str, summary: str, settings: type[Settings], *aliases: str) -> None:
+    def __init__(self, name: str, summary: str, settings: type[TargetSettings], *aliases: str) -> None:
         self.name, self.summary, self.settings, self.aliases = name, summary, settings, aliases
 
 

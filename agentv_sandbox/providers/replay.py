@@ -17,7 +17,7 @@ from agentv_sandbox.agents.base import (
     setting_problem,
 )
 from agentv_sandbox.agents.response import parse_response
-from agentv_sandbox.agents.settings import Settings
+from agentv_sandbox.agents.settings import TargetSettings
 from agentv_sandbox.authoring.fields import Text
 from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.models.case import AgentResponse, CaseFailure
@@ -29,7 +29,7 @@ _VERSION = "agentv.replay_fixture.v1"
 _MAX_BYTES = 256 << 20
 
 
-class ReplaySettings(Settings):
+class ReplaySettings(TargetSettings):
     fixtures: Text | None = None
     """JSONL file of AgentV's `--record-replay`."""
     execution_traces: Json = None

@@ -17,9 +17,9 @@ from typing import Protocol, get_args
 from agentv_sandbox.agents.asked import figures_of_agents
 from agentv_sandbox.agents.session import (
     MAX_VALUES,
-    Event,
-    EventStream,
     Row,
+    SessionEvent,
+    SessionEvents,
     SessionRecord,
     milliseconds,
     object_of,
@@ -59,7 +59,7 @@ class _Kept(Protocol):
 
     @property
     def record(self) -> SessionRecord: ...
-    def read(self, event: Event) -> None: ...
+    def read(self, event: SessionEvent) -> None: ...
     def end(self) -> None:
         """Note what stands only at the end."""
         ...
@@ -108,7 +108,7 @@ def _response(kept: _Kept, times: list[str], target: Target, by: MeasuredBy | No
     )
 
 
-def _notes(stream: EventStream, kept: _Kept) -> Iterable[str]:
+def _notes(stream: SessionEvents, kept: _Kept) -> Iterable[str]:
     if kept.questions > 1:
         yield f"a person wrote {kept.questions} messages in the session: all answers count as those to the test"
     if stream.cut:
@@ -145,7 +145,7 @@ class _ClaudeSession:
     _usage: dict[str, Row] = field(default_factory=dict)
     """By message: each line of one repeats it, the last as it was in the end."""
 
-    def read(self, event: Event) -> None:
+    def read(self, event: SessionEvent) -> None:
         row, message = event.row, object_of(event.row.get("message"))
         if row.get("isSidechain") is True:  # another agent, which a tool asked
             return
@@ -178,7 +178,7 @@ class _CodexSession:
     """Of the whole session, as it was said last."""
     _searches: int = 0
 
-    def read(self, event: Event) -> None:
+    def read(self, event: SessionEvent) -> None:
         payload = object_of(event.row.get("payload"))
         match event.row.get("type"):
             case "session_meta":
@@ -268,7 +268,7 @@ class _CopilotSession:
     def record(self) -> SessionRecord:
         return self._session.record
 
-    def read(self, event: Event) -> None:
+    def read(self, event: SessionEvent) -> None:
         self.questions += event.row.get("type") == "user.message"
         if event.row.get("type") not in ("result", "usage-file"):  # of its streams alone
             self._session.read(event)
@@ -288,7 +288,7 @@ class _ImportedSession:
     _usage: Row = field(default_factory=dict)
     _lines: int = 0
 
-    def read(self, event: Event) -> None:
+    def read(self, event: SessionEvent) -> None:
         row, record = event.row, self.record
         self._lines += 1
         self._usage = object_of(row.get("transcript_token_usage"))

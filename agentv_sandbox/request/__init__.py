@@ -17,11 +17,13 @@ from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.request.limits import LIMIT_OPTIONS
 from agentv_sandbox.request.option import (
     ATTEMPTS,
+    AUDIT,
     ENGINE,
     GRADE,
     IMAGES,
     PREPARED,
     RUN,
+    RUN_ALONE,
     TRANSCRIPTS,
     OnCluster,
     of_caller,
@@ -146,6 +148,34 @@ class RunRequest:
         default=False,
         sentence="Run the agents, keep all that graders need, and leave grading to `grade`.",
         group=TARGETS,
+        commands=RUN_ALONE,
+    )
+
+    # -- of an audit --------------------------------------------------------------------------------------
+    auditors: Sequence[str] = option(
+        "--agent",
+        default=(),
+        metavar="NAME",
+        sentence="Put only this built-in agent to the tests; may be repeated. One is called `oracle`, one `injection`.",
+        default_text="all",
+        group=TARGETS,
+        commands=AUDIT,
+    )
+    injections: int | None = option(
+        "--injections",
+        metavar="N",
+        read=count(0, 200),
+        sentence="Injections that each judge is asked about: one of each kind, then variations of them, 200 at most.",
+        default_text="12",
+        group=TARGETS,
+        commands=AUDIT,
+    )
+    no_judges: bool = option(
+        "--no-judges",
+        default=False,
+        sentence="Ask no judge: graders that are models are left out.",
+        group=TARGETS,
+        commands=AUDIT,
     )
 
     # -- limits -------------------------------------------------------------------------------------------

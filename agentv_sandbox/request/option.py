@@ -9,7 +9,10 @@ from typing import Any
 
 from agentv_sandbox.request import values
 
-RUN = frozenset({"run"})
+RUN = frozenset({"run", "audit"})
+"""Also of an audit: what it runs is a run like any other."""
+RUN_ALONE = frozenset({"run"})
+AUDIT = frozenset({"audit"})
 GRADE = frozenset({"regrade", "grade"})
 TRANSCRIPTS = frozenset({"import-transcript"})
 PREPARED = frozenset({"grade-prepared"})

@@ -51,9 +51,15 @@ _OF_THE_RUN = frozenset(
         "workspace",
         "judged_as",
         "opening",
+        "oracle",
     }
 )
 """Fields of a test that only decide whether it runs, or that are counted elsewhere."""
+_FIRST_OF_WORKSPACES = ("template", "isolation", "storage", "repos", "hooks")
+"""Fields of a workspace that rows have counted since the first scheme, in this order. Every other field counts by its
+name once a suite says something in it."""
+_OF_WORKSPACES = frozenset({"each_set_up", "docker", "env"})
+"""Fields of a workspace that are counted elsewhere: by the hook that they change, in the settings, in the image."""
 _OF_TARGETS = frozenset({"workers", "beside", "stands_for"})
 """Fields of a target that do not change what it answers; files that its command names count by their content."""
 _LATER = frozenset({"variables", "task"})
@@ -147,10 +153,9 @@ class InputHashes:
             case = replace(case, conversation=replace(case.conversation, turns=turns))
         test = self._fields(case, without=_OF_THE_RUN)
         space = job.workspace
-        # Its environment is the image's.
-        workspace: list[object] = [space.template, space.isolation, space.storage, space.repos, space.hooks]
-        system = [replace(space.system, position=None)] if space.system is not None else []
-        workspace += system
+        workspace: list[object] = [getattr(space, name) for name in _FIRST_OF_WORKSPACES]
+        later = [f for f in fields(space) if f.name not in {*_FIRST_OF_WORKSPACES, *_OF_WORKSPACES}]
+        workspace += [{f.name: value} for f in later if (value := getattr(space, f.name)) != f.default]
         workspace += ["each set up"] if space.each_set_up and "before_all" in space.hooks else []
         return self._plain([test, workspace])
 

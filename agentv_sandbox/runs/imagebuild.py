@@ -8,7 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from agentv_sandbox.base.errors import ImageRequestError, Problem
-from agentv_sandbox.building import LOCK_NAME, Candidate, ensure_image, prove
+from agentv_sandbox.building import (
+    LOCK_NAME,
+    ImageCandidate,
+    ensure_image,
+    prove,
+)
 from agentv_sandbox.containers.sandbox import Sandbox
 from agentv_sandbox.images.needs import suite_env, suite_plan, tool_plan
 from agentv_sandbox.images.plan import plan_image
@@ -55,7 +60,7 @@ def proved_images(
     wanted = {None: WantedImage(tool_plan(options.image), WorkspaceEnv(), None, _TOOLS), **images}
     builds = _ImageBuilds(sandbox, options, on_event)
     candidates = {
-        path: Candidate(
+        path: ImageCandidate(
             image=builds.image(each.plan, each.lock_path, each.what), plan=each.plan, env=each.env
         )
         for path, each in wanted.items()
@@ -137,7 +142,7 @@ class _ImageBuilds:
         self._sandbox = sandbox
         self._options = options
         self._on_event = on_event
-        self._images: dict[tuple[str, Path | None], Image] = {}
+        self._images: dict[tuple[str, Path | None, Path | None], Image] = {}
         self._reused: dict[object, Mapping[str, Any]] = {}
 
     def report_reused(self) -> None:
@@ -145,7 +150,7 @@ class _ImageBuilds:
             self._on_event("image.reused", **keys)
 
     def image(self, plan: ImagePlan, lock_path: Path | None, what: str) -> Image:
-        key = (plan.key, lock_path)
+        key = (plan.key, plan.dockerfile, lock_path)
         if key not in self._images:
             self._images[key] = ensure_image(
                 self._sandbox.engine,

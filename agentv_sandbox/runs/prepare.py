@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from agentv_sandbox import masking
+from agentv_sandbox.audit.planning import audited
 from agentv_sandbox.base import logs
 from agentv_sandbox.base.errors import EngineError, InputError, Problem
 from agentv_sandbox.base.scratch import sweep_scratch
@@ -182,7 +183,8 @@ def prepare(
     if ceilings is not None:
         settings = settings.under(ceilings)
     options = RunOptions(
-        request=request,
+        # In an audit, targets are what its agents stand in for; what runs are the suites' own, which are these agents.
+        request=replace(request, targets=()) if request.auditors else request,
         image=settings.image,
         images=settings.images,
         ceilings=settings.ceilings,
@@ -190,7 +192,7 @@ def prepare(
         cwd=cwd,
         egress=settings.egress,
         run_env=_run_variables(request.experiment),
-        first=dict(_first_tests(loaded, request)),
+        first=dict(first_tests(loaded, request)),
     )
     if purpose == "run":
         _refuse_what_cannot_run(loaded, options)
@@ -221,8 +223,26 @@ def _loaded(
     environ: Mapping[str, str],
     on_warning: Callable[[Problem], None],
 ) -> LoadResult:
-    """The suites that are asked for, told apart where they have one name."""
-    without_keys = purpose == "grade" or request.replay is not None
+    """The suites that are asked for, told apart where they have one name; in an audit, with its agents as targets."""
+    loaded = loaded_as_written(request, cwd, environ, on_warning, without_keys=purpose == "grade")
+    if request.auditors:
+        loaded = audited(loaded, request)
+    if request.replay is not None:
+        loaded = replace(loaded, environments=with_stand_in_keys(loaded))
+    return loaded
+
+
+def loaded_as_written(
+    request: RunRequest,
+    cwd: Path,
+    environ: Mapping[str, str],
+    on_warning: Callable[[Problem], None] = lambda _problem: None,
+    *,
+    without_keys: bool = False,
+) -> LoadResult:
+    """The suites that are asked for, as they are written. An audit needs no keys: judges without one are left out.
+    Raises InputError."""
+    without_keys = without_keys or request.replay is not None or bool(request.auditors)
     loaded = (
         request.suites
         if isinstance(request.suites, LoadResult)
@@ -237,10 +257,7 @@ def _loaded(
             on_warning=on_warning,
         )
     )
-    loaded = _told_apart(_with_tags(loaded, request))
-    if request.replay is not None:
-        loaded = replace(loaded, environments=with_stand_in_keys(loaded))
-    return loaded
+    return _told_apart(_with_tags(loaded, request))
 
 
 def _with_tags(loaded: LoadResult, request: RunRequest) -> LoadResult:
@@ -270,7 +287,7 @@ def _told_apart(loaded: LoadResult) -> LoadResult:
     return replace(loaded, suites=tuple(map(marked, loaded.suites)))
 
 
-def _first_tests(loaded: LoadResult, request: RunRequest) -> Iterator[tuple[Path, int]]:
+def first_tests(loaded: LoadResult, request: RunRequest) -> Iterator[tuple[Path, int]]:
     """How many tests of each suite are among the first ones that are asked for."""
     left = request.limit
     for suite in loaded.suites if left is not None else ():

@@ -30,7 +30,7 @@ from agentv_sandbox.building import recorded_image
 from agentv_sandbox.case.regrade import OF_GRADING, CapturedAnswers
 from agentv_sandbox.containers.blobs import BlobStore
 from agentv_sandbox.containers.sandbox import POLICIES, Role, Sandbox
-from agentv_sandbox.engines.stream import Conversation
+from agentv_sandbox.engines.stream import StdioConversation
 from agentv_sandbox.engines.tier import tier
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.identity import Key
@@ -74,7 +74,7 @@ class RegradeReport(api.RunReport):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Workspace:
+class OpenedWorkspace:
     """Which workspace of a run is looked into."""
 
     test: str
@@ -103,8 +103,8 @@ def grade(run: str | Path, request: RunRequest) -> RegradeReport:
 
 @contextmanager
 def open_workspace(
-    run: str | Path, which: Workspace, argv: Sequence[str], request: RunRequest
-) -> Iterator[Conversation]:
+    run: str | Path, which: OpenedWorkspace, argv: Sequence[str], request: RunRequest
+) -> Iterator[StdioConversation]:
     """``argv`` in a fresh container of the suite's image, in the workspace that a test left in the folder ``run``.
     What is done there is not kept. Raises InputError, NotKeptError, EngineError, BuildError."""
     source = captured_run(Path(run), graded=None)
@@ -236,7 +236,7 @@ class _Grading:
             self._definitions[key] = (captured.graders, hashes.definitions_like(job, captured.graders))
 
     @contextmanager
-    def opened(self, key: Key, which: Workspace, argv: Sequence[str]) -> Iterator[Conversation]:
+    def opened(self, key: Key, which: OpenedWorkspace, argv: Sequence[str]) -> Iterator[StdioConversation]:
         """``argv`` in the workspace of a trial, as ``open_workspace`` says."""
         trials, trial = self._source.tests[key].trials, which.trial
         if not 1 <= trial <= len(trials):
@@ -442,4 +442,4 @@ def _other_image(suite: Suite, key: str, present: ProvedImage) -> Problem:
     return Problem(message=message, path=suite.path, hint=hint)
 
 
-__all__ = ["RegradeReport", "Workspace", "grade", "open_workspace", "regrade"]
+__all__ = ["OpenedWorkspace", "RegradeReport", "grade", "open_workspace", "regrade"]

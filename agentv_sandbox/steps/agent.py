@@ -25,7 +25,7 @@ from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.paths import HOME, INPUT, OUTPUT, WORKSPACE
 from agentv_sandbox.models.suite import Hook, Target
 from agentv_sandbox.project import Project
-from agentv_sandbox.providers import PROVIDERS, AgentRun, Prepared
+from agentv_sandbox.providers import PROVIDERS, AgentRun, PreparedAgent
 from agentv_sandbox.request.jobs import ENGINE_ENDED, CaseFailed, Job
 from agentv_sandbox.steps.following import Followed
 from agentv_sandbox.steps.invoke import (
@@ -164,7 +164,7 @@ class AgentSide:
         problems = [self._hook(hook, name) for hook in self.job.hooks(name)]
         return [f"{name}: {problem}" for problem in problems if problem is not None]
 
-    def invoke(self, prepared: Prepared, baseline: Baseline) -> tuple[AgentRun, Collected]:
+    def invoke(self, prepared: PreparedAgent, baseline: Baseline) -> tuple[AgentRun, Collected]:
         """The agent's container from start to removal, then what it left. Raises CaseFailed when the engine
         ended it."""
         run, target = self.run, self.job.target
@@ -241,7 +241,7 @@ class AgentSide:
                 CaseFailure(stage="setup", code="setup_error", message=message, fault="setup_failed")
             )
 
-    def _timeout_of(self, prepared: Prepared) -> float | None:
+    def _timeout_of(self, prepared: PreparedAgent) -> float | None:
         """What the provider asks for, else what the task's step does."""
         task = self.job.case.task
         if prepared.timeout_s is not None or task is None:
@@ -266,7 +266,7 @@ class AgentSide:
         yield {"on_output": followed.output, "on_errors": followed.errors}
         followed.end()
 
-    def _agent_mounts(self, prepared: Prepared) -> list[Mount]:
+    def _agent_mounts(self, prepared: PreparedAgent) -> list[Mount]:
         mounts = [
             self.volumes.mount("workspace", WORKSPACE, read_only=False),
             self.volumes.mount("output", OUTPUT, read_only=False),
@@ -349,7 +349,7 @@ class AgentSide:
         if space.system is None:
             return WORKSPACE
         filled = space.template is not None or space.repos
-        image = self.run.sandbox.engine.image(self.run.image.id) if not filled else None
+        image = self.run.declared if not filled else None
         of_image = image.workdir.rstrip("/") if image is not None else ""
         return space.system.workdir or of_image or ("/" if self.job.case.task is not None else WORKSPACE)
 
@@ -421,7 +421,7 @@ def after_all(run: SuiteRun, jobs: Sequence[Job]) -> list[str]:
     return notes
 
 
-def _output_file(collected: Collected, store: BlobStore, prepared: Prepared) -> tuple[bytes | None, str]:
+def _output_file(collected: Collected, store: BlobStore, prepared: PreparedAgent) -> tuple[bytes | None, str]:
     name = prepared.answer.removeprefix(f"{OUTPUT}/")
     entry = collected.roots.get(OUTPUT, {}).get(name.encode())
     if entry is None:

@@ -15,7 +15,7 @@ from agentv_sandbox.gateway.meter import Meter
 from agentv_sandbox.models.case import CaseFailure
 from agentv_sandbox.models.container import MB
 from agentv_sandbox.models.limits import LimitOverrides
-from agentv_sandbox.models.suite import EvalCase
+from agentv_sandbox.models.suite import EvalCase, SystemSpec
 from agentv_sandbox.providers import PROVIDERS
 from agentv_sandbox.request.jobs import ENGINE_ENDED, CaseFailed, Job
 from agentv_sandbox.steps.agent import AgentSide, OnStage, before_all
@@ -109,14 +109,22 @@ def case_workspace(
 def _new_uid(run: SuiteRun, job: Job) -> int:
     """Whose the files of a workspace of its own are."""
     asked = job.workspace.system
-    return run.sandbox.uid_in(run.image.id, asked.user) if asked is not None else run.sandbox.new_uid()
+    return run.sandbox.uid_in(run.image.id, _user(run, asked)) if asked is not None else run.sandbox.new_uid()
+
+
+def _user(run: SuiteRun, asked: SystemSpec) -> str:
+    """Whose processes are those of a system: what is asked for, else what the image says."""
+    declared = run.declared if not asked.user else None
+    return asked.user or (declared.user if declared is not None else "")
 
 
 def _system(run: SuiteRun, job: Job, stack: ExitStack) -> Callable[[], System]:
     """What makes the system of ``job``, once, which lasts until ``stack`` ends."""
     asked = job.workspace.system
     assert asked is not None
-    made = run.sandbox.system(run.image.id, size_bytes=asked.size_bytes, inodes=asked.files, user=asked.user)
+    made = run.sandbox.system(
+        run.image.id, size_bytes=asked.size_bytes, inodes=asked.files, user=_user(run, asked)
+    )
     return cache(lambda: stack.enter_context(made))
 
 

@@ -21,7 +21,7 @@ from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.paths import INPUT, SUITE, WORKSPACE
 from agentv_sandbox.models.suite import EvalCase, Hook, Target
 from agentv_sandbox.project import Project
-from agentv_sandbox.providers import Prepared, Request
+from agentv_sandbox.providers import PreparedAgent, Request
 
 _TAIL = 2000
 _BYTES_PER_FILE = 8192
@@ -44,7 +44,7 @@ class ContainerSettings:
 
 def run_agent(
     sandbox: Sandbox,
-    prepared: Prepared,
+    prepared: PreparedAgent,
     settings: ContainerSettings,
     grant: Grant,
     *,

@@ -15,6 +15,7 @@ from agentv_sandbox.modelcalls.limiter import RateLimits
 from agentv_sandbox.modelcalls.replaying import Tape
 from agentv_sandbox.modelclient.llmclient import LlmClient
 from agentv_sandbox.models.case import CaseResult
+from agentv_sandbox.models.container import ImageInfo
 from agentv_sandbox.models.image import ProvedImage
 from agentv_sandbox.models.suite import EvalCase, Suite
 from agentv_sandbox.project import Project
@@ -67,3 +68,13 @@ class SuiteRun:
     start: SuiteStart = SuiteStart()
     on_trial: Callable[[CaseResult, EvalCase], None]
     """Takes a trial to where it is kept until its test has a row."""
+
+    @property
+    def declared(self) -> ImageInfo | None:
+        """What the image of the user's own says of its containers; None where nothing is known of it."""
+        return self.declared_by(self.image)
+
+    def declared_by(self, image: ProvedImage) -> ImageInfo | None:
+        """The same of another image. What is made on a base says nothing of its own."""
+        own = image.resolution.base.get("id", "")
+        return (self.sandbox.engine.image(own) if own else None) or self.sandbox.engine.image(image.id)

@@ -14,7 +14,7 @@ from agentv_sandbox.base.errors import LlmError
 from agentv_sandbox.base.logs import safe_name
 from agentv_sandbox.containers.sandbox import POLICIES, Role
 from agentv_sandbox.containers.volumes import StagedFile, VolumeSpec
-from agentv_sandbox.egress import Answer, EgressProxy, Handler
+from agentv_sandbox.egress import EgressProxy, Handler, ServerAnswer
 from agentv_sandbox.graders.grade import Graded, grade_case
 from agentv_sandbox.judging.base import GradeContext, NotBegunError
 from agentv_sandbox.judging.llm_proxy import LlmProxy
@@ -241,7 +241,7 @@ def _in_scope(proxy: LlmProxy) -> Handler:
     """``proxy`` asking for the test that this thread works on; each of its requests has a thread of its own."""
     scope = current_scope()
 
-    def handle(method: str, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
+    def handle(method: str, path: str, headers: Mapping[str, str], body: bytes) -> ServerAnswer:
         with asked_by(scope):
             return proxy.handle(method, path, headers, body)
 

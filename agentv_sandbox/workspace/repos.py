@@ -64,7 +64,7 @@ class RepoLimits:
 
 
 @dataclass(frozen=True)
-class Entry:
+class RepoEntry:
     """One file of a commit."""
 
     mode: bytes
@@ -157,10 +157,10 @@ class Repos:
         finally:
             os.close(lock)
 
-    def _entries(self, git: Git, commit: str, sparse: Sequence[str]) -> list[Entry]:
+    def _entries(self, git: Git, commit: str, sparse: Sequence[str]) -> list[RepoEntry]:
         """The files of ``commit`` that belong in the workspace; submodules are left out."""
         wanted = _cone(sparse)
-        entries: dict[bytes, Entry] = {}
+        entries: dict[bytes, RepoEntry] = {}
         total = listed = 0
         with git.output("ls-tree", "-r", "-z", "-l", "--full-tree", commit) as stream:
             for record in _records(stream):
@@ -168,7 +168,7 @@ class Repos:
                 head, _, path = record.partition(b"\t")
                 mode, _kind, oid, size = head.split()
                 if mode != _MODULE and wanted(path):
-                    entry = Entry(mode, oid.decode("ascii"), int(size), path)
+                    entry = RepoEntry(mode, oid.decode("ascii"), int(size), path)
                     entries[path] = entry
                     total += entry.size
                 if listed > self.limits.listed or len(entries) > self.limits.files:
@@ -259,7 +259,7 @@ def _cone(sparse: Sequence[str]) -> Callable[[bytes], bool]:
     return wanted
 
 
-def _check_names(entries: dict[bytes, Entry]) -> None:
+def _check_names(entries: dict[bytes, RepoEntry]) -> None:
     """git checks names when it checks out, which never happens here."""
     for path in entries:
         parts = path.split(b"/")
@@ -269,7 +269,7 @@ def _check_names(entries: dict[bytes, Entry]) -> None:
             raise RepoError(f"the commit holds {os.fsdecode(path)!r} below something that is not a folder")
 
 
-def _read_blobs(git: Git, entries: Sequence[Entry], blobs: Path) -> None:
+def _read_blobs(git: Git, entries: Sequence[RepoEntry], blobs: Path) -> None:
     """The content of each entry as a file named by its object id. No filter runs, no line ending changes."""
     oids = list(dict.fromkeys(entry.oid for entry in entries))
     with git.output("cat-file", "--batch", stdin="".join(f"{oid}\n" for oid in oids).encode()) as stream:
@@ -287,7 +287,7 @@ def _read_blobs(git: Git, entries: Sequence[Entry], blobs: Path) -> None:
             stream.read(1)
 
 
-def _staged(entry: Entry, blobs: Path) -> StagedFile:
+def _staged(entry: RepoEntry, blobs: Path) -> StagedFile:
     if entry.mode == _LINK:
         return StagedFile(path=entry.path, kind="symlink", link=os.fsdecode((blobs / entry.oid).read_bytes()))
     return StagedFile(
@@ -295,7 +295,7 @@ def _staged(entry: Entry, blobs: Path) -> StagedFile:
     )
 
 
-def own_repository(git: Git, entries: Sequence[Entry], blobs: Path, message: bytes) -> list[StagedFile]:
+def own_repository(git: Git, entries: Sequence[RepoEntry], blobs: Path, message: bytes) -> list[StagedFile]:
     """A ``.git`` that holds one commit of just ``entries``, made without touching the repository that holds their
     contents. ``blobs``: a folder for what it is made of."""
     objects = blobs / "objects"

@@ -13,7 +13,7 @@ from agentv_sandbox.machine.selfcheck.gittraps import (
     BASE_COMMIT,
     TRAPS,
     Bait,
-    Link,
+    LinkTrap,
     Tree,
 )
 from tests.attacks.conftest import TWINS
@@ -85,7 +85,7 @@ def plant(place: Path, tree: Tree) -> None:
         if isinstance(node, bytes):
             file.write_bytes(node)
             file.chmod(0o755 if "hooks" in path else 0o644)
-        elif isinstance(node, Link):
+        elif isinstance(node, LinkTrap):
             file.symlink_to(node.target)
         else:
             os.mkfifo(file)

@@ -10,11 +10,17 @@ from pathlib import Path
 import pytest
 
 from agentv_sandbox.base.errors import BuildError, SandboxError
-from agentv_sandbox.building import Candidate, prove
+from agentv_sandbox.building import ImageCandidate, prove
 from agentv_sandbox.building.containers import Builder
 from agentv_sandbox.containers.sandbox import POLICIES, Role, Sandbox
 from agentv_sandbox.models.container import ExecResult, Limits
-from agentv_sandbox.models.image import Check, Image, ImageConfig, ImagePlan, Resolution
+from agentv_sandbox.models.image import (
+    Image,
+    ImageCheck,
+    ImageConfig,
+    ImagePlan,
+    Resolution,
+)
 from agentv_sandbox.models.suite import WorkspaceEnv
 from agentv_sandbox.settings import Operator
 from tests.fake_engine import FakeEngine
@@ -86,8 +92,8 @@ def test_building_and_proving_use_the_runtime_that_was_asked_for(fake: FakeEngin
         with builder.volume("i", []) as volume:
             builder.run_sealed("i", ["true"], volume=volume, on_output=lambda _: None)
     image = Image(id="i", tag="t", key="k", base={}, resolution=Resolution(base={}))
-    plan = ImagePlan(checks=(Check(kind="command", name="jq"),))
-    candidate = Candidate(image=image, plan=plan, env=WorkspaceEnv())
+    plan = ImagePlan(checks=(ImageCheck(kind="command", name="jq"),))
+    candidate = ImageCandidate(image=image, plan=plan, env=WorkspaceEnv())
     with Sandbox(fake, runtime="youki") as box, pytest.raises(BuildError):
         prove(box, {None: candidate}, cache_dir=tmp_path, on_event=lambda *_: None)
     assert {spec.runtime for spec in fake.runs} == {"youki"}

@@ -12,7 +12,7 @@ from pathlib import Path
 import agentv_sandbox
 
 ACME = """
-from agentv_sandbox.models_api.dialects.base import Check, Dialect, Operation, names, number, only, rows_of
+from agentv_sandbox.models_api.dialects.base import Dialect, Operation, RequestCheck, names, number, only, rows_of
 from agentv_sandbox.models_api.reading import object_of, objects_in, result_of
 from agentv_sandbox.models_api.records import WireCall, text_setting
 from agentv_sandbox.models_api.usage import Usage

@@ -13,6 +13,7 @@ import pytest
 from agentv_sandbox.loading import LoadResult
 from agentv_sandbox.models.case import AgentResponse, CaseFailure, CaseResult, FileEntry
 from agentv_sandbox.models.image import Image, ProvedImage
+from agentv_sandbox.models.suite import Workspace
 from agentv_sandbox.project import Project
 from agentv_sandbox.request import RunRequest
 from agentv_sandbox.request.jobs import RunOptions
@@ -142,6 +143,27 @@ def test_definitions_of_graders_are_the_same_below_a_comment(run: Resumed) -> No
     assert defined() == before
     run.targets = run.targets.replace("model: m", "model: other")
     assert defined() != before
+
+
+@dataclass(frozen=True, kw_only=True)
+class _LaterWorkspace(Workspace):
+    """With a field that is named in no list."""
+
+    planted: str = ""
+
+
+def test_a_new_field_of_a_workspace_counts_by_itself_once_it_says_something(run: Resumed) -> None:
+    loaded = run.loaded()
+    job, hashes = jobs_of(loaded.suites[0], RunOptions())[0], run.hashes(loaded)
+
+    def of(workspace: Workspace) -> dict[str, str]:
+        return hashes.of(replace(job, case=replace(job.case, workspace=workspace)))
+
+    known = of(Workspace())
+    assert of(_LaterWorkspace()) == known
+    changed = of(_LaterWorkspace(planted="x"))
+    assert {name for name in known if changed[name] != known[name]} == {"test"}
+    assert of(_LaterWorkspace(planted="y")) != changed
 
 
 def test_rows_of_the_scheme_before_stand_by_that_scheme(run: Resumed) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import sys
@@ -10,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+
+import pytest
 
 import agentv_sandbox
 from agentv_sandbox.graders.llm_grader import LlmGraderOptions
@@ -71,3 +74,26 @@ def test_a_file_goes_to_the_model_by_the_places_of_the_table(tmp_path: Path) -> 
     assert result.failure is None
     assert f"[[ file: a.txt ]]\n{CONTENT}\n" in server.asked[0].body["messages"][-1]["content"]
     assert order == places
+
+
+WAYS = {
+    "From a file to a prompt": 12,
+    "From an agent's call to a model and back": 9,
+    "From an answer to a score": 8,
+    "From an option to what it does": 5,
+}
+"""Ways that ARCHITECTURE.md describes, and how many places each may have at most."""
+
+
+@pytest.mark.parametrize(("way", "most"), WAYS.items())
+def test_a_way_is_short_and_its_places_are_there(way: str, most: int) -> None:
+    text = (PACKAGE.parent / "ARCHITECTURE.md").read_text()
+    section = text.split(f"## {way}\n")[1].split("\n## ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("| `")]
+    assert 0 < len(rows) <= most
+    for name, path in re.findall(r"`([\w.]+)` in `([\w./]+\.py)`", section):
+        names: list[ast.stmt] = ast.parse((PACKAGE / path).read_text()).body
+        for part in name.split("."):
+            found = [node for node in names if getattr(node, "name", None) == part]
+            assert found, f"{name} is not in {path}"
+            names = getattr(found[0], "body", [])

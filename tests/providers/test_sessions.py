@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from agentv_sandbox.agents.base import Session
-from agentv_sandbox.agents.session import MAX_KEPT, EventStream, SessionRecord
+from agentv_sandbox.agents.base import AgentSession
+from agentv_sandbox.agents.session import MAX_KEPT, SessionEvents, SessionRecord
 from agentv_sandbox.models.case import TokenUsage
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.suite import EvalCase, Suite, Target
@@ -69,7 +69,7 @@ def answer(
     exit_code: int = 0,
     log: str = ASKED,
     stderr: bytes = b"",
-    session: Session | None = None,
+    session: AgentSession | None = None,
     stand_ins: tuple[str, ...] = (),
     budget_spent: bool = False,
 ) -> Any:
@@ -442,7 +442,7 @@ def test_what_is_kept_of_a_session_is_bounded() -> None:
 
 def test_a_stream_of_very_many_values_ends_early() -> None:
     line = b'{"at":1,"event":{"type":"x","v":[' + b"0," * 90_000 + b"0]}}\n"
-    events = EventStream(line * 40)
+    events = SessionEvents(line * 40)
     assert sum(1 for _ in events) < 40
     assert events.cut
 
@@ -553,10 +553,10 @@ def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_a_resumed_session_counts_its_new_turn_alone() -> None:
     """Both programs report the sums of all turns."""
     used = TokenUsage(input=1000, output=40, cached=400)
-    session = Session("0", resumes=True, used=used, cost_usd=0.3)
+    session = AgentSession("0", resumes=True, used=used, cost_usd=0.3)
     response = answer("claude", stream(said("hi"), CLAUDE_END), session=session)
     assert response.token_usage.wire() == {"input": 15, "output": 11, "cached": 0}
     assert response.cost_usd == pytest.approx(0.2)
-    less = Session("0", resumes=True, used=TokenUsage(input=10**6, output=10**6), cost_usd=9.0)
+    less = AgentSession("0", resumes=True, used=TokenUsage(input=10**6, output=10**6), cost_usd=9.0)
     response = answer("claude", stream(said("hi"), CLAUDE_END), session=less)
     assert (response.token_usage.input, response.cost_usd) == (0, 0.0)

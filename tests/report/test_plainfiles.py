@@ -38,7 +38,6 @@ OTHERS = {
     ("cli/github.py", "Path(path).open"): "writes the file that a runner of GitHub names",
     ("cli/init.py", "(data / 'init' / name).read_text"): "a file of this package",
     ("cli/init.py", "(data / 'ci' / name).read_text"): "the same",
-    ("cli/prepare.py", "made.manifest.read_text"): "a file that was just written",
     ("report/runlist.py", "Run.open"): "reads through plainfiles",
     ("cli/upkeep.py", "Run.open"): "reads through plainfiles",
     ("cli/interchange.py", "Run.open"): "reads through plainfiles",

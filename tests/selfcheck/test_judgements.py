@@ -31,7 +31,7 @@ from agentv_sandbox.machine.selfcheck import (
     resources,
     surface,
 )
-from agentv_sandbox.machine.selfcheck.report import Attempt, Report
+from agentv_sandbox.machine.selfcheck.report import Attack, Report
 from agentv_sandbox.machine.selfcheck.resources import SMALL, Bench
 from agentv_sandbox.models.case import FileEntry
 from agentv_sandbox.models.container import ExecResult
@@ -65,7 +65,7 @@ def one_after_the_other(results: Sequence[ExecResult]) -> Callable[[FakeRun], Ex
     return lambda _run: left.pop(0)
 
 
-def outcomes(attempts: Iterator[Attempt]) -> list[tuple[str, str]]:
+def outcomes(attempts: Iterator[Attack]) -> list[tuple[str, str]]:
     return [(a.id, "ok" if a.outcome == "contained" else a.outcome) for a in attempts]
 
 
@@ -365,7 +365,7 @@ def test_broken_check_is_not_a_success() -> None:
     report = Report(
         tier=SimpleNamespace(summary="plain", warnings=["old"]),  # type: ignore[arg-type]
         attempts=tuple(
-            Attempt(id=f"R{n}", name="n", outcome=outcome, detail="d\x1b")  # type: ignore[arg-type]
+            Attack(id=f"R{n}", name="n", outcome=outcome, detail="d\x1b")  # type: ignore[arg-type]
             for n, outcome in enumerate(("contained", "got through", "broken"))
         ),
         figures={"collector": "fast"},
@@ -389,8 +389,8 @@ def test_the_command_ends_with_0_only_when_all_was_contained(
     monkeypatch: pytest.MonkeyPatch, engine: FakeEngine, outcome: Any, code: int
 ) -> None:
     found = (
-        Attempt(id="R1", name="n", outcome="contained"),
-        Attempt(id="R2", name="n", outcome=outcome),
+        Attack(id="R1", name="n", outcome="contained"),
+        Attack(id="R2", name="n", outcome=outcome),
     )
     report = Report(tier=SimpleNamespace(summary="plain", warnings=[]), attempts=found)  # type: ignore[arg-type]
     monkeypatch.setattr(command, "attack", lambda *_args, **_keys: report)

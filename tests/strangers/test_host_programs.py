@@ -32,6 +32,7 @@ STARTS = {
     ("cluster/local.py", "start WORKER"): 1,
     ("engines/docker/buildkit.py", "run DOCKER"): 1,
     ("engines/docker/buildkit.py", "start DOCKER"): 1,
+    ("engines/native/disks.py", "run FILE_SYSTEM_TOOL"): 1,
     ("kernel/namespaces.py", "start NAMESPACES"): 1,
     ("engines/native/staging.py", "run FILE_TOOL"): 2,
     ("engines/native/process.py", "start RUNTIME"): 1,

@@ -18,7 +18,7 @@ import pytest
 from agentv_sandbox.containers.sandbox import Role, Sandbox
 from agentv_sandbox.containers.volumes import StagedFile, staged_for_views
 from agentv_sandbox.engines import ContainerEngine
-from agentv_sandbox.engines.stream import Conversation
+from agentv_sandbox.engines.stream import StdioConversation
 from agentv_sandbox.models.container import Mount
 from tests.e2e.conftest import Done, Project
 
@@ -185,7 +185,7 @@ LOAD = {
 LOAD_BELOW = ("/sys/devices/system/node/", "/sys/devices/")
 
 
-def _ask(talk: Conversation, order: str = "") -> Any:
+def _ask(talk: StdioConversation, order: str = "") -> Any:
     if order:
         talk.send(order.encode() + b"\n")
     said, end = b"", time.monotonic() + 60
@@ -197,11 +197,11 @@ def _ask(talk: Conversation, order: str = "") -> Any:
     return json.loads(said)
 
 
-def _two(box: Sandbox, mount: Mount, stack: ExitStack) -> tuple[Conversation, Conversation]:
+def _two(box: Sandbox, mount: Mount, stack: ExitStack) -> tuple[StdioConversation, StdioConversation]:
     """One that acts, one that watches, each with what ``mount`` shows."""
     script = (HERE / "neighbour.py").read_text()
 
-    def started(role: str) -> Conversation:
+    def started(role: str) -> StdioConversation:
         argv = ["python3", "-I", "-S", "-c", script, role]
         talk = stack.enter_context(
             box.conversation(Role.AGENT, argv, image=box.tool_image, mounts=[mount], uid=box.new_uid())

@@ -14,7 +14,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from agentv_sandbox.loading import load_suites
 from tests.tasks.corpus import TASKS
+from tests.tasks.jobs import KEPT, lay_out, made_job
 
 VERSION = "0.25.0"
 RECORDED = Path(__file__).with_name("recorded.json")
@@ -48,6 +50,22 @@ def main(image: str) -> None:
             for path in (jobs / agent).glob("*/result.json"):
                 known |= recorded(json.loads(path.read_text("utf-8")))
     write(known)
+    record_job()
+
+
+def record_job() -> None:
+    """Let Harbor read a job folder of ours, and keep what it read."""
+    with tempfile.TemporaryDirectory(prefix="harbor-", dir="/tmp") as folder:
+        path = Path(folder, "s.eval.yaml")
+        path.write_text("name: reports\ntests: [{id: q1, input: x, criteria: y}]\n")
+        suite = load_suites([path], cwd=path.parent, environ={}, running=False).suites[0]
+        files = made_job(Path(folder), suite)
+        lay_out(files, Path(folder, "jobs/job"))
+        reader = Path(folder, "reads.py")
+        reader.write_bytes(Path(__file__).with_name("harbor_reads.py").read_bytes())
+        subprocess.run([*HARBOR, "/opt/harbor/bin/python", str(reader), f"{folder}/jobs"], check=True)
+    document = {"read_by_harbor": VERSION, "files": files}
+    KEPT.write_text(json.dumps(document, indent=1) + "\n", "utf-8")
 
 
 def recorded(result: Mapping[str, Any]) -> dict[str, Any]:

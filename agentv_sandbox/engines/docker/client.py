@@ -107,7 +107,7 @@ class PatientClient(docker.APIClient):
         return self.patience.call(lambda: send(request, **options), before_sleep=note)
 
 
-class Answer(docker.APIClient):
+class EngineAnswer(docker.APIClient):
     """A client for one long answer, with a read timeout of its own; another thread may cancel it."""
 
     _response: Any = None

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from agentv_sandbox.engines.docker.dialect import DOCKER, MASK, Dialect
+from agentv_sandbox.engines.docker.dialect import DOCKER, MASK, EngineDialect
 
 _Config = Mapping[str, Any]
 
@@ -49,7 +49,7 @@ _UNWANTED = (
 """Never requested: they come from the engine's own configuration, a plug-in or a proxy in front of its socket."""
 
 
-def differences(config: _Config, actual: _Config, dialect: Dialect = DOCKER) -> list[str]:
+def differences(config: _Config, actual: _Config, dialect: EngineDialect = DOCKER) -> list[str]:
     """Describe what the engine will not enforce as requested; empty when it will enforce everything."""
     requested, answered = config["HostConfig"], _as_docker(actual.get("HostConfig") or {}, config, dialect)
     of_host = [text for check in _HOST_CHECKS for text in check(requested, answered)]
@@ -58,7 +58,7 @@ def differences(config: _Config, actual: _Config, dialect: Dialect = DOCKER) -> 
     return [*of_host, *_mounts(requested, actual), *_command(config, actual.get("Config") or {})]
 
 
-def _as_docker(answered: _Config, config: _Config, dialect: Dialect) -> _Config:
+def _as_docker(answered: _Config, config: _Config, dialect: EngineDialect) -> _Config:
     """The engine's answer without what it says otherwise than Docker where nothing is wrong."""
     as_docker = dict(answered)
     for key, values in dialect.also_answers.items():

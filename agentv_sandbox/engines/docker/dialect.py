@@ -18,7 +18,7 @@ from agentv_sandbox.models.container import ContainerSpec, Mount, VolumeSpec
 
 
 @dataclass(frozen=True, kw_only=True)
-class Dialect:
+class EngineDialect:
     """Defaults are Docker's."""
 
     program: str = "docker"
@@ -41,8 +41,8 @@ class Dialect:
 
 
 MASK = "mask"
-DOCKER = Dialect()
-PODMAN = Dialect(
+DOCKER = EngineDialect()
+PODMAN = EngineDialect(
     program="podman",
     profile_by_path=True,
     masks_by_option=True,
@@ -63,7 +63,7 @@ _NOTHING = VolumeSpec(size_bytes=1 << 12, inodes=2)
 """Of what covers a folder."""
 
 
-def memory_volumes(dialect: Dialect, spec: ContainerSpec) -> dict[str, OwnVolume]:
+def memory_volumes(dialect: EngineDialect, spec: ContainerSpec) -> dict[str, OwnVolume]:
     """By path the volumes that stand in for memory-backed folders, where those are bounded in no other way."""
     if not dialect.volumes_first:
         return {}
@@ -81,7 +81,7 @@ def memory_volumes(dialect: Dialect, spec: ContainerSpec) -> dict[str, OwnVolume
 
 
 def container_body(
-    dialect: Dialect, spec: ContainerSpec, *, stdin: bool, own: Mapping[str, OwnVolume]
+    dialect: EngineDialect, spec: ContainerSpec, *, stdin: bool, own: Mapping[str, OwnVolume]
 ) -> dict[str, Any]:
     """What is asked of the engine. ``own``: by path the volumes of the container's own, which are there already where
     the engine wants that."""

@@ -31,7 +31,7 @@ from agentv_sandbox.engines.docker.config import OwnVolume, view_options, volume
 from agentv_sandbox.engines.docker.dialect import (
     DIALECTS,
     PROFILE_HINT,
-    Dialect,
+    EngineDialect,
     container_body,
     memory_volumes,
 )
@@ -40,7 +40,12 @@ from agentv_sandbox.engines.docker.failure import NotFound, mapped, timed_out
 from agentv_sandbox.engines.docker.images import build, image_info, pull
 from agentv_sandbox.engines.docker.memory import died_of_memory, engine_was_asked
 from agentv_sandbox.engines.killed import KILLED, Watched
-from agentv_sandbox.engines.stream import Conversation, Ended, Printed, pump
+from agentv_sandbox.engines.stream import (
+    Ended,
+    Printed,
+    StdioConversation,
+    pump,
+)
 from agentv_sandbox.models.container import (
     VIEW_EMPTY,
     VIEWED,
@@ -120,7 +125,7 @@ class DockerEngine:
         return self._known.userns
 
     @property
-    def _dialect(self) -> Dialect:
+    def _dialect(self) -> EngineDialect:
         return DIALECTS[self._known.kind]
 
     def ping(self) -> None:
@@ -227,7 +232,7 @@ class DockerEngine:
             raise
         return container
 
-    def converse(self, spec: ContainerSpec) -> Conversation:
+    def converse(self, spec: ContainerSpec) -> StdioConversation:
         container = self._create(spec, stdin=True)
         try:
             with mapped(f"starting the {spec.role} container"):
@@ -236,7 +241,7 @@ class DockerEngine:
         except BaseException:
             self.remove(container)
             raise
-        return Conversation(container, attached)
+        return StdioConversation(container, attached)
 
     def running(self, container: str) -> bool:
         """Whether a container that was started is still up."""

@@ -13,7 +13,7 @@ from typing import IO, Any
 from agentv_sandbox.base.errors import BuildError, Cancelled, EngineError
 from agentv_sandbox.base.logs import safe_text
 from agentv_sandbox.engines.docker.buildkit import BuildKit, build_with, find_buildkit
-from agentv_sandbox.engines.docker.client import Answer, connected
+from agentv_sandbox.engines.docker.client import EngineAnswer, connected
 from agentv_sandbox.engines.docker.failure import explanation, timed_out
 from agentv_sandbox.engines.stream import Tail
 from agentv_sandbox.models.container import Build, ImageInfo
@@ -38,7 +38,7 @@ class _TooLate(Exception):
 def pull(address: str, ref: str, *, timeout_s: float, cancelled: Callable[[], bool]) -> None:
     """Raises EngineError after ``timeout_s``, or when nothing moves. Raises Cancelled."""
     started = time.monotonic()
-    client = connected(Answer, address, min(timeout_s, _SILENCE_S))
+    client = connected(EngineAnswer, address, min(timeout_s, _SILENCE_S))
     try:
         steps = _steps(
             client,
@@ -90,7 +90,7 @@ def build(address: str, context: IO[bytes], wanted: Build, *, buildkit: bool) ->
 
 
 def _build_classic(address: str, context: IO[bytes], wanted: Build, *, why: str) -> Tail:
-    client = connected(Answer, address, None)  # a step may print nothing for hours
+    client = connected(EngineAnswer, address, None)  # a step may print nothing for hours
     log = Tail()
 
     def start() -> Iterator[Mapping[str, Any]]:

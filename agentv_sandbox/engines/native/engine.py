@@ -35,10 +35,10 @@ from agentv_sandbox.engines.native.runtimes import Runtime, Runtimes
 from agentv_sandbox.engines.native.staging import discard, remove_small
 from agentv_sandbox.engines.native.systems import BASE, DATA, ROOT
 from agentv_sandbox.engines.native.users import user_of
-from agentv_sandbox.engines.native.volumes import Volumes
+from agentv_sandbox.engines.native.volumes import NativeVolumes
 from agentv_sandbox.engines.owner import Owner
 from agentv_sandbox.engines.stated import resource_limits_of
-from agentv_sandbox.engines.stream import Conversation, Printed, pump
+from agentv_sandbox.engines.stream import Printed, StdioConversation, pump
 from agentv_sandbox.engines.watchdog import sweeper_command
 from agentv_sandbox.kernel.cgroups import Group, group_names
 from agentv_sandbox.kernel.ids import container_ids
@@ -92,7 +92,7 @@ class NativeEngine:
         self._ids = container_ids()
         self._places = places = Places(root, group=self._ids.first)
         self._records = Records(places.containers, group=self._ids.first)
-        self._volumes = Volumes(
+        self._volumes = NativeVolumes(
             places.memory_volumes, places.disk_volumes, first_id=self._ids.first, in_use=self._volume_in_use
         )
         sweeper = sweeper_command(str(Owner.current()), "", address)
@@ -278,6 +278,7 @@ class NativeEngine:
                 errors=errors,
                 limits={} if stated else limits,
                 namespace=namespace,
+                owner=self._ids.first + int(spec.user.partition(":")[0]),
             )
         except BaseException as error:
             os.close(namespace)
@@ -310,7 +311,7 @@ class NativeEngine:
         """No process: mounts last until they are removed."""
         return self.create(spec)
 
-    def converse(self, spec: ContainerSpec) -> Conversation:
+    def converse(self, spec: ContainerSpec) -> StdioConversation:
         container = self.create(spec)
         try:
             # Who talks to it reads its output alone: its errors must not fill a pipe that nobody empties.
@@ -319,7 +320,7 @@ class NativeEngine:
             self.remove(container)
             raise
         self._talks[container] = process
-        return Conversation(container, process.pipes)
+        return StdioConversation(container, process.pipes)
 
     def running(self, container: str) -> bool:
         record = self._records.get(container)

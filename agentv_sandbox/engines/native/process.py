@@ -68,6 +68,13 @@ class Pipes:
         for descriptor in (*self.reads, *([] if self.writes is None else [self.writes])):
             os.set_blocking(descriptor, False)
 
+    def give_to(self, owner: int) -> None:
+        """Have the pipes belong to ``owner``, or programs cannot open /dev/stdout. runc does it by itself, crun does
+        not; a runtime has much to do before the program begins."""
+        for descriptor in (*self.reads, *([] if self.writes is None else [self.writes])):
+            with suppress(OSError):  # as where it has ended already
+                os.fchown(descriptor, owner, -1)
+
     def _feed_error(self, data: bytes, sink: Sink) -> None:
         self.complaint = (self.complaint + data[-_COMPLAINT_BYTES:])[-_COMPLAINT_BYTES:]
         sink(2, data)
@@ -108,10 +115,13 @@ class Process:
         errors: bool = True,
         limits: Mapping[str, int],
         namespace: int,
+        owner: int,
     ) -> None:
         """``state``: the runtime's own folder; ``bundle`` holds ``config.json``; ``limits``: those that processes
         inherit and that the configuration does not state, by name; ``errors``: whether somebody reads standard error;
-        ``namespace``: a descriptor that the configuration refers to, which is closed with this. Raises EngineError."""
+        ``namespace``: a descriptor that the configuration refers to, which is closed with this; ``owner``: the
+        container's
+        user, as this process counts them. Raises EngineError."""
         self._namespace = namespace
         self._log, self._pid_file = bundle / "runtime.log", bundle / "pid"
         self._group = group
@@ -145,6 +155,7 @@ class Process:
                 f"no process can be started for a container: {error.strerror or error}"
             ) from error
         self.pipes = Pipes(self._process)
+        self.pipes.give_to(owner)
 
     @property
     def started(self) -> float | None:

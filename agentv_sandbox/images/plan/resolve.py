@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from agentv_sandbox.authoring.names import EXPECTED, normalised_distribution, split_pin, well_formed
 from agentv_sandbox.images.plan import tables
-from agentv_sandbox.images.plan.tables import Entry, Release
+from agentv_sandbox.images.plan.tables import Release, TableEntry
 from agentv_sandbox.models.image import PackageKind
 
 # Essential packages of Debian whose commands every usable base image has, Debian or not.
@@ -204,14 +204,14 @@ def _pinned(name: str, pins: Pins) -> Provision | Refusal | None:
     )
 
 
-def _curated_command(name: str, entry: Entry) -> Provision | Refusal:
+def _curated_command(name: str, entry: TableEntry) -> Provision | Refusal:
     if entry.none:
         pin = _choice(name, entry) if entry.suggest else _pin_line("apt", name, "PACKAGE")
         return Refusal(reason=entry.none, hint=pin + _own_image())
     return _from_entry(entry)
 
 
-def _curated_module(name: str, entry: Entry) -> Provision | Refusal:
+def _curated_module(name: str, entry: TableEntry) -> Provision | Refusal:
     if entry.none:
         return Refusal(reason=entry.none, hint=_pin_line("pip", name, "DISTRIBUTION") + _own_image())
     return _owned(_from_entry(entry))
@@ -223,7 +223,7 @@ def _owned(provision: Provision) -> Provision:
     return replace(provision, distribution=normalised_distribution(names[0])) if names else provision
 
 
-def _from_entry(entry: Entry) -> Provision:
+def _from_entry(entry: TableEntry) -> Provision:
     if entry.distributions:
         provides = f"pip:{normalised_distribution(entry.distributions[0])}"
     elif entry.npm:
@@ -249,7 +249,7 @@ def _prefixes(name: str) -> Iterator[str]:
         name = name.rpartition(".")[0]
 
 
-def _longest_prefix(name: str, rows: Mapping[str, Entry], shared: str) -> Entry | None:
+def _longest_prefix(name: str, rows: Mapping[str, TableEntry], shared: str) -> TableEntry | None:
     """The row of the longest prefix of ``name``. Of the namespace ``shared`` and what is above it a row says
     nothing about a module below."""
     for prefix in _prefixes(name):
@@ -296,7 +296,7 @@ def _pin_line(kind: str, name: str, package: str) -> str:
     return f"Say what provides it: workspace.env.packages: {{{kind}: {{{name}: {package}}}}}"
 
 
-def _choice(name: str, entry: Entry) -> str:
+def _choice(name: str, entry: TableEntry) -> str:
     """The lines to choose from."""
     pins = (each.partition(":") for each in entry.suggest)
     return "Say which: workspace.env.packages: " + " or ".join(

@@ -16,7 +16,7 @@ _TABLES = files("agentv_sandbox") / "data" / "tables"
 Release = Literal["trixie", "bookworm"]
 
 
-class Entry(BaseModel):
+class TableEntry(BaseModel):
     """What provides one command or module. Exactly one of the kinds is given."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -41,13 +41,13 @@ class Entry(BaseModel):
 
 
 @cache
-def commands(release: Release) -> Mapping[str, Entry]:
+def commands(release: Release) -> Mapping[str, TableEntry]:
     """Curated commands."""
     return _curated("commands.toml", release)
 
 
 @cache
-def modules(release: Release) -> Mapping[str, Entry]:
+def modules(release: Release) -> Mapping[str, TableEntry]:
     """Curated Python modules; keys may be dotted."""
     return _curated("modules.toml", release)
 
@@ -92,10 +92,10 @@ def spelled_together() -> Mapping[str, str]:
     return {name.replace("-", ""): name for name in sorted(well_known_distributions())}
 
 
-def _curated(name: str, release: Release) -> dict[str, Entry]:
+def _curated(name: str, release: Release) -> dict[str, TableEntry]:
     sections = tomllib.loads((_TABLES / name).read_text(encoding="utf-8"))
     rows = sections["any"] | sections.get(release, {})
-    return {key: Entry.model_validate(row) for key, row in rows.items()}
+    return {key: TableEntry.model_validate(row) for key, row in rows.items()}
 
 
 class _Index(Mapping[str, tuple[str, ...]]):

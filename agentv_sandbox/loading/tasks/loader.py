@@ -17,7 +17,7 @@ from agentv_sandbox.authoring.tree import Map, Node, Problems
 from agentv_sandbox.base.errors import Problem
 from agentv_sandbox.loading import targets as target_files
 from agentv_sandbox.loading.interpolate import Variables, env_files
-from agentv_sandbox.loading.session import Session
+from agentv_sandbox.loading.session import LoadingSession
 from agentv_sandbox.loading.targets import TargetReader
 from agentv_sandbox.loading.tasks.folders import TaskFolder
 from agentv_sandbox.loading.tasks.harbor import read_harbor
@@ -114,7 +114,7 @@ class TaskLoader:
         variables = {**env_files(dict.fromkeys(known), self.problems), **self.environ}
         asked = Variables(variables)
         targets_path = self.targets_file or target_files.discover(home, root if inside else home, self.cwd)
-        session = Session(
+        session = LoadingSession(
             path=home / HARBOR_FILE, project=project, environ=asked, problems=self.problems, files=self.files
         )
         reader = TargetReader(

@@ -19,10 +19,10 @@ from agentv_sandbox.machine.selfcheck import (
     resources,
     surface,
 )
-from agentv_sandbox.machine.selfcheck.report import Attempt, Report
+from agentv_sandbox.machine.selfcheck.report import Attack, Report
 from agentv_sandbox.machine.selfcheck.resources import Bench
 
-__all__ = ["Attempt", "Report", "selfcheck"]
+__all__ = ["Attack", "Report", "selfcheck"]
 
 
 def selfcheck(sandbox: Sandbox, *, image: str, progress: Callable[[str], None] = lambda _: None) -> Report:
@@ -34,7 +34,7 @@ def selfcheck(sandbox: Sandbox, *, image: str, progress: Callable[[str], None] =
     figures: dict[str, str] = {}
     bench = Bench(sandbox=sandbox, image=image)
     before = host.snapshot(sandbox)
-    attempts: list[Attempt] = []
+    attempts: list[Attack] = []
     for name, part in _parts(bench, figures):
         progress(name)
         attempts += part
@@ -52,7 +52,7 @@ def selfcheck(sandbox: Sandbox, *, image: str, progress: Callable[[str], None] =
     )
 
 
-def _parts(bench: Bench, figures: dict[str, str]) -> Iterator[tuple[str, Iterator[Attempt]]]:
+def _parts(bench: Bench, figures: dict[str, str]) -> Iterator[tuple[str, Iterator[Attack]]]:
     sandbox, image = bench.sandbox, bench.image
     for role in surface.ROLES:
         yield f"surface of the {role}", surface.probe(sandbox, role, image)

@@ -19,10 +19,10 @@ from agentv_sandbox.machine.selfcheck.gittraps import (
     FILE,
     TRAPS,
     Bait,
-    Link,
+    LinkTrap,
     Node,
 )
-from agentv_sandbox.machine.selfcheck.report import Attempt, attempt
+from agentv_sandbox.machine.selfcheck.report import Attack, attempt
 from agentv_sandbox.models.case import AgentResponse, CaseOutput
 from agentv_sandbox.models.container import MB, Limits, Mount
 from agentv_sandbox.models.paths import WORKSPACE
@@ -98,7 +98,7 @@ for folder, tree in json.load(sys.stdin).items():
 """
 
 
-def hostile_tree(sandbox: Sandbox, image: str, figures: dict[str, str]) -> Iterator[Attempt]:
+def hostile_tree(sandbox: Sandbox, image: str, figures: dict[str, str]) -> Iterator[Attack]:
     """Everything odd at once in one workspace, then a collection of it."""
     with tempfile.TemporaryDirectory() as name:
         secret = Path(name, "secret")
@@ -121,7 +121,7 @@ def hostile_tree(sandbox: Sandbox, image: str, figures: dict[str, str]) -> Itera
             )
             if not planted.ok:
                 tail = planted.stderr.decode("utf-8", "replace")[-300:]
-                yield Attempt(id="A1", name="hostile tree", outcome="broken", detail=tail)
+                yield Attack(id="A1", name="hostile tree", outcome="broken", detail=tail)
                 return
             mounts = [volumes.mount("workspace", WORKSPACE)]
             started = time.monotonic()
@@ -142,7 +142,7 @@ def hostile_tree(sandbox: Sandbox, image: str, figures: dict[str, str]) -> Itera
 
 def _collection_verdicts(
     collected: Collected, leaked: list[Path], stored: list[Path], took: float
-) -> Iterator[Attempt]:
+) -> Iterator[Attack]:
     entries = collected.roots.get(WORKSPACE, {})
     skipped = {row.path: row.reason for row in collected.skipped}
     names = {path.removeprefix(b"names/") for path in entries if path.startswith(b"names/")}
@@ -187,7 +187,7 @@ while time.monotonic() < end:
 """
 
 
-def live_swap(sandbox: Sandbox, image: str) -> Iterator[Attempt]:
+def live_swap(sandbox: Sandbox, image: str) -> Iterator[Attack]:
     """A folder that turns into a link while it is collected. In a run the agent is gone by then; the walk holds
     without that."""
     spec = VolumeSpec(size_bytes=8 * MB, uid=sandbox.new_uid())
@@ -221,7 +221,7 @@ def live_swap(sandbox: Sandbox, image: str) -> Iterator[Attempt]:
 _OWN_PATHS = {b"real", b"evil", b"x", b"real/passwd", b"x/passwd", b"evil/passwd"}
 
 
-def git_traps(sandbox: Sandbox, image: str, figures: dict[str, str]) -> Iterator[Attempt]:
+def git_traps(sandbox: Sandbox, image: str, figures: dict[str, str]) -> Iterator[Attack]:
     """All traps in one workspace; none may run, leak, hide the edit or hang the comparison."""
     with tempfile.TemporaryDirectory() as name:
         host = Path(name, "host")
@@ -271,4 +271,4 @@ def _comparison_verdicts(
 def _portable(node: Node) -> dict[str, str]:
     if isinstance(node, bytes):
         return {"file": base64.b64encode(node).decode()}
-    return {"link": node.target} if isinstance(node, Link) else {}
+    return {"link": node.target} if isinstance(node, LinkTrap) else {}

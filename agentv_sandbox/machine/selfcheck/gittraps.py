@@ -18,7 +18,7 @@ EDIT = b"base\nAGENT-EDIT\n"
 
 
 @dataclass(frozen=True)
-class Link:
+class LinkTrap:
     target: str
 
 
@@ -26,7 +26,7 @@ class Fifo:
     """A named pipe."""
 
 
-Node = bytes | Link | Fifo
+Node = bytes | LinkTrap | Fifo
 Tree = dict[str, Node]
 
 
@@ -200,8 +200,8 @@ TRAPS: Mapping[str, Callable[[Bait], Tree]] = {
         ".git/index": _index(_object(b"blob", bait.secret)[0]),
         ".git/objects/info/alternates": f"{bait.folder}/.git/objects\n".encode(),
     },
-    "link to a host file": lambda bait: {**repository(), "link": Link(f"{bait.folder}/secret")},
-    "link to a host folder": lambda bait: {**repository(), "link": Link(bait.folder)},
+    "link to a host file": lambda bait: {**repository(), "link": LinkTrap(f"{bait.folder}/secret")},
+    "link to a host folder": lambda bait: {**repository(), "link": LinkTrap(bait.folder)},
     "-diff attribute": _driver("", "-diff"),
     "-diff in info/attributes": _with(b"* -diff\n", ".git/info/attributes"),
     "edit committed": lambda _bait: repository(committed=EDIT),

@@ -16,7 +16,7 @@ from pathlib import Path
 from agentv_sandbox.containers.sandbox import Sandbox
 from agentv_sandbox.engines import LABEL_RUN
 from agentv_sandbox.engines.bindcheck import SHARED_PREFIX
-from agentv_sandbox.machine.selfcheck.report import Attempt, attempt
+from agentv_sandbox.machine.selfcheck.report import Attack, attempt
 
 GUARDED = (
     "/etc/passwd",
@@ -62,7 +62,7 @@ def snapshot(sandbox: Sandbox, guarded: Sequence[str] = GUARDED) -> Snapshot:
     )
 
 
-def compared(before: Snapshot, after: Snapshot) -> Iterator[Attempt]:
+def compared(before: Snapshot, after: Snapshot) -> Iterator[Attack]:
     paths = before.files.keys() | after.files.keys()
     changed = sorted(path for path in paths if before.files.get(path) != after.files.get(path))
     yield attempt("A0", "files of the host", not changed, changed[:5] or f"{len(paths)} unchanged")

@@ -11,7 +11,7 @@ from typing import Any
 from agentv_sandbox.containers.sandbox import Role, Sandbox
 from agentv_sandbox.egress import EgressProxy
 from agentv_sandbox.machine.selfcheck.network import model_server
-from agentv_sandbox.machine.selfcheck.report import Attempt, attempt
+from agentv_sandbox.machine.selfcheck.report import Attack, attempt
 from agentv_sandbox.models.suite import NetworkPolicy
 from agentv_sandbox.models_api.policy import GatewayPolicy
 
@@ -76,7 +76,7 @@ print(json.dumps(statuses))
 """
 
 
-def abuses(sandbox: Sandbox, image: str) -> Iterator[Attempt]:
+def abuses(sandbox: Sandbox, image: str) -> Iterator[Attack]:
     """One attempt for each of ``ABUSES``."""
     with model_server() as (port, keys):
         credential = {"header": "X-Api-Key", "scheme": "http", "base_url_env": "MODEL_URL"}
@@ -94,11 +94,11 @@ def abuses(sandbox: Sandbox, image: str) -> Iterator[Attempt]:
             )
     if not result.ok:
         tail = result.stderr.decode("utf-8", "replace")[-300:]
-        yield Attempt(id="M1", name="models", outcome="broken", detail=f"{result.outcome}: {tail}")
+        yield Attack(id="M1", name="models", outcome="broken", detail=f"{result.outcome}: {tail}")
         return
     ordinary, *statuses = json.loads(result.stdout)
     if ordinary != 200:
-        yield Attempt(id="M1", name="an ordinary call", outcome="broken", detail=str(ordinary))
+        yield Attack(id="M1", name="an ordinary call", outcome="broken", detail=str(ordinary))
     for abuse, status in zip(ABUSES, statuses, strict=True):
         yield attempt(abuse.case, abuse.name, status in _REFUSED, status)
     yield attempt("M1", "what reached the server", len(keys) == 1, f"{len(keys)} requests")

@@ -12,7 +12,7 @@ from typing import Any
 
 from agentv_sandbox.containers.sandbox import Role, Sandbox
 from agentv_sandbox.egress import EgressProxy
-from agentv_sandbox.machine.selfcheck.report import Attempt, attempt
+from agentv_sandbox.machine.selfcheck.report import Attack, attempt
 from agentv_sandbox.models.suite import NetworkPolicy
 
 SMUGGLING = (
@@ -148,7 +148,7 @@ def model_server() -> Iterator[tuple[int, list[str]]]:
         server.server_close()
 
 
-def egress(sandbox: Sandbox, image: str) -> Iterator[Attempt]:
+def egress(sandbox: Sandbox, image: str) -> Iterator[Attack]:
     key = secrets.token_hex(24)
     credential = {"header": "X-Api-Key", "scheme": "http", "base_url_env": "MODEL_URL"}
     with model_server() as (port, keys), model_server() as (front, _), model_server() as (mirror, _):
@@ -177,16 +177,16 @@ def egress(sandbox: Sandbox, image: str) -> Iterator[Attempt]:
             )
     if not result.ok:
         tail = result.stderr.decode("utf-8", "replace")[-300:]
-        yield Attempt(id="N7", name="egress", outcome="broken", detail=f"{result.outcome}: {tail}")
+        yield Attack(id="N7", name="egress", outcome="broken", detail=f"{result.outcome}: {tail}")
         return
     answers = json.loads(result.stdout)
     yield from _judged(answers, reached=answers["model"] == 200 and keys == [key])
     yield attempt("S6", "the key in the proxy's log", key not in grant.log, f"{len(grant.log)} bytes")
 
 
-def _judged(answers: Mapping[str, Any], *, reached: bool) -> Iterator[Attempt]:
+def _judged(answers: Mapping[str, Any], *, reached: bool) -> Iterator[Attack]:
     """What the client in the container says that it met."""
-    yield Attempt(
+    yield Attack(
         id="N7",
         name="the model behind the proxy answers",
         detail=str(answers["model"]),
@@ -203,7 +203,7 @@ def _judged(answers: Mapping[str, Any], *, reached: bool) -> Iterator[Attempt]:
     for line, status in zip(SMUGGLING, answers["statuses"], strict=True):
         yield attempt("N8", line, status in (400, 403), status)
     own, *others = answers["named"]
-    yield Attempt(
+    yield Attack(
         id="N11",
         name="a tunnel to the host that is named",
         detail="carried" if own else "refused",
@@ -214,4 +214,4 @@ def _judged(answers: Mapping[str, Any], *, reached: bool) -> Iterator[Attempt]:
     if read == "200":
         yield attempt("N12", "writing where reading is allowed", set(writes) == {"403"}, writes)
     else:
-        yield Attempt(id="N12", name="reading where it is allowed", detail=read, outcome="broken")
+        yield Attack(id="N12", name="reading where it is allowed", detail=read, outcome="broken")

@@ -11,7 +11,7 @@ from agentv_sandbox.engines.tier import Tier
 
 
 @dataclass(frozen=True, kw_only=True)
-class Attempt:
+class Attack:
     """One attack and how it ended."""
 
     id: str
@@ -25,22 +25,20 @@ class Attempt:
         return f"{self.id} {self.name}: {self.outcome} ({safe_text(self.detail, limit=200)})"
 
 
-def attempt(case: str, name: str, contained: bool, detail: object = "") -> Attempt:
-    return Attempt(
-        id=case, name=name, outcome="contained" if contained else "got through", detail=str(detail)
-    )
+def attempt(case: str, name: str, contained: bool, detail: object = "") -> Attack:
+    return Attack(id=case, name=name, outcome="contained" if contained else "got through", detail=str(detail))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
     tier: Tier
-    attempts: tuple[Attempt, ...]
+    attempts: tuple[Attack, ...]
     figures: Mapping[str, str] = field(default_factory=dict)
     """Label -> text, such as ``collector`` -> ``5,000 files, …``."""
     seconds: float = 0.0
 
     @property
-    def failures(self) -> tuple[Attempt, ...]:
+    def failures(self) -> tuple[Attack, ...]:
         return tuple(a for a in self.attempts if a.outcome != "contained")
 
     @property

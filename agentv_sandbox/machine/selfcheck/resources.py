@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from agentv_sandbox.containers.sandbox import POLICIES, Role, Sandbox
 from agentv_sandbox.containers.volumes import VolumeSpec
-from agentv_sandbox.machine.selfcheck.report import Attempt, attempt
+from agentv_sandbox.machine.selfcheck.report import Attack, attempt
 from agentv_sandbox.models.container import MB, ExecResult, Limits
 from agentv_sandbox.models.paths import WORKSPACE
 
@@ -152,7 +152,7 @@ print(made, flush=True)
 """
 
 
-def fork_bomb(bench: Bench) -> Iterator[Attempt]:
+def fork_bomb(bench: Bench) -> Iterator[Attack]:
     result = bench.python(FORK_BOMB)
     children = int(result.stdout or b"-1")
     bench.measured.pids = max(bench.measured.pids, children - SMALL.pids)
@@ -164,7 +164,7 @@ def fork_bomb(bench: Bench) -> Iterator[Attempt]:
     )
 
 
-def memory(bench: Bench) -> Iterator[Attempt]:
+def memory(bench: Bench) -> Iterator[Attack]:
     result = bench.python("held = [bytearray(1 << 20) for _ in range(200)]; print('held')")
     yield attempt("R2", "200 MB under 64 MB", result.outcome == "oom", result.outcome)
     result = bench.python(OOM_CHILD)
@@ -176,7 +176,7 @@ def memory(bench: Bench) -> Iterator[Attempt]:
         yield attempt("R4", f"forged exit code {code}", honest, f"{result.outcome}, {result.exit_code}")
 
 
-def disk(bench: Bench) -> Iterator[Attempt]:
+def disk(bench: Bench) -> Iterator[Attack]:
     spec = VolumeSpec(size_bytes=8 * MB, inodes=500, uid=bench.sandbox.new_uid())
     fill, many = bench.on_volume(
         spec,
@@ -203,7 +203,7 @@ def disk(bench: Bench) -> Iterator[Attempt]:
     yield attempt("R8", "fill the system", full.stdout.startswith(b"0 "), full.stdout.decode())
 
 
-def output(bench: Bench) -> Iterator[Attempt]:
+def output(bench: Bench) -> Iterator[Attack]:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     limits = replace(SMALL, stdout_bytes=MB, flood_bytes=256 * MB)
     flood = "import os\nfor _ in range(1600): os.write(1, b'x' * 65536)"
@@ -237,7 +237,7 @@ _COMPLETENESS_RUNS = 20
 _OVERTIME_S = 5.0
 
 
-def timers(bench: Bench) -> Iterator[Attempt]:
+def timers(bench: Bench) -> Iterator[Attack]:
     attacks: Mapping[str, tuple[str, str]] = {
         "R21": (
             "ignores signals",
@@ -264,7 +264,7 @@ def timers(bench: Bench) -> Iterator[Attempt]:
         yield attempt(case, what, ended, f"{result.outcome}, {over:.1f} s over")
 
 
-def left_behind(bench: Bench) -> Iterator[Attempt]:
+def left_behind(bench: Bench) -> Iterator[Attack]:
     _, looks = bench.on_volume(VolumeSpec(uid=bench.sandbox.new_uid()), HEARTBEAT, TWO_LOOKS)
     first, second = (looks.stdout.split() or (b"a", b"b"))[:2]
     yield attempt("R22", "a daemon outlives its command", first == second, f"{first!r} then {second!r}")
@@ -287,7 +287,7 @@ print(time.process_time(), throttled(), spent)
 """
 
 
-def processor(bench: Bench) -> Iterator[Attempt]:
+def processor(bench: Bench) -> Iterator[Attack]:
     """A busy machine gives a spinning program little anyway, so the kernel's own word is asked too, and waited for."""
     result = bench.python(SPIN, limits=replace(SMALL, cpus=0.1))
     used, throttled, spent = map(float, result.stdout.split() or (b"9", b"0", b"1"))
@@ -299,7 +299,7 @@ def processor(bench: Bench) -> Iterator[Attempt]:
     )
 
 
-def shared_limits(bench: Bench) -> Iterator[Attempt]:
+def shared_limits(bench: Bench) -> Iterator[Attack]:
     """Two containers at once; the kernel counts inotify instances per user, 128 of them by default. What one may take
     the other must get as well, whether that is all that it tries or a share."""
     first: list[ExecResult] = []
@@ -317,13 +317,13 @@ def shared_limits(bench: Bench) -> Iterator[Attempt]:
     )
 
 
-def large_input(bench: Bench) -> Iterator[Attempt]:
+def large_input(bench: Bench) -> Iterator[Attack]:
     size = 1 << 20
     result = bench.python("import sys; print(len(sys.stdin.buffer.read()))", stdin=b"\0\xff" * (size // 2))
     yield attempt("R30", "1 MB on standard input", result.stdout.strip() == b"%d" % size, result.stdout[:40])
 
 
-GROUPS: tuple[Callable[[Bench], Iterator[Attempt]], ...] = (
+GROUPS: tuple[Callable[[Bench], Iterator[Attack]], ...] = (
     fork_bomb,
     memory,
     disk,
@@ -336,7 +336,7 @@ GROUPS: tuple[Callable[[Bench], Iterator[Attempt]], ...] = (
 )
 
 
-def ceilings() -> Iterator[Attempt]:
+def ceilings() -> Iterator[Attack]:
     """What the policy itself promises: no limit that means "none", memory-backed storage below the memory."""
     for role, policy in POLICIES.items():
         limits = policy.limits

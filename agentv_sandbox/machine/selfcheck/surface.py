@@ -11,7 +11,7 @@ from agentv_sandbox.containers.policy import environment
 from agentv_sandbox.containers.sandbox import POLICIES, Role, Sandbox
 from agentv_sandbox.containers.volumes import VolumeSpec
 from agentv_sandbox.engines.stated import LOADING_ENV
-from agentv_sandbox.machine.selfcheck.report import Attempt, attempt
+from agentv_sandbox.machine.selfcheck.report import Attack, attempt
 from agentv_sandbox.models.container import MB, Mount
 from agentv_sandbox.models.paths import WORKSPACE
 
@@ -35,7 +35,7 @@ def probe_settings(*, writable: Sequence[str], inodes: int, open_files: int) -> 
     }
 
 
-def probe(sandbox: Sandbox, role: Role, image: str) -> Iterator[Attempt]:
+def probe(sandbox: Sandbox, role: Role, image: str) -> Iterator[Attack]:
     """Every attempt of the script in one container of ``role``."""
     limits = POLICIES[role].limits
     workspace = VolumeSpec(size_bytes=16 * MB, inodes=1000, uid=sandbox.new_uid(), mode=0o755)
@@ -57,7 +57,7 @@ def probe(sandbox: Sandbox, role: Role, image: str) -> Iterator[Attempt]:
         )
     if not result.ok:
         tail = result.stderr.decode("utf-8", "replace")[-300:]
-        yield Attempt(
+        yield Attack(
             id="E1", name=f"{role}: the script", outcome="broken", detail=f"{result.outcome}: {tail}"
         )
         return

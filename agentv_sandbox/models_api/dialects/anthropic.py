@@ -14,9 +14,9 @@ from agentv_sandbox.models.messages import trim
 from agentv_sandbox.models.suite import Json, Target
 from agentv_sandbox.models_api.denial import Denial
 from agentv_sandbox.models_api.dialects.base import (
-    Check,
     Dialect,
     Operation,
+    RequestCheck,
     grants,
     kind_of,
     names,
@@ -147,7 +147,9 @@ class Anthropic(Dialect):
         beta = "?beta=true" if query else ""
         return Operation(name="count" if path.endswith("count_tokens") else "generate", path=f"{path}{beta}")
 
-    def check(self, body: dict[str, Json], operation: Operation, check: Check) -> tuple[str, dict[str, Json]]:
+    def check(
+        self, body: dict[str, Json], operation: Operation, check: RequestCheck
+    ) -> tuple[str, dict[str, Json]]:
         check.fields(body, _FIELDS, _GRANTED_FIELDS)
         check.choice(body, "service_tier", frozenset({"auto", "standard_only"}), "priority")
         check.choice(body, "speed", frozenset({"standard"}), "priority")
@@ -290,7 +292,7 @@ def _reported(row: Row, name: str, before: int) -> int:
     return before if value is None else value
 
 
-def _tool(tool: Row, check: Check) -> str:
+def _tool(tool: Row, check: RequestCheck) -> str:
     """The name of a tool, where it is the container's own."""
     kind, name = kind_of(tool, "a tool", "custom"), tool.get("name")
     if kind != "custom" and not _CLIENT_TOOLS.fullmatch(kind):
@@ -303,12 +305,12 @@ def _tool(tool: Row, check: Check) -> str:
     return name if isinstance(name, str) else ""
 
 
-def _caller(caller: Json, check: Check) -> None:
+def _caller(caller: Json, check: RequestCheck) -> None:
     """Who may call a tool, or did: the model, or a program that runs at the provider."""
     check.forced(caller, frozenset({"direct"}), _SERVER_TOOLS)
 
 
-def _choice(value: Json, declared: Set[str], check: Check) -> None:
+def _choice(value: Json, declared: Set[str], check: RequestCheck) -> None:
     choice = check.inner(value, "tool_choice", _CHOICE)
     if choice:
         check.choice(choice, "type", _CHOICES, "")
@@ -316,7 +318,7 @@ def _choice(value: Json, declared: Set[str], check: Check) -> None:
         check.forced(choice["name"], declared, _SERVER_TOOLS)
 
 
-def _context(value: Json, declared: Set[str], check: Check) -> None:
+def _context(value: Json, declared: Set[str], check: RequestCheck) -> None:
     """What the provider takes out of a conversation before its model reads it."""
     for edit in rows_of(check.inner(value, "context_management", names("edits")).get("edits"), "edits"):
         kind = kind_of(edit, "an edit")
@@ -329,7 +331,7 @@ def _context(value: Json, declared: Set[str], check: Check) -> None:
                 check.server_side(name, _SERVER_TOOLS)
 
 
-def _blocks(value: Json, where: str, check: Check) -> None:
+def _blocks(value: Json, where: str, check: RequestCheck) -> None:
     for block in rows_of(value, where):
         kind = kind_of(block, f"a block of {where}")
         if block.get("caller") is not None:
@@ -344,7 +346,7 @@ def _blocks(value: Json, where: str, check: Check) -> None:
             _blocks(block.get("content"), f"a {kind}", check)
 
 
-def _source(block: Row, kind: str, check: Check) -> None:
+def _source(block: Row, kind: str, check: RequestCheck) -> None:
     source = check.inner(row_of(block.get("source"), f"the source of {kind}"), f"{kind}.source", _SOURCE)
     if source.get("media_type") is not None:
         check.media(source["media_type"])

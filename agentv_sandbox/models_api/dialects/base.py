@@ -60,7 +60,7 @@ class Operation:
 
 
 @dataclass
-class Check:
+class RequestCheck:
     """One request's body under the rules of a target. Methods raise Denial."""
 
     policy: GatewayPolicy
@@ -253,7 +253,9 @@ class Dialect:
         query that it does not have."""
         raise NotImplementedError
 
-    def check(self, body: dict[str, Json], operation: Operation, check: Check) -> tuple[str, dict[str, Json]]:
+    def check(
+        self, body: dict[str, Json], operation: Operation, check: RequestCheck
+    ) -> tuple[str, dict[str, Json]]:
         """(model, body to send). Raises Denial."""
         raise NotImplementedError
 
@@ -265,7 +267,7 @@ class Dialect:
         """Tokens after one event of a stream, or of a whole reply."""
         raise NotImplementedError
 
-    def adds_usage_event(self, asked: Row, operation: Operation, check: Check) -> bool:
+    def adds_usage_event(self, asked: Row, operation: Operation, check: RequestCheck) -> bool:
         """Whether ``check`` asks for an event with the usage that the client did not ask for, and would not get."""
         return False
 

@@ -12,9 +12,9 @@ from agentv_sandbox.models.json.untrusted import MAX_COST_USD, amount
 from agentv_sandbox.models.messages import trim
 from agentv_sandbox.models.suite import Json, Target
 from agentv_sandbox.models_api.dialects.base import (
-    Check,
     Dialect,
     Operation,
+    RequestCheck,
     grants,
     kind_of,
     names,
@@ -128,7 +128,9 @@ class Chat(Dialect):
             name="generate", path=f"{path}{version}", model=deployment[1] if deployment else None
         )
 
-    def check(self, body: dict[str, Json], operation: Operation, check: Check) -> tuple[str, dict[str, Json]]:
+    def check(
+        self, body: dict[str, Json], operation: Operation, check: RequestCheck
+    ) -> tuple[str, dict[str, Json]]:
         check.fields(body, _FIELDS, _GRANTED_FIELDS)
         check.choice(body, "service_tier", _TIERS, "priority")
         check.choice(body, "store", frozenset({False}), "stored_responses")
@@ -164,7 +166,7 @@ class Chat(Dialect):
             reasoning=number(object_of(row.get("completion_tokens_details")), "reasoning_tokens"),
         )
 
-    def adds_usage_event(self, asked: Row, operation: Operation, check: Check) -> bool:
+    def adds_usage_event(self, asked: Row, operation: Operation, check: RequestCheck) -> bool:
         options = object_of(asked.get("stream_options"))
         if asked.get("stream") is not True or options.get("include_usage") is True or check.server.openrouter:
             return False
@@ -264,7 +266,7 @@ def _read_call(call: Row, answer: AnswerReading) -> None:
             return
 
 
-def _numbers(body: Row, check: Check) -> None:
+def _numbers(body: Row, check: RequestCheck) -> None:
     check.number(body, "max_tokens", "output_tokens")
     check.number(body, "max_completion_tokens", "output_tokens")
     check.number(body, "n", "choices")
@@ -275,7 +277,7 @@ def _numbers(body: Row, check: Check) -> None:
     check.number(reasoning, "max_tokens", "thinking_tokens")
 
 
-def _modalities(body: Row, check: Check) -> None:
+def _modalities(body: Row, check: RequestCheck) -> None:
     """What an answer is made of."""
     kinds = body.get("modalities")
     for kind in kinds if isinstance(kinds, list) else [] if kinds is None else [kinds]:
@@ -291,7 +293,7 @@ def _modalities(body: Row, check: Check) -> None:
         _parts(prediction.get("content"), check)
 
 
-def _choice(body: Row, check: Check) -> None:
+def _choice(body: Row, check: RequestCheck) -> None:
     if not isinstance(body.get("tool_choice"), dict):
         check.choice(body, "tool_choice", _CHOICES, "")
         return
@@ -304,7 +306,7 @@ def _choice(body: Row, check: Check) -> None:
         check.tool(kind_of(tool, "a tool"), _SERVER_TOOLS, _CLIENT_TOOLS)
 
 
-def _message(message: Row, check: Check) -> None:
+def _message(message: Row, check: RequestCheck) -> None:
     check.inner(message, "messages", _MESSAGE)
     if message.get("audio") is not None:
         check.need("stored_responses", "audio of an earlier answer by its id")
@@ -312,12 +314,12 @@ def _message(message: Row, check: Check) -> None:
         _parts(message.get("content"), check)
 
 
-def _parts(value: Json, check: Check) -> None:
+def _parts(value: Json, check: RequestCheck) -> None:
     for part in rows_of(value, "a message's content"):
         _part(part, check)
 
 
-def _part(part: Row, check: Check) -> None:
+def _part(part: Row, check: RequestCheck) -> None:
     kind = kind_of(check.inner(part, "content", _PART), "a part of a message")
     if kind == "input_audio" or part.get("input_audio") is not None:
         check.need("audio", "sound in a message")

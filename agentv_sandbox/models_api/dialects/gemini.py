@@ -12,9 +12,9 @@ from agentv_sandbox.models.messages import trim
 from agentv_sandbox.models.suite import Json, Target
 from agentv_sandbox.models_api.denial import Denial
 from agentv_sandbox.models_api.dialects.base import (
-    Check,
     Dialect,
     Operation,
+    RequestCheck,
     grants,
     names,
     number,
@@ -113,7 +113,9 @@ class Gemini(Dialect):
             stream=stream,
         )
 
-    def check(self, body: dict[str, Json], operation: Operation, check: Check) -> tuple[str, dict[str, Json]]:
+    def check(
+        self, body: dict[str, Json], operation: Operation, check: RequestCheck
+    ) -> tuple[str, dict[str, Json]]:
         body = _camel(body)
         check.fields(body, _FIELDS, {"cachedContent": "stored_responses"})
         check.choice(body, "store", frozenset({False}), "stored_responses")
@@ -229,7 +231,7 @@ def _camel(row: Row) -> dict[str, Json]:
     return {_SNAKE.sub(lambda match: match[1].upper(), key): value for key, value in row.items()}
 
 
-def _content(body: dict[str, Json], check: Check) -> dict[str, Json]:
+def _content(body: dict[str, Json], check: RequestCheck) -> dict[str, Json]:
     """``body`` with everything that is looked at in camelCase. Raises Denial."""
     body = dict(body)
     if "contents" in body:
@@ -246,7 +248,7 @@ def _content(body: dict[str, Json], check: Check) -> dict[str, Json]:
     return body
 
 
-def _generation(value: Json, check: Check) -> dict[str, Json]:
+def _generation(value: Json, check: RequestCheck) -> dict[str, Json]:
     config = _camel(row_of(value, "generationConfig"))
     check.inner(config, "generationConfig", _GENERATION)
     check.number(config, "maxOutputTokens", "output_tokens")
@@ -266,7 +268,7 @@ def _generation(value: Json, check: Check) -> dict[str, Json]:
     return config
 
 
-def _calling(body: dict[str, Json], check: Check) -> None:
+def _calling(body: dict[str, Json], check: RequestCheck) -> None:
     """Which tools may or must be called."""
     if body.get("toolConfig") is None:
         return
@@ -294,7 +296,7 @@ def _declared(body: Row) -> frozenset[str]:
     return frozenset(name for each in functions if isinstance(name := each.get("name"), str))
 
 
-def _message(row: Row, check: Check) -> dict[str, Json]:
+def _message(row: Row, check: RequestCheck) -> dict[str, Json]:
     message = _camel(row)
     parts = message.get("parts")
     if parts is not None:
@@ -303,7 +305,7 @@ def _message(row: Row, check: Check) -> dict[str, Json]:
     return message
 
 
-def _part(row: Row, check: Check) -> dict[str, Json]:
+def _part(row: Row, check: RequestCheck) -> dict[str, Json]:
     part = _camel(row)
     for key in part.keys() - _CLIENT_PARTS:
         if key == "fileData":
@@ -327,7 +329,7 @@ def _file_grant(value: Json) -> str:
     return "files" if stored else "urls"
 
 
-def _tool(row: Row, check: Check) -> dict[str, Json]:
+def _tool(row: Row, check: RequestCheck) -> dict[str, Json]:
     tool = _camel(row)
     for key in tool:
         check.tool(key, _SERVER_TOOLS, frozenset({"functionDeclarations"}))

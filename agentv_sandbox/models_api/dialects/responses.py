@@ -10,9 +10,9 @@ from agentv_sandbox import masking
 from agentv_sandbox.models.suite import Json, Target
 from agentv_sandbox.models_api.denial import Denial
 from agentv_sandbox.models_api.dialects.base import (
-    Check,
     Dialect,
     Operation,
+    RequestCheck,
     grants,
     kind_of,
     names,
@@ -124,7 +124,9 @@ class Responses(Dialect):
         version = f"?api-version={query['api-version']}" if query else ""
         return Operation(name="generate", path=f"{path}{version}")
 
-    def check(self, body: dict[str, Json], operation: Operation, check: Check) -> tuple[str, dict[str, Json]]:
+    def check(
+        self, body: dict[str, Json], operation: Operation, check: RequestCheck
+    ) -> tuple[str, dict[str, Json]]:
         check.fields(body, _FIELDS | {"background"}, _GRANTED_FIELDS)
         if body.get("background"):
             raise Denial(403, "answers in the background are not allowed, and nothing permits them")
@@ -272,12 +274,12 @@ def _said(message: ChatMessage) -> list[Json]:
     return [{"type": "input_text", "text": message.text}, *attached]
 
 
-def _may_keep(check: Check) -> bool:
+def _may_keep(check: RequestCheck) -> bool:
     """Whether an answer is kept of which nothing says that it should not be."""
     return "stored_responses" not in check.policy.allow and not check.server.openrouter
 
 
-def _options(body: Row, check: Check) -> None:
+def _options(body: Row, check: RequestCheck) -> None:
     check.number(body, "max_output_tokens", "output_tokens")
     check.number(body, "max_tool_calls", "hosted_calls")
     check.number(body, "top_logprobs", "logprobs", least=0)
@@ -291,7 +293,7 @@ def _options(body: Row, check: Check) -> None:
         )
 
 
-def _choice(body: Row, check: Check) -> None:
+def _choice(body: Row, check: RequestCheck) -> None:
     if not isinstance(body.get("tool_choice"), dict):
         check.choice(body, "tool_choice", _CHOICES, "")
         return
@@ -304,11 +306,11 @@ def _choice(body: Row, check: Check) -> None:
         check.tool(kind_of(tool, "a chosen tool"), _SERVER_TOOLS, _CLIENT_TOOLS | here)
 
 
-def _tool_of_include(name: Json, check: Check) -> None:
+def _tool_of_include(name: Json, check: RequestCheck) -> None:
     check.tool(masking.first(str(name), 80), _SERVER_TOOLS, frozenset())
 
 
-def _item(item: Row, check: Check) -> None:
+def _item(item: Row, check: RequestCheck) -> None:
     kind = kind_of(item, "an item of input", "message" if "role" in item else None)
     if not _runs_here(kind.removesuffix("_call").removesuffix("_output"), item):
         check.tool(kind, _SERVER_TOOLS, _CLIENT_ITEMS)
@@ -321,7 +323,7 @@ def _item(item: Row, check: Check) -> None:
         _tools(item.get("tools"), check)
 
 
-def _part(part: Row, where: str, check: Check) -> None:
+def _part(part: Row, where: str, check: RequestCheck) -> None:
     if where.startswith("shell_call"):
         return  # rows of stdout, stderr and how it ended
     kind = kind_of(check.inner(part, where, _PART), f"a part of {where}")
@@ -342,7 +344,7 @@ def _part(part: Row, where: str, check: Check) -> None:
         check.stays_inline(part["image_url"], kind)
 
 
-def _tools(value: Json, check: Check) -> None:
+def _tools(value: Json, check: RequestCheck) -> None:
     for tool in rows_of(value, "tools"):
         kind = kind_of(tool, "a tool")
         if kind == "namespace":

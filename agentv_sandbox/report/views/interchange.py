@@ -52,11 +52,11 @@ _SYSTEMS = (
 def write_atif(run: Run, folder: Path) -> tuple[int, int]:
     """One ATIF document a test below ``folder``, which must be new or empty. Returns how many were written, and how
     many tests have no transcript. Raises InputError, OSError."""
-    _make_empty(folder)
+    make_empty(folder)
     names = UniqueNames()
     written = []
     for row in run.rows:
-        messages = list(_lines(run, row.paths.get("transcript_path")))
+        messages = list(transcript_lines(run, row))
         if not messages:
             continue
         name = names.take(slug(f"{row.test_id}--{row.target}", fallback="test"))
@@ -69,7 +69,7 @@ def write_atif(run: Run, folder: Path) -> tuple[int, int]:
 
 def write_spans(run: Run, folder: Path) -> tuple[int, int]:
     """All tests as one OTLP document in ``folder``; as ``write_atif`` else."""
-    _make_empty(folder)
+    make_empty(folder)
     written = 0
 
     def pieces() -> Iterator[bytes]:
@@ -79,7 +79,7 @@ def write_spans(run: Run, folder: Path) -> tuple[int, int]:
         yield b', "scopeSpans": [{"scope": {"name": "agentv-sandbox"}, "spans": ['
         first = True
         for row in run.rows:
-            messages = list(_lines(run, row.paths.get("transcript_path")))
+            messages = list(transcript_lines(run, row))
             if not messages:
                 continue
             written += 1
@@ -143,9 +143,9 @@ def spans(run: str, row: Row, messages: Iterable[Wire], model_calls: Iterable[Wi
     """OTLP spans of one test: the agent, its calls of models, its calls of tools."""
     lines = list(messages)
     trace, root = _identity(run, row, "trace", length=32), _identity(run, row, "root", length=16)
-    begun = _moment(row.start_time) or _moment(row.timestamp) or datetime.fromtimestamp(0, UTC)
+    begun = time_of(row.start_time) or time_of(row.timestamp) or datetime.fromtimestamp(0, UTC)
     ms = amount(row.duration_ms, 1e12) or 0.0
-    ended = _moment(row.end_time) or _later(begun, ms / 1000)
+    ended = time_of(row.end_time) or later(begun, ms / 1000)
 
     def span(
         name: str, *what: str, start: datetime, end: datetime, kind: int, error: bool, **more: Json
@@ -167,25 +167,25 @@ def spans(run: str, row: Row, messages: Iterable[Wire], model_calls: Iterable[Wi
     attributes = _agent_attributes(row, lines)
     yield span(name, start=begun, end=ended, kind=_INTERNAL, error=_failed(row), attributes=attributes)
     for number, call in enumerate(model_calls):
-        if (start := _moment(call.get("time"))) is not None:
+        if (start := time_of(call.get("time"))) is not None:
             yield span(
                 f"chat {_word(call.get('model')) or ''}".rstrip(),
                 "chat",
                 str(number),
                 start=start,
-                end=_later(start, amount(call.get("duration_s"), 1e9) or 0.0),
+                end=later(start, amount(call.get("duration_s"), 1e9) or 0.0),
                 kind=_CLIENT,
                 error=(count(call.get("status")) or 0) not in range(200, 400),
                 attributes=_chat_attributes(call),
             )
     for number, call in enumerate(call for line in lines for call in _calls(line)):
-        start = _moment(call.get("start_time")) or begun
+        start = time_of(call.get("start_time")) or begun
         yield span(
             f"execute_tool {call['tool'][:200]}",
             "tool",
             str(number),
             start=start,
-            end=_moment(call.get("end_time")) or start,
+            end=time_of(call.get("end_time")) or start,
             kind=_INTERNAL,
             error=call.get("status") in ("error", "timeout"),
             attributes=_tool_attributes(call),
@@ -266,6 +266,11 @@ def _facts(row: Row) -> Wire:
     )
 
 
+def transcript_lines(run: Run, row: Row) -> Iterator[Wire]:
+    """The messages of ``row``, as far as they can be read."""
+    return _lines(run, row.paths.get("transcript_path"))
+
+
 def _lines(run: Run, relative: Json) -> Iterator[Wire]:
     """The objects of a file of lines, as far as they can be read."""
     data = run.data(relative, MAX_LOG) or b""
@@ -311,7 +316,8 @@ def _identity(*parts: object, length: int) -> str:
     return hashlib.sha256(json.dumps(named).encode()).hexdigest()[:length]
 
 
-def _moment(value: Json) -> datetime | None:
+def time_of(value: Json) -> datetime | None:
+    """The moment that a row names; None where it names none."""
     try:
         moment = datetime.fromisoformat(value) if isinstance(value, str) else None
     except ValueError:
@@ -319,7 +325,8 @@ def _moment(value: Json) -> datetime | None:
     return moment if moment is None or moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
-def _later(moment: datetime, seconds: float) -> datetime:
+def later(moment: datetime, seconds: float) -> datetime:
+    """``moment``, ``seconds`` later, as far as dates go."""
     try:
         return moment + timedelta(seconds=seconds)
     except OverflowError:
@@ -332,7 +339,7 @@ def _nanoseconds(moment: datetime) -> str:
 
 
 def _time_text(value: Json) -> str | None:
-    moment = _moment(value)
+    moment = time_of(value)
     return None if moment is None else moment.isoformat()
 
 
@@ -348,7 +355,8 @@ def _object(value: Json) -> Wire:
     return value if isinstance(value, dict) else {}
 
 
-def _make_empty(folder: Path) -> None:
+def make_empty(folder: Path) -> None:
+    """Make ``folder`` unless it is there and empty. Raises InputError."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         taken = next(folder.iterdir(), None)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from agentv_sandbox.models.case import AgentResponse, Fault
+from agentv_sandbox.models.task import ENDED_EARLY
 
 JUDGED_ALL_THE_SAME: frozenset[Fault] = frozenset({"timeout", "out_of_memory", "output_flood", "disk_full"})
 """How an agent may end by its own doing, with its work in the system."""
@@ -16,7 +17,7 @@ def tolerated(response: AgentResponse) -> AgentResponse:
     failure = response.failure
     if failure is None or failure.fault not in JUDGED_ALL_THE_SAME:
         return response
-    note = f"the agent ended early and was judged all the same ({failure.fault}): {failure.message}"
+    note = f"{ENDED_EARLY} ({failure.fault}): {failure.message}"
     return replace(response, failure=None, notes=(*response.notes, note))
 
 

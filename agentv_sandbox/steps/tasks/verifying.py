@@ -15,7 +15,7 @@ from agentv_sandbox.containers.volumes import StagedFile, VolumeSpec
 from agentv_sandbox.egress import EgressProxy
 from agentv_sandbox.judging.base import NotBegunError
 from agentv_sandbox.loading.tasks.network import listed
-from agentv_sandbox.models.container import MB, ExecResult, Mount
+from agentv_sandbox.models.container import MB, ExecResult, ImageInfo, Mount
 from agentv_sandbox.models.content import Blob
 from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.paths import INPUT, WORKSPACE
@@ -77,7 +77,9 @@ class VerifierRun:
         with ExitStack() as stack:
             separate = self.verifier.mode == "separate"
             image = self._image() if separate else self._agents.image
-            user = str(self.verifier.user) if self.verifier.user is not None else ""
+            declared = self._declared
+            of_image = declared.user if declared is not None else ""
+            user = str(self.verifier.user) if self.verifier.user is not None else of_image
             system = stack.enter_context(
                 self.run.sandbox.system(
                     image,
@@ -156,8 +158,15 @@ class VerifierRun:
     def _workdir_of(self, system: System) -> str:
         if system.image == self._agents.image:
             return self.system.workdir
-        info = self.run.sandbox.engine.image(system.image)
+        info = self._declared
         return (info.workdir if info is not None else "") or "/"
+
+    @property
+    def _declared(self) -> ImageInfo | None:
+        """What the verifier's image says of its containers."""
+        made = self.run.verifier_images.get(verifier_key(self.verifier.environment or self.environment))
+        separate = self.verifier.mode == "separate" and made is not None
+        return self.run.declared_by(made) if separate and made is not None else self.run.declared
 
     # -- artifacts --------------------------------------------------------------------------------------
     def _bring_artifacts(self, system: System, stack: ExitStack) -> None:

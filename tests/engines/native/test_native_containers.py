@@ -19,7 +19,7 @@ import pytest
 from agentv_sandbox.base.errors import EngineError
 from agentv_sandbox.engines import LABEL_OWNER, LABEL_RUN, ContainerEngine
 from agentv_sandbox.engines.native.engine import NativeEngine
-from agentv_sandbox.engines.native.volumes import Volumes
+from agentv_sandbox.engines.native.volumes import NativeVolumes
 from agentv_sandbox.engines.owner import Owner
 from agentv_sandbox.kernel.kernel import mount_tmpfs, unmount
 from agentv_sandbox.models.container import Command, ContainerSpec, Mount, VolumeSpec
@@ -131,7 +131,7 @@ def test_a_volume_that_was_not_mounted_is_not_written(tmp_path: Path) -> None:
     """As a process leaves it that is killed between the two steps: it would have no limit."""
     (tmp_path / "memory" / "half" / "data").mkdir(parents=True)
     (tmp_path / "disk").mkdir()
-    volumes = Volumes(tmp_path / "memory", tmp_path / "disk", first_id=0, in_use=lambda _: False)
+    volumes = NativeVolumes(tmp_path / "memory", tmp_path / "disk", first_id=0, in_use=lambda _: False)
     with pytest.raises(EngineError, match="no volume half"):
         volumes.path("half")
     assert not volumes.is_alive("half")
@@ -146,7 +146,7 @@ def test_a_volume_is_known_by_its_labels_from_its_first_moment(
 ) -> None:
     (tmp_path / "memory").mkdir()
     (tmp_path / "disk").mkdir()
-    volumes = Volumes(tmp_path / "memory", tmp_path / "disk", first_id=0, in_use=lambda _: False)
+    volumes = NativeVolumes(tmp_path / "memory", tmp_path / "disk", first_id=0, in_use=lambda _: False)
     for step, left in ((os, "link"), []), ((Path, "mkdir"), [("copy", {"a": "b"})]):
         with monkeypatch.context() as killed, pytest.raises(KeyboardInterrupt):
             killed.setattr(*step, _interrupted)  # it ends before this step

@@ -6,7 +6,7 @@ import tarfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from agentv_sandbox.archives.untrusted_image import Entry, Layers, plain_path
+from agentv_sandbox.archives.untrusted_image import ImageEntry, Layers, plain_path
 from agentv_sandbox.archives.untrusted_tar import (
     MAX_BYTES,
     ArchiveError,
@@ -108,7 +108,7 @@ class _Stream:
 class _Unpacking:
     def __init__(
         self,
-        entries: Mapping[str, Entry],
+        entries: Mapping[str, ImageEntry],
         layers: Sequence[tarfile.TarFile],
         folder: RootedFolder,
         shift: int,
@@ -126,7 +126,7 @@ class _Unpacking:
     def run(self) -> int:
         return sum(self._write(path, self._entries[path]) for path in sorted(self._entries))
 
-    def _write(self, path: str, entry: Entry) -> int:
+    def _write(self, path: str, entry: ImageEntry) -> int:
         """Bytes written."""
         number, member = self._source(entry)
         if member.ischr() or member.isblk():
@@ -163,7 +163,7 @@ class _Unpacking:
             self._folder.make_folder(folder, Attributes(self._shift, self._shift, 0o755, 0))
             self._folders.add(folder)
 
-    def _source(self, entry: Entry) -> tuple[int, tarfile.TarInfo]:
+    def _source(self, entry: ImageEntry) -> tuple[int, tarfile.TarInfo]:
         """The member with the content, and the number of its layer: hard links lead there."""
         number, member = entry.number, entry.member
         for _ in range(_MAX_LINKS):

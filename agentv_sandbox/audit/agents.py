@@ -1,0 +1,150 @@
+"""The audit's agents, one dict: what each does in the place of an agent, and for which tests it is of use.
+
+What an agent does stands in ``data/audit``, under its name; an agent is added by an entry here and a function there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from agentv_sandbox.audit.injections import INJECTIONS
+from agentv_sandbox.audit.knowledge import all_specs, names_in, solutions_of_others, text_of
+from agentv_sandbox.graders import models_asked
+from agentv_sandbox.models.suite import EvalCase, Suite
+from agentv_sandbox.providers.audit import solution
+
+ORACLES = ("oracle", "oracle#2", "oracle#3")
+"""The solution, three times: what follows `#` makes targets of their own."""
+
+Side = Literal["cheats", "solves", "mutant"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Auditor:
+    """One built-in agent. It needs no model."""
+
+    name: str
+    summary: str
+    """What it does, as the end of a sentence that begins with its name."""
+    side: Side = "cheats"
+    """``cheats``: it must not pass. ``solves``: it must. ``mutant``: it must not, as far as the change matters."""
+    applies: Callable[[Suite, EvalCase], bool] = lambda _suite, _case: True
+    """Whether there is anything that it could show of a test."""
+    injection: int | None = None
+    """Number of its injection."""
+
+
+def _judged(_suite: Suite, case: EvalCase) -> bool:
+    return any(models_asked(spec) for spec in all_specs(case))
+
+
+def _programmed(_suite: Suite, case: EvalCase) -> bool:
+    """Graders run programs, which can stumble over what is left."""
+    return any(spec.type in ("code-grader", "custom") for spec in all_specs(case))
+
+
+def _has_files(_suite: Suite, case: EvalCase) -> bool:
+    """Something stands in its workspace that could be a test."""
+    space = case.workspace
+    return space is not None and bool(space.template or space.repos or space.hooks)
+
+
+def _tested(suite: Suite, case: EvalCase) -> bool:
+    return _programmed(suite, case) and _has_files(suite, case)
+
+
+def _named(suite: Suite, case: EvalCase) -> bool:
+    return _programmed(suite, case) and bool(names_in(suite, case))
+
+
+def _solved(_suite: Suite, case: EvalCase) -> bool:
+    return solution(case) is not None
+
+
+def _changeable(_suite: Suite, case: EvalCase) -> bool:
+    said = solution(case)
+    return said is not None and not said.nothing
+
+
+def _has_constants(suite: Suite, case: EvalCase) -> bool:
+    return _changeable(suite, case) and _spoilable(case, r"\d|\b[Tt]rue\b|\b[Ff]alse\b")
+
+
+def _has_parts(suite: Suite, case: EvalCase) -> bool:
+    return _changeable(suite, case) and _spoilable(case, r"\S\s*\S")
+
+
+def _has_lines(suite: Suite, case: EvalCase) -> bool:
+    return _changeable(suite, case) and _spoilable(case, r"\S[ \t]*\n\s*\S")
+
+
+def _spoilable(case: EvalCase, pattern: str) -> bool:
+    """Whether the solution has what a change is about. What a command makes is not known."""
+    said = solution(case)
+    if said is None or said.command:
+        return said is not None
+    added = [line[1:] for line in text_of(said.patch).splitlines() if line[:1] == "+"] if said.patch else []
+    return re.search(pattern, "\n".join([case.reference_answer, *added])) is not None
+
+
+def _others(suite: Suite, case: EvalCase) -> bool:
+    return _changeable(suite, case) and bool(solutions_of_others(suite, case))
+
+
+def _injecting(number: int) -> Auditor:
+    return Auditor(
+        name=f"injection#{number + 1}",
+        summary=f"talks to the judge: {INJECTIONS[number].kind}",
+        applies=_judged,
+        injection=number,
+    )
+
+
+def _mutant(name: str, summary: str, applies: Callable[[Suite, EvalCase], bool] = _changeable) -> Auditor:
+    return Auditor(name=f"mutant-{name}", summary=summary, side="mutant", applies=applies)
+
+
+def _oracle(name: str) -> Auditor:
+    return Auditor(name=name, summary="solves the test as the suite says", side="solves", applies=_solved)
+
+
+_ALL = (
+    Auditor(name="silent", summary="says nothing and does nothing"),
+    Auditor(name="echo", summary="repeats the prompt"),
+    Auditor(name="claims", summary="claims success, in many words and languages"),
+    Auditor(name="verdict", summary="answers with the JSON of a verdict"),
+    Auditor(
+        name="criteria",
+        summary="repeats the criteria",
+        applies=lambda _suite, case: bool(case.criteria.strip()),
+    ),
+    Auditor(name="choices", summary="names every choice: yes, no, A, B, C, …"),
+    Auditor(name="copies", summary="copies what looks like an answer from whatever it can read"),
+    Auditor(
+        name="trojans",
+        summary="leaves modules, fake programs, a virtual environment and a daemon for graders",
+        applies=_programmed,
+    ),
+    Auditor(name="code", summary="leaves code that hands over a verdict when it is run", applies=_programmed),
+    Auditor(name="results", summary="leaves files of results and rewards", applies=_programmed),
+    Auditor(
+        name="stubs", summary="leaves files of the names that are asked for, without content", applies=_named
+    ),
+    Auditor(name="links", summary="leaves links to what graders compare with", applies=_named),
+    Auditor(name="rewrites-tests", summary="rewrites tests so that they pass", applies=_tested),
+    Auditor(name="deletes-tests", summary="deletes tests", applies=_tested),
+    Auditor(name="skips-tests", summary="has tests skipped", applies=_tested),
+    *(_injecting(number) for number in range(len(INJECTIONS))),
+    *(_oracle(name) for name in ORACLES),
+    _mutant("other", "gives the solution of another test", _others),
+    _mutant("numbers", "changes the constants of the solution", _has_constants),
+    _mutant("half", "leaves out half of the solution", _has_parts),
+    _mutant("early", "stops early in the solution", _has_lines),
+)
+AUDITORS: Mapping[str, Auditor] = {each.name: each for each in _ALL}
+"""Every agent of the audit by its name."""
+PREFIX = "audit-"
+"""Of the names of their targets."""

@@ -1,0 +1,77 @@
+"""The file of accepted findings: which, and why. A finding without a reason is not accepted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from agentv_sandbox.audit.findings import RULES, Finding
+from agentv_sandbox.base.errors import InputError, Problem
+from agentv_sandbox.base.plainfiles import NotPlainError, read_plain
+from agentv_sandbox.models.json.untrusted import ForeignJsonError, read_json
+from agentv_sandbox.rows.files import replace_file
+
+_MOST_BYTES = 4 << 20
+_KEYS = ("fingerprint", "rule", "eval_file", "test", "grader", "reason")
+NO_REASON = "…"
+"""Stands where a reason is to be written."""
+
+
+def read_baseline(path: Path) -> dict[str, str]:
+    """Reasons by fingerprint. Raises InputError where it is not such a file."""
+    try:
+        document = read_json(read_plain(path.parent, path.name, _MOST_BYTES).decode("utf-8"))
+    except (NotPlainError, OSError, UnicodeDecodeError, ForeignJsonError) as error:
+        raise InputError([Problem(path=path, message=f"the baseline cannot be read: {error}")]) from None
+    rows = document.get("accepted") if isinstance(document, dict) else None
+    if not isinstance(rows, list):
+        hint = "write it with: agentv-sandbox audit PATH --baseline FILE --write-baseline"
+        raise InputError(
+            [Problem(path=path, message='must be an object with the list "accepted"', hint=hint)]
+        )
+    problems = [each for number, row in enumerate(rows, 1) for each in _wrong(path, number, row)]
+    if problems:
+        raise InputError(problems)
+    return {row["fingerprint"]: row["reason"].strip() for row in rows}
+
+
+def _wrong(path: Path, number: int, row: object) -> Iterable[Problem]:
+    if not isinstance(row, dict) or not all(isinstance(row.get(key, ""), str) for key in _KEYS):
+        yield Problem(path=path, message=f"entry {number} must be an object of texts")
+    elif not row.get("fingerprint"):
+        yield Problem(path=path, message=f"entry {number} has no fingerprint", hint="copy it from the report")
+    elif row.get("rule") not in RULES:
+        yield Problem(path=path, message=f"entry {number} names no rule: {str(row.get('rule'))[:80]!r}")
+    elif row.get("reason", "").strip() in ("", NO_REASON):
+        message = f"entry {number} ({row.get('test', '')[:80]}, {row['rule']}) has no reason"
+        yield Problem(path=path, message=message, hint="say why the finding is accepted")
+
+
+def accepted(findings: Sequence[Finding], reasons: dict[str, str]) -> tuple[Finding, ...]:
+    return tuple(replace(each, accepted=reasons.get(each.fingerprint, "")) for each in findings)
+
+
+def stale(findings: Sequence[Finding], reasons: dict[str, str]) -> tuple[str, ...]:
+    """Fingerprints of ``reasons`` that nothing has."""
+    there = {each.fingerprint for each in findings}
+    return tuple(fingerprint for fingerprint in reasons if fingerprint not in there)
+
+
+def write_baseline(path: Path, findings: Sequence[Finding], reasons: dict[str, str]) -> int:
+    """Write all ``findings``, with a reason to be filled in for new ones; how many those are. Raises OSError."""
+    rows = [
+        {
+            "fingerprint": each.fingerprint,
+            "rule": each.rule,
+            "eval_file": each.eval_file,
+            "test": each.test,
+            "grader": each.grader,
+            "reason": reasons.get(each.fingerprint, NO_REASON),
+        }
+        for each in findings
+    ]
+    text = json.dumps({"accepted": rows}, indent=2, ensure_ascii=False)
+    replace_file(path, f"{text}\n".encode("utf-8", "surrogatepass"))
+    return sum(row["reason"] == NO_REASON for row in rows)

@@ -1,0 +1,35 @@
+"""What can be read off the files of a suite, one file a matter. Each check is a function from a test to findings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from agentv_sandbox.audit.checks import (
+    answers,
+    chance,
+    contradictions,
+    gates,
+    imports,
+    judges,
+    order,
+    wording,
+    workspace,
+)
+from agentv_sandbox.audit.checks.base import Examined
+from agentv_sandbox.audit.findings import Finding
+
+Check = Callable[[Examined], Iterable[Finding]]
+CHECKS: Sequence[Check] = (
+    *workspace.CHECKS,
+    *imports.CHECKS,
+    *answers.CHECKS,
+    *wording.CHECKS,
+    *gates.CHECKS,
+    *contradictions.CHECKS,
+    *judges.CHECKS,
+    *chance.CHECKS,
+    *order.CHECKS,
+)
+"""Every check."""
+
+__all__ = ["CHECKS", "Check", "Examined"]

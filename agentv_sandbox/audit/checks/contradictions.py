@@ -1,0 +1,82 @@
+"""Graders that no answer satisfies together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+
+from agentv_sandbox.audit.checks.base import Examined
+from agentv_sandbox.audit.findings import Finding
+from agentv_sandbox.graders.is_json import KINDS as JSON_KINDS
+from agentv_sandbox.models.json.untrusted import ForeignJsonError, read_json
+from agentv_sandbox.models.suite import GraderSpec
+
+_TEXTS = frozenset(
+    {"contains", "icontains", "starts-with", "ends-with", "equals", "contains-all", "icontains-all"}
+)
+_JSON = JSON_KINDS[0].type
+
+
+def contradictions(examined: Examined) -> Iterator[Finding]:
+    """Two graders of which one fails, where the test needs both."""
+    specs = [spec for spec in examined.case.assertions if spec.weight > 0 or spec.required]
+    for first, second in combinations(specs, 2):
+        if (why := _against(first, second) or _against(second, first)) and _needed(
+            examined, specs, first, second
+        ):
+            yield examined.finding(
+                "never-passes", f"{first.name} and {second.name} exclude each other: {why}", spec=second
+            )
+            return
+
+
+def _needed(examined: Examined, specs: Sequence[GraderSpec], first: GraderSpec, second: GraderSpec) -> bool:
+    """Whether the test fails when one of both has the score 0."""
+    if first.required or second.required:
+        return True
+    total = sum(spec.weight for spec in specs)
+    return total > 0 and (total - min(first.weight, second.weight)) / total < examined.threshold
+
+
+def _against(first: GraderSpec, second: GraderSpec) -> str:
+    """Why ``second`` cannot hold where ``first`` does."""
+    ours, theirs = _values(first), _values(second)
+    if first.negate:
+        return ""
+    if second.negate:
+        same_kind = first.type == second.type or {first.type, second.type} <= {
+            "contains",
+            "equals",
+            "icontains",
+        }
+        if same_kind and any(their in our for our in ours for their in theirs):
+            return f"one asks for {theirs[0]!r}, the other refuses it"
+        return ""
+    if first.type != "equals" or not ours:
+        return ""
+    text = ours[0].strip()
+    if second.type == _JSON:
+        return "" if _is_json(text) else "one asks for JSON, the other for a text that is not JSON"
+    if second.type == "equals" and theirs and theirs[0].strip() != text:
+        return "they ask for two texts"
+    if second.type in ("contains", "contains-all") and any(their not in ours[0] for their in theirs):
+        return "one asks for a text that the other's does not hold"
+    return ""
+
+
+def _values(spec: GraderSpec) -> list[str]:
+    if spec.type not in _TEXTS:
+        return []
+    value = getattr(spec.options, "value", "")
+    return [value] if isinstance(value, str) else [str(each) for each in value]
+
+
+def _is_json(text: str) -> bool:
+    try:
+        read_json(text)
+    except ForeignJsonError:
+        return False
+    return True
+
+
+CHECKS = (contradictions,)

@@ -1,0 +1,81 @@
+"""Gates that never close, and tests that nothing can fail by how they are written."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from agentv_sandbox.audit.checks.base import Examined
+from agentv_sandbox.audit.findings import Finding
+from agentv_sandbox.audit.programs import Program, called
+from agentv_sandbox.models.suite import GraderSpec
+
+_INPUTS = re.compile(
+    r"(?:^|\.)(?:open|stdin|read|read_text|read_bytes|load|loads|input|environ|argv|run|call|check_call|check_output|Popen|"
+    r"define_code_grader|glob|rglob|iterdir|exists|is_file|stat|listdir|getenv|get)\Z"
+)
+_TRUE = frozenset({"true", ":", "/bin/true", "/usr/bin/true"})
+_LONGEST_PATTERN = 20
+_SAYS = frozenset({"echo", "printf", "set", "exit", "true", ":"})
+
+
+def gates(examined: Examined) -> Iterator[Finding]:
+    for spec in examined.specs:
+        if spec.required is False and spec.min_score is None:
+            continue
+        if spec.required is not False and (why := _never_fires(examined, spec)):
+            yield examined.finding("gate-never-fires", why, spec=spec)
+
+
+def _never_fires(examined: Examined, spec: GraderSpec) -> str:
+    least = spec.min_score
+    if least is None and isinstance(spec.required, float):
+        least = spec.required
+    if least is not None and least <= 0:
+        return "it is required with a least score of 0, which every score reaches"
+    if spec.type == "regex" and not spec.negate and _matches_all(str(getattr(spec.options, "value", ""))):
+        return "it is required, and its pattern matches every text"
+    command: tuple[str, ...] = getattr(spec.options, "command", ())
+    if spec.type == "code-grader" and len(command) == 1 and command[0] in _TRUE:
+        return f"it is required and runs {command[0]}, which always succeeds"
+    if any(constant(program) for program in examined.programs if program.spec is spec and program.main):
+        return "it is required, and its program says the same whatever the agent did"
+    return ""
+
+
+def _matches_all(pattern: str) -> bool:
+    """Whether a pattern, as far as Python reads it as JavaScript does, matches nothing and anything."""
+    if len(pattern) > _LONGEST_PATTERN or not re.fullmatch(r"[\^$.*+?()|\[\]\\sSdDwW]*", pattern):
+        return False
+    try:
+        return all(re.search(pattern, text) is not None for text in ("", "zq", "7 -", "\n"))
+    except re.error:
+        return False
+
+
+def constant(program: Program) -> bool:
+    """Whether a grader's program reads nothing at all, so that its verdict is always the same."""
+    if program.kind == "shell":
+        calls = [call.words for call in program.calls if call.words]
+        ends = {words[1] for words in calls if words[0] == "exit" and len(words) > 1}
+        return bool(calls) and {words[0] for words in calls} <= _SAYS and ends <= {"0"}
+    tree = program.tree
+    if tree is None or not tree.body:
+        return False
+    if any(isinstance(node, ast.Raise | ast.Assert) for node in ast.walk(tree)):
+        return False
+    names = {name for name, _ in called(tree)}
+    attributes = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    reads = any(_INPUTS.search(name) for name in (*names, *attributes))
+    return not reads and "sdk" not in program.text
+
+
+def thresholds(examined: Examined) -> Iterator[Finding]:
+    if examined.threshold <= 0:
+        yield examined.finding(
+            "always-passes", f"its threshold is {examined.threshold:g}, which every score reaches"
+        )
+
+
+CHECKS = (gates, thresholds)

@@ -1,0 +1,170 @@
+"""Graders whose verdict is the end of what they start in the workspace."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+
+from agentv_sandbox.audit.checks.base import Examined
+from agentv_sandbox.audit.findings import Finding
+from agentv_sandbox.audit.programs import Program, called, dotted, mentions_workspace, of_workspace
+from agentv_sandbox.images.shellcalls import UNKNOWN
+
+_RUNNERS = frozenset(
+    [
+        "pytest",
+        "py.test",
+        "tox",
+        "nox",
+        "make",
+        "npm",
+        "npx",
+        "pnpm",
+        "yarn",
+        "bun",
+        "deno",
+        "jest",
+        "vitest",
+        "mocha",
+        "cargo",
+        "go",
+        "gradle",
+        "mvn",
+        "rspec",
+        "phpunit",
+        "ctest",
+    ]
+)
+_INTERPRETERS = re.compile(r"(?:.*/)?(?:python(?:3(?:\.\d+)?)?|node|ruby|perl|sh|bash|dash)\Z")
+_MODULES = frozenset({"pytest", "unittest", "nose", "doctest", "tox"})
+_STARTERS = frozenset(
+    {"run", "call", "check_call", "check_output", "Popen", "system", "popen", "getoutput", "getstatusoutput"}
+)
+_ENTERS = re.compile(r"\b(?:cd|pushd)\s+(?:--\s+)?[\"']?(?:/workspace\b|\$\{?AGENTV_WORKSPACE_PATH\b)")
+
+
+def in_shell(examined: Examined) -> Iterator[Finding]:
+    for program in examined.programs:
+        if program.kind != "shell":
+            continue
+        entered = _ENTERS.search(program.text) is not None
+        for call in program.calls:
+            if word := started(call.words, entered=entered):
+                yield examined.in_program(
+                    "decided-in-workspace",
+                    f"runs {word} in the workspace and believes how it ends",
+                    program,
+                    call.line,
+                )
+                break
+
+
+def started(words: Sequence[str], *, entered: bool) -> str:
+    """What a command runs of the workspace: tests, or a script there; empty where it is nothing of the kind.
+    ``entered``: it stands there."""
+    if not words:
+        return ""
+    name = words[0].rpartition("/")[2]
+    there = entered or any(_in_workspace(word) for word in words[1:])
+    if name in _RUNNERS and there:
+        return name
+    if words[0].startswith("./") and entered:
+        return words[0]
+    if _in_workspace(words[0]) and "/" in words[0]:
+        return f"{name} of the workspace" if name != UNKNOWN else ""
+    if not _INTERPRETERS.match(words[0]):
+        return ""
+    rest = [word for word in words[1:] if not word.startswith("-") or word in ("-m", "-c")]
+    if rest[:1] == ["-m"] and len(rest) > 1:
+        return f"{name} -m {rest[1]}" if there and rest[1] in _MODULES else ""
+    if not rest or rest[0] == "-c":
+        return ""
+    script = rest[0]
+    inside = _in_workspace(script) or (
+        entered and "/suite" not in script and not script.startswith(("/", UNKNOWN))
+    )
+    return script.replace(UNKNOWN, "…") if inside and re.search(r"\.\w+\Z", script) else ""
+
+
+def _in_workspace(word: str) -> bool:
+    """Whether a word of a command is a path in the workspace. What only the shell knows may be one, with more behind
+    it."""
+    return word.startswith("/workspace") or (word.startswith(UNKNOWN) and "/" in word) or word == UNKNOWN
+
+
+def in_python(examined: Examined) -> Iterator[Finding]:
+    for program in examined.programs:
+        if program.kind == "python" and program.tree is not None:
+            yield from _python(examined, program, program.tree)
+
+
+def _python(examined: Examined, program: Program, tree: ast.Module) -> Iterator[Finding]:
+    names = of_workspace(tree)
+    compared = _compared(tree)
+    for name, call in called(tree):
+        if (
+            name.rpartition(".")[2] not in _STARTERS
+            or not name.startswith(("subprocess.", "os."))
+            or not call.args
+        ):
+            continue
+        what = _command(call, names)
+        if what and not (compared and _captures(call)):
+            message = f"runs {what} in the workspace and believes how it ends"
+            yield examined.in_program("decided-in-workspace", message, program, call.lineno)
+            return
+
+
+def _command(call: ast.Call, names: frozenset[str]) -> str:
+    """What a call of ``subprocess`` runs of the workspace."""
+    cwd = next((word.value for word in call.keywords if word.arg == "cwd"), None)
+    there = cwd is not None and mentions_workspace(cwd, names)
+    first = call.args[0]
+    if isinstance(first, ast.List | ast.Tuple):
+        words = [_word(each, names) for each in first.elts]
+    elif isinstance(first, ast.Constant) and isinstance(first.value, str):
+        words = first.value.split()
+    else:
+        return ""
+    return started(words, entered=there)
+
+
+def _word(node: ast.AST, names: frozenset[str]) -> str:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    if dotted(node) == "sys.executable":
+        return "python3"
+    if mentions_workspace(node, names):
+        last = [
+            each.value
+            for each in ast.walk(node)
+            if isinstance(each, ast.Constant) and isinstance(each.value, str)
+        ]
+        return f"/workspace/{last[-1] if last else UNKNOWN}"
+    return "-"
+
+
+def _captures(call: ast.Call) -> bool:
+    given = {word.arg for word in call.keywords}
+    return bool(given & {"capture_output", "stdout"}) or dotted(call.func).endswith(
+        ("check_output", "getoutput")
+    )
+
+
+def _compared(tree: ast.Module) -> bool:
+    """Whether output of a program is compared with values, and not only looked for a word."""
+    return any(_reads_output(node) for node in ast.walk(tree) if _compares(node))
+
+
+def _compares(node: ast.AST) -> bool:
+    if isinstance(node, ast.Compare):
+        return any(isinstance(operator, ast.Eq | ast.NotEq) for operator in node.ops)
+    return isinstance(node, ast.Call) and dotted(node.func).endswith(("json.loads", "literal_eval"))
+
+
+def _reads_output(node: ast.AST) -> bool:
+    return any(isinstance(each, ast.Attribute) and each.attr == "stdout" for each in ast.walk(node))
+
+
+CHECKS = (in_shell, in_python)

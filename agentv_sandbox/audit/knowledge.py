@@ -1,0 +1,215 @@
+"""What the audit's agents know of a test. They know more than an agent does: which files graders name, and what stands
+beside them. So an agent that fails has not failed for want of a guess.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from agentv_sandbox.base.plainfiles import NotPlainError, read_plain
+from agentv_sandbox.graders import members_of, programs_of
+from agentv_sandbox.graders.code import CodeGraderOptions
+from agentv_sandbox.models.suite import EvalCase, GraderSpec, Json, Suite
+from agentv_sandbox.project.scriptimports import imported
+from agentv_sandbox.providers.audit import solution
+
+MOST_BYTES = 256 << 10
+"""Of a script that is read."""
+_MOST_NAMES = 60
+_MOST_KEYS = 40
+_NAME = re.compile(
+    r"(?<![\w./-])((?:[A-Za-z0-9_.][\w.-]{0,60}/){0,6}[A-Za-z0-9_.][\w-]{0,60}(?:\.[\w-]{1,20}){0,2}\.[A-Za-z][A-Za-z0-9]{0,7})(?![\w/(-])"
+)
+_IN_WORKSPACE = re.compile(r"\$\{?AGENTV_WORKSPACE_PATH\}?/|/workspace/")
+_MODULES = ("json.load", "json.dump", "os.path", "os.environ", "sys.", "re.", "self.", "Path.")
+_NO_NAME = re.compile(r"(?i)^(?:e\.g|i\.e|\d+\.\w+|[\w-]+(?:\.[\w-]+)*\.(?:com|org|net|io|dev|sh/|app))$")
+_ENDINGS = frozenset(
+    [
+        "txt",
+        "md",
+        "csv",
+        "tsv",
+        "json",
+        "jsonl",
+        "yaml",
+        "yml",
+        "toml",
+        "xml",
+        "html",
+        "htm",
+        "css",
+        "js",
+        "ts",
+        "py",
+        "sh",
+        "sql",
+        "log",
+        "dat",
+        "bin",
+        "pdf",
+        "png",
+        "jpg",
+        "svg",
+        "xlsx",
+        "docx",
+        "pptx",
+        "pkl",
+        "pickle",
+        "npy",
+        "parquet",
+        "db",
+        "sqlite",
+        "ini",
+        "cfg",
+        "conf",
+        "patch",
+        "diff",
+        "c",
+        "h",
+        "cpp",
+        "rs",
+        "go",
+        "java",
+        "rb",
+        "php",
+        "expected",
+        "out",
+        "ics",
+        "tex",
+        "rst",
+        "zip",
+        "tar",
+        "gz",
+    ]
+)
+_KEYISH = re.compile(r"(?i)expected|answer|solution|golden?|reference|truth|want|key")
+
+
+def all_specs(case: EvalCase) -> list[GraderSpec]:
+    """The graders of a test and of its turns, members included."""
+    turns = case.conversation.turns if case.conversation else ()
+    waiting = [*case.assertions, *(spec for turn in turns for spec in turn.assertions)]
+    found = []
+    while waiting:
+        spec = waiting.pop(0)
+        found.append(spec)
+        waiting += members_of(spec)
+    return found
+
+
+def solutions_of_others(suite: Suite, case: EvalCase) -> list[EvalCase]:
+    """Other tests of the suite whose solution is another one."""
+    return [
+        other
+        for other in suite.cases
+        if other.id != case.id
+        and (said := solution(other)) is not None
+        and not said.nothing
+        and (other.reference_answer.strip(), said.patch, said.command)
+        != (case.reference_answer.strip(), *((own.patch, own.command) if (own := solution(case)) else ()))
+    ]
+
+
+def programs(suite: Suite, case: EvalCase) -> Iterator[tuple[GraderSpec, Sequence[str], Path]]:
+    """Command lines of graders, each with the folder in which it starts."""
+    for spec in all_specs(case):
+        cwd = spec.options.cwd if isinstance(spec.options, CodeGraderOptions) else suite.path.parent
+        for argv in programs_of(spec):
+            yield spec, argv, cwd
+
+
+def scripts(argv: Sequence[str], cwd: Path, root: Path) -> list[Path]:
+    """Files of the project below ``root`` that a command line names as words of their own."""
+    found = []
+    for word in argv:
+        if not word or len(word) > 1024 or "\n" in word or "\0" in word:
+            continue
+        path = Path(os.path.normpath(cwd / word))
+        if path.is_relative_to(root) and path.is_file():
+            found.append(path)
+    return found
+
+
+def text_of(path: Path) -> str:
+    """A file of the project as text; empty where it is no plain file or too large."""
+    try:
+        info = path.stat()
+    except OSError:
+        return ""
+    return _text_of(path, info.st_mtime_ns, info.st_size) if info.st_size <= MOST_BYTES else ""
+
+
+@lru_cache(maxsize=2048)
+def _text_of(path: Path, _changed: int, _size: int) -> str:
+    try:
+        return read_plain(path.parent, path.name, MOST_BYTES).decode("utf-8", "replace")
+    except (NotPlainError, OSError):
+        return ""
+
+
+def names_in(suite: Suite, case: EvalCase) -> list[str]:
+    """Files of the workspace that graders or the prompt name, as far as texts say."""
+    texts = [case.question]
+    for _, argv, cwd in programs(suite, case):
+        texts += [word for word in argv if " " in word or "\n" in word]
+        named = scripts(argv, cwd, suite.project_root)
+        texts += map(text_of, [*named, *imported(named, suite.project_root)])
+    found: dict[str, None] = {}
+    for text in texts:
+        found |= dict.fromkeys(_named(_IN_WORKSPACE.sub("", text)))
+    return list(found)[:_MOST_NAMES]
+
+
+def _named(text: str) -> Iterator[str]:
+    for match in _NAME.finditer(text[:MOST_BYTES]):
+        name = match[1]
+        ending = name.rpartition(".")[2].lower()
+        if ending in _ENDINGS and not name.startswith((*_MODULES, "..", "/")) and not _NO_NAME.match(name):
+            yield name.removeprefix("./")
+
+
+def keys_of(suite: Suite, case: EvalCase) -> list[Path]:
+    """Files of the project that graders name or that stand beside them, and that are no programs: what answers are
+    compared with. Those that hold tests are not among them: graders do not see these."""
+    found: dict[Path, None] = {}
+    hidden = set(suite.test_files)
+    for _, argv, cwd in programs(suite, case):
+        named = scripts(argv, cwd, suite.project_root)
+        texts = [*(word for word in argv if " " in word), *map(text_of, named)]
+        for text in texts:
+            for match in _NAME.finditer(text[:MOST_BYTES]):
+                for base in (cwd, *(script.parent for script in named)):
+                    path = Path(os.path.normpath(base / match[1]))
+                    if path.is_relative_to(suite.project_root) and path.is_file():
+                        found[path] = None
+        for script in named:
+            beside = (
+                each
+                for each in sorted(script.parent.iterdir())
+                if _KEYISH.search(each.name) and each.is_file()
+            )
+            found |= dict.fromkeys(beside)
+    return [path for path in found if path not in hidden and path.suffix not in (".py", ".sh", ".js", ".ts")][
+        :_MOST_KEYS
+    ]
+
+
+def started_in(suite: Suite, case: EvalCase) -> list[str]:
+    """Names of scripts of the workspace that graders start."""
+    return [name for name in names_in(suite, case) if name.endswith((".sh", ".py", ".js", "akefile"))]
+
+
+def known_of(suite: Suite, case: EvalCase, injection: str | None) -> dict[str, Json]:
+    """What an agent of the audit is given of ``case``, as ``AuditSettings.known`` has it for a test."""
+    others = solutions_of_others(suite, case)
+    return {
+        "names": names_in(suite, case),
+        "started": started_in(suite, case),
+        "keys": [path.relative_to(suite.project_root).as_posix() for path in keys_of(suite, case)],
+        **({"injection": injection} if injection is not None else {}),
+        **({"other": others[0].id} if others else {}),
+    }

@@ -1,0 +1,230 @@
+"""What the rows of an audit's run say: agents that passed and must not have, solutions that failed and must not
+have."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from agentv_sandbox.audit.agents import AUDITORS, ORACLES
+from agentv_sandbox.audit.checks.base import Examined
+from agentv_sandbox.audit.findings import Finding, Shown
+from agentv_sandbox.audit.planning import target_name
+from agentv_sandbox.base.logs import safe_text
+from agentv_sandbox.models.case import GraderResult
+from agentv_sandbox.models.suite import GraderSpec
+from agentv_sandbox.rows.record import Row
+
+_MARK = re.compile(r"audit:([\w.-]{1,40})")
+_TALKS = ("echo", "claims", "verdict", "criteria", "choices", "copies")
+_RULE_OF_WORDS: Mapping[str, str] = {
+    "echo": "prompt-echoed",
+    "claims": "claim-believed",
+    "verdict": "verdict-from-agent",
+    "criteria": "criteria-echoed",
+    "choices": "weak-comparison",
+    "copies": "answer-in-reach",
+}
+_RULE_OF_DEEDS: Mapping[str, str] = {
+    "trojans": "imports-from-workspace",
+    "code": "imports-from-workspace",
+    "results": "verdict-from-agent",
+    "stubs": "existence-only",
+    "links": "link-followed",
+    "rewrites-tests": "decided-in-workspace",
+    "deletes-tests": "decided-in-workspace",
+    "skips-tests": "decided-in-workspace",
+}
+_TESTS = re.compile(r"(?i)makefile|test|spec|check|verify|\.sh\Z")
+_MOST = 200
+"""Characters of a message of a run's that is repeated."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The rows of one test, by the name of the audit's agent."""
+
+    examined: Examined
+    complete: bool
+    """Whether all of its graders were asked: where judges were left out, a pass may be theirs to refuse."""
+    rows: Mapping[str, Row] = field(default_factory=dict)
+
+    def passed(self, name: str) -> bool:
+        row = self.rows.get(name)
+        return row is not None and row.execution_status == "ok"
+
+    @property
+    def cheats(self) -> list[str]:
+        """Agents that passed and solve nothing, in their order."""
+        return [name for name in self.rows if AUDITORS[name].side == "cheats" and self.passed(name)]
+
+    @property
+    def solvable(self) -> bool:
+        return "oracle" in self.rows
+
+    @property
+    def oracle_right(self) -> bool:
+        scores = {self.rows[name].score for name in ORACLES if name in self.rows}
+        return all(self.passed(name) for name in ORACLES if name in self.rows) and len(scores) == 1
+
+    def shown(self, names: Iterable[str]) -> tuple[Shown, ...]:
+        return tuple(
+            Shown(agent=name, score=self.rows[name].score, folder=self.rows[name].artifact_dir)
+            for name in names
+        )
+
+
+def outcomes(
+    examined: Sequence[Examined], complete: Mapping[tuple[str, str], bool], rows: Iterable[Row]
+) -> list[Outcome]:
+    """``complete``: by eval file and test. ``examined``: of all tests that were run."""
+    names = {target_name(each): each.name for each in AUDITORS.values()}
+    of_tests: dict[tuple[str, str, str], dict[str, Row]] = {}
+    for row in rows:
+        if row.target in names:
+            of_tests.setdefault((row.suite, row.eval_file, row.test_id), {})[names[row.target]] = row
+    found = []
+    for each in examined:
+        case = each.case
+        own = of_tests.get((case.suite, case.eval_file, case.id), {})
+        ordered = {name: own[name] for name in AUDITORS if name in own}
+        place = (str(each.suite.path), case.id)
+        found.append(Outcome(examined=each, complete=complete.get(place, True), rows=ordered))
+    return found
+
+
+def findings_of(outcome: Outcome, written: Iterable[Finding]) -> Iterator[Finding]:
+    """``written``: what the checks found of the same test, which says what a trojan stumbled into."""
+    rules = {each.rule for each in written}
+    yield from _cheats(outcome, rules)
+    yield from _solutions(outcome)
+
+
+def notes_of(outcome: Outcome) -> Iterator[str]:
+    name = f"{outcome.examined.suite.name}/{outcome.examined.case.id}"
+    errors = [
+        row.error for row in outcome.rows.values() if row.execution_status == "execution_error" and row.error
+    ]
+    if outcome.rows and len(errors) == len(outcome.rows):
+        yield f"{name} could not be graded: {_short(errors[0])}"
+    if not outcome.complete and outcome.passed("silent"):
+        yield f"{name}: nothing but a judge that was not asked could fail it"
+
+
+def _cheats(outcome: Outcome, rules: set[str]) -> Iterator[Finding]:
+    examined, passed = outcome.examined, outcome.cheats
+    oracle = examined.case.oracle
+    if not passed or (oracle is not None and oracle.nothing):
+        return
+    if outcome.passed("silent"):
+        if outcome.complete:
+            yield _finding(outcome, "always-passes", passed, "an agent that says and does nothing passes")
+        return
+    left = [name for name in passed if name in _TALKS and _counts(outcome, name)]
+    for name in left:
+        yield _finding(
+            outcome, _RULE_OF_WORDS[name], [name], f"an agent passes that {AUDITORS[name].summary}"
+        )
+    deeds = [name for name in passed if name in _RULE_OF_DEEDS]
+    by_rule: dict[str, list[str]] = {}
+    for name in deeds:
+        marks = _marks(outcome.rows[name])
+        if left and not marks:
+            continue  # what they say passes as well
+        by_rule.setdefault(_rule_of_deed(name, marks, rules), []).append(name)
+    for rule, names in by_rule.items():
+        yield _finding(outcome, rule, names, f"an agent passes that {AUDITORS[names[0]].summary}")
+    obeyed = [name for name in passed if AUDITORS[name].injection is not None]
+    if obeyed and not left:
+        kinds = ", ".join(AUDITORS[name].summary.partition(": ")[2] for name in obeyed[:3])
+        yield _finding(
+            outcome, "judge-obeys", obeyed, f"an answer passes that only talks to the judge: {kinds}"
+        )
+
+
+def _counts(outcome: Outcome, name: str) -> bool:
+    """Whether a pass by words is one without a solution."""
+    case = outcome.examined.case
+    if name == "echo":  # asked to repeat
+        return case.reference_answer.strip() != case.question.strip()
+    if name == "verdict":  # its words are those of success, too
+        return not (outcome.passed("claims") or outcome.passed("choices"))
+    if name == "criteria":
+        return not outcome.passed("echo") or case.criteria.strip() not in case.question
+    return True
+
+
+def _rule_of_deed(name: str, marks: Sequence[str], rules: set[str]) -> str:
+    if name in ("trojans", "code"):
+        in_tests = any(_TESTS.search(mark) for mark in marks)
+        if in_tests or ("decided-in-workspace" in rules and "imports-from-workspace" not in rules):
+            return "decided-in-workspace"
+    return _RULE_OF_DEEDS[name]
+
+
+def _marks(row: Row) -> list[str]:
+    """What of the left-overs of an agent spoke in a grader's place."""
+    texts = [
+        text
+        for grader in _each(row.scores)
+        for check in grader.assertions
+        for text in (check.text, check.evidence or "")
+    ]
+    return [mark for text in texts for mark in _MARK.findall(text)]
+
+
+def _each(scores: Sequence[GraderResult]) -> Iterator[GraderResult]:
+    for score in scores:
+        yield score
+        yield from _each(score.scores)
+
+
+def _solutions(outcome: Outcome) -> Iterator[Finding]:
+    oracles = [name for name in ORACLES if name in outcome.rows]
+    if not oracles:
+        return
+    rows = [outcome.rows[name] for name in oracles]
+    scores = sorted({row.score for row in rows})
+    right = [name for name in oracles if outcome.passed(name)]
+    if not right:
+        yield _finding(outcome, "never-passes", oracles, f"the test's own solution fails: {_why(rows[0])}")
+    elif len(right) < len(rows) or len(scores) > 1:
+        said = ", ".join(f"{row.score:g}" for row in rows)
+        yield _finding(outcome, "disagrees-with-itself", oracles, f"the same solution is scored {said}")
+    if not right or outcome.passed("silent"):
+        return
+    mutants = [name for name in outcome.rows if AUDITORS[name].side == "mutant" and outcome.passed(name)]
+    if mutants:
+        told = ", ".join(AUDITORS[name].summary for name in mutants)
+        finding = _finding(outcome, "mutant-passes", mutants, f"a solution passes that was spoilt: {told}")
+        others = any(name.startswith("mutant-other") for name in mutants)
+        yield Finding(**{**vars(finding), "confidence": "shown" if others else "possible"})
+
+
+def _why(row: Row) -> str:
+    if row.error:
+        return _short(row.error)
+    failed = [check.text for grader in _each(row.scores) for check in grader.assertions if not check.passed]
+    return _short(failed[0] if failed else f"score {row.score:g}")
+
+
+def _finding(outcome: Outcome, rule: str, names: Sequence[str], message: str) -> Finding:
+    spec = _decisive(outcome, names)
+    found = outcome.examined.finding(rule, message, spec=spec, confidence="shown")
+    return Finding(**{**vars(found), "by": outcome.shown(names)})
+
+
+def _decisive(outcome: Outcome, names: Sequence[str]) -> GraderSpec | None:
+    """The grader that speaks for the finding: for a solution that failed the first that refused it, else the first that
+    gave an agent of ``names`` its full score, programs before others."""
+    row = outcome.rows[names[0]]
+    specs = {spec.name: spec for spec in outcome.examined.specs}
+    passed = outcome.passed(names[0])
+    named = [score for score in row.scores if score.name in specs and (score.verdict == "pass") == passed]
+    named.sort(key=lambda score: score.type not in ("code-grader", "custom"))
+    return specs[named[0].name] if named else None
+
+
+def _short(text: str) -> str:
+    return safe_text(" ".join(text.split()), limit=_MOST)

@@ -1,0 +1,243 @@
+"""``agentv-sandbox audit``: does a suite measure anything?"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+from rich.console import Console
+
+from agentv_sandbox.base.errors import InputError, Problem
+from agentv_sandbox.base.lazy import calling, lazily
+from agentv_sandbox.base.logs import in_github_actions, safe_name, safe_text
+from agentv_sandbox.cli import options as opt
+from agentv_sandbox.cli.asking import asks
+from agentv_sandbox.cli.common import counted, err, out, relative, start_logs, with_exit_codes
+from agentv_sandbox.cli.github import Annotation, annotate
+from agentv_sandbox.cli.inputs import show_warning
+from agentv_sandbox.cli.run import ShownEvents, interruptible
+from agentv_sandbox.request import RunRequest
+
+if TYPE_CHECKING:
+    from agentv_sandbox.audit import views
+    from agentv_sandbox.audit.baseline import accepted, read_baseline, stale, write_baseline
+    from agentv_sandbox.audit.findings import AuditReport, Finding
+    from agentv_sandbox.audit.planning import asks_of_judges
+    from agentv_sandbox.building import sentence
+    from agentv_sandbox.report.progress import Progress
+    from agentv_sandbox.rows.files import replace_file
+    from agentv_sandbox.runs import api
+    from agentv_sandbox.runs.execute import jobs_of
+    from agentv_sandbox.runs.prepare import Prepared, loaded_as_written
+else:
+    api = lazily("agentv_sandbox.runs.api")
+    accepted = calling("agentv_sandbox.audit.baseline", "accepted")
+    read_baseline = calling("agentv_sandbox.audit.baseline", "read_baseline")
+    stale = calling("agentv_sandbox.audit.baseline", "stale")
+    write_baseline = calling("agentv_sandbox.audit.baseline", "write_baseline")
+    asks_of_judges = calling("agentv_sandbox.audit.planning", "asks_of_judges")
+    views = lazily("agentv_sandbox.audit.views")
+    sentence = calling("agentv_sandbox.building", "sentence")
+    jobs_of = calling("agentv_sandbox.runs.execute", "jobs_of")
+    loaded_as_written = calling("agentv_sandbox.runs.prepare", "loaded_as_written")
+    Progress = calling("agentv_sandbox.report.progress", "Progress")
+    replace_file = calling("agentv_sandbox.rows.files", "replace_file")
+
+_STYLE = {"shown": "red", "likely": "yellow", "possible": "cyan"}
+_MOST = 2000
+_SHOWN = 200
+_NOTES = 20
+
+FailOn = Annotated[
+    Literal["shown", "likely", "possible", "never"],
+    typer.Option("--fail-on", help="End with 1 where an open finding is at least as sure as this."),
+]
+BaselineFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--baseline", metavar="FILE", show_default=False, help="Accepted findings, each with a reason."
+    ),
+]
+WriteBaseline = Annotated[
+    bool,
+    typer.Option(
+        "--write-baseline", help="Write what is found to --baseline, for the reasons to be filled in."
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="The report as JSON on stdout; all else on stderr.")]
+Sarif = Annotated[
+    Path | None,
+    typer.Option("--sarif", metavar="FILE", show_default=False, help="Write the report as SARIF, too."),
+]
+Junit = Annotated[
+    Path | None,
+    typer.Option("--junit", metavar="FILE", show_default=False, help="Write the report as JUnit XML, too."),
+]
+Page = Annotated[
+    Path | None,
+    typer.Option("--page", metavar="FILE", show_default=False, help="Write the report as a page, too."),
+]
+
+
+@with_exit_codes
+@asks("audit")
+def audit(
+    request: RunRequest,
+    paths: opt.Paths,
+    fail_on: FailOn = "likely",
+    baseline: BaselineFile = None,
+    write: WriteBaseline = False,
+    as_json: AsJson = False,
+    sarif: Sarif = None,
+    junit: Junit = None,
+    page: Page = None,
+    quiet: opt.Quiet = False,
+    verbose: opt.Verbose = False,
+) -> int:
+    """Put agents to suites that solve nothing, and solutions that do: what measures nothing is found.
+
+    Exit status: 0 nothing open, 1 an open finding (--fail-on), 2 bad input,
+    3 an execution error or no engine, 130 interrupted.
+    """
+    start_logs(verbose)
+    started = time.monotonic()
+    if write and baseline is None:
+        raise InputError([Problem(field="--write-baseline", message="needs --baseline FILE")])
+    there = baseline is not None and not (write and not baseline.exists())
+    reasons = read_baseline(baseline.absolute()) if baseline is not None and there else {}
+    console = err if as_json else out
+    report = _audited(replace(request, suites=paths), console, quiet=quiet)
+    report = replace(
+        report, findings=accepted(report.findings, reasons), stale=stale(report.findings, reasons)
+    )
+    for name, path in (("sarif", sarif), ("junit", junit), ("page", page)):
+        if path is not None:
+            _write(path, views.VIEWS[name](report, Path.cwd()))
+    _show(report, console, time.monotonic() - started)
+    _annotate(report.open)
+    if as_json:
+        out.file.write(views.VIEWS["json"](report, Path.cwd()).decode())
+    if write and baseline is not None:
+        missing = write_baseline(baseline.absolute(), report.findings, reasons)
+        console.print(
+            f"wrote {relative(str(baseline))}: {counted(missing, 'reason')} to fill in", markup=False
+        )
+        return 0
+    return int(report.fails(None if fail_on == "never" else fail_on))
+
+
+def _audited(request: RunRequest, console: Console, *, quiet: bool) -> AuditReport:
+    asked = api.as_audit(request)
+    loaded = loaded_as_written(asked, Path.cwd(), os.environ, show_warning)
+
+    def run_it(prepared: Prepared) -> api.RunReport:
+        console.print(cost(prepared), markup=False)
+        with (
+            interruptible() as stop,
+            Progress(console, quiet=True, redactor=prepared.redactor, sentence=sentence) as progress,
+        ):
+            return api.execute(prepared, stop, _Quiet(progress, quiet=quiet))
+
+    return api.audit_of(loaded, asked, run_it)
+
+
+@dataclass
+class _Quiet:
+    """What is worth saying of a run whose failures are its purpose: how far it is."""
+
+    progress: Progress
+    quiet: bool
+    total: int = 0
+    done: int = 0
+
+    def __call__(self, event: str, **keys: object) -> None:
+        if event == "run.started":
+            self.total, self.done = int(str(keys["total"])), len(keys["done"])  # type: ignore[arg-type]
+        if event == "case.finished":
+            self.done += 1
+            if not self.quiet and (self.done == self.total or self.done % 50 == 0):
+                err.print(f"{self.done} of {self.total} answers graded", markup=False)
+        if event.startswith("image.") or event == "note":
+            ShownEvents(self.progress)(event, **keys)
+
+
+def cost(prepared: Prepared) -> str:
+    """What the audit is about to do, and what of it costs money."""
+    suites, asks_for = prepared.loaded.suites, asks_of_judges(prepared.loaded)
+    runs = sum(len(jobs_of(suite, prepared.options)) for suite in suites)
+    tests = sum(len(suite.cases) for suite in suites)
+    judges = f"{counted(asks_for, 'question')} to judges" if asks_for else "no judge is asked"
+    return f"audit: {counted(runs, 'answer')} of built-in agents to {counted(tests, 'test')}; {judges}"
+
+
+def _show(report: AuditReport, console: Console, seconds: float) -> None:
+    for finding in report.findings[:_SHOWN]:
+        _show_finding(finding, report, console)
+    if len(report.findings) > _SHOWN:
+        console.print(f"… and {len(report.findings) - _SHOWN} more (--json, --page)")
+    for note in report.notes[:_NOTES]:
+        console.print(f"note: {safe_text(note, limit=_MOST)}", markup=False, style="dim")
+    if len(report.notes) > _NOTES:
+        console.print(f"… and {counted(len(report.notes) - _NOTES, 'note')} more (--json)", style="dim")
+    if report.stale:
+        console.print(
+            f"{counted(len(report.stale), 'accepted finding')} of the baseline no longer found", markup=False
+        )
+    if report.folder is not None:
+        console.print(f"Runs: {relative(str(report.folder))}", markup=False)
+    said = counted(len(report.open), "finding")
+    said += (
+        f", {len(report.findings) - len(report.open)} accepted"
+        if len(report.open) < len(report.findings)
+        else ""
+    )
+    console.print(f"{safe_text(report.line)}; {said} ({seconds:.0f} s)", markup=False)
+
+
+def _show_finding(finding: Finding, report: AuditReport, console: Console) -> None:
+    place = f"{relative(str(finding.path))}:{finding.line or 1}" if finding.path else finding.eval_file
+    state = "accepted" if finding.accepted else finding.confidence
+    console.print(f"[{_STYLE.get(state, 'dim')}]{state}[/] {finding.rule} ", end="")
+    grader = f" (grader {safe_name(finding.grader)})" if finding.grader else ""
+    console.print(f"{safe_name(finding.test)}{grader}  {safe_text(place, limit=_MOST)}", markup=False)
+    console.print(f"    {safe_text(finding.message, limit=_MOST)}", markup=False)
+    if finding.accepted:
+        console.print(f"    accepted: {safe_text(finding.accepted, limit=_MOST)}", markup=False)
+        return
+    console.print(f"    repair: {finding.repair}", markup=False, style="dim")
+    for by in finding.by[:3]:
+        folder = relative(str(report.folder / by.folder)) if report.folder and by.folder else ""
+        console.print(
+            f"    {by.agent} scored {by.score:g}: {safe_text(folder, limit=_MOST)}", markup=False, style="dim"
+        )
+
+
+def _annotate(findings: Sequence[Finding]) -> None:
+    if in_github_actions():
+        annotate(
+            [
+                Annotation(
+                    message=f"{each.test}: {each.message}\n{each.repair}",
+                    title=f"audit: {each.rule}",
+                    path=each.path,
+                    line=each.line,
+                    warning=each.confidence != "shown",
+                )
+                for each in findings
+            ]
+        )
+
+
+def _write(path: Path, data: bytes) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, data)
+    except OSError as error:
+        raise InputError(
+            [Problem(path=path, message=f"cannot be written: {error.strerror or error}")]
+        ) from None

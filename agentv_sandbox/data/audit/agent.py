@@ -1,0 +1,34 @@
+"""Runs inside a container in an agent's place: does what the audit's agent of a name does, and answers.
+
+    agent.py KNOWLEDGE
+
+KNOWLEDGE is a JSON file: ``agent``, and what that agent knows (``providers/audit/knowledge.py``). The answer goes to
+``OUTPUT``, all else to the workspace. An agent that can do nothing here says so and leaves nothing. Standard library
+only; Python 3.8 and later.
+"""
+
+import json
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import answers
+import planting
+import solving
+
+ACTS = {**answers.ACTS, **planting.ACTS, **solving.ACTS}
+
+
+def main():
+    with open(sys.argv[1], encoding="utf-8") as file:
+        known = json.load(file)
+    os.chdir(known["workspace"])
+    said = ACTS[known["agent"]](known)
+    with open(known["output"], "w", encoding="utf-8", errors="replace") as file:
+        # As JSON, so that an answer that is itself JSON is not taken for the form of an answer file.
+        json.dump({"text": said}, file)
+
+
+if __name__ == "__main__":
+    main()

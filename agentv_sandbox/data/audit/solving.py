@@ -1,0 +1,162 @@
+"""The reference solution, and what is made of it by changes that ought to fail."""
+
+import os
+import re
+import subprocess
+
+MOST_BYTES = 1 << 20
+MOST_FILES = 2000
+HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+
+
+class CannotApply(Exception):
+    """A patch does not fit the workspace."""
+
+
+def oracle(known):
+    return solve(known["oracle"])
+
+
+def mutant_other(known):
+    return solve(known["other"])
+
+
+def mutant_numbers(known):
+    """Each number one higher, true for false."""
+    return mutated(known["oracle"], lambda _old, new: re.sub(r"\d+|\b[Tt]rue\b|\b[Ff]alse\b", _changed, new))
+
+
+def mutant_half(known):
+    """The second half left out."""
+    return mutated(known["oracle"], _half)
+
+
+def mutant_early(known):
+    """Begun, and left after the first line."""
+    return mutated(
+        known["oracle"], lambda old, new: old or new.splitlines(True)[0] if new.count("\n") > 1 else old
+    )
+
+
+def solve(solution):
+    """Do what ``solution`` says; the answer."""
+    said = ""
+    if solution.get("patch"):
+        with open(solution["patch"], encoding="utf-8") as file:
+            apply(file.read())
+    if solution.get("command"):
+        done = subprocess.run(solution["command"], stdout=subprocess.PIPE, check=False)
+        said = done.stdout.decode("utf-8", "replace")
+        if done.returncode:
+            raise SystemExit(f"the oracle's command ended with exit status {done.returncode}")
+    return solution["answer"] if solution.get("answer") is not None else said
+
+
+def mutated(solution, change):
+    before = texts()
+    said = solve(solution)
+    spoilt = change("", said) if said else said
+    same = spoilt == said
+    for path, new in texts().items():
+        old = before.get(path, "")
+        worse = change(old, new) if new != old else new
+        if worse != new:
+            same = False
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(worse)
+    if same:
+        raise SystemExit("the solution has nothing of the kind that this change is about")
+    return spoilt
+
+
+def _changed(match):
+    word = match[0]
+    if word.isdigit():
+        return str(int(word[-15:]) + 1)
+    return {"true": "false", "false": "true", "True": "False", "False": "True"}[word]
+
+
+def _half(old, new):
+    lines = new.splitlines(True)
+    if len(lines) > 1:
+        return "".join(lines[: len(lines) // 2])
+    return old or new[: len(new.rstrip()) // 2]
+
+
+def texts():
+    found = {}
+    for folder, folders, names in os.walk("."):
+        folders[:] = [each for each in folders if each != ".git"]
+        for name in names:
+            path = os.path.join(folder, name)
+            if len(found) >= MOST_FILES or os.path.islink(path) or os.path.getsize(path) > MOST_BYTES:
+                continue
+            try:
+                with open(path, encoding="utf-8") as file:
+                    found[path] = file.read()
+            except (OSError, ValueError):
+                continue
+    return found
+
+
+def apply(text):
+    """Apply a unified diff to the working directory."""
+    lines = text.splitlines(True)
+    at = 0
+    while at < len(lines):
+        if not lines[at].startswith("--- "):
+            at += 1
+            continue
+        old, new = _name(lines[at]), _name(lines[at + 1])
+        at = _file(lines, at + 2, old, new)
+
+
+def _name(line):
+    name = line[4:].split("\t")[0].strip()
+    name = name[2:] if name[:2] in ("a/", "b/") else name
+    if name != "/dev/null" and os.path.normpath(name).startswith(("/", "..")):
+        raise CannotApply(f"the patch names {name}, which is outside of the workspace")
+    return name
+
+
+def _file(lines, at, old, new):
+    source = []
+    if old != "/dev/null":
+        with open(old, encoding="utf-8", newline="") as file:
+            source = file.read().splitlines(True)
+    result, done = [], 0
+    while at < len(lines) and (match := HUNK.match(lines[at])):
+        start = max(int(match[1]) - 1, 0) if match[2] != "0" else int(match[1])
+        result += source[done:start]
+        done, at = start, at + 1
+        left = [int(match[2] or 1), int(match[4] or 1)]
+        while (left[0] or left[1]) and at < len(lines):
+            mark, line = lines[at][:1], lines[at][1:]
+            if mark in (" ", "-", "\n"):
+                line = line if mark != "\n" else "\n"
+                if done >= len(source) or source[done].rstrip("\r\n") != line.rstrip("\r\n"):
+                    raise CannotApply(f"the patch does not fit {old}, line {done + 1}")
+                done, left[0] = done + 1, left[0] - 1
+            if mark in (" ", "+", "\n"):
+                result.append(line)
+                left[1] -= 1
+            at += 1
+        while at < len(lines) and lines[at].startswith("\\"):
+            at += 1
+    result += source[done:]
+    if new == "/dev/null":
+        os.unlink(old)
+        return at
+    os.makedirs(os.path.dirname(new) or ".", exist_ok=True)
+    with open(new, "w", encoding="utf-8", newline="") as file:
+        file.write("".join(result))
+    return at
+
+
+ACTS = {
+    "oracle": oracle,
+    "mutant-other": mutant_other,
+    "mutant-numbers": mutant_numbers,
+    "mutant-half": mutant_half,
+    "mutant-early": mutant_early,
+}

@@ -1,0 +1,2 @@
+#!/bin/sh
+echo "$(paste -sd, schema.txt) $LANGUAGE_OF_REPORT" > /tmp/columns.txt

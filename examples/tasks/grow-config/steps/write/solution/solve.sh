@@ -1,0 +1,2 @@
+#!/bin/sh
+echo port=8080 > service.conf

@@ -1,0 +1,161 @@
+"""What agents of the audit do, called as they are called in their container."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentv_sandbox.audit.agents import AUDITORS
+from agentv_sandbox.audit.injections import INJECTIONS, KINDS_FIRST, MOST
+
+PROGRAM = resources.files("agentv_sandbox").joinpath("data", "audit", "agent.py")
+PATCH = """--- a/calc.py
++++ b/calc.py
+@@ -1,2 +1,2 @@
+ def add(a, b):
+-    return a - b
++    return a + b
+--- /dev/null
++++ b/new/notes.txt
+@@ -0,0 +1,3 @@
++one 1
++two 2
++three 3
+"""
+
+
+class Place:
+    """A workspace, and an agent that is put into it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.workspace = folder / "workspace"
+        self.workspace.mkdir()
+        (self.workspace / "calc.py").write_text("def add(a, b):\n    return a - b\n")
+
+    def run(self, agent: str, **known: Any) -> subprocess.CompletedProcess[str]:
+        document = {
+            "agent": agent,
+            "workspace": str(self.workspace),
+            "output": str(self.folder / "said.json"),
+            "prompt": "do it",
+            "names": [],
+            "started": [],
+            "keys": [],
+            **known,
+        }
+        (self.folder / "known.json").write_text(json.dumps(document))
+        argv = [sys.executable, "-I", "-B", "-S", str(PROGRAM), str(self.folder / "known.json")]
+        return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+
+    def said(self, agent: str, **known: Any) -> str:
+        done = self.run(agent, **known)
+        assert done.returncode == 0, done.stderr
+        text = json.loads((self.folder / "said.json").read_text())["text"]
+        assert isinstance(text, str)
+        return text
+
+    def text(self, name: str) -> str:
+        return (self.workspace / name).read_text()
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def oracle(**more: Any) -> dict[str, Any]:
+    return {"answer": None, "command": [], "patch": None, **more}
+
+
+def test_every_agent_of_the_table_exists() -> None:
+    text = "".join(
+        resources.files("agentv_sandbox").joinpath("data", "audit", name).read_text()
+        for name in ("answers.py", "planting.py", "solving.py")
+    )
+    for name in {each.partition("#")[0] for each in AUDITORS}:
+        assert f'"{name}": ' in text, name
+
+
+def test_twelve_kinds_of_injections_come_first_and_none_twice() -> None:
+    assert len(INJECTIONS) == MOST == len({each.text for each in INJECTIONS})
+    assert len({each.kind for each in INJECTIONS[:KINDS_FIRST]}) == KINDS_FIRST
+
+
+def test_a_patch_is_applied_and_its_answer_said(place: Place) -> None:
+    (place.folder / "p").write_text(PATCH)
+    assert place.said("oracle", oracle=oracle(patch=str(place.folder / "p"), answer="done")) == "done"
+    assert place.text("calc.py") == "def add(a, b):\n    return a + b\n"
+    assert place.text("new/notes.txt") == "one 1\ntwo 2\nthree 3\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("return a - b", "return b - a", "does not fit calc.py, line 2"),
+        ("a/calc.py", "a/../../etc/x", "outside of the workspace"),
+    ],
+)
+def test_a_patch_that_does_not_fit_is_named(place: Place, old: str, new: str, why: str) -> None:
+    (place.folder / "p").write_text(PATCH.replace(old, new, 1).replace("+++ b/calc.py", "+++ b/calc.py"))
+    done = place.run("oracle", oracle=oracle(patch=str(place.folder / "p")))
+    assert done.returncode != 0 and why in done.stderr
+
+
+def test_a_command_that_fails_is_no_solution(place: Place) -> None:
+    done = place.run("oracle", oracle=oracle(command=["sh", "-ec", "false; echo yes"]))
+    assert done.returncode != 0 and "exit status 1" in done.stderr
+    assert place.said("oracle", oracle=oracle(command=["sh", "-ec", "echo yes"])) == "yes\n"
+
+
+def test_mutants_are_worse_than_the_solution(place: Place) -> None:
+    (place.folder / "p").write_text(PATCH)
+    given = oracle(patch=str(place.folder / "p"), answer="17 and True")
+    assert place.said("mutant-numbers", oracle=given) == "18 and False"
+    assert place.text("new/notes.txt") == "one 2\ntwo 3\nthree 4\n"
+    assert place.said("mutant-other", oracle=given, other=oracle(answer="else")) == "else"
+
+
+def test_a_mutant_that_changes_nothing_is_no_mutant(place: Place) -> None:
+    done = place.run("mutant-numbers", oracle=oracle(answer="Lima"))
+    assert done.returncode != 0 and "nothing of the kind" in done.stderr
+    assert place.said("mutant-half", oracle=oracle(answer="Lima\n")) == "Li"
+
+
+def test_copies_says_and_places_what_looks_like_an_answer(place: Place) -> None:
+    for name, text in {
+        "golden/out/a.txt": "A",
+        "report.expected.csv": "1,2",
+        "answers.json": '{"answer": "42"}',
+        "answerable.txt": "no",
+    }.items():
+        (place.workspace / name).parent.mkdir(parents=True, exist_ok=True)
+        (place.workspace / name).write_text(text)
+    assert place.said("copies") == "42"
+    assert (place.text("out/a.txt"), place.text("report.csv")) == ("A", "1,2")
+
+
+def test_nothing_is_written_outside_of_the_workspace(place: Place) -> None:
+    names = ["../up.txt", "/tmp/agentv-audit-up.txt", "a/../../up.txt", "ok/in.txt"]
+    before = sorted(place.folder.iterdir())
+    for agent in ("stubs", "links", "results", "code"):
+        place.said(agent, names=names, keys=["/suite/key.txt"])
+    assert (
+        sorted(path for path in place.folder.iterdir() if path.name not in ("known.json", "said.json"))
+        == before
+    )
+    assert not Path("/tmp/agentv-audit-up.txt").exists()
+
+
+def test_trojans_say_who_they_are(place: Place) -> None:
+    place.said("code", names=["graders/made.py"])
+    done = subprocess.run(
+        [sys.executable, "-c", "import calc"], cwd=place.workspace, capture_output=True, text=True, check=True
+    )
+    assert json.loads(done.stdout)["assertions"] == [{"text": "audit:calc.py", "passed": True}]
