@@ -103,6 +103,8 @@ class FakeEngine:
     """Fields of ``EngineInfo`` that this engine reports otherwise."""
     address: str = "fake:"
     builder: None = None
+    puller: None = None
+    steps: None = None
 
     def __post_init__(self) -> None:
         if unknown := sorted(self.commands.keys() - set(Role)):

@@ -12,7 +12,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
+
+import zstandard
 
 from agentv_sandbox.archives.untrusted_tar import (
     ArchiveError,
@@ -25,6 +27,7 @@ from agentv_sandbox.models.json.untrusted import read_json
 _CHUNK = 1 << 20
 _MAX_CONFIG = 4 << 20
 _MAX_LAYERS = 200
+_MAX_WINDOW = 128 << 20
 _ZSTANDARD = b"\x28\xb5"
 OCI_INDEX = "index.json"
 MAX_FOLDERS = 250
@@ -229,11 +232,11 @@ def _layer(
         raise ArchiveError(f"its archive has no layer {name}")
     start = file.read(2)
     file.seek(0)
+    source: Any = file
     if start == _ZSTANDARD:
-        raise ArchiveError(
-            f"layer {name} is compressed in a way that is not read here (zstd); save it uncompressed"
-        )
-    source = gzip.GzipFile(fileobj=file) if start == b"\x1f\x8b" else file
+        source = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW).stream_reader(file)
+    elif start == b"\x1f\x8b":
+        source = gzip.GzipFile(fileobj=file)
     data = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed with the layers
     digest = hashlib.sha256()
     try:
@@ -243,6 +246,9 @@ def _layer(
             data.write(chunk)
         if f"sha256:{digest.hexdigest()}" != diff_id:
             raise ArchiveError(f"layer {name} is not the one that the image names")
+    except zstandard.ZstdError as error:
+        data.close()
+        raise ArchiveError(f"layer {name} cannot be read: {error}") from error
     except BaseException:
         data.close()
         raise

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from agentv_sandbox.audit.injections import INJECTIONS
-from agentv_sandbox.audit.knowledge import all_specs, names_in, solutions_of_others, text_of
+from agentv_sandbox.audit.knowledge import all_specs, has_solution, names_in, solutions_of_others, text_of
 from agentv_sandbox.graders import models_asked
 from agentv_sandbox.models.suite import EvalCase, Suite
 from agentv_sandbox.providers.audit import solution
@@ -43,13 +43,13 @@ def _judged(_suite: Suite, case: EvalCase) -> bool:
 
 def _programmed(_suite: Suite, case: EvalCase) -> bool:
     """Graders run programs, which can stumble over what is left."""
-    return any(spec.type in ("code-grader", "custom") for spec in all_specs(case))
+    return any(spec.type in ("code-grader", "custom", "verifier") for spec in all_specs(case))
 
 
 def _has_files(_suite: Suite, case: EvalCase) -> bool:
     """Something stands in its workspace that could be a test."""
     space = case.workspace
-    return space is not None and bool(space.template or space.repos or space.hooks)
+    return case.task is not None or (space is not None and bool(space.template or space.repos or space.hooks))
 
 
 def _tested(suite: Suite, case: EvalCase) -> bool:
@@ -61,7 +61,7 @@ def _named(suite: Suite, case: EvalCase) -> bool:
 
 
 def _solved(_suite: Suite, case: EvalCase) -> bool:
-    return solution(case) is not None
+    return solution(case) is not None or has_solution(case)
 
 
 def _changeable(_suite: Suite, case: EvalCase) -> bool:

@@ -101,6 +101,11 @@ def all_specs(case: EvalCase) -> list[GraderSpec]:
     return found
 
 
+def has_solution(case: EvalCase) -> bool:
+    """Whether it is a task folder with a solution for its first step, which ``provider: oracle`` runs."""
+    return case.task is not None and case.task.steps[0].solution is not None
+
+
 def solutions_of_others(suite: Suite, case: EvalCase) -> list[EvalCase]:
     """Other tests of the suite whose solution is another one."""
     return [

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from agentv_sandbox.audit.agents import AUDITORS, PREFIX, Auditor
 from agentv_sandbox.audit.injections import INJECTIONS, KINDS_FIRST
-from agentv_sandbox.audit.knowledge import all_specs, known_of
+from agentv_sandbox.audit.knowledge import all_specs, has_solution, known_of
 from agentv_sandbox.authoring.tree import nearest
 from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.graders import members_of, models_asked
@@ -172,6 +172,8 @@ def _target(auditor: Auditor, suite: Suite, reference: Target | None) -> Target:
     injection = INJECTIONS[auditor.injection].text if auditor.injection is not None else None
     known = {case.id: known_of(suite, case, injection) for case in suite.cases}
     settings = {"agent": auditor.name, "known": known}
+    if auditor.side == "solves" and all(has_solution(case) for case in suite.cases):
+        return Target(name=target_name(auditor), provider="oracle", base_dir=suite.path.parent)
     if reference is None:
         return Target(
             name=target_name(auditor), provider="audit", settings=settings, base_dir=suite.path.parent

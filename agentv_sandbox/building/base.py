@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 
@@ -18,15 +18,17 @@ from agentv_sandbox.base.errors import (
 from agentv_sandbox.building.bootstrap import make_base
 from agentv_sandbox.building.containers import Builder
 from agentv_sandbox.building.labels import image_with_key
-from agentv_sandbox.building.own import build_dockerfile, neutralised
+from agentv_sandbox.building.own import neutralised
 from agentv_sandbox.building.trees import Trees, env_key
-from agentv_sandbox.engines import LABEL_ENV_KEY, ContainerEngine, builder_of
-from agentv_sandbox.fetching.events import OnEvent
+from agentv_sandbox.engines import LABEL_ENV_KEY, ContainerEngine, puller_of
+from agentv_sandbox.fetching.events import CancelCheck, OnEvent
 from agentv_sandbox.fetching.fetch import Cache
+from agentv_sandbox.fetching.mirror import DEBIAN_VERSIONS
 from agentv_sandbox.models.container import ImageInfo
 from agentv_sandbox.models.image import (
     Artefact,
     ImageCheck,
+    ImageConfig,
     ImagePlan,
     base_identity,
     content_key,
@@ -42,11 +44,6 @@ _PULL_TIMEOUT_S = 1800.0
 _REGISTRY_PATIENCE_S = 5.0
 _SURVEY = files("agentv_sandbox") / "data" / "recipes" / "survey.sh"
 _DIGEST = re.compile(r"[a-z0-9][a-z0-9._:/-]*@sha256:[0-9a-f]{64}")
-DEBIAN_VERSIONS: Mapping[str, tuple[tuple[int, int], tuple[int, int]]] = {
-    "trixie": ((3, 13), (2, 41)),
-    "bookworm": ((3, 11), (2, 36)),
-}
-"""By Debian release: versions of Python and of the C library."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +73,15 @@ class Survey:
     """(kind, name) of the checks that it passes already."""
 
 
-def existing_base(builder: Builder, plan: ImagePlan, *, trees: Trees, on_event: OnEvent) -> Base | None:
+def existing_base(
+    builder: Builder,
+    plan: ImagePlan,
+    *,
+    trees: Trees,
+    own_image: Callable[[], ImageInfo],
+    packaged: Callable[[str], ImageInfo | None],
+    on_event: OnEvent,
+) -> Base | None:
     """The user's base, or Debian's if the engine has it or a registry gives it; None when one has to be made."""
     engine = builder.engine
 
@@ -84,34 +89,66 @@ def existing_base(builder: Builder, plan: ImagePlan, *, trees: Trees, on_event: 
         return _base_description(kind, name, info, why, engine, trees, on_event)
 
     if plan.dockerfile is not None:
-        info = build_dockerfile(engine, plan.dockerfile, on_event=on_event, cancelled=builder.cancelled)
-        return described("dockerfile", plan.dockerfile.name, info, "built")
+        return described("dockerfile", plan.dockerfile.name, own_image(), "built")
     wanted = plan.base or f"debian:{plan.release}-slim"
     local = engine.image(wanted)
     if local is not None:
         on_event("base.local", {"ref": wanted})
         return described("image", wanted, local, "found in the engine")
-    reason, hint = "pulling is switched off", "Pull or load it yourself, or set `pull = true`."
-    if plan.config.pull:
-        on_event("base.pull", {"ref": wanted})
-        patience = _PULL_TIMEOUT_S if plan.base else _REGISTRY_PATIENCE_S
-        try:
-            pulled = builder_of(engine, f"pull {wanted}").pull(
-                wanted, timeout_s=patience, cancelled=builder.cancelled
-            )
-            on_event("base.pulled", {"ref": wanted, "digest": _digest_of(pulled, wanted) or pulled.id})
-            return described("image", wanted, pulled, "pulled")
-        except (EngineLost, EngineUnavailable):
-            raise
-        except EngineError as error:
-            reason = _reason(error, wanted)
-            hint = error.hint or "Is the name right? Images that you built yourself must be in this engine."
+    pulled = pulled_image(
+        engine,
+        wanted,
+        plan.config,
+        is_packaged=not plan.base,
+        on_event=on_event,
+        cancelled=builder.cancelled,
+    )
+    if isinstance(pulled, ImageInfo):
+        return described("image", wanted, pulled, "pulled")
+    if plan.base and (info := packaged(plan.base)) is not None:
+        return described("image", wanted, info, "made from packages")
     if plan.base:
         raise BuildError(
-            f"the base image {wanted} is not in the engine and cannot be pulled: {reason}", hint=hint
+            f"the base image {wanted} is not in the engine and cannot be pulled: {pulled.reason}",
+            hint=pulled.hint,
         )
-    on_event("base.no_registry", {"ref": wanted, "reason": reason})
+    on_event("base.no_registry", {"ref": wanted, "reason": pulled.reason})
     return None
+
+
+@dataclass(frozen=True)
+class NotPulled:
+    """Why no registry gave an image."""
+
+    reason: str
+    hint: str
+
+
+def pulled_image(
+    engine: ContainerEngine,
+    ref: str,
+    config: ImageConfig,
+    *,
+    is_packaged: bool,
+    on_event: OnEvent,
+    cancelled: CancelCheck,
+) -> ImageInfo | NotPulled:
+    """``ref`` from its registry. ``is_packaged``: packages give it, too, so that nobody waits for long."""
+    if config.offline:
+        return NotPulled("--offline asks no registry", "Pull it once without --offline.")
+    if not config.pull:
+        return NotPulled("pulling is switched off", "Pull or load it yourself, or set `pull = true`.")
+    on_event("base.pull", {"ref": ref})
+    patience = _REGISTRY_PATIENCE_S if is_packaged else _PULL_TIMEOUT_S
+    try:
+        info = puller_of(engine, f"pull {ref}").pull(ref, timeout_s=patience, cancelled=cancelled)
+    except (EngineLost, EngineUnavailable):
+        raise
+    except EngineError as error:
+        hint = error.hint or "Is the name right? Images that you built yourself must be in this engine."
+        return NotPulled(_reason(error, ref), hint)
+    on_event("base.pulled", {"ref": ref, "digest": _digest_of(info, ref) or info.id})
+    return info
 
 
 def locked_base(
@@ -122,6 +159,7 @@ def locked_base(
     debs: tuple[Artefact, ...],
     *,
     trees: Trees,
+    own_image: Callable[[], ImageInfo],
     on_event: OnEvent,
 ) -> Base:
     """Exactly the base that a lock file names. Raises BuildError when it cannot be had."""
@@ -137,6 +175,9 @@ def locked_base(
     known = (engine.image(facts["id"]), named_base(engine, facts))
     # A lock file may be anybody's: an image that is not what it says would be built on under a good one's name.
     info = next((one for one in known if one is not None and same_content(trees, one, facts)), None)
+    if info is None and plan.dockerfile is not None and engine.steps is not None:
+        built = own_image()  # what was recorded of its steps gives the same files
+        info = built if same_content(trees, built, facts) else None
     if info is None and plan.dockerfile is not None:
         raise BuildError(
             f"the image of {facts['ref']} that the lock file names is not in this engine; built anew it would be "
@@ -183,7 +224,7 @@ def _by_digest(builder: Builder, digest: str, on_event: OnEvent) -> ImageInfo:
         raise _base_error(f"the lock file names the base image as {digest!r}, which fixes no content")
     on_event("base.pull", {"ref": digest})
     try:
-        info = builder_of(builder.engine, f"pull {digest}").pull(
+        info = puller_of(builder.engine, f"pull {digest}").pull(
             digest, timeout_s=_PULL_TIMEOUT_S, cancelled=builder.cancelled
         )
     except (EngineLost, EngineUnavailable):

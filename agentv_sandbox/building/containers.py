@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
+from typing import IO
 
 from agentv_sandbox import masking
 from agentv_sandbox.base.errors import (
@@ -85,6 +86,32 @@ class Builder:
         mounts = [Mount(source=volume, target=STAGE)] if volume else []
         return self._sandbox.run(
             Role.BUILDER, argv, image=image, mounts=mounts, stdin=stdin, limits=self._limits, keep=keep
+        )
+
+    def run_steps(
+        self,
+        image: str,
+        argv: Sequence[str],
+        *,
+        mounts: Sequence[Mount],
+        stdin: IO[bytes],
+        on_output: OnOutput,
+        on_errors: OnOutput,
+        continues: str = "",
+        most_bytes: int,
+    ) -> ExecResult:
+        """Steps of a Dockerfile, whose container is kept. It may print ``most_bytes``."""
+        return self._sandbox.run(
+            Role.BUILDER,
+            argv,
+            image=image,
+            mounts=mounts,
+            stdin=stdin,
+            limits=replace(self._limits, flood_bytes=most_bytes),
+            on_output=on_output,
+            on_errors=on_errors,
+            keep=True,
+            continues=continues,
         )
 
     def run_sealed(self, image: str, argv: Sequence[str], *, volume: str, on_output: OnOutput) -> ExecResult:

@@ -26,28 +26,32 @@ from agentv_sandbox.building.base import (
     BASE_RECIPE,
     RECIPE,
     Base,
+    NotPulled,
     base_in_use,
     locked_base,
     named_base,
+    pulled_image,
     same_content,
     survey,
 )
 from agentv_sandbox.building.containers import Builder, disk_full
+from agentv_sandbox.building.dockerfiles import Surroundings, packaged_image
+from agentv_sandbox.building.dockerfiles.recorder import Registries
 from agentv_sandbox.building.labels import LABEL_DEPTH, LABEL_TREE, image_with_key
 from agentv_sandbox.building.lock import LOCK_NAME, read_lock, repair, write_lock
 from agentv_sandbox.building.own import build_dockerfile
 from agentv_sandbox.building.packages.install import install
 from agentv_sandbox.building.packages.layering import best_start
-from agentv_sandbox.building.packages.npm import npm_registries, npm_tokens
+from agentv_sandbox.building.packages.npm import npm_registry
+from agentv_sandbox.building.packages.opening import open_cache
 from agentv_sandbox.building.store import note_use
 from agentv_sandbox.building.trees import Trees
-from agentv_sandbox.engines import LABEL_ENV_KEY, ContainerEngine
-from agentv_sandbox.fetching.credentials import Credentials
+from agentv_sandbox.engines import LABEL_ENV_KEY, ContainerEngine, StepImages
 from agentv_sandbox.fetching.events import CancelCheck, OnEvent, stop_if
 from agentv_sandbox.fetching.fetch import Cache
-from agentv_sandbox.fetching.mirror import apt_proxies, sources
-from agentv_sandbox.fetching.origins import Origins, configured_indexes
+from agentv_sandbox.fetching.mirror import sources
 from agentv_sandbox.fetching.pipconf import PipSettings, read_pip_settings
+from agentv_sandbox.models.container import ImageInfo
 from agentv_sandbox.models.image import Artefact, Image, ImagePlan, LockMode, Resolution, image_tag
 
 if TYPE_CHECKING:
@@ -153,20 +157,8 @@ class _ImageBuild:
     def build(self) -> Image:
         started = time.monotonic()
         settings = read_pip_settings()
-        archives = sources(self._plan.config)
-        urls = [*settings.urls, *(source.url for source in archives)]
-        credentials = Credentials(urls, tokens=npm_tokens(os.environ))
         with (
-            Cache(
-                self._cache_dir,
-                credentials,
-                origins=Origins([*urls, *configured_indexes(os.environ), *npm_registries(os.environ)]),
-                on_event=self._event,
-                cancelled=self._cancelled,
-                certificates=settings.cert,
-                proxies=apt_proxies(archives),
-                local_file=settings.local_file,
-            ) as cache,
+            self._opened_cache(settings) as cache,
             Builder(
                 self._engine, self._plan.config, cancelled=self._cancelled, runtime=self._runtime
             ) as builder,
@@ -185,6 +177,73 @@ class _ImageBuild:
         self._record(resolution)
         return self._image(image_id, resolution, reused=False)
 
+    def _opened_cache(self, settings: PipSettings) -> Cache:
+        return open_cache(
+            self._plan.config, settings, self._cache_dir, on_event=self._event, cancelled=self._cancelled
+        )
+
+    def own_image(self) -> ImageInfo:
+        """The image of the suite's Dockerfile."""
+        if self._plan.dockerfile is None:
+            raise BuildError("the suite has no Dockerfile")
+        return build_dockerfile(
+            self._engine,
+            self._plan.dockerfile,
+            on_event=self._event,
+            cancelled=self._cancelled,
+            around=self._surroundings,
+        )
+
+    @contextmanager
+    def _surroundings(self, steps: StepImages) -> Iterator[Surroundings]:
+        settings = read_pip_settings()
+        with self._opened_cache(settings) as cache:
+            yield Surroundings(
+                engine=self._engine,
+                steps=steps,
+                config=self._plan.config,
+                cache_dir=self._cache_dir,
+                on_event=self._event,
+                cancelled=self._cancelled,
+                runtime=self._runtime,
+                image_of=self._image_of,
+                cache=lambda: cache,
+                registries=Registries(
+                    archives=sources(self._plan.config),
+                    indexes=(settings.index, *settings.extra),
+                    npm=npm_registry(os.environ),
+                ),
+                pulled=self._pulled,
+                anew=self._mode == "update",
+            )
+
+    def _packaged_image(self, name: str) -> ImageInfo | None:
+        """The base ``name`` from packages, on engines that build by steps."""
+        if self._engine.steps is None:
+            return None
+        with self._surroundings(self._engine.steps) as around:
+            return packaged_image(around, name)
+
+    def _image_of(self, plan: ImagePlan) -> Image:
+        return ensure_image(
+            self._engine,
+            plan,
+            cache_dir=self._cache_dir,
+            on_event=self._event,
+            cancelled=self._cancelled,
+            runtime=self._runtime,
+        )
+
+    def _pulled(self, ref: str, is_packaged: bool) -> ImageInfo | NotPulled:
+        return pulled_image(
+            self._engine,
+            ref,
+            self._plan.config,
+            is_packaged=is_packaged,
+            on_event=self._event,
+            cancelled=self._cancelled,
+        )
+
     def _base_and_versions(
         self, builder: Builder, cache: Cache, settings: PipSettings
     ) -> tuple[Base, Resolution]:
@@ -198,6 +257,7 @@ class _ImageBuild:
                 recorded.base,
                 recorded.base_debs,
                 trees=self._trees,
+                own_image=self.own_image,
                 on_event=self._event,
             )
             return base, recorded
@@ -210,6 +270,8 @@ class _ImageBuild:
             settings,
             tools=self._tools,
             trees=self._trees,
+            own_image=self.own_image,
+            packaged=self._packaged_image,
             on_event=self._event,
         )
 
@@ -320,10 +382,7 @@ class _ImageBuild:
         if facts["kind"] == "bootstrap":
             return facts.get("recipe") == str(BASE_RECIPE)
         if self._plan.dockerfile is not None:
-            info = build_dockerfile(
-                self._engine, self._plan.dockerfile, on_event=self._event, cancelled=self._cancelled
-            )
-            return same_content(self._trees, info, facts)
+            return same_content(self._trees, self.own_image(), facts)
         local = named_base(self._engine, facts)
         return local is None or same_content(self._trees, local, facts)
 

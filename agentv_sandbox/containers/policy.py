@@ -11,7 +11,7 @@ from importlib.resources import files
 
 from agentv_sandbox.base.errors import SandboxError
 from agentv_sandbox.models.container import MB, EngineInfo, ImageInfo, Limits, VolumeSpec
-from agentv_sandbox.models.paths import HOME, OUTPUT, TMP, VAR_TMP, WORKSPACE
+from agentv_sandbox.models.paths import HOME, OUTPUT, SYSTEM, TMP, VAR_TMP, WORKSPACE
 from agentv_sandbox.models.task import TESTS, VERIFIER_LOGS
 
 
@@ -25,6 +25,7 @@ class Role(StrEnum):
     SEALER = "sealer"
     BUILDER = "builder"
     HOLDER = "holder"
+    RESTORER = "restorer"
     RELAY = "relay"
     PROBE = "probe"
     SESSION = "session"
@@ -95,6 +96,13 @@ POLICIES: Mapping[Role, Policy] = {
         limits=Limits(timeout_s=86_400, memory_bytes=128 * MB, pids=16, tmp_bytes=MB, tmp_inodes=16),
         may_write=frozenset({"/relay"}),
     ),
+    # Puts programs and start files of a system that judges in order; runs nothing of the system's.
+    Role.RESTORER: Policy(
+        limits=Limits(timeout_s=120, memory_bytes=512 * MB, file_bytes=1 << 40),
+        root=True,
+        cap_add=("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID"),
+        may_write=frozenset({f"{SYSTEM}/files"}),
+    ),
     Role.HOLDER: Policy(
         limits=Limits(timeout_s=86_400, memory_bytes=64 * MB, pids=8, cpus=0.1, tmp_bytes=MB, tmp_inodes=16)
     ),
@@ -144,12 +152,12 @@ ON_SYSTEM: Mapping[Role, Policy] = {
 
 
 def policy_of(role: Role, *, system: bool) -> Policy:
-    """Raises SandboxError for a role that has no place on a system."""
-    if not system:
-        return POLICIES[role]
-    if role not in ON_SYSTEM:
-        raise SandboxError(f"policy: a {role} container has no system of an agent as its root")
-    return ON_SYSTEM[role]
+    """Raises SandboxError for a role that has no place on a system, or none elsewhere."""
+    policy = (ON_SYSTEM if system else POLICIES).get(role)
+    if policy is None:
+        how = "has no system of an agent as its root" if system else "has its place on a system alone"
+        raise SandboxError(f"policy: a {role} container {how}")
+    return policy
 
 
 _NUMBERS = {

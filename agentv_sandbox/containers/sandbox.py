@@ -208,14 +208,15 @@ class Sandbox:
         on_output: OnOutput | None = None,
         on_errors: OnOutput | None = None,
         keep: bool = False,
+        continues: str = "",
         added_s: Callable[[], float] | None = None,
         spare_s: float = 0.0,
     ) -> ExecResult:
         """Run ``argv`` in a fresh container of ``role`` and remove it.
 
         ``limits`` None: the role's default; ``uid`` None: one of its own; ``system``: what its root is, in place of the
-        image's files, and whose user it is; ``keep`` leaves the stopped container, for ``commit``. ``added_s``: seconds
-        by which its time limit is put off so far, at most ``spare_s``.
+        image's files, and whose user it is; ``keep`` leaves the stopped container, for ``commit`` or for one
+        that ``continues`` it. ``added_s``: seconds by which its time limit is put off so far, at most ``spare_s``.
         """
         if self.cancelled():
             raise Cancelled
@@ -234,6 +235,8 @@ class Sandbox:
         )
         if added_s is not None:
             spec = replace(spec, spare_s=spare_s)
+        if continues:
+            spec = replace(spec, continues=continues)
         result = self._in_turn(
             role,
             Command(
@@ -247,6 +250,8 @@ class Sandbox:
             ),
         )
         if result.outcome == "cancelled":
+            if keep:  # nobody learns its name
+                self.engine.remove(result.container)
             raise Cancelled
         if result.outcome == "exited" and result.exit_code == 137:
             result = self._blame_engine(result)
@@ -350,8 +355,10 @@ class Sandbox:
                 raise SandboxError(f"policy: a {role} container may not write {mount.target}")
             if mount.kind == "bind":
                 check_bind(mount)
-            if mount.kind == "view" and not mount.read_only:
-                raise SandboxError(f"policy: {mount.target} shows a volume, which nobody may write")
+            if mount.kind in ("view", "image") and not mount.read_only:
+                raise SandboxError(
+                    f"policy: {mount.target} shows a volume or an image, which nobody may write"
+                )
         uid = 0 if policy.root else uid or self.new_uid()
         whole = self.engine.image(image) if system is not None else None
         return ContainerSpec(

@@ -9,7 +9,8 @@ Standard output: records of one kind byte, a 4-byte big-endian length and that m
   F file that follows as C records (content) and ends with E   S file that is as it was known
   L symbolic link   X something left out, and why   Z the end, with totals and each root's space
   D folder          M something that would be missing if the root was made again, and why
-Records of what stands in pruned folders, which is kept aside, have "a": 1; "x" is a mode as it is.
+Records of what stands in pruned folders, which is kept aside, have "a": 1; "x" is a mode as it is, and of a system all
+twelve bits with an owner, "o": [uid, gid].
 All but C hold JSON. No link is followed, nothing is opened that is not a regular file or a folder, and every
 name is opened relative to its folder, so nothing outside of the given folders can be reached.
 """
@@ -92,18 +93,19 @@ class Walk:
         self.aside = aside
         self.limits, self.used = self.beside if aside else self.ordinary
 
-    def head(self, path, mode):
+    def head(self, path, info):
+        mode = info.st_mode
         head = {"r": self.root, "p": path, "m": 0o755 if mode & 0o100 else 0o644, "x": mode & 0o777}
         return {**head, "a": 1} if self.aside else head
 
     def too_large(self):
         return f"larger than {self.limits['file_bytes']} bytes"
 
-    def run(self, directory):
+    def run(self, directory, path="", folder=None):
         """Depth first with an explicit stack of open folders; never deeper than the limit."""
         stack = []
         try:
-            self.enter(stack, os.open(directory, FOLDER), "", False)
+            self.enter(stack, os.open(directory, FOLDER, dir_fd=folder), path, False)
             while stack:
                 fd, path, names, aside = stack[-1]
                 if not names:
@@ -186,7 +188,7 @@ class Walk:
         elif self.names_spent(path):
             self.skip(path, self.too_many_names())
         elif kind == stat.S_IFLNK:
-            self.link(folder, path, name)
+            self.link(folder, path, name, info)
         elif kind in SPECIAL:
             self.skip(path, SPECIAL[kind])
         elif info.st_size > self.limits["file_bytes"]:
@@ -202,7 +204,7 @@ class Walk:
     def too_many_names(self):
         return f"the names of all files together are longer than {self.limits['names_bytes']} bytes"
 
-    def link(self, folder, path, name):
+    def link(self, folder, path, name, info):
         try:
             target = os.readlink(name, dir_fd=folder)
         except OSError:
@@ -211,8 +213,7 @@ class Walk:
         if self.names_spent(target):
             self.skip(path, self.too_many_names())
             return
-        link = {"r": self.root, "p": path, "t": target}
-        self.out.record(b"L", {**link, "a": 1} if self.aside else link)
+        self.out.record(b"L", {**self.head(path, info), "t": target})
 
     def file(self, folder, path, name):
         try:
@@ -226,7 +227,7 @@ class Walk:
                 self.skip(path, "changed while it was read")
                 return
             self.closed |= not self.aside and now.st_mode & 0o444 != 0o444
-            head = self.head(path, now.st_mode)
+            head = self.head(path, now)
             old = self.known.get(path)
             if old is not None and old[0] == now.st_size and old[1] == digest(fd):
                 self.out.record(b"S", head)
@@ -271,16 +272,22 @@ def digest(fd):
         sha.update(data)
 
 
+KINDS = {"": Walk}
+"""How a root is walked; ``system_changes.py`` adds one."""
+
+
 def main():
     request = marshal.load(sys.stdin.buffer)  # noqa: S302 - written by the orchestrator
     out = Out(open(1, "wb", buffering=CHUNK, closefd=False))  # noqa: SIM115
-    request["used"] = {"files": 0, "bytes": 0, "names": 0}  # by all roots together
-    request["used_aside"] = {"files": 0, "bytes": 0, "names": 0, "folders": 0}
+    request["used"] = {"files": 0, "bytes": 0, "names": 0, "folders": 0}  # by all roots together
+    request["used_aside"], request["used_earlier"] = (
+        {"files": 0, "bytes": 0, "names": 0, "folders": 0} for _ in range(2)
+    )
     space = {}
     closed = []
     for root, what in request["roots"].items():
         try:
-            walk = Walk(out, root, what, request)
+            walk = KINDS[what.get("kind", "")](out, root, what, request)
             walk.run(what["dir"])
             if walk.closed:
                 closed.append(root)

@@ -37,6 +37,8 @@ from agentv_sandbox.egress.trouble import network_troubles, server_faults
 from agentv_sandbox.egress.wire import (
     Exchange,
     Handler,
+    Reader,
+    Reading,
     Rules,
     ServerAnswer,
 )
@@ -158,6 +160,7 @@ class EgressProxy:
         secrets: Mapping[str, Any],
         *,
         handlers: Mapping[str, Handler] | None = None,
+        reader: Reader | None = None,
         gateway: GatewayPolicy = GatewayPolicy(),  # noqa: B008 - frozen
         meter: Meter | None = None,
         names: Mapping[str, str] | None = None,
@@ -167,7 +170,7 @@ class EgressProxy:
         ``gateway``: the rules for servers of models among ``secrets``. ``meter``: counts what is asked of them.
         ``names``: texts of this container alone with what stands for them in recordings. Calls belong to the scope
         that this thread works for. ``most_at_once``: calls of a server of models with one key, of all
-        containers together.
+        containers together. ``reader``: answers all that is read.
 
         Raises InputError for entries that are not ``host:port``, malformed ``secrets`` or unset variables.
         """
@@ -193,7 +196,7 @@ class EgressProxy:
 
         granted = self._secrets(credentials, guard)
         ledger = Ledger(self._budget)
-        if not allow and not read_only and not granted and not handlers:
+        if not allow and not read_only and not granted and not handlers and reader is None:
             yield Grant(ledger=ledger, meter=own_meter)
             return
         rules = Rules(
@@ -203,6 +206,7 @@ class EgressProxy:
             secrets={secret.credential.route: secret for secret in granted},
             handlers=handlers or {},
             resolve=self._resolve,
+            reader=reader,
         )
         with self._offered(rules, ledger) as (mount, faults):
             yield Grant(
@@ -412,6 +416,8 @@ __all__ = [
     "EgressProxy",
     "Grant",
     "Handler",
+    "Reader",
+    "Reading",
     "ServerAnswer",
     "Way",
     "WayOut",

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import hmac
 import math
+import os
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from agentv_sandbox.base.lazy import lazily
@@ -56,6 +58,17 @@ class ServerAnswer(Protocol):
     def body(self) -> bytes: ...
 
 
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What a reader answers."""
+
+    status: int
+    media_type: str = "application/octet-stream"
+    content: bytes | Path = b""
+
+
+Reader = Callable[[str, Mapping[str, str]], Reading]
+"""(whole target of a GET or HEAD, headers with lower-case names) -> answer. Raises Refused."""
 Handler = Callable[[str, str, Mapping[str, str], bytes], ServerAnswer]
 """(method, path, headers with lower-case names, body) -> JSON answer. Must not raise for what a client sent."""
 
@@ -73,6 +86,8 @@ class Rules:
     """By the route's first part."""
     handlers: Mapping[str, Handler]
     resolve: Resolver
+    reader: Reader | None = None
+    """Answers all that is read, by address or by route; nothing else is then reached."""
 
 
 @dataclass
@@ -100,7 +115,9 @@ class Exchange(ClientConnection):
     def _route(self, request: h11.Request) -> None:
         method, target = request.method.decode("ascii"), checked_target(request.target)
         self.visit.method = method
-        if method == "CONNECT":
+        if self.rules.reader is not None and method in ("GET", "HEAD"):
+            self._answer_reading(request, target, self.rules.reader)
+        elif method == "CONNECT":
             self._tunnel(parse_endpoint(target))
         elif target.startswith("/"):
             self._reverse(request, target)
@@ -254,6 +271,30 @@ class Exchange(ClientConnection):
                 return
             elif not isinstance(event, h11.InformationalResponse):
                 raise OSError("the server closed the connection")
+
+    def _answer_reading(self, request: h11.Request, target: str, reader: Reader) -> None:
+        if not target.startswith("/"):
+            self.visit.endpoint = parse_endpoint(split_address(target[7:])[0], default_port=_HTTP_PORT)
+        self.visit.route = target
+        headers = {key.decode("latin-1"): value.decode("latin-1") for key, value in request.headers}
+        reading = reader(target, headers)
+        self.visit.decision, self.visit.status = "allowed", reading.status
+        if isinstance(reading.content, bytes):
+            self.down(reading.content)
+            self.reply(reading.status, reading.content, reading.media_type)
+            return
+        with reading.content.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            head = [
+                ("content-type", reading.media_type),
+                ("content-length", str(size)),
+                ("connection", "close"),
+            ]
+            self.send(h11.Response(status_code=reading.status, headers=head))
+            while data := file.read(CHUNK) if request.method == b"GET" else b"":
+                self.down(data)
+                self.send_data(data)
+            self.send(h11.EndOfMessage())
 
     def _handle(self, request: h11.Request, handler: Handler, path: str) -> None:
         try:

@@ -9,7 +9,8 @@ code has run, so there is no ``exec`` here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import IO, Protocol
+from pathlib import Path
+from typing import IO, Any, Protocol
 
 from agentv_sandbox.base.errors import EngineError
 from agentv_sandbox.engines.stream import StdioConversation
@@ -108,13 +109,30 @@ class Images(Protocol):
     def remove_image(self, ref: str) -> None: ...
 
 
-class ImageBuilder(Protocol):
-    """Makes images that nobody here has yet."""
+class StepImages(Protocol):
+    """What ``building/dockerfiles`` needs of an engine that builds no Dockerfiles by itself."""
 
+    @property
+    def folder(self) -> Path:
+        """On whose disk images are."""
+        ...
+
+    def image_config(self, ref: str) -> Mapping[str, Any]:
+        """The configuration of an image, whoever wrote it: ``Env``, ``User``, ``OnBuild`` … Raises EngineError."""
+        ...
+
+    def commit_as(self, container: str, *, tag: str, config: Mapping[str, Any]) -> str:
+        """As ``commit``, with this configuration and no other."""
+        ...
+
+
+class ImagePuller(Protocol):
     def pull(self, ref: str, *, timeout_s: float, cancelled: Callable[[], bool] = never) -> ImageInfo:
         """The image from its registry, with the user's own credentials. Raises Cancelled."""
         ...
 
+
+class ImageBuilder(Protocol):
     def build(self, context: IO[bytes], wanted: Build) -> str:
         """Build a Dockerfile of the tar ``context`` (a real file); the image's id. Raises BuildError with the readable
         log, Cancelled."""
@@ -127,7 +145,17 @@ class ContainerEngine(Containers, Volumes, Images, Protocol):
 
     @property
     def builder(self) -> ImageBuilder | None:
-        """None of an engine that asks no registry and builds no Dockerfiles."""
+        """None of an engine that builds no Dockerfiles by itself."""
+        ...
+
+    @property
+    def puller(self) -> ImagePuller | None:
+        """None of an engine that asks no registry."""
+        ...
+
+    @property
+    def steps(self) -> StepImages | None:
+        """None of an engine that builds Dockerfiles by itself, or does not make them at all."""
         ...
 
     def ping(self) -> None:
@@ -148,11 +176,14 @@ class ContainerEngine(Containers, Volumes, Images, Protocol):
 
 
 def builder_of(engine: ContainerEngine, doing: str) -> ImageBuilder:
-    """The builder for ``doing``, such as "pull debian:12-slim". Raises EngineError where there is none."""
+    """The builder for ``doing``, such as "build Dockerfile". Raises EngineError where there is none."""
     if engine.builder is None:
-        raise EngineError(
-            f"the {engine.info().kind} engine does not {doing}: it asks no registry and builds no Dockerfiles",
-            hint="Docker and Podman do (`--engine docker`). To bring here what one of them has: "
-            "`docker save -o image.tar NAME`, then `agentv-sandbox import --saved --engine native image.tar`.",
-        )
+        raise EngineError(f"the {engine.info().kind} engine does not {doing}")
     return engine.builder
+
+
+def puller_of(engine: ContainerEngine, doing: str) -> ImagePuller:
+    """The same for ``doing``, such as "pull debian:12-slim"."""
+    if engine.puller is None:
+        raise EngineError(f"the {engine.info().kind} engine does not {doing}: it asks no registry")
+    return engine.puller

@@ -207,6 +207,30 @@ class Cache:
             self._store(data, sha256)
         return sha256, len(data)
 
+    def fetch(self, url: str, *, limit: int, accept: str = "") -> tuple[str, int]:
+        """Fetch what is at ``url`` now; its SHA-256 and size in bytes. Raises NotThere, BuildError."""
+        descriptor, name = tempfile.mkstemp(dir=self._blobs, prefix="part-")
+        path = Path(name)
+        try:
+            with os.fdopen(descriptor, "wb") as out:
+                if url.startswith("file:"):
+                    out.write(self._download(url, limit=limit))
+                else:
+                    self._stream(url, out.write, out.truncate, out.seek, limit=limit, accept=accept)
+            sha256, size = _digest(path), path.stat().st_size
+            self.path(sha256).parent.mkdir(exist_ok=True)
+            path.replace(self.path(sha256))
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+        return sha256, size
+
+    def holds(self, sha256: str, size: int) -> bool:
+        """Whether a file is there and is what its name says; it counts as used now."""
+        return self._intact(
+            Artefact(name=sha256[:16], version="", url=f"/{sha256}", size=size, sha256=sha256)
+        )
+
     def keep_built(self, key: str, file: Path, filename: str) -> tuple[str, int]:
         """Copy a file that was built from ``key`` into the cache; its SHA-256 and size in bytes."""
         sha256, size = _digest(file), file.stat().st_size

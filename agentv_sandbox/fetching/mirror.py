@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import lzma
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -28,6 +28,11 @@ else:
 
 DEFAULT_MIRROR = "http://deb.debian.org/debian"
 DEFAULT_SECURITY = "http://deb.debian.org/debian-security"
+DEBIAN_VERSIONS: Mapping[str, tuple[tuple[int, int], tuple[int, int]]] = {
+    "trixie": ((3, 13), (2, 41)),
+    "bookworm": ((3, 11), (2, 36)),
+}
+"""By Debian release: versions of Python and of the C library."""
 HOST_SOURCES = Path("/etc/apt")
 _KEYRING = files("agentv_sandbox") / "data" / "tables" / "debian-archive-keyring.gpg"
 _CODENAMES = "bullseye|bookworm|trixie|forky|sid|stable|testing|unstable"

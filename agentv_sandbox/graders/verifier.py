@@ -76,7 +76,11 @@ def _scored(
         min(max(score, 0.0), 1.0),
         assertions,
         verdict="pass" if score >= 1.0 else "fail",
-        details={**details, **({"output": said} if said.strip() else {})},
+        details={
+            **details,
+            **({"notes": list(verified.notes)} if verified.notes else {}),
+            **({"output": said} if said.strip() else {}),
+        },
     )
 
 

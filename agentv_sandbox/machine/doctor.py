@@ -93,6 +93,12 @@ def engine_checks(info: EngineInfo, runtime: str | None) -> Iterator[DoctorCheck
     yield from _limits_declared(info)
     isolation = tier(info, runtime)
     yield DoctorCheck(name="isolation", state="ok", text=isolation.summary)
+    where = (
+        f"bounded {info.systems_on}"
+        if info.systems
+        else "none with this engine: suites that ask for them do not run"
+    )
+    yield DoctorCheck(name="whole systems", state="ok", text=where)
     for sentence in info.runtimes:
         yield DoctorCheck(name="runtime", state="ok", text=sentence)
     if isolation.flaws:

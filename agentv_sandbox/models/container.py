@@ -25,13 +25,13 @@ class Mount:
     """When the container starts, ``target`` holds the files of ``source``."""
 
     source: str
-    """Volume name, or an absolute host path when ``kind`` is ``bind``."""
+    """Volume name; an absolute host path when ``kind`` is ``bind``; the id of an image when it is ``image``."""
     target: str
     read_only: bool = True
-    kind: Literal["volume", "bind", "view", "changes", "base"] = "volume"
+    kind: Literal["volume", "bind", "view", "changes", "base", "image"] = "volume"
     """``view``: ``VIEWED`` of the volume, read-only, with inodes that no other container has. Of a system, read-only:
     ``changes``, where ``CHANGES`` holds what differs from its base in the kernel's overlay form; ``base``, what it
-    began with."""
+    began with. ``image``: all files of an image, read-only, on engines with ``steps``."""
     beside: str = ""
     """Of a view: another volume, whose ``VIEWED`` is seen at the same place."""
 
@@ -97,6 +97,9 @@ class ContainerSpec:
     init_timer: bool = False
     """Make ``timeout`` PID 1, as a second timer that survives the orchestrator."""
     runtime: str | None = None
+    continues: str = ""
+    """A container that was kept and has ended: this one takes over its files, which are no longer that one's. On
+    engines with ``steps``."""
     masked_volumes: tuple[str, ...] = ()
     """Paths that the image declares as VOLUME; each is covered by a tmpfs."""
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -241,6 +244,8 @@ class EngineInfo:
     rootless: bool = False
     systems: bool = False
     """Whether containers may have a bounded writable copy of an image as their root, one after the other."""
+    systems_on: str = ""
+    """Where what they change lies, for people: ``on disk``, ``in memory``."""
     cpus: int = 1
     memory_bytes: int = 0
     warnings: tuple[str, ...] = ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,12 +57,32 @@ class ImageConfig:
     """Ask a registry for the base when the engine does not hold it."""
     exclude_newer: str = ""
     """RFC 3339 date: Python distributions that were uploaded later are not considered."""
+    bases: Mapping[str, str] = field(default_factory=dict)
+    """What is built on instead of an image that FROM or `workspace.docker.image` names: ``ubuntu:24.04`` ->
+    ``debian:trixie``."""
+    offline: bool = False
+    """Ask no server: only what was fetched or recorded before."""
     timeout_s: float = 1800
     """Longest single build step."""
     memory_bytes: int = 4 << 30
     """Memory of a build step."""
     cpus: float = 2.0
     """Processors of a build step."""
+
+    def base_for(self, name: str) -> str:
+        """What is built on where ``name`` is asked for."""
+        wanted = library_name(name)
+        return next((other for known, other in self.bases.items() if library_name(known) == wanted), name)
+
+
+_LIBRARY = re.compile(r"(?:(?:index\.)?docker\.io/)?(?:library/)?([a-z]+)(?::([A-Za-z0-9._-]+))?")
+
+
+def library_name(name: str) -> str:
+    """``docker.io/library/debian:trixie`` as ``debian:trixie``; without a version it is ``latest``. Names of others
+    stay as they are."""
+    match = _LIBRARY.fullmatch(name)
+    return f"{match[1]}:{match[2] or 'latest'}" if match else name
 
 
 @dataclass(frozen=True, kw_only=True)

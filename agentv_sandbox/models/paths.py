@@ -16,6 +16,8 @@ GRADING = "/grading"
 """What graders read besides, such as the SDK."""
 SUITE = "/suite"
 """The suite's project, as it is on the host."""
+JUDGING = "/opt/agentv-judging"
+"""Programs of ours that come first where a task's own tests judge."""
 SYSTEM = "/system"
 """Where collectors see the parts of an agent's whole system."""
 MOUNTED = (WORKSPACE, SUITE, INPUT, OUTPUT, HOME, FILES, GRADING)

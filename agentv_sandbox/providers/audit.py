@@ -94,7 +94,7 @@ def _about(request: Request) -> dict[str, Json]:
         **known,
         "keys": keys,
         "agent": str(request.target.settings["agent"]).partition("#")[0],
-        "workspace": WORKSPACE,
+        "workspace": WORKSPACE if request.case.task is None else "",
         "output": OUTPUT_FILE,
         "outputs": OUTPUT,
         "prompt": request.prompt,

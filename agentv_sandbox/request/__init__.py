@@ -318,6 +318,21 @@ class RunRequest:
         group=WHERE,
         commands=RUN | GRADE | IMAGES | ATTEMPTS,
     )
+    bases: Sequence[str] = option(
+        "--base",
+        default=(),
+        metavar="NAME=IMAGE",
+        sentence="Build on IMAGE where a Dockerfile or a suite names NAME; may be repeated.",
+        group=WHERE,
+        commands=RUN | GRADE | IMAGES,
+    )
+    offline: bool = option(
+        "--offline",
+        default=False,
+        sentence="Make images of what was fetched and recorded before, and ask no server for more.",
+        group=WHERE,
+        commands=RUN | GRADE | IMAGES,
+    )
     update: bool = option(
         "--update",
         default=False,

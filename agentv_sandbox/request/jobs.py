@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from agentv_sandbox.base.errors import EngineError, SandboxError
+from agentv_sandbox.base.errors import EngineError, InputError, Problem, SandboxError
+from agentv_sandbox.base.logs import safe_name
 from agentv_sandbox.base.times import now_text
 from agentv_sandbox.models.case import AgentResponse, CaseFailure, CaseOutput, CaseResult
 from agentv_sandbox.models.identity import Key, suite_key
@@ -41,8 +42,35 @@ class RunOptions:
 
     def image_of(self, suite: Suite) -> ImageConfig:
         """How the image of ``suite`` is made."""
-        config = self.images.get(suite.project_root, self.image)
-        return replace(config, infer=False) if self.request.no_inferred else config
+        return self._asked(self.images.get(suite.project_root, self.image))
+
+    @property
+    def tool_config(self) -> ImageConfig:
+        """How the image of our own tools is made."""
+        return replace(self.image, offline=self.image.offline or self.request.offline)
+
+    def _asked(self, config: ImageConfig) -> ImageConfig:
+        """``config`` as the request has it."""
+        return replace(
+            config,
+            infer=config.infer and not self.request.no_inferred,
+            offline=config.offline or self.request.offline,
+            bases={**config.bases, **_bases(self.request.bases)},
+        )
+
+
+def _bases(words: Sequence[str]) -> dict[str, str]:
+    """``NAME=IMAGE`` as a mapping. Raises InputError."""
+    rows = [word.partition("=") for word in words]
+    if wrong := [row for row in rows if not (row[0] and row[2])]:
+        hint = "Such as --base ubuntu:24.04=debian:trixie."
+        raise InputError(
+            [
+                Problem(message=f"--base takes NAME=IMAGE, found {safe_name(''.join(row))}", hint=hint)
+                for row in wrong
+            ]
+        )
+    return {name: image for name, _, image in rows}
 
 
 @dataclass(frozen=True, kw_only=True)

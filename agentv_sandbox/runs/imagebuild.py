@@ -57,7 +57,7 @@ def proved_images(
     images: Mapping[Path | None, WantedImage], sandbox: Sandbox, options: RunOptions, on_event: OnEvent
 ) -> dict[Path | None, MadeImage]:
     """The tool image, by None, which becomes that of ``sandbox``, and ``images``."""
-    wanted = {None: WantedImage(tool_plan(options.image), WorkspaceEnv(), None, _TOOLS), **images}
+    wanted = {None: WantedImage(tool_plan(options.tool_config), WorkspaceEnv(), None, _TOOLS), **images}
     builds = _ImageBuilds(sandbox, options, on_event)
     candidates = {
         path: ImageCandidate(

@@ -106,6 +106,8 @@ NATURES: Mapping[str, Nature] = MappingProxyType(
         "image.versions": "chooses",
         "image.infer": "chooses",
         "image.pull": "chooses",
+        "image.bases": "reaches",
+        "image.offline": "restricts",
         "image.exclude_newer": "restricts",
         "image.timeout_s": "bounded",
         "image.memory_bytes": "bounded",

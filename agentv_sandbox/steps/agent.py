@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from agentv_sandbox.base.errors import ContainerEnded, SandboxError
 from agentv_sandbox.base.logs import safe_name
@@ -22,7 +22,7 @@ from agentv_sandbox.models.case import AgentResponse, CaseFailure
 from agentv_sandbox.models.container import MB, ExecResult, Mount, OnOutput
 from agentv_sandbox.models.content import Blob
 from agentv_sandbox.models.limits import LimitOverrides
-from agentv_sandbox.models.paths import HOME, INPUT, OUTPUT, WORKSPACE
+from agentv_sandbox.models.paths import HOME, INPUT, MOUNTED, OUTPUT, WORKSPACE
 from agentv_sandbox.models.suite import Hook, Target
 from agentv_sandbox.project import Project
 from agentv_sandbox.providers import PROVIDERS, AgentRun, PreparedAgent
@@ -38,7 +38,7 @@ from agentv_sandbox.steps.invoke import (
     with_overrides,
 )
 from agentv_sandbox.steps.limits import JobLimits, job_limits
-from agentv_sandbox.steps.limits_met import disk_full, limits_met
+from agentv_sandbox.steps.limits_met import disk_full, limits_met, system_full
 from agentv_sandbox.steps.suiterun import SuiteRun
 from agentv_sandbox.steps.tasks.variables import resolved
 from agentv_sandbox.targets.chosen import is_selected
@@ -46,8 +46,10 @@ from agentv_sandbox.workspace.collect import (
     Baseline,
     Collected,
     gather,
+    gather_system,
     not_read,
 )
+from agentv_sandbox.workspace.collect.systems import SystemChanges
 from agentv_sandbox.workspace.shared import CaseVolumes
 from agentv_sandbox.workspace.template import baseline_of, restaged, workspace_volume
 
@@ -205,6 +207,8 @@ class AgentSide:
             answer=prepared.answer,
             kept=run.contents.store if run.contents else None,
         )
+        if settings.system is not None:
+            collected = replace(collected, system=self._system_changes(settings.system, grant.mounts))
         data, why = _output_file(collected, run.store, prepared)
         on_disk = self.job.workspace.storage == "disk"
         whole = self.job.workspace.system is not None
@@ -226,12 +230,18 @@ class AgentSide:
             budget_spent=bool(grant.model_refusals) and self.meter is not None and self.meter.spent,
             disk_full=disk_full(collected, on_disk=on_disk),
             limits_met=(
+                *system_full(collected),
                 *limits_met(result, collected, limits, on_disk=on_disk),
                 *grant.model_refusals,
                 *grant.model_notes,
                 *grant.faults(),
             ),
         ), collected
+
+    def _system_changes(self, system: System, mounts: Sequence[Mount]) -> SystemChanges:
+        own = {mount.target for mount in mounts} | set(MOUNTED)
+        folders = {str(folder) for target in own for folder in (target, *PurePosixPath(target).parents)}
+        return gather_system(self.run.sandbox, system, self.run.store, own=sorted(folders))
 
     def _must_as_root(self, lines: str, mounts: Sequence[Mount]) -> None:
         done = self.in_system(["sh", "-ec", lines], timeout_s=_LAYING_S, user="0:0", mounts=mounts)

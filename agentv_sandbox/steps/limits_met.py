@@ -22,6 +22,8 @@ _TOO_LARGE = re.compile(
 _ENDED_BY_SIGXFSZ = 128 + 25
 _PAGE = 4096
 """Less than this counts as full: a file takes whole pages."""
+_NEARLY_NOTHING = 64 * _PAGE
+"""Of a file system on disk, which keeps a few blocks to itself."""
 _LIMITS = POLICIES[Role.AGENT].limits
 _WIDEN_SIZE = "limits.workspace_size or --workspace-size makes it larger"
 _WIDEN_TMP = "limits.tmp_size or --tmp-size makes it larger"
@@ -43,7 +45,18 @@ def limits_met(result: ExecResult, collected: Collected, limits: Limits, *, on_d
 
 def disk_full(collected: Collected, *, on_disk: bool) -> bool:
     """Whether a volume of the agent's had no room left when it had ended."""
-    return any(_full(collected, on_disk=on_disk))
+    return any(_full(collected, on_disk=on_disk)) or any(system_full(collected))
+
+
+def system_full(collected: Collected) -> Iterator[str]:
+    """Of an agent's whole system."""
+    space = collected.system.space if collected.system is not None else None
+    if space is None:
+        return
+    if space.free_bytes < _NEARLY_NOTHING:
+        yield f"the system is full, with {_mib(space.size_bytes)}; workspace.system.size_mb makes it larger"
+    if space.free_inodes == 0:
+        yield f"the system is full, with {space.inodes} files and folders; workspace.system.files allows more"
 
 
 def _full(collected: Collected, *, on_disk: bool) -> Iterator[str]:

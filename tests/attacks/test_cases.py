@@ -13,7 +13,7 @@ from agentv_sandbox.machine.selfcheck import Report
 TESTS = Path(__file__).parents[1]
 PACKAGE = TESTS.parent / "agentv_sandbox"
 CASES: dict[str, str] = tomllib.loads((TESTS / "attacks" / "cases.toml").read_text())
-COUNTS = {"E": 27, "R": 30, "N": 13, "A": 24, "G": 18, "I": 24, "S": 10, "Y": 16, "O": 17, "M": 16}
+COUNTS = {"E": 27, "R": 30, "N": 13, "A": 24, "G": 18, "I": 24, "S": 10, "Y": 16, "O": 17, "M": 16, "W": 10}
 
 NEVER = {
     "an archive of the engine or of an agent is never unpacked": r"\bget_archive\(|\.extractall\(|\.unpack_archive\(",
@@ -29,7 +29,7 @@ TRUSTS_ITS_MEMBERS = ("cluster/",)
 
 def test_every_case_is_listed() -> None:
     assert set(CASES) == {f"{letter}{n}" for letter, count in COUNTS.items() for n in range(1, count + 1)}
-    assert len(CASES) == 195
+    assert len(CASES) == 205
 
 
 @pytest.mark.parametrize("case", [case for case, where in CASES.items() if "::" in where])

@@ -238,8 +238,8 @@ def test_no_volume_is_without_bounds(bounds: dict[str, int]) -> None:
 
 
 def test_untrusted_roles_hold_nothing() -> None:
-    trusted = {Role.COLLECTOR, Role.SEALER, Role.BUILDER}
-    for role in set(Role) - trusted:
+    trusted = {Role.COLLECTOR, Role.SEALER, Role.BUILDER, Role.SESSION}
+    for role in set(POLICIES) - trusted:
         policy = POLICIES[role]
         assert (policy.root, policy.cap_add, policy.sealed) == (False, (), True)
     assert POLICIES[Role.COLLECTOR].may_write == frozenset()

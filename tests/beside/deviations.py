@@ -89,6 +89,8 @@ DEVIATIONS = (
         "the grader of a test with nothing but `criteria` or `expected_output`",
         (
             "vars-criteria",
+            "blank-answer",
+            "blank-mock",
             "criteria-only",
             "expected-only",
             "two-tests",

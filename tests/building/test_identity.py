@@ -73,9 +73,20 @@ def ignored(_event: str, _values: Mapping[str, object]) -> None:
     pass
 
 
+def no_dockerfile() -> ImageInfo:
+    raise AssertionError("there is no Dockerfile")
+
+
 def base_of(engine: Store, folder: Path) -> Base:
     with Builder(engine, PLAN.config, cancelled=lambda: False) as builder:
-        base = existing_base(builder, PLAN, trees=Trees(engine, folder), on_event=ignored)
+        base = existing_base(
+            builder,
+            PLAN,
+            trees=Trees(engine, folder),
+            own_image=no_dockerfile,
+            packaged=lambda _name: None,
+            on_event=ignored,
+        )
     assert base is not None
     return base
 
@@ -84,7 +95,10 @@ def frozen(engine: Store, folder: Path, facts: Mapping[str, str]) -> str:
     """The image that is built on for a lock file that names ``facts``."""
     cache = Cache(folder, Credentials([]), origins=Origins(), on_event=ignored, cancelled=lambda: False)
     with cache, Builder(engine, PLAN.config, cancelled=lambda: False) as builder:
-        return locked_base(builder, cache, PLAN, facts, (), trees=Trees(engine, folder), on_event=ignored).ref
+        trees = Trees(engine, folder)
+        return locked_base(
+            builder, cache, PLAN, facts, (), trees=trees, own_image=no_dockerfile, on_event=ignored
+        ).ref
 
 
 def key(base: Base) -> str:

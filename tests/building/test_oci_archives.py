@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import pytest
+import zstandard
 
 from agentv_sandbox.archives.untrusted_image import Layers
 from agentv_sandbox.archives.untrusted_tar import ArchiveError
@@ -105,19 +106,31 @@ def test_what_is_wrong_with_it_is_said(change: Callable[[dict[str, Any]], object
         read(oci(*LAYERS, change=change))
 
 
-def test_a_layer_in_an_unknown_form_is_named() -> None:
-    def compressed_otherwise(document: dict[str, Any]) -> None:
-        if "layers" in document:
-            document["layers"][0] = {"digest": "sha256:" + hashlib.sha256(b"\x28\xb5\x2f\xfd").hexdigest()}
+def with_layer(data: bytes) -> io.BytesIO:
+    """The archive with ``data`` as its first layer."""
+    digest = hashlib.sha256(data).hexdigest()
 
-    archive = oci(*LAYERS, change=compressed_otherwise)
+    def changed(document: dict[str, Any]) -> None:
+        if "layers" in document:
+            document["layers"][0] = {"digest": f"sha256:{digest}"}
+
+    archive = oci(*LAYERS, change=changed)
     with tarfile.open(fileobj=archive, mode="a") as tar:
-        info = tarfile.TarInfo("blobs/sha256/" + hashlib.sha256(b"\x28\xb5\x2f\xfd").hexdigest())
-        info.size = 4
-        tar.addfile(info, io.BytesIO(b"\x28\xb5\x2f\xfd"))
+        info = tarfile.TarInfo(f"blobs/sha256/{digest}")
+        info.size = len(data)
+        tar.addfile(info, io.BytesIO(data))
     archive.seek(0)
-    with pytest.raises(ArchiveError, match=r"\(zstd\); save it uncompressed"):
-        read(archive)
+    return archive
+
+
+def test_layers_that_are_compressed_by_zstd_are_read() -> None:
+    read(with_layer(zstandard.ZstdCompressor().compress(LAYERS[0])))
+
+
+@pytest.mark.parametrize("data", [b"\x28\xb5\x2f\xfd", zstandard.ZstdCompressor().compress(b"another layer")])
+def test_what_is_not_the_layer_is_refused_however_it_is_compressed(data: bytes) -> None:
+    with pytest.raises(ArchiveError, match=r"cannot be read|is not the one that the image names"):
+        read(with_layer(data))
 
 
 class Keeping(FakeEngine):

@@ -174,6 +174,10 @@ class Mirrored(DockerEngine):
         return None if ref.startswith("debian:") else super().image(ref)
 
 
+def nothing_of_the_kind() -> ImageInfo:
+    raise AssertionError("there is no Dockerfile")
+
+
 def test_the_default_base_does_not_wait_for_a_registry_that_never_answers(
     engine: DockerEngine, hub: Registry, tmp_path: Path
 ) -> None:
@@ -185,6 +189,8 @@ def test_the_default_base_does_not_wait_for_a_registry_that_never_answers(
             builder,
             ImagePlan(),
             trees=Trees(engine, tmp_path),
+            own_image=nothing_of_the_kind,
+            packaged=lambda _name: None,
             on_event=lambda name, keys: events.append((name, keys)),
         )
         assert found is None  # one is made from packages
@@ -204,7 +210,14 @@ def test_a_base_that_was_asked_for_is_an_error_when_it_does_not_come(
             BuildError, match=r"the base image 127.*/mine:1 is not in the engine and cannot be pulled: "
         ),
     ):
-        base.existing_base(builder, plan, trees=Trees(engine, tmp_path), on_event=lambda *_: None)
+        base.existing_base(
+            builder,
+            plan,
+            trees=Trees(engine, tmp_path),
+            own_image=nothing_of_the_kind,
+            packaged=lambda _name: None,
+            on_event=lambda *_: None,
+        )
 
 
 # -- locks ------------------------------------------------------------------------------------------------

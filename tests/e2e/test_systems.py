@@ -54,3 +54,36 @@ def test_hooks_and_agents_work_as_root_in_a_system_that_each_test_has_for_itself
     assert {
         name for name, row in rows.items() if any("after_each" in note for note in row.get("notes", []))
     } == {"elsewhere"}
+
+
+FILLS = """
+targets:
+  - name: agent
+    provider: cli
+    command: >-
+      sh -c 'echo done > {OUTPUT_FILE}; chmod 4755 /usr/bin/wc; echo own > /etc/issue; rm -r /usr/share/base-files;
+      test {EVAL_ID} = shown || head -c 900M /dev/zero > /var/big'
+"""
+FILLED = """
+name: filled
+execution: {target: agent}
+workspace: {system: {size_mb: 64, files: 2000}}
+tests:
+  - id: shown
+    input: go
+    assert: [{type: contains, value: "done"}]
+  - id: full
+    input: go
+    assert: [{type: contains, value: "done"}]
+"""
+
+
+@pytest.mark.native
+def test_what_an_agent_changed_in_its_system_is_shown_and_its_bounds_are_reported(project: Project) -> None:
+    project.write({"targets.yaml": FILLS, "filled.eval.yaml": FILLED})
+    done = project.run("filled.eval.yaml")
+    assert "the system is full, with" in done.rows["full"]["error"]
+    assert "workspace.system.size_mb makes it larger" in done.rows["full"]["error"]
+    diff = (done.folder / "filled/shown/workspace.diff").read_text()
+    assert "+++ b//etc/issue" in diff
+    assert "# /usr/bin/wc: mode 0755, owner 0:0 -> mode 4755, owner 0:0" in diff.replace('"', "")

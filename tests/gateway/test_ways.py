@@ -194,13 +194,15 @@ def test_calls_go_by_the_proxy_of_the_environment_unless_no_proxy_names_the_serv
         host = at(server, "models.example")
         with opened(host, scheme="https") as client:  # no address of it may be connected to directly
             assert [client.ask("/v1/messages", BODY).status for _ in range(2)] == [200, 200]
-        assert [head.split()[:2] for head in proxy.asked] == [["CONNECT", host]]
+        # One where the connection is kept; a busy server may have closed it.
+        asked = list(proxy.asked)
+        assert {tuple(head.split()[:2]) for head in asked} == {("CONNECT", host)}
         assert "Proxy-Authorization: Basic dXNlcjp3b3Jk" in proxy.asked[0]
         assert KEY not in proxy.asked[0]
         monkeypatch.setenv("NO_PROXY", ".example")
         with opened(host, scheme="https", allow=(at(server),)) as client:
             assert client.ask("/v1/messages", BODY).status == 200
-        assert len(proxy.asked) == 1
+        assert proxy.asked == asked
 
 
 def test_a_proxy_of_a_kind_that_is_not_installed_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,8 +35,8 @@ ANSWERS = {"a": b'{"text": "done"}', "b": b'{"text": "also done"}'}
 GRADERS = "\n  - {type: contains, value: done}"
 FILES = {"key.txt": b"the key is " + SECRET.encode() + b"\n"}
 PARTS = {
-    "benchmark.json": "runfolder.aggregate.Aggregate.benchmark",
-    "timing.json": "runfolder.aggregate.Aggregate.timing",
+    "benchmark.json": "rows.aggregate.Aggregate.benchmark",
+    "timing.json": "rows.aggregate.Aggregate.timing",
     "report.html": "report.page.render",
     "junit.xml": "report.views.junit.junit",
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,13 +27,19 @@ def project(tmp_path: Path, tool_image: str) -> Project:
 @pytest.mark.slow
 @pytest.mark.engine
 @pytest.mark.native
+@pytest.mark.xdist_group("tasks-examples")
 def test_the_oracle_passes_and_nobody_and_a_trojan_do_not(project: Project) -> None:
-    done = project.run("tasks", "--target", "oracle", "--target", "nop", "--target", "trojan")
+    assert {row["score"] for row in _rows(project, "tasks", "--target", "oracle").values()} == {1}
+    others = Project(project.folder / "tasks", "native")
+    judged = _rows(others, "not-by-its-own-word", "--target", "nop", "--target", "trojan")
+    assert {target: row["score"] for (_, target), row in judged.items()} == {"nop": 0, "trojan": 0}
+
+
+def _rows(project: Project, *args: str) -> dict[tuple[str, str], dict[str, Any]]:
+    done = project.run(*args)
+    assert done.code in (0, 1), done.stderr
     lines = map(json.loads, (done.folder / "index.jsonl").read_text().splitlines())
-    scores = {(row["test_id"].removeprefix("examples/"), row["target"]): row["score"] for row in lines}
-    assert {name for (name, target), score in scores.items() if score == 1} == set(NAMES)
-    assert {target for (_, target), score in scores.items() if score == 1} == {"oracle"}
-    assert len(scores) == 3 * len(NAMES)
+    return {(row["test_id"], row["target"]): row for row in lines}
 
 
 def test_there_is_an_example_of_each_part_of_the_format() -> None:

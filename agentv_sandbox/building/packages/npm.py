@@ -112,6 +112,13 @@ def npm_registries(environ: Mapping[str, str]) -> list[str]:
     ]
 
 
+def npm_registry(environ: Mapping[str, str]) -> str:
+    """Where packages without a scope come from."""
+    named = environ.get("NPM_CONFIG_REGISTRY") or environ.get("npm_config_registry")
+    rows = [re.findall(r"^registry\s*=\s*\"?(https?://[^\"\s]+)", text, re.M) for text in _npmrc(environ)]
+    return named or next((row[-1] for row in reversed(rows) if row), _PUBLIC)
+
+
 def _npmrc(environ: Mapping[str, str]) -> Iterator[str]:
     """The texts of the npmrc files of the machine and of the user."""
     home = Path(environ.get("HOME", str(Path.home())))

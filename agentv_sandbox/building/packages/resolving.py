@@ -16,7 +16,6 @@ from packaging.utils import canonicalize_name
 
 from agentv_sandbox.base.errors import ImageRequestError, Problem
 from agentv_sandbox.building.base import (
-    DEBIAN_VERSIONS,
     Base,
     Survey,
     bootstrapped_base,
@@ -32,8 +31,9 @@ from agentv_sandbox.building.packages.wheels import Platform, resolve_uv, resolv
 from agentv_sandbox.building.trees import Trees
 from agentv_sandbox.fetching.events import OnEvent, stop_if
 from agentv_sandbox.fetching.fetch import Cache
-from agentv_sandbox.fetching.mirror import Index, load_index
+from agentv_sandbox.fetching.mirror import DEBIAN_VERSIONS, Index, load_index
 from agentv_sandbox.fetching.pipconf import PipSettings
+from agentv_sandbox.models.container import ImageInfo
 from agentv_sandbox.models.image import COMPILERS, Artefact, ImagePlan, Resolution, SourceBuild
 
 T = TypeVar("T")
@@ -47,12 +47,16 @@ def resolve(
     *,
     tools: Path,
     trees: Trees,
+    own_image: Callable[[], ImageInfo],
+    packaged: Callable[[str], ImageInfo | None],
     on_event: OnEvent,
 ) -> tuple[Base, Resolution]:
     """Choose base, packages and versions. Raises ImageRequestError, BuildError."""
     started = time.monotonic()
     index: Index | None = None
-    base = existing_base(builder, plan, trees=trees, on_event=on_event)
+    base = existing_base(
+        builder, plan, trees=trees, own_image=own_image, packaged=packaged, on_event=on_event
+    )
     if base is None:
         index = load_index(cache, plan.config, architecture=builder.architecture, on_event=on_event)
         debs = tuple(package.artefact() for package in base_packages(index, release=plan.release))

@@ -23,7 +23,8 @@ ACTS = {**answers.ACTS, **planting.ACTS, **solving.ACTS}
 def main():
     with open(sys.argv[1], encoding="utf-8") as file:
         known = json.load(file)
-    os.chdir(known["workspace"])
+    if os.path.isdir(known["workspace"]):  # of a task folder: the folder in which it was started
+        os.chdir(known["workspace"])
     said = ACTS[known["agent"]](known)
     with open(known["output"], "w", encoding="utf-8", errors="replace") as file:
         # As JSON, so that an answer that is itself JSON is not taken for the form of an answer file.

@@ -16,7 +16,7 @@ import docker
 import requests
 
 from agentv_sandbox.base.errors import BuildError, EngineError
-from agentv_sandbox.engines import LABEL_OWNER, LABEL_ROLE, LABEL_RUN, ImageBuilder
+from agentv_sandbox.engines import LABEL_OWNER, LABEL_ROLE, LABEL_RUN, ImageBuilder, ImagePuller
 from agentv_sandbox.engines.docker.attach import AttachedStream, drain
 from agentv_sandbox.engines.docker.client import (
     API_TIMEOUT_S,
@@ -423,8 +423,15 @@ class DockerEngine:
             ids = [row["Id"] for row in self._api.images(filters={"label": label})]
         return [info for info in map(self.image, ids) if info is not None]
 
+    steps = None
+    """It builds Dockerfiles by itself."""
+
     @property
     def builder(self) -> ImageBuilder:
+        return self
+
+    @property
+    def puller(self) -> ImagePuller:
         return self
 
     def pull(self, ref: str, *, timeout_s: float, cancelled: Callable[[], bool] = never) -> ImageInfo:

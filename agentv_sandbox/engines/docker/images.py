@@ -10,25 +10,18 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 from typing import IO, Any
 
-from agentv_sandbox.base.errors import BuildError, Cancelled, EngineError
+from agentv_sandbox.base.errors import BuildError, Cancelled
 from agentv_sandbox.base.logs import safe_text
 from agentv_sandbox.engines.docker.buildkit import BuildKit, build_with, find_buildkit
 from agentv_sandbox.engines.docker.client import EngineAnswer, connected
 from agentv_sandbox.engines.docker.failure import explanation, timed_out
+from agentv_sandbox.engines.pulls import not_pulled
 from agentv_sandbox.engines.stream import Tail
 from agentv_sandbox.models.container import Build, ImageInfo
 
 _POLL_S = 0.2
 _SILENCE_S = 60.0
 """A pull in which nothing at all has happened for so long will not end."""
-_NOT_LET_IN = (
-    "unauthorized",
-    "authentication required",
-    "no basic auth",
-    "docker login",
-    "denied",
-    "forbidden",
-)
 
 
 class _TooLate(Exception):
@@ -49,34 +42,16 @@ def pull(address: str, ref: str, *, timeout_s: float, cancelled: Callable[[], bo
         with closing(steps):
             for step in steps:
                 if "error" in step:
-                    raise _not_pulled(ref, str(step["error"]))
+                    raise not_pulled(ref, str(step["error"]))
     except _TooLate:
-        raise _not_pulled(ref, f"not done after {timeout_s:.0f} s") from None
+        raise not_pulled(ref, f"not done after {timeout_s:.0f} s") from None
     except Exception as error:
         if timed_out(error):
             waited = time.monotonic() - started
-            raise _not_pulled(ref, f"no progress and no answer from the registry ({waited:.0f} s)") from error
+            raise not_pulled(ref, f"no progress and no answer from the registry ({waited:.0f} s)") from error
         if (reason := explanation(error)) is not None:
-            raise _not_pulled(ref, reason) from error
+            raise not_pulled(ref, reason) from error
         raise
-
-
-def _not_pulled(ref: str, reason: str) -> EngineError:
-    reason = safe_text(reason, limit=1000)
-    text = reason.lower()
-    hint = ""
-    if any(word in text for word in _NOT_LET_IN):
-        first = ref.partition("/")[0]
-        registry = (
-            f" {first}" if "/" in ref and ("." in first or ":" in first or first == "localhost") else ""
-        )
-        hint = (
-            f"Log in with `docker login{registry}`: the credentials of your docker configuration are used. "
-            "Registries say the same of images that do not exist."
-        )
-    elif "toomanyrequests" in text:
-        hint = "The registry limits how often it is asked: wait, or log in with `docker login`."
-    return EngineError(f"cannot pull {ref}: {reason}", hint=hint)
 
 
 def build(address: str, context: IO[bytes], wanted: Build, *, buildkit: bool) -> Tail:

@@ -14,7 +14,7 @@ import secrets
 import shlex
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -29,6 +29,7 @@ from agentv_sandbox.engines.native import requirements
 from agentv_sandbox.engines.native.bundle import runtime_config
 from agentv_sandbox.engines.native.images.store import ImageStore
 from agentv_sandbox.engines.native.images.unpacking import unpack
+from agentv_sandbox.engines.native.making import ImageMaking
 from agentv_sandbox.engines.native.process import Process, may_state
 from agentv_sandbox.engines.native.records import Record, Records, write_json
 from agentv_sandbox.engines.native.runtimes import Runtime, Runtimes
@@ -82,7 +83,7 @@ class NativeEngine:
     """Implements ``ContainerEngine``. Safe to share between threads, and its folders between processes."""
 
     builder = None
-    """It asks no registry and builds no Dockerfiles."""
+    """``steps`` is what it has instead."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -184,20 +185,25 @@ class NativeEngine:
         if image is None:
             raise EngineError(f"creating the {spec.role} container failed: there is no image {spec.image}")
         container = f"{spec.labels.get(LABEL_RUN, 'none')}-{spec.role}-{secrets.token_hex(6)}"
-        volumes = {mount.target: mount.source for mount in spec.mounts if mount.kind != "bind"}
+        volumes = {mount.target: mount.source for mount in spec.mounts if mount.kind not in ("bind", "image")}
         volumes |= {f"{mount.target}/": mount.beside for mount in spec.mounts if mount.beside}
         volumes |= {"/": spec.system} if spec.system else {}
         own = "" if spec.read_only or spec.system else str(self._writable(container))
-        record = Record(labels=dict(spec.labels), image=image.id, volumes=volumes, rootfs=own)
+        shown = [self._store.present_id(mount.source) for mount in spec.mounts if mount.kind == "image"]
+        record = Record(labels=dict(spec.labels), image=image.id, volumes=volumes, rootfs=own, images=shown)
         try:
             with self._volumes.stay(volumes.values()):  # until they are recorded as in use
                 for mount in spec.mounts:
                     self._source(mount)
                 self._records.add(container, record)
             if own:
-                self._store.copy(image.id, Path(own))
-                added = self._store.add_mount_points(Path(own), [mount.target for mount in spec.mounts])
-                self._records.change(container, replace(record, mount_points=added))
+                before = self._take_over(spec.continues, Path(own)) if spec.continues else []
+                if not spec.continues:
+                    self._store.copy(image.id, Path(own))
+                # Also what the runtime would make, whose time would be that of the build.
+                targets = [*(mount.target for mount in spec.mounts), *_KERNELS_TARGETS]
+                added = self._store.add_mount_points(Path(own), targets)
+                self._records.change(container, replace(record, mount_points=[*before, *added]))
             elif spec.system:
                 self._mount_points_of_system(spec)
             else:
@@ -209,6 +215,16 @@ class NativeEngine:
                 raise EngineError(f"creating the {spec.role} container failed: {error}") from error
             raise
         return container
+
+    def _take_over(self, container: str, own: Path) -> Sequence[str]:
+        """The files of a container that has ended, and the folders that were added to them. Raises EngineError."""
+        record = self._records.get(container)
+        if record is None or not record.rootfs:
+            raise EngineError(f"{container} has no files of its own")
+        self._group(container).kill()
+        Path(record.rootfs).rename(own)
+        self._records.change(container, replace(record, rootfs="", mount_points=()))
+        return record.mount_points
 
     def _mount_points_of_system(self, spec: ContainerSpec) -> None:
         """Folders for what the runtime mounts. Whatever containers made of the system, a link is followed within it
@@ -229,6 +245,8 @@ class NativeEngine:
         return Group(self._places.name, container)
 
     def _source(self, mount: Mount) -> Path:
+        if mount.kind == "image":
+            return self._store.rootfs(mount.source)
         if mount.kind in _PARTS_OF_SYSTEMS:
             return self._volumes.system(mount.source, _PARTS_OF_SYSTEMS[mount.kind])
         return Path(mount.source) if mount.kind == "bind" else self._volumes.path(mount.source)
@@ -241,6 +259,8 @@ class NativeEngine:
             if mount.kind == "view":
                 below = self._volumes.path(mount.beside) / VIEWED if mount.beside else source / VIEW_EMPTY
                 source = self._records.make_view(container, number, source / VIEWED, below)
+            elif mount.kind == "image":
+                source = self._records.make_image_view(container, number, source)
             binds.append((source, mount.target, mount.read_only))
         return binds
 
@@ -360,6 +380,18 @@ class NativeEngine:
             mount_points=record.mount_points,
         )
 
+    # -- images that are made here ---------------------------------------------------------------------
+    @cached_property
+    def steps(self) -> ImageMaking:
+        self._prepare()
+        return ImageMaking(
+            self._places.root, self._store, self._records, architecture=lambda: self.info().architecture
+        )
+
+    @property
+    def puller(self) -> ImageMaking:
+        return self.steps
+
     # -- volumes --------------------------------------------------------------------------------------
     def create_volume(self, name: str, spec: VolumeSpec, *, labels: Mapping[str, str]) -> None:
         self._prepare()
@@ -409,7 +441,7 @@ class NativeEngine:
         self._store.remove(ref)
 
     def _image_in_use(self, image_id: str) -> bool:
-        images = (record.image for _, record in self._records.all())
+        images = (each for _, record in self._records.all() for each in (record.image, *record.images))
         systems = (labels.get(_SYSTEM_OF, "") for _, labels in self._volumes.all())
         return any(image.removeprefix("sha256:") == image_id for image in chain(images, systems))
 

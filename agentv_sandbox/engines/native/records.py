@@ -27,6 +27,8 @@ class Record:
     """A root file system of its own, to be removed with it."""
     mount_points: Sequence[str] = ()
     """Folders that were added to it for mounts."""
+    images: Sequence[str] = ()
+    """Full ids of images that are mounted in it."""
 
 
 class Records:
@@ -61,6 +63,14 @@ class Records:
         view = self.folder(name) / f"{_VIEW}{number}"
         view.mkdir(mode=0o755)
         mount_overlay(view, first, second)
+        return view
+
+    def make_image_view(self, name: str, number: int, rootfs: Path) -> Path:
+        """The files of another image, as ``make_root``. Raises OSError."""
+        empty, view = self.folder(name) / f"{_EMPTY}{number}", self.folder(name) / f"{_VIEW}{number}"
+        for place in (empty, view):
+            place.mkdir(mode=0o755)
+        mount_overlay(view, rootfs, empty)
         return view
 
     def make_devices(self, name: str) -> Path:
@@ -98,7 +108,7 @@ class Records:
             yield name, self.get(name) or Record(labels={}, image="")
 
 
-_VIEW = "view-"
+_VIEW, _EMPTY = "view-", "empty-"
 _MARK = "~"
 """No character of names."""
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from agentv_sandbox.base.hostprograms import find_program
 from agentv_sandbox.engines.native.runtimes import Runtime, version_of
+from agentv_sandbox.engines.native.systems import on_disk
 from agentv_sandbox.kernel import cgroups
 from agentv_sandbox.kernel.ids import missing_ids
 from agentv_sandbox.kernel.rootless import is_own_namespace
@@ -100,6 +101,7 @@ def machine_info(address: str, *, version: str, runtime: Runtime, runtimes: tupl
         userns=True,
         rootless=is_own_namespace(),
         systems=True,
+        systems_on="on disk" if on_disk() else "in memory, at most 2 GiB each",
         cpus=len(os.sched_getaffinity(0)),
         memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         address=address,

@@ -45,7 +45,7 @@ def make_system(folder: Path, spec: VolumeSpec, *, lowers: Sequence[Path], near:
     hosts.write_text(_HOSTS)
     os.chown(hosts, first_id, first_id)
     hosts.chmod(0o644)
-    if disks.can_make() and not is_own_namespace():
+    if on_disk():
         _refuse_full(near, spec)
         disks.mount_disk(data, size_bytes=spec.size_bytes, inodes=spec.inodes, near=near)
     elif spec.size_bytes > _MOST_MEMORY:
@@ -64,6 +64,11 @@ def make_system(folder: Path, spec: VolumeSpec, *, lowers: Sequence[Path], near:
     layers = [*lowers, ours]
     mount_layers(folder / BASE, layers)
     mount_writable_overlay(root, layers, data / CHANGES, data / _WORK, own_namespace=is_own_namespace())
+
+
+def on_disk() -> bool:
+    """Whether what is changed lies on disk; in memory otherwise."""
+    return disks.can_make() and not is_own_namespace()
 
 
 def end_system(folder: Path) -> None:

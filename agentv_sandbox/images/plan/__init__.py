@@ -117,7 +117,7 @@ def _base(config: ImageConfig, docker: DockerSpec | None, python: str) -> tuple[
     """(image to build on, Debian release, version of Python). A wanted Python decides the release or the image,
     unless somebody brings an image: then it is only checked."""
     if docker is not None and (docker.image or docker.dockerfile):
-        return docker.image or "", config.release, python
+        return config.base_for(docker.image or ""), config.release, python
     if config.base or not python:
         return config.base, config.release, python or ("" if config.base else DEBIAN_PYTHON[config.release])
     for release, version in DEBIAN_PYTHON.items():

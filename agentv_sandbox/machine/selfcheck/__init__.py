@@ -18,6 +18,7 @@ from agentv_sandbox.machine.selfcheck import (
     network,
     resources,
     surface,
+    systems,
 )
 from agentv_sandbox.machine.selfcheck.report import Attack, Report
 from agentv_sandbox.machine.selfcheck.resources import Bench
@@ -59,6 +60,8 @@ def _parts(bench: Bench, figures: dict[str, str]) -> Iterator[tuple[str, Iterato
     yield "limits of the policy", resources.ceilings()
     for group in resources.GROUPS:
         yield group.__name__.replace("_", " "), group(bench)
+    if sandbox.info.systems:
+        yield "root of a whole system", systems.attacks(sandbox, image)
     yield "network", network.egress(sandbox, image)
     yield "keys of models", models.abuses(sandbox, image)
     yield "collection", artifacts.hostile_tree(sandbox, image, figures)

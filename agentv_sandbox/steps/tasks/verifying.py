@@ -18,7 +18,7 @@ from agentv_sandbox.loading.tasks.network import listed
 from agentv_sandbox.models.container import MB, ExecResult, ImageInfo, Mount
 from agentv_sandbox.models.content import Blob
 from agentv_sandbox.models.limits import LimitOverrides
-from agentv_sandbox.models.paths import INPUT, WORKSPACE
+from agentv_sandbox.models.paths import INPUT, JUDGING, WORKSPACE
 from agentv_sandbox.models.suite import NetworkPolicy
 from agentv_sandbox.models.task import (
     ARTIFACTS,
@@ -31,6 +31,12 @@ from agentv_sandbox.models.task import (
 from agentv_sandbox.models.verified import Verified
 from agentv_sandbox.steps.agent import AgentSide
 from agentv_sandbox.steps.invoke import with_overrides
+from agentv_sandbox.steps.restoring import (
+    folders_of_programs,
+    judging_programs,
+    restore,
+    start_files,
+)
 from agentv_sandbox.steps.suiterun import SuiteRun
 from agentv_sandbox.steps.tasks.preparing import staged_tree
 from agentv_sandbox.steps.tasks.variables import resolved, verifier_key
@@ -43,6 +49,8 @@ _LOGS = VolumeSpec(size_bytes=64 * MB, inodes=4096, mode=0o777)
 _ARTIFACTS = VolumeSpec(size_bytes=512 * MB, inodes=50_000, mode=0o777)
 _MOST_LOG = 1 << 20
 _PLACE = "artifacts"
+_PROGRAMS = VolumeSpec(size_bytes=MB, inodes=64)
+_MOST_SCRIPTS = 200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,13 +104,22 @@ class VerifierRun:
             if tests:
                 volumes.put("tests", tests)
                 mounts.append(volumes.mount("tests", TESTS, read_only=False))
+            notes: tuple[str, ...] = ()
             if separate:
                 self._bring_artifacts(system, stack)
+            else:
+                also = start_files(_scripts_of(tests))
+                notes = restore(self.run.sandbox, system, self._agents, also=also).notes
+                programs = stack.enter_context(self.run.sandbox.volumes(programs=_PROGRAMS))
+                programs.put("programs", judging_programs())
+                mounts.append(programs.mount("programs", JUDGING))
             result = self._judge(system, mounts, stack)
             if result.outcome == "engine":
                 raise NotBegunError("the container engine ended the verifier, or was away while it ran")
             files = self._logs(volumes.mount("logs", VERIFIER_LOGS))
-        return Verified(outcome=result.outcome, exit_code=result.exit_code, output=result.stdout, files=files)
+        return Verified(
+            outcome=result.outcome, exit_code=result.exit_code, output=result.stdout, files=files, notes=notes
+        )
 
     @property
     def _agents(self) -> System:
@@ -147,6 +164,9 @@ class VerifierRun:
             mounts=(*mounts, *grant.mounts),
             workdir=environment.workdir or self._workdir_of(system),
             env={
+                # Not where the agent's list of users says that its home is.
+                **({"HOME": "/root"} if system.user.partition(":")[0] in ("0", "root") else {}),
+                "PATH": ":".join([JUDGING, *dict.fromkeys(folders_of_programs(run.sandbox, system.image))]),
                 **run.run_env,
                 **resolved(environment.env, run.environ),
                 **resolved(verifier.env, run.environ),
@@ -256,6 +276,16 @@ def taken_artifacts(
 
 def _absolute(source: str, workdir: str) -> str:
     return source.rstrip("/") or "/" if source.startswith("/") else f"{workdir.rstrip('/')}/{source}"
+
+
+def _scripts_of(tests: Sequence[StagedFile]) -> Iterator[bytes]:
+    """Contents of files of the task, each at most so long."""
+    for file in tests[:_MOST_SCRIPTS]:
+        if isinstance(file.data, bytes):
+            yield file.data
+        else:
+            with file.data.open("rb") as stream:
+                yield stream.read(_MOST_LOG)
 
 
 def _script(path: Path) -> StagedFile:

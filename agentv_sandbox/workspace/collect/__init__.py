@@ -20,7 +20,7 @@ from agentv_sandbox.base.deadline import Deadline
 from agentv_sandbox.base.errors import SandboxError
 from agentv_sandbox.base.logs import safe_name
 from agentv_sandbox.containers.blobs import BlobStore
-from agentv_sandbox.containers.sandbox import Role, Sandbox
+from agentv_sandbox.containers.sandbox import Role, Sandbox, System
 from agentv_sandbox.models.capture import KeptWorkspace
 from agentv_sandbox.models.case import (
     AgentResponse,
@@ -29,7 +29,7 @@ from agentv_sandbox.models.case import (
     FileEntry,
     Skipped,
 )
-from agentv_sandbox.models.container import Limits, Mount
+from agentv_sandbox.models.container import CHANGES, Limits, Mount
 from agentv_sandbox.models.content import (
     Blob,
     FileBlock,
@@ -58,6 +58,13 @@ from agentv_sandbox.workspace.collect.diff import (
 )
 from agentv_sandbox.workspace.collect.frames import BrokenStreamError, FrameReader, Space
 from agentv_sandbox.workspace.collect.produced import produced_files
+from agentv_sandbox.workspace.collect.systems import (
+    CHANGED,
+    EARLIER,
+    SystemChanges,
+    SystemReader,
+    system_difference,
+)
 
 __all__ = [
     "Baseline",
@@ -67,6 +74,7 @@ __all__ = [
     "assemble",
     "changes_since",
     "gather",
+    "gather_system",
     "not_read",
     "untouched",
 ]
@@ -97,6 +105,9 @@ class CollectLimits:
     kept_files: int = 50_000
     kept_bytes: int = 128 << 20
     """Of folders that are not collected, such as ``.git``; they are kept for a later grading."""
+    earlier_files: int = 50_000
+    """Of what a system had at changed paths."""
+    earlier_bytes: int = 256 << 20
     timeout_s: float = 120
     diff: DiffLimits = field(default_factory=DiffLimits)
 
@@ -117,6 +128,8 @@ class Collected:
     """By root folder; empty when the walk did not end."""
     workspace: KeptWorkspace | None = None
     """What it takes to make the workspace again; None where nothing walked it."""
+    system: SystemChanges | None = None
+    """Of a whole system; None where the agent has none."""
 
 
 def gather(
@@ -175,6 +188,59 @@ def gather(
     )
 
 
+def gather_system(
+    sandbox: Sandbox,
+    system: System,
+    store: BlobStore,
+    *,
+    own: Sequence[str] = (),
+    limits: CollectLimits = CollectLimits(),
+) -> SystemChanges:
+    """What changed in ``system``, in which nothing may run meanwhile. ``own``: absolute paths of folders that are there
+    for mounts alone.
+
+    Raises SandboxError when the collector itself fails.
+    """
+    plain = _request({}, "", limits, keep=False)
+    root = {
+        "kind": "system",
+        "dir": f"{system.changes.target}/{CHANGES}",
+        "base": system.base.target,
+        "files": system.files.target,
+        "before": EARLIER,
+        "own": [path.strip("/") for path in own],
+        "known": {},
+        "answers": [],
+        "keep": False,
+    }
+    earlier = {**plain["limits"], "files": limits.earlier_files, "total_bytes": limits.earlier_bytes}
+    request = marshal.dumps({**plain, "roots": {CHANGED: root}, "earlier": earlier}, _MARSHAL_VERSION)
+    for _ in range(_ATTEMPTS):
+        reader = SystemReader(store)
+        try:
+            result = sandbox.run(
+                Role.COLLECTOR,
+                ["/usr/bin/python3", "-I", "-S", "-X", "utf8", "-c", _script_of_systems()],
+                image=sandbox.tool_image,
+                mounts=[system.changes, system.base, system.files],
+                stdin=request,
+                limits=_container_limits(limits),
+                on_output=reader.feed,
+            )
+        except BrokenStreamError as error:
+            raise SandboxError(f"the collector's output cannot be read: {error}") from error
+        finally:
+            reader.close()
+        if reader.complete or result.outcome != "exited" or result.exit_code != 0:
+            break
+    if not reader.complete:
+        if result.outcome == "exited":
+            tail = masking.last(result.stderr.decode("utf-8", "replace"), 2000)
+            raise SandboxError(f"the collector failed with exit code {result.exit_code}: {tail}")
+        reader.stopped_early(result.outcome)
+    return reader.changes()
+
+
 def untouched(baseline: Baseline) -> Collected:
     """What a collection finds where nothing ran in the workspace."""
     return Collected(roots={OUTPUT: {}, WORKSPACE: baseline.entries}, skipped=())
@@ -182,6 +248,15 @@ def untouched(baseline: Baseline) -> Collected:
 
 def _script() -> str:
     return resources.files("agentv_sandbox").joinpath("data/collector.py").read_text("utf-8")
+
+
+_END = '\n\nif __name__ == "__main__":\n'
+
+
+def _script_of_systems() -> str:
+    more = resources.files("agentv_sandbox").joinpath("data/system_changes.py").read_text("utf-8")
+    text, end, call = _script().rpartition(_END)
+    return f"{text}\n{more}{end}{call}"
 
 
 def _request(
@@ -229,7 +304,11 @@ def _container_limits(limits: CollectLimits) -> Limits:
         cpus=2.0,
         pids=16,
         stdout_bytes=4096,
-        flood_bytes=limits.total_bytes + limits.file_bytes + limits.kept_bytes + 2 * records,
+        flood_bytes=limits.total_bytes
+        + limits.file_bytes
+        + limits.kept_bytes
+        + limits.earlier_bytes
+        + 2 * records,
     )
 
 
@@ -282,7 +361,7 @@ def assemble(
         if baseline is None
         else changes_since(baseline, collected, store, limits, as_text, budget),
         manifest=workspace,
-        skipped=(*collected.skipped, *links, *too_many, *more),
+        skipped=(*collected.skipped, *_left_out(collected), *links, *too_many, *more),
     )
 
 
@@ -318,7 +397,20 @@ def changes_since(
     ]
     if len(unread) > _MAX_NOTES:
         notes.append(f"# {len(unread) - _MAX_NOTES} more files: in the workspace before, now not collected\n")
-    return replace(changes, diff=changes.diff + "".join(notes), truncated=changes.truncated or bool(notes))
+    changes = replace(changes, diff=changes.diff + "".join(notes), truncated=changes.truncated or bool(notes))
+    if collected.system is None:
+        return changes
+    left = replace(limits.diff, total_chars=max(limits.diff.total_chars - len(changes.diff), 0))
+    of_system = system_difference(collected.system, store, limits=left, budget=budget)
+    return Changes(
+        diff=changes.diff + of_system.diff,
+        files=(*changes.files, *of_system.files),
+        truncated=changes.truncated or of_system.truncated,
+    )
+
+
+def _left_out(collected: Collected) -> tuple[Skipped, ...]:
+    return collected.system.skipped if collected.system is not None else ()
 
 
 def not_read(known: Mapping[bytes, FileEntry], collected: Collected) -> list[bytes]:

@@ -26,7 +26,7 @@ _REASONS = 5
 
 
 @dataclass(frozen=True)
-class _Head:
+class Head:
     """A file or link that begins."""
 
     root: str
@@ -110,7 +110,7 @@ class FrameReader:
         self._buffer = bytearray()
         self._content_left = 0
         self._writer: BlobWriter | None = None
-        self._head: _Head = _Head("", b"")
+        self._head: Head = Head("", b"")
 
     def feed(self, data: bytes) -> None:
         view = memoryview(data)
@@ -186,29 +186,29 @@ class FrameReader:
         if kind == b"D":
             self.kept[path] = FileEntry(path=path, kind="dir", mode=exact)
         elif kind == b"F":
-            head = _Head(root, path, int(record["m"]), exact, "a" in record)
+            head = Head(root, path, int(record["m"]), exact, "a" in record)
             self._writer = self._store_of(head).writer()
             self._head = head
         elif kind == b"S":
             old = self._known[root][path]
             mode = int(record["m"])
             entry = FileEntry(path=path, kind="file", mode=mode, sha256=old.sha256, size=old.size)
-            self._add(_Head(root, path, mode, exact), entry)
+            self._add(Head(root, path, mode, exact), entry)
         elif kind == b"L":
             link = _path_bytes(record["t"])
             entry = FileEntry(path=path, kind="symlink", mode=0o777, link=link)
-            self._add(_Head(root, path, 0o777, exact, "a" in record), entry)
+            self._add(Head(root, path, 0o777, exact, "a" in record), entry)
         else:
             raise BrokenStreamError("unknown record")
 
-    def _store_of(self, head: _Head) -> BlobStore:
+    def _store_of(self, head: Head) -> BlobStore:
         if not head.aside:
             return self._store
         if self._kept_store is None:
             raise BrokenStreamError("a file that is to be kept aside")
         return self._kept_store
 
-    def _add(self, head: _Head, entry: FileEntry) -> None:
+    def _add(self, head: Head, entry: FileEntry) -> None:
         if not head.aside:
             self.roots[head.root][head.path] = entry
         if head.root == WORKSPACE:

@@ -348,4 +348,18 @@ CASES = (
     suite(
         "unicode-ids", f"tests: [{{id: 'tést-日本', input: Hi, {_OK}}}, {{id: 'a b/c', input: Hi, {_OK}}}]"
     ),
+    suite(
+        "blank-answer",
+        "tests: [{id: t, input: Hi, assertions: [{type: contains, value: x, negate: true}, {type: equals, value: x}, "
+        "{type: regex, value: '^\\s*$'}, {type: is-json}, {type: starts-with, value: x}, {type: contains-any, value: [a, b]}]}, "
+        "{id: judged, input: Hi, criteria: says something}, "
+        "{id: read, input: Hi, assertions: [{type: llm-grader, prompt: 'OUT<{{ output }}>'}, is polite]}]",
+        answers=" \n\t",
+    ),
+    suite(
+        "blank-mock",
+        "tests: [{id: t, input: Hi, assertions: [{type: equals, value: x, negate: true}, {type: regex, value: '^\\s*$'}]}, "
+        "{id: judged, input: Hi, criteria: says something}]",
+        default="{name: default, provider: mock, response: ' ', grader_target: judge}",
+    ),
 )

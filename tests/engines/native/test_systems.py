@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from agentv_sandbox.base.errors import EngineError, SandboxError
+from agentv_sandbox.containers.policy import ON_SYSTEM
 from agentv_sandbox.containers.sandbox import Role, Sandbox, System
 from agentv_sandbox.engines import LABEL_OWNER, ContainerEngine
 from agentv_sandbox.engines.native.images.rooted import Disk, RootedFolder
@@ -142,10 +143,10 @@ def test_an_image_stays_while_a_system_is_a_copy_of_it(sandbox: Sandbox, system:
         sandbox.engine.remove_image(system.image)
 
 
-def test_only_agents_and_hooks_have_a_system_and_one_container_at_a_time(
+def test_only_what_works_or_judges_there_has_a_system_and_one_container_at_a_time(
     sandbox: Sandbox, engine: ContainerEngine, system: System
 ) -> None:
-    for role in set(Role) - {Role.AGENT, Role.HOOK}:
+    for role in set(Role) - set(ON_SYSTEM):
         with pytest.raises(SandboxError, match="has no system of an agent as its root"):
             sandbox.run(role, ["true"], image=system.image, system=system)
     spec = ContainerSpec(

@@ -7,11 +7,12 @@ import json
 import os
 import re
 import tarfile
+import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from agentv_sandbox.archives.own_image import clean_config, config_bytes
 from agentv_sandbox.archives.untrusted_image import Layers
@@ -36,6 +37,7 @@ from agentv_sandbox.engines.native.staging import (
     locked,
 )
 from agentv_sandbox.models.container import ImageInfo
+from agentv_sandbox.models.json.untrusted import read_json
 
 _ID = re.compile(r"(?:sha256:)?([0-9a-f]{64})")
 _ROOT_MODE = 0o755
@@ -106,6 +108,16 @@ class ImageStore:
         """The folder of the image's files, to be mounted read-only."""
         return self._images / self._present(ref)[0] / "rootfs"
 
+    def config(self, ref: str) -> Mapping[str, Any]:
+        """The configuration of an image, whoever wrote it. Raises EngineError."""
+        document = read_json((self._images / self.present_id(ref) / "config.json").read_bytes())
+        inner = document.get("config") if isinstance(document, dict) else None
+        return inner if isinstance(inner, dict) else {}
+
+    def present_id(self, ref: str) -> str:
+        """In hexadecimal. Raises EngineError for an image that is not there."""
+        return self._present(ref)[0]
+
     # -- naming and removing --------------------------------------------------------------------------
     def tag(self, ref: str, tag: str) -> None:
         """One more name for an image; another image loses it."""
@@ -120,7 +132,7 @@ class ImageStore:
             if not image_id:
                 return
             tags = self._tags.by_id().get(image_id, ())
-            name = "" if _ID.fullmatch(ref) else full_tag(ref)
+            name = full_tag(ref) if _is_name(ref) else ""
             if not name or tags == (name,):
                 self._take_away(image_id, part)
                 for tag in tags:
@@ -142,6 +154,31 @@ class ImageStore:
             except ArchiveError as error:
                 raise EngineError(f"cannot load an image: {error}") from error
 
+    @contextmanager
+    def part_file(self) -> Iterator[IO[bytes]]:
+        """A nameless file beside the images."""
+        with self._disk_errors("an image archive"), tempfile.TemporaryFile(dir=self._images.parent) as file:
+            yield file
+
+    def take(self, archive: IO[bytes], name: str, digest: str) -> ImageInfo:
+        """Unpack what was pulled by ``name`` and has this digest in its registry, and note both."""
+        image_id = self.load(archive).removeprefix("sha256:")
+        plain = name.partition("@")[0]
+        first, _, last = plain.rpartition("/")
+        repository = f"{first}/{last.partition(':')[0]}".lstrip("/")
+        with locked(self._lock):
+            _, known = self._present(image_id)
+            digests = tuple(dict.fromkeys([*known.info.digests, f"{repository}@{digest}"]))
+            replace(known, info=replace(known.info, digests=digests)).write(
+                self._images / image_id / "image.json"
+            )
+            if "@" not in name:
+                self._tags.set(full_tag(name), image_id)
+        info = self.image(image_id)
+        if info is None:
+            raise EngineError(f"the image {shown(name)} is not there any more")
+        return info
+
     def commit(
         self,
         rootfs: Path,
@@ -150,8 +187,10 @@ class ImageStore:
         labels: Mapping[str, str],
         based_on: str,
         mount_points: Collection[str] = (),
+        config: Mapping[str, Any] | None = None,
     ) -> str:
-        """Take over the folder ``rootfs``, a copy that was changed, as a new image with a clean configuration;
+        """Take over the folder ``rootfs``, a copy that was changed, as a new image with a clean configuration, or with
+        ``config`` and nothing else;
         ``mount_points`` are the folders that ``add_mount_points`` added to it. Returns the image's id."""
         base = self._present(based_on)[1].info
         names = {name: value for name, value in {**base.labels, **labels}.items() if value}
@@ -168,9 +207,10 @@ class ImageStore:
                 digest = hashlib.sha256()
                 for chunk in layer:
                     digest.update(chunk)
-            config = config_bytes(clean_config(base.architecture, names, [digest.hexdigest()], base.env))
-            info = info_of(config, size_bytes=layer.content_bytes)
-            return self._publish(image, config, info, [full_tag(tag)], part)
+            document = clean_config(base.architecture, names, [digest.hexdigest()], base.env)
+            raw = config_bytes(document if config is None else {**document, "config": dict(config)})
+            info = info_of(raw, size_bytes=layer.content_bytes)
+            return self._publish(image, raw, info, [full_tag(tag)], part)
 
     def copy(self, ref: str, target: Path) -> None:
         """Copy an image's files to the new folder ``target``, for one container that may write to them."""
@@ -204,7 +244,7 @@ class ImageStore:
                 yield chunk
         config = config_for((image / "config.json").read_bytes(), digest.hexdigest())
         name = f"{hashlib.sha256(config).hexdigest()}.json"
-        tags = None if _ID.fullmatch(ref) else [full_tag(ref)]
+        tags = [full_tag(ref)] if _is_name(ref) else None
         manifest = json.dumps([{"Config": name, "RepoTags": tags, "Layers": ["layer.tar"]}]).encode()
         yield _small_file(name, config) + _small_file("manifest.json", manifest)
         yield b"\0" * (2 * tarfile.BLOCKSIZE)
@@ -334,6 +374,9 @@ class ImageStore:
         """In hexadecimal, of an image that may be there; empty for a name that there is not."""
         if known := _ID.fullmatch(ref):
             return known[1] if (self._images / known[1]).exists() else ""
+        if "@sha256:" in ref:
+            descriptions = ((path.name, self._description(path.name)) for path in self._images.iterdir())
+            return next((name for name, image in descriptions if image and ref in image.info.digests), "")
         return self._tags.get(ref)
 
     def _not_copied(self, ref: str, complaint: str) -> EngineError:
@@ -347,6 +390,11 @@ class ImageStore:
             yield
         except OSError as error:
             raise self._disk.error(path, error) from error
+
+
+def _is_name(ref: str) -> bool:
+    """Whether it is a tag: neither an id nor a digest."""
+    return not _ID.fullmatch(ref) and "@" not in ref
 
 
 _ABSENT = (0, 0)

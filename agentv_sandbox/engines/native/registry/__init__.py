@@ -1,0 +1,11 @@
+"""Images from registries: the reading half of the OCI distribution protocol.
+
+By `httpx`, which asks package indexes, too, and Docker's own library for logins. `skopeo` is on few machines, wants a
+policy file and knows no ``credsStore``; the `oras` of PyPI waits without a limit. Neither can be bounded in bytes.
+"""
+
+from agentv_sandbox.engines.native.registry.client import RegistryError
+from agentv_sandbox.engines.native.registry.pulling import pulled_archive
+from agentv_sandbox.engines.native.registry.references import Reference, parse_reference
+
+__all__ = ["Reference", "RegistryError", "parse_reference", "pulled_archive"]

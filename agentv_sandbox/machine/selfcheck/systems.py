@@ -1,0 +1,198 @@
+"""Root of a whole system: what it may do there, and that nothing of it reaches further."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+from agentv_sandbox.containers.policy import capabilities, policy_of
+from agentv_sandbox.containers.sandbox import Role, Sandbox, System
+from agentv_sandbox.machine.selfcheck.report import Attack, attempt
+from agentv_sandbox.machine.selfcheck.surface import probe_script, probe_settings
+from agentv_sandbox.models.container import MB, ExecResult, Limits
+
+_SIZE, _FILES = 64 * MB, 3000
+_SMALL = Limits(timeout_s=30, memory_bytes=256 * MB, pids=64, file_bytes=1 << 40, open_files=4096)
+_OWN = {
+    ("E5", "chroot"),
+    ("R13", "sparse file of 1 TB"),
+    ("R25", "user of its own"),
+    ("O16", "inherited files"),
+}
+"""What is root's own affair on a system: to look at less of it, a file whose bytes are not there, being root, and the
+pipe of the script itself, which is the first process there."""
+_NUMBERS = {
+    **{"CHOWN": 0, "DAC_OVERRIDE": 1, "FOWNER": 3, "FSETID": 4, "KILL": 5, "SETGID": 6, "SETUID": 7},
+    **{"NET_BIND_SERVICE": 10, "SYS_CHROOT": 18, "SETFCAP": 31},
+}
+"""Of the capabilities that root of a system may have."""
+
+FILL = """
+import os
+written = 0
+try:
+    with open('/var/big', 'wb', buffering=0) as f:
+        for _ in range(10240):
+            written += f.write(bytes(1 << 20))
+except OSError as error:
+    print(written, error.errno)
+os.unlink('/var/big')
+"""
+MANY_FILES = """
+made = 0
+try:
+    for made in range(1000000):
+        open(f'/var/f{made}', 'w').close()
+except OSError as error:
+    print(made, error.errno)
+"""
+FORK_BOMB = """
+import os, time
+made = 0
+try:
+    while made < 1000:
+        if os.fork() == 0:
+            time.sleep(30); os._exit(0)
+        made += 1
+except OSError:
+    pass
+print(made, flush=True)
+"""
+SET_USER_ID = """
+import os, shutil, subprocess
+shutil.copy('/usr/bin/id', '/own-id'); os.chmod('/own-id', 0o4755)
+print(subprocess.run(['/own-id', '-u'], user=1000, group=1000, extra_groups=[], capture_output=True, text=True).stdout)
+"""
+DEVICES = """
+import os, stat
+got = []
+CHAR, BLOCK = stat.S_IFCHR, stat.S_IFBLK
+for kind, major, minor in ((CHAR, 1, 1), (CHAR, 1, 3), (BLOCK, 7, 0), (BLOCK, 8, 0)):
+    for place in ('/own', '/dev/own', '/tmp/own'):
+        try:
+            os.mknod(place, kind | 0o666, os.makedev(major, minor)); got.append(place)
+        except OSError:
+            pass
+print(got)
+"""
+KERNEL = """
+import os
+paths = [f'/proc/sys/{path}' for path in (
+    'kernel/core_pattern', 'kernel/modprobe', 'kernel/hostname', 'vm/overcommit_memory', 'net/ipv4/ip_forward',
+    'fs/binfmt_misc/register')]
+paths += ['/proc/sysrq-trigger', '/sys/kernel/uevent_helper', '/sys/power/state', '/sys/fs/cgroup/release_agent',
+    '/sys/fs/cgroup/memory/release_agent', '/sys/fs/cgroup/memory/memory.limit_in_bytes', '/sys/fs/cgroup/memory.max']
+opened = []
+for path in paths:
+    try:
+        os.close(os.open(path, os.O_WRONLY)); opened.append(path)
+    except OSError:
+        pass
+print(opened)
+"""
+CHROOT = """
+import os
+before = os.stat('/')
+os.mkdir('/jail'); top = os.open('/', os.O_RDONLY); os.chroot('/jail'); os.fchdir(top)
+for _ in range(200): os.chdir('..')
+os.chroot('.')
+after = os.stat('/')
+print((before.st_dev, before.st_ino) == (after.st_dev, after.st_ino))
+"""
+DAEMON = """
+import os, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        for number in range(600):
+            with open('/beat.next', 'w') as f: f.write(str(number))
+            os.replace('/beat.next', '/beat')
+            time.sleep(0.05)
+    os._exit(0)
+time.sleep(0.5)
+"""
+TWO_LOOKS = """
+import time
+first = open('/beat').read(); time.sleep(1); print(first == open('/beat').read())
+"""
+
+
+def attacks(sandbox: Sandbox, image: str) -> Iterator[Attack]:
+    """Each on systems of its own; nothing where the engine has none. ``image`` needs Python."""
+    if not sandbox.info.systems:
+        return
+    with sandbox.system(image, size_bytes=_SIZE, inodes=_FILES) as system:
+        yield from _surface(sandbox, system)
+        yield from _reaches(sandbox, system)
+    with sandbox.system(image, size_bytes=_SIZE, inodes=_FILES) as system:
+        yield from _exhausts(sandbox, system)
+    plain = sandbox.run(Role.AGENT, ["ls", "/beat", "/own-id", "/jail"], image=image)
+    yield attempt("W9", "the image after them", not plain.stdout, plain.stdout[:80])
+
+
+def _python(sandbox: Sandbox, system: System, *codes: str) -> list[ExecResult]:
+    return [
+        sandbox.run(
+            Role.AGENT, ["python3", "-I", "-c", code], image=system.image, system=system, limits=_SMALL
+        )
+        for code in codes
+    ]
+
+
+def _surface(sandbox: Sandbox, system: System) -> Iterator[Attack]:
+    settings = probe_settings(writable=[], inodes=_FILES, open_files=_SMALL.open_files)
+    result = sandbox.run(
+        Role.AGENT,
+        ["python3", "-I", "-", json.dumps(settings)],
+        image=system.image,
+        system=system,
+        stdin=probe_script(),
+        limits=_SMALL,
+    )
+    rows = [json.loads(line) for line in result.stdout.splitlines()] if result.ok else []
+    if not rows:
+        yield Attack(id="W1", name="the script", outcome="broken", detail=result.outcome)
+    for row in rows:
+        fired = row["fired"] and not _is_roots_own(sandbox, row)
+        yield attempt("W1", f"root of a system: {row['id']} {row['name']}", not fired, row["detail"])
+
+
+def _is_roots_own(sandbox: Sandbox, row: dict[str, object]) -> bool:
+    """Whether root may do that to its own copy of the image."""
+    case, name, detail = str(row["id"]), str(row["name"]), str(row["detail"])
+    if (case, name) in _OWN:
+        return True
+    if case == "E20":  # files of the image's, of which it has a copy
+        return name.split(" ", 1)[-1].startswith(("/etc/", "/usr/", "/var/", "/agentv-probe"))
+    if name == "writable mounts":
+        return set(detail.split(", ")) <= {"/", "/dev"}
+    if name == "capabilities":
+        mask = hex(_mask(capabilities(policy_of(Role.AGENT, system=True), sandbox.info, system=True)))
+        return detail == str(dict.fromkeys(("CapPrm", "CapEff", "CapBnd"), mask))
+    return False
+
+
+def _mask(names: Sequence[str]) -> int:
+    return sum(1 << _NUMBERS[name] for name in names)
+
+
+def _reaches(sandbox: Sandbox, system: System) -> Iterator[Attack]:
+    shell, devices, kernel, chroot = _python(sandbox, system, SET_USER_ID, DEVICES, KERNEL, CHROOT)
+    yield attempt("W4", "a set-user-id shell of root's", shell.stdout.strip() == b"1000", shell.stdout[:40])
+    yield attempt("W5", "device nodes", devices.stdout.strip() == b"[]", devices.stdout[:80])
+    yield attempt("W6", "settings of the kernel", kernel.stdout.strip() == b"[]", kernel.stdout[:80])
+    said = chroot.stdout.strip() + chroot.stderr[-80:]
+    yield attempt("W7", "out of a chroot", chroot.stdout.strip() == b"True", said)
+
+
+def _exhausts(sandbox: Sandbox, system: System) -> Iterator[Attack]:
+    bomb, full, beat, look = _python(sandbox, system, FORK_BOMB, FILL, DAEMON, TWO_LOOKS)
+    made = int(bomb.stdout or b"0")
+    yield attempt("W2", "a fork bomb", 0 < made < _SMALL.pids, f"{made} of {_SMALL.pids}")
+    written, number = map(int, (full.stdout.split() or [b"0", b"0"])[:2])
+    yield attempt("W3", "10 GB written", 0 < written <= 1.2 * _SIZE and number == 28, f"{written} bytes")
+    still = look.stdout.strip() == b"True"
+    yield attempt("W8", "a daemon that is left", beat.ok and still, look.stdout[:40] + look.stderr[-80:])
+    (files,) = _python(sandbox, system, MANY_FILES)
+    count, number = map(int, (files.stdout.split() or [b"0", b"0"])[:2])
+    yield attempt("W3", "a million files", 0 < count <= _FILES + 100 and number == 28, f"{count} files")

@@ -1,0 +1,139 @@
+"""A system that judges does not run what the agent left in the place of programs and what they load."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from agentv_sandbox.containers.sandbox import Role, Sandbox, System
+from agentv_sandbox.models.container import MB
+from agentv_sandbox.steps.restoring import Restored, restore
+
+pytestmark = [pytest.mark.engine, pytest.mark.native]
+
+# What judges here: programs of all kinds, each of which says whether it is its own.
+JUDGE = r"""
+bash -c 'echo bash' 2>/dev/null
+cat /etc/hostname > /dev/null; echo real | cat | grep -c real
+python3 -c 'import json, sys; print("python", "stolen" in sys.modules)'
+env sh -c 'echo env'
+curl --version 2>/dev/null | head -1
+test ! -e /stolen && echo clean
+"""
+STEAL = "echo yes > /stolen; echo stolen; exit 0"
+TROJANS = {
+    "replaced programs": f"""
+for p in bash grep cat python3 env sh head; do
+  t=$(readlink -f /usr/bin/$p); rm $t; printf '#!/usr/bin/dash.own\n{STEAL}\n' > $t; chmod 755 $t; done
+""",
+    "programs earlier in PATH": f"""
+for p in bash grep cat python3 env sh head curl pytest uv uvx git; do
+  for d in /usr/local/bin /usr/local/sbin; do printf '#!/bin/sh\n{STEAL}\n' > $d/$p; chmod 755 $d/$p; done; done
+""",
+    "a folder of programs made anew": f"""
+cp -a /usr/bin /own; rm -r /usr/bin; mkdir /usr/bin
+for p in $(/own/ls /own); do printf '#!/own/dash\n{STEAL}\n' > /usr/bin/$p; /own/chmod 755 /usr/bin/$p; done
+""",
+    "a link in the place of the folder of programs": f"""
+cp -a /usr/bin /own; rm /own/grep; printf '#!/own/dash\n{STEAL}\n' > /own/grep; chmod 755 /own/grep; PATH=/own
+rm -r /usr/bin; ln -s /own /usr/bin
+""",
+    "ld.so.preload": "printf '/usr/lib/own.so\\n' > /etc/ld.so.preload; : > /usr/lib/own.so",
+    "a library of the loader's": """
+mkdir -p /usr/lib/x86_64-linux-gnu/glibc-hwcaps/x86-64-v2 /usr/lib/x86_64-linux-gnu/glibc-hwcaps/x86-64-v3
+for d in 2 3; do : > /usr/lib/x86_64-linux-gnu/glibc-hwcaps/x86-64-v$d/libc.so.6; done
+rm -f /lib64/ld-linux-x86-64.so.2
+""",
+    "the loader's folders": """
+mkdir /evil; : > /evil/libc.so.6; echo /evil > /etc/ld.so.conf.d/00.conf; : > /etc/ld.so.cache
+""",
+    "sitecustomize": """
+d=$(python3 -c 'import sysconfig; print(sysconfig.get_path("stdlib"))')
+for f in $d/sitecustomize.py /usr/lib/python3/dist-packages/sitecustomize.py $d/usercustomize.py; do
+  echo 'import sys; sys.modules["stolen"] = sys; open("/stolen", "w")' > $f; done
+""",
+    "a line of a .pth": """
+for d in $(python3 -c 'import site; print(*site.getsitepackages(), site.getusersitepackages())'); do
+  mkdir -p $d; echo 'import sys; sys.modules["stolen"] = sys; open("/stolen", "w")' > $d/own.pth; done
+""",
+    "a module of the standard library": """
+d=$(python3 -c 'import json; print(json.__path__[0])')
+echo 'open("/stolen", "w")' >> $d/__init__.py; mkdir $d/decoder; echo 'open("/stolen", "w")' > $d/decoder/__init__.py
+""",
+    "bytecode of the standard library": """
+python3 - <<'END'
+import json, json.decoder, importlib.util, marshal, os, py_compile
+open("/tmp/t.py", "w").write('open("/stolen", "w")\\n' + open(json.__file__).read())
+target = importlib.util.cache_from_source(json.__file__)
+os.makedirs(os.path.dirname(target), exist_ok=True)
+py_compile.compile("/tmp/t.py", target, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+END
+""",
+    "alternatives": "ln -sf /own/awk /etc/alternatives/awk; mkdir -p /own; : > /own/awk",
+    "start files of shells": "echo 'touch /stolen' | tee /etc/profile.d/own.sh /etc/bash.bashrc /etc/environment",
+}
+
+
+@pytest.fixture
+def agents(sandbox: Sandbox) -> Iterator[System]:
+    with sandbox.system(sandbox.tool_image, size_bytes=512 * MB, inodes=50_000) as made:
+        yield made
+
+
+def judged(sandbox: Sandbox, agents: System, *, guarded: bool = True) -> tuple[str, Restored]:
+    with sandbox.system(agents.image, size_bytes=512 * MB, inodes=50_000, over=agents) as judging:
+        found = restore(sandbox, judging, agents) if guarded else Restored()
+        done = sandbox.run(Role.AGENT, ["bash", "-lc", JUDGE], image=judging.image, system=judging)
+        return done.stdout.decode("utf-8", "replace"), found
+
+
+@pytest.mark.parametrize("trojan", TROJANS)
+def test_a_trojan_does_not_judge(sandbox: Sandbox, agents: System, trojan: str) -> None:
+    prepare = "cp /usr/bin/dash /usr/bin/dash.own\n" if trojan == "replaced programs" else ""
+    sandbox.run(Role.AGENT, ["bash", "-c", prepare + TROJANS[trojan]], image=agents.image, system=agents)
+    said, found = judged(sandbox, agents)
+    assert said.split("\n") == ["bash", "1", "python False", "env", "clean", ""], (said, found)
+    if trojan != "bytecode of the standard library":
+        (note,) = found.notes
+        assert note.startswith("judged with /")
+
+
+@pytest.mark.parametrize("trojan", ["programs earlier in PATH", "sitecustomize", "start files of shells"])
+def test_without_it_the_trojan_judges(sandbox: Sandbox, agents: System, trojan: str) -> None:
+    sandbox.run(Role.AGENT, ["bash", "-c", TROJANS[trojan]], image=agents.image, system=agents)
+    said, _ = judged(sandbox, agents, guarded=False)
+    assert "stolen" in said or "clean" not in said
+
+
+def test_what_an_honest_agent_did_stays(sandbox: Sandbox, agents: System) -> None:
+    sandbox.run(
+        Role.AGENT,
+        [
+            "bash",
+            "-c",
+            "mkdir -p /app /opt/tool/bin /usr/local/lib/python3.99/site-packages/mine; echo own > /etc/motd; "
+            "echo 'alias l=ls' >> /root/.bashrc; printf '#!/bin/sh\necho mine\n' > /usr/local/bin/mine; "
+            "chmod 755 /usr/local/bin/mine; cp /usr/local/bin/mine /usr/bin/another; rm /usr/share/doc -r; "
+            "echo someone:x:1000:1000::/:/bin/sh >> /etc/passwd; "
+            "echo 'x = 1' > /usr/local/lib/python3.99/site-packages/mine/__init__.py; "
+            "echo /app > /usr/local/lib/python3.99/site-packages/app.pth",
+        ],
+        image=agents.image,
+        system=agents,
+    )
+    with sandbox.system(agents.image, size_bytes=64 * MB, inodes=5000, over=agents) as judging:
+        found = restore(sandbox, judging, agents)
+        seen = sandbox.run(
+            Role.AGENT,
+            [
+                *("sh", "-c"),
+                "mine; another; cat /etc/motd /usr/local/lib/python3.99/site-packages/*.pth; tail -1 /root/.bashrc; "
+                "id -u someone; ls -d /usr/share/doc",
+            ],
+            image=judging.image,
+            system=judging,
+        )
+    assert seen.stdout.decode().split("\n")[:6] == ["mine", "mine", "own", "/app", "alias l=ls", "1000"]
+    assert b"cannot access" in seen.stderr
+    assert (list(found.restored), list(found.hidden), found.notes) == ([], [], ())
