@@ -11,7 +11,7 @@ PODMAN_TESTS := tests/engines/test_contract.py tests/engines/test_inside.py test
 # Tests start the command hundreds of times: without compiled files, each start takes twice as long.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: release docs help setup setup-dev relock engine any-engine doctor demo test test-docker unit test-podman recordings harbor-recordings lint format vendor bench image clean
+.PHONY: test-inspect release docs help setup setup-dev relock engine any-engine doctor demo test test-docker unit test-podman recordings harbor-recordings lint format vendor bench image clean
 
 help: ## Show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -57,6 +57,14 @@ test-podman: setup-dev ## Contract, sessions, demo and attacks on Podman, in a r
 
 unit: setup-dev ## Only the tests that need no container engine and take no seconds each
 	@$(TESTS) $(PYTEST) -m "not engine and not slow"
+
+test-inspect: $(VENV)/inspect/.ready any-engine ## Inspect's own checks of sandboxes, its tools and tasks of inspect-evals, in an environment of its own (ENGINE=docker: there)
+	@$(VENV)/inspect/bin/python -P -m pytest -c tests/foreign/inspect_ai/pytest.ini --rootdir=tests/foreign/inspect_ai \
+	  --confcutdir=tests/foreign/inspect_ai --box-engine $(or $(ENGINE),native) tests/foreign/inspect_ai
+
+$(VENV)/inspect/.ready: pyproject.toml tools/setup-python.sh tools/locks/inspect.txt
+	@tools/setup-python.sh $(VENV)/inspect inspect
+	@touch $@
 
 recordings: setup-dev any-engine ## Run the real coding agents and AgentV, and write what they did for the tests (NAMES=... for some)
 	@AGENTV_SANDBOX_ENGINE=native $(BIN)/python -P -m tests.agents.record $(NAMES)

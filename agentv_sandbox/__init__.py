@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         Pool,
         Running,
         Session,
+        SystemSpec,
         open_async_session,
         open_session,
     )
@@ -43,6 +44,7 @@ _HOMES = {
         "Pool",
         "Running",
         "Session",
+        "SystemSpec",
         "open_async_session",
         "open_session",
     ),
@@ -65,6 +67,7 @@ __all__ = [
     "Running",
     "SandboxError",
     "Session",
+    "SystemSpec",
     "__version__",
     "build",
     "grade",

@@ -37,6 +37,7 @@ _LOCK = ROOT / "tools/locks/run.txt"
 _VENDORED = ROOT / PACKAGE / "report/page/static/vendor/vendor.toml"
 _ENTRY_POINTS = {
     "console_scripts": "agentv-sandbox = agentv_sandbox.cli:main",
+    "inspect_ai": "agentv_sandbox = agentv_sandbox.plugins.inspect_sandbox",
     "pytest11": "agentv_sandbox = agentv_sandbox.plugins.pytest_plugin",
 }
 _INDEXES = re.compile(r"pypi\.org|pythonhosted|--(?:extra-)?index-url|pip install agentv|uvx agentv")

@@ -16,7 +16,8 @@ compile() { # FILE ARGUMENT...: without what an earlier lock says, so that newer
 }
 
 compile "$locks/run.txt"
-compile "$locks/dev.txt" --all-extras --constraint "$locks/run.txt"
+compile "$locks/dev.txt" --extra dev --extra dask --extra model --extra pytest --constraint "$locks/run.txt"
+compile "$locks/inspect.txt" "$locks/inspect.in" --extra inspect
 
 cd "$locks/npm"
 echo "locking $locks/npm/package-lock.json"

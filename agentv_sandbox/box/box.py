@@ -21,7 +21,8 @@ from agentv_sandbox.base.errors import (
 )
 from agentv_sandbox.box.frames import MOST_START, READY, START, Broken, Frames, frame
 from agentv_sandbox.box.running import Running
-from agentv_sandbox.containers.sandbox import Role, Sandbox
+from agentv_sandbox.containers.policy import roots_capabilities
+from agentv_sandbox.containers.sandbox import Role, Sandbox, System
 from agentv_sandbox.engines.stream import Printed, StdioConversation
 from agentv_sandbox.models.container import Limits, Mount, OnOutput
 from agentv_sandbox.models.paths import WORKSPACE
@@ -223,9 +224,11 @@ def open_box(
     limits: Limits,
     cancelled: Callable[[], bool],
     wrap: Callable[[Sequence[str]], Sequence[str]] = tuple,
+    system: System | None = None,
 ) -> Iterator[Box]:
     """A box for as long as the block lasts. ``limits``: of the container, whose time is that of the whole box; ``wrap``
-    puts something before the command that it starts with. Raises EngineError."""
+    puts something before the command that it starts with; ``system``: what its root is, of which commands of root are
+    root indeed. Raises EngineError."""
     argv = [
         "python3",
         "-I",
@@ -236,9 +239,16 @@ def open_box(
         _script(),
         str(sandbox.new_uid()),
         str(limits.timeout_s),
+        str(roots_capabilities(sandbox.info) if system is not None else 0),
     ]
     with sandbox.conversation(
-        Role.SESSION, wrap(argv), image=image, mounts=mounts, limits=limits, uid=0
+        Role.SESSION,
+        wrap(argv),
+        image=image,
+        mounts=mounts,
+        limits=limits,
+        uid=0,
+        system=system and system.as_root,
     ) as talk:
         box = Box(talk, cancelled=cancelled)
         try:

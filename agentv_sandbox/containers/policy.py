@@ -11,7 +11,7 @@ from importlib.resources import files
 
 from agentv_sandbox.base.errors import SandboxError
 from agentv_sandbox.models.container import MB, EngineInfo, ImageInfo, Limits, VolumeSpec
-from agentv_sandbox.models.paths import HOME, OUTPUT, SYSTEM, TMP, WORKSPACE
+from agentv_sandbox.models.paths import HOME, OUTPUT, SYSTEM, TMP, VAR_TMP, WORKSPACE
 from agentv_sandbox.models.task import TESTS, VERIFIER_LOGS
 
 
@@ -87,7 +87,7 @@ POLICIES: Mapping[Role, Policy] = {
         limits=Limits(timeout_s=86_400),
         root=True,
         cap_add=("KILL", "SETGID", "SETPCAP", "SETUID"),
-        may_write=frozenset({WORKSPACE}),
+        may_write=frozenset({WORKSPACE, VAR_TMP}),
     ),
     # Reads which limits are in force for it, as they would be for an agent.
     Role.PROBE: Policy(limits=Limits(timeout_s=60)),
@@ -131,6 +131,14 @@ ON_SYSTEM: Mapping[Role, Policy] = {
         sealed=False,
         may_write=POLICIES[Role.HOOK].may_write,
     ),
+    # Its commands of root keep what root of a system has; others have nothing.
+    Role.SESSION: Policy(
+        limits=replace(_SYSTEM_LIMITS, timeout_s=86_400),
+        root=True,
+        cap_add=(*_PACKAGE_MANAGERS, "SETPCAP"),
+        sealed=False,
+        may_write=POLICIES[Role.SESSION].may_write,
+    ),
     # A task's own tests, in a system over the agent's or in one that it never saw.
     Role.VERIFIER: Policy(
         limits=replace(_SYSTEM_LIMITS, timeout_s=600),
@@ -150,6 +158,26 @@ def policy_of(role: Role, *, system: bool) -> Policy:
         how = "has no system of an agent as its root" if system else "has its place on a system alone"
         raise SandboxError(f"policy: a {role} container {how}")
     return policy
+
+
+_NUMBERS = {
+    "CHOWN": 0,
+    "DAC_OVERRIDE": 1,
+    "FOWNER": 3,
+    "FSETID": 4,
+    "KILL": 5,
+    "SETGID": 6,
+    "SETUID": 7,
+    "NET_BIND_SERVICE": 10,
+    "SYS_CHROOT": 18,
+    "SETFCAP": 31,
+}
+
+
+def roots_capabilities(info: EngineInfo) -> int:
+    """What root of a system has in a session, as the kernel's bits."""
+    names = capabilities(ON_SYSTEM[Role.AGENT], info, system=True)
+    return sum(1 << _NUMBERS[name] for name in names)
 
 
 def capabilities(policy: Policy, info: EngineInfo, *, system: bool) -> tuple[str, ...]:

@@ -288,8 +288,10 @@ class Sandbox:
         workdir: str = "/",
         env: Mapping[str, str] | None = None,
         limits: Limits | None = None,
+        system: System | None = None,
     ) -> Iterator[StdioConversation]:
-        """A container that is talked to for as long as the block lasts, of the tool image where none is named."""
+        """A container that is talked to for as long as the block lasts, of the tool image where none is named, with
+        ``system`` as its root where there is one."""
         if self.cancelled():
             raise Cancelled
         if self._must_enforce:
@@ -303,6 +305,7 @@ class Sandbox:
             env=env,
             limits=limits,
             uid=uid,
+            system=system,
         )
         talk = self.engine.converse(spec)
         try:

@@ -1,15 +1,17 @@
 """PID 1 of a container in which many commands run: starts them when asked, carries what they read and print, and ends
 each with all its processes.
 
-    supervisor.py UID SECONDS
+    supervisor.py UID SECONDS CAPABILITIES
 
-UID: of the supervisor itself, which no command has; SECONDS: after which everything ends. Asked over standard input and
+UID: of the supervisor itself, which no command has; SECONDS: after which everything ends; CAPABILITIES: as bits, what
+commands of root keep, none but where root is that of a system of its own. Asked over standard input and
 output, in frames: a command's number, a kind, the length of what follows or an amount (``box/frames.py`` is the other
 end). At most WINDOW bytes of a stream are under way unacknowledged, so a command that nobody reads holds up no other.
 
 A command has a keeper, a child of PID 1 that adopts all that the command leaves: that it has no child any more is the
 kernel's word that nothing of the command goes on. No command may signal or trace either of them: they have another user
-and are not dumpable, and PID 1 takes no signal from inside. Commands have no capability, whoever they run as.
+and are not dumpable, and PID 1 takes no signal from inside. Commands have no capability but those of root on a system,
+which may end keepers, and with them the whole box.
 
 Standard library only, Python 3.8. ``_signal`` and not ``signal``, which takes longer to load than most else here.
 """
@@ -42,22 +44,23 @@ MOST_LISTED = 200000
 libc = ctypes.CDLL(None, use_errno=True)
 
 
-def keep_capabilities(bits):
-    """Those of ``bits`` and no others, in this process."""
+def keep_capabilities(bits, spare=0):
+    """Those of ``bits`` and no others, in this process; those of ``spare`` for what it becomes."""
     header = struct.pack("=II", 0x20080522, 0)
-    data = struct.pack("=IIIIII", bits, bits, 0, 0, 0, 0)
+    data = struct.pack("=IIIIII", bits, bits | spare, 0, 0, 0, 0)
     if libc.capset(header, data):
         raise OSError(ctypes.get_errno(), "capset")
 
 
-def become(uid, gid):
-    """A user without a capability, for good."""
+def become(uid, gid, capabilities=0):
+    """A user with these capabilities and no others, for good."""
     for number in range(LAST_CAP + 1):
-        libc.prctl(24, number, 0, 0, 0)  # PR_CAPBSET_DROP; there are fewer, and of those few are left
+        if not capabilities >> number & 1:
+            libc.prctl(24, number, 0, 0, 0)  # PR_CAPBSET_DROP; there are fewer, and of those few are left
     os.setgroups([])
     os.setresgid(gid, gid, gid)
     os.setresuid(uid, uid, uid)
-    keep_capabilities(0)
+    keep_capabilities(capabilities)
 
 
 def write_all(fd, data):
@@ -299,7 +302,7 @@ def run(asked, pipes, tells):
     with open("/proc/self/oom_score_adj", "w") as file:  # the kernel ends commands before what keeps them
         file.write("1000")
     libc.prctl(4, 0, 0, 0, 0)
-    become(asked.uid, asked.gid)
+    become(asked.uid, asked.gid, asked.capabilities)
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
@@ -407,9 +410,10 @@ def descendants():
 class Asked:
     """A command as it is asked for: fields with a NUL between them."""
 
-    def __init__(self, payload):
+    def __init__(self, payload, of_root):
         self.ours, uid, gid, self.cwd, self.flags, count, *rest = payload.split(b"\0")
         self.uid, self.gid = int(uid), int(gid)
+        self.capabilities = 0 if self.uid else of_root
         env, self.argv = rest[: int(count)], rest[int(count) :]
         self.env = dict(each.partition(b"=")[::2] for each in env)
 
@@ -448,8 +452,9 @@ def memory_kills():
 
 
 class Supervisor:
-    def __init__(self, ends):
+    def __init__(self, ends, of_root):
         self.ends = ends
+        self.of_root = of_root
         self.poll = select.poll()
         self.commands = {}
         self.by_fd = {}
@@ -549,7 +554,7 @@ class Supervisor:
         command = self.commands[number] = Command(number)
         opened = []
         try:
-            asked = Asked(payload)
+            asked = Asked(payload, self.of_root)
             command.is_background = b"b" in asked.flags
             tells = self.open_pipes(command, opened, b"i" in asked.flags)
             command.keeper = os.fork()
@@ -714,20 +719,20 @@ class Supervisor:
         os.close(fd)
 
 
-def main(uid, seconds):
+def main(uid, seconds, of_root):
     signal.pthread_sigmask(signal.SIG_BLOCK, KEPT)
-    keep_capabilities(CAPS)
+    keep_capabilities(CAPS, of_root)
     libc.prctl(8, 1, 0, 0, 0)  # PR_SET_KEEPCAPS
     os.setgroups([])
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
-    keep_capabilities(CAPS)
+    keep_capabilities(CAPS, of_root)
     os.chdir("/")
     gc.disable()  # a collection would copy pages that children share
     os.set_blocking(0, False)
     os.set_blocking(1, False)
-    Supervisor(time.monotonic() + seconds).serve()
+    Supervisor(time.monotonic() + seconds, of_root).serve()
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), float(sys.argv[2]))
+    main(int(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3]))

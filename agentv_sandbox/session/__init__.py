@@ -13,18 +13,13 @@ limit, an output bound and an end of its own; many may run at a time.
 from agentv_sandbox.box import Running
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.limits import LimitOverrides
-from agentv_sandbox.models.suite import NetworkPolicy
+from agentv_sandbox.models.suite import NetworkPolicy, SystemSpec
 from agentv_sandbox.session.asynchronous import AsyncSession, open_async_session
 from agentv_sandbox.session.forwarding import Forwarded
 from agentv_sandbox.session.opening import open_session
 from agentv_sandbox.session.options import CommandOptions
 from agentv_sandbox.session.pool import Pool
-from agentv_sandbox.session.session import (
-    Entry,
-    Files,
-    Needs,
-    Session,
-)
+from agentv_sandbox.session.session import Entry, Files, Needs, Session
 
 __all__ = [
     "AsyncSession",
@@ -39,6 +34,7 @@ __all__ = [
     "Pool",
     "Running",
     "Session",
+    "SystemSpec",
     "open_async_session",
     "open_session",
 ]

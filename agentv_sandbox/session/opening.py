@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 from agentv_sandbox.box import open_box
-from agentv_sandbox.containers.policy import POLICIES, Role
-from agentv_sandbox.models.container import Mount
+from agentv_sandbox.containers.policy import PATH, Role, policy_of
+from agentv_sandbox.containers.sandbox import Sandbox, System
+from agentv_sandbox.models.container import Mount, VolumeSpec
 from agentv_sandbox.models.limits import LimitOverrides
-from agentv_sandbox.models.paths import WORKSPACE
-from agentv_sandbox.models.suite import NetworkPolicy, Workspace
+from agentv_sandbox.models.paths import VAR_TMP, WORKSPACE
+from agentv_sandbox.models.suite import NetworkPolicy, SystemSpec, Workspace
 from agentv_sandbox.request import ignore
 from agentv_sandbox.session.place import Asked, place_for
 from agentv_sandbox.session.session import (
@@ -30,6 +31,12 @@ LIFETIME_S = 86_400.0
 """After which a session ends that nobody closed."""
 
 
+_SCRATCH = VolumeSpec(mode=0o1777)
+"""Where programs keep what is to outlive their temporary files."""
+_OWN_USERS = "sed -i -E '/^(passwd|group|shadow):/s/ unknown//' /etc/nsswitch.conf"
+"""Our images know every number as a user. On a system, whose root adds users, all would be taken."""
+
+
 def open_session(
     *,
     needs: Needs = Needs(),  # noqa: B008 - frozen
@@ -39,6 +46,8 @@ def open_session(
     env: Mapping[str, str] | None = None,
     limits: LimitOverrides = LimitOverrides(),  # noqa: B008 - frozen
     network: NetworkPolicy = NetworkPolicy(),  # noqa: B008 - frozen
+    system: SystemSpec | None = None,
+    var_tmp: bool = False,
     lifetime_s: float = LIFETIME_S,
     engine: str | None = None,
     environ: Mapping[str, str] | None = None,
@@ -50,6 +59,8 @@ def open_session(
     ``image`` or ``dockerfile``: what the image is built on, in place of Debian; ``env``: variables of all commands;
     ``limits``: of memory, processors and processes that all commands share, of the workspace's size, and of each
     command's time and output where it names none; ``network``: what may be reached, by default nothing;
+    ``system``: have commands work on a writable, bounded copy of the image, by default as its root (natively);
+    ``var_tmp``: whether ``/var/tmp`` can be written, too, within a bound;
     ``lifetime_s``: after which the session ends by itself; ``engine``: its kind, over that of the settings, which are
     those of the working directory.
     ``stop`` ends everything when it is set. Close the session, or use it as a context manager; what it holds is removed
@@ -63,19 +74,26 @@ def open_session(
     with ExitStack() as opening:
         place = opening.enter_context(place_for(asked, engine=engine, environ=environ))
         made = place.image(asked, on_event)
-        bounds = place.sandbox.bounded(with_overrides(POLICIES[Role.AGENT].limits, limits), Role.AGENT)
+        policy = policy_of(Role.AGENT, system=system is not None)
+        bounds = place.sandbox.bounded(with_overrides(policy.limits, limits), Role.AGENT)
         grant = opening.enter_context(place.way_out.grant(network, {}))
-        uid = place.sandbox.new_uid()
+        whole = opening.enter_context(_system(place.sandbox, made, system))
+        uid = place.sandbox.new_uid() if whole is None else place.sandbox.uid_in(made, whole.user)
         size = workspace_volume(staged, limits, uid, workspace=Workspace())
         volume = opening.enter_context(place.sandbox.unheld_workspace(size))
+        mounts = [Mount(source=volume, target=WORKSPACE, read_only=False)]
+        if var_tmp and whole is None:
+            scratch = opening.enter_context(place.sandbox.unheld_workspace(_SCRATCH))
+            mounts.append(Mount(source=scratch, target=VAR_TMP, read_only=False))
         box = opening.enter_context(
             open_box(
                 place.sandbox,
                 image=made,
-                mounts=[Mount(source=volume, target=WORKSPACE, read_only=False), *grant.mounts],
+                mounts=[*mounts, *grant.mounts],
                 limits=replace(bounds, timeout_s=lifetime_s),
                 cancelled=stop.is_set,
                 wrap=grant.wrap,
+                system=whole,
             )
         )
         held = Held(
@@ -88,9 +106,18 @@ def open_session(
             env={**grant.env, **(env or {})},
             stop=stop,
             opened_with=tuple(staged),
+            system=place.sandbox.engine.image(made) if whole is not None else None,
         )
         session = Session(held)
+        if whole is not None:
+            session.exec(_OWN_USERS, user=0, env={"PATH": PATH})
         if staged:
             session.put(files or {})
         session.closing = opening.pop_all()
         return session
+
+
+def _system(sandbox: Sandbox, image: str, asked: SystemSpec | None) -> AbstractContextManager[System | None]:
+    if asked is None:
+        return nullcontext()
+    return sandbox.system(image, size_bytes=asked.size_bytes, inodes=asked.files, user=asked.user)

@@ -16,7 +16,8 @@ class CommandOptions(TypedDict, total=False):
     cwd: str
     """The folder that it starts in; by default the workspace."""
     user: str | int | None
-    """A name or number that the image knows; by default the one that owns the workspace. Nobody has a capability."""
+    """A name or number that the image knows; by default the one that owns the workspace. Nobody has a
+    capability, but root on a system."""
     timeout: float | None
     """Seconds, at most those of the session's limits."""
     output_bytes: int | None

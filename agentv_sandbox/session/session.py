@@ -30,11 +30,11 @@ from agentv_sandbox.base.logs import safe_text
 from agentv_sandbox.base.ownership import temporary_folder
 from agentv_sandbox.box import Box, Order, Running
 from agentv_sandbox.containers.blobs import BlobStore
-from agentv_sandbox.containers.policy import Role, environment
+from agentv_sandbox.containers.policy import PATH, Role, environment
 from agentv_sandbox.containers.sandbox import Sandbox
 from agentv_sandbox.containers.volumes import StagedFile
 from agentv_sandbox.models.case import Changes
-from agentv_sandbox.models.container import MB, ExecResult, Limits, Mount, Stdin
+from agentv_sandbox.models.container import MB, ExecResult, ImageInfo, Limits, Mount, Stdin
 from agentv_sandbox.models.paths import WORKSPACE
 from agentv_sandbox.models.suite import WorkspaceEnv
 from agentv_sandbox.session.forwarding import Forwarded, connection
@@ -95,6 +95,8 @@ class Held:
     env: Mapping[str, str]
     stop: threading.Event
     opened_with: tuple[StagedFile, ...] = ()
+    system: ImageInfo | None = None
+    """The image of which commands work on a copy; None: on its read-only files."""
 
 
 class Session:
@@ -105,6 +107,7 @@ class Session:
         self.closing = ExitStack()
         self._lock = threading.Lock()
         self._users: dict[str, int] = {_ROOT: 0}
+        self._homes: dict[int, str] = {0: "/root"}
         self._is_closed = False
 
     def __enter__(self) -> Session:
@@ -158,7 +161,7 @@ class Session:
         return self._start(
             Order(
                 argv=argv,
-                env=environment(Role.AGENT, {**self._held.env, **(options.get("env") or {})}, uid=uid),
+                env=self._environment(uid, options.get("env") or {}),
                 cwd=options.get("cwd", WORKSPACE),
                 uid=uid,
                 reads=reads,
@@ -205,6 +208,22 @@ class Session:
                 raise InputError([Problem(message=f"the image knows no user {safe_text(user, limit=100)!r}")])
             self._users[user] = int(said)
         return self._users[user]
+
+    def _environment(self, uid: int, given: Mapping[str, str]) -> Mapping[str, str]:
+        whole = self._held.system
+        if whole is None:
+            return environment(Role.AGENT, {**self._held.env, **given}, uid=uid)
+        own = {"HOME": self._home(uid), **dict(each.partition("=")[::2] for each in whole.env)}
+        return environment(Role.AGENT, {**own, **self._held.env, **given}, uid=uid, system=whole)
+
+    def _home(self, uid: int) -> str:
+        """As the system's own list of users had it when it was first asked."""
+        if uid not in self._homes:
+            argv = ["getent", "passwd", str(uid)]
+            order = Order(argv=argv, env={"PATH": PATH}, uid=self._held.uid, limits=self._held.limits)
+            fields = self.settled(self._start(order)).stdout.decode("utf-8", "replace").strip().split(":")
+            self._homes[uid] = fields[5] if len(fields) == 7 else "/"
+        return self._homes[uid]
 
     # -- files --------------------------------------------------------------------------------------------
     def put(self, files: Files, *, user: str | int | None = None) -> None:

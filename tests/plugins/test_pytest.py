@@ -95,8 +95,9 @@ def test_bad_eval_files_are_errors_of_collecting_with_their_lines(project: Path)
 def test_a_project_that_merely_has_it_imports_nothing_of_it(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(
         "import sys\ndef test_it():\n    ours = {name for name in sys.modules if 'agentv_sandbox' in name}\n"
-        "    assert ours == {'agentv_sandbox', 'agentv_sandbox.base.lazy', 'agentv_sandbox.plugins', "
-        "'agentv_sandbox.plugins.pytest_plugin'}\n    assert 'pydantic' not in sys.modules\n"
+        "    assert ours == {'agentv_sandbox', 'agentv_sandbox.base', 'agentv_sandbox.base.lazy', "
+        "'agentv_sandbox.plugins', 'agentv_sandbox.plugins.pytest_plugin'}\n"
+        "    assert 'pydantic' not in sys.modules\n"
     )
     argv = [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:hypothesispytest", str(tmp_path)]
     done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=100)

@@ -1,0 +1,168 @@
+"""What a compose file asks for, as far as one box gives it: a single service; the rest is refused by name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from agentv_sandbox.base.errors import InputError, Problem
+from agentv_sandbox.base.logs import safe_text
+from agentv_sandbox.models.container import MB
+
+_IDLE = re.compile(
+    r"(?:(?:/bin/)?(?:ba)?sh -l?c ['\"]?)?(?:exec )?"
+    r"(?:tail -f /dev/null|sleep (?:infinity|inf|\d+[dh]?)|(?:/bin/)?(?:ba)?sh)['\"]?"
+)
+"""Commands that only keep a container alive, which a box needs no command for."""
+_TAKEN = frozenset(
+    {
+        "image",
+        "build",
+        "working_dir",
+        "environment",
+        "user",
+        "mem_limit",
+        "cpus",
+        "pids_limit",
+        "deploy",
+        "x-agentv",
+    }
+)
+_HARMLESS = frozenset(
+    {
+        "init",
+        "restart",
+        "stop_grace_period",
+        "hostname",
+        "stdin_open",
+        "tty",
+        "expose",
+        "platform",
+        "pull_policy",
+    }
+    | {
+        "mem_reservation",
+        "memswap_limit",
+        "shm_size",
+        "ulimits",
+        "x-default",
+        "x-local",
+        "container_name",
+        "cap_drop",
+    }
+    | {"read_only"}
+)
+"""Without effect in a box, or held anyway."""
+_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": MB, "g": 1 << 30}
+_VARIABLE = re.compile(r"\$(?:(\$)|(\w+)|\{(\w+)(?::?-([^}]*))?\})")
+_MOST_CHARACTERS = 1 << 20
+
+
+def from_compose(path: Path, environ: Mapping[str, str]) -> dict[str, Any]:
+    """The fields of a ``BoxConfig`` for the only service of a compose file. ``environ``: what ``${VARIABLE}`` stands
+    for. Raises InputError with all that a box does not have."""
+    return from_services(read_yaml(path), path, environ)
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The mapping in a YAML file. Raises InputError."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            document = yaml.safe_load(file.read(_MOST_CHARACTERS))
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        said = safe_text(str(error), limit=300)
+        raise InputError([Problem(path=path, message=f"cannot be read: {said}")]) from None
+    if not isinstance(document, dict):
+        raise InputError([Problem(path=path, message="must hold a mapping")])
+    return {str(key): value for key, value in document.items()}
+
+
+def from_services(document: Mapping[str, Any], path: Path, environ: Mapping[str, str]) -> dict[str, Any]:
+    """As ``from_compose``, of what stands in the file."""
+    services = document.get("services")
+    if not isinstance(services, dict) or not all(isinstance(each, dict) for each in services.values()):
+        raise InputError([Problem(path=path, message="is not a compose file: it has no services")])
+    if len(services) != 1:
+        names = ", ".join(safe_text(str(name), limit=40) for name in services)
+        message = f"has {len(services)} services ({names}); a box is one"
+        raise InputError([Problem(path=path, message=message, field="services")])
+    ((name, written),) = services.items()
+    service = _filled(written, environ)
+    problems = [
+        Problem(path=path, field=f"services.{name}.{key}", message=message)
+        for key, message in _refused(service)
+    ]
+    if problems:
+        raise InputError(problems)
+    return dict(_fields(service, path, environ))
+
+
+def _filled(value: Any, environ: Mapping[str, str]) -> Any:
+    if isinstance(value, dict):
+        return {key: _filled(each, environ) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_filled(each, environ) for each in value]
+    if not isinstance(value, str):
+        return value
+    return _VARIABLE.sub(
+        lambda found: "$" if found[1] else environ.get(found[2] or found[3]) or found[4] or "", value
+    )
+
+
+def _refused(service: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for key, value in service.items():
+        if key in _TAKEN or key in _HARMLESS or (key.startswith("x-") and key != "x-agentv"):
+            continue
+        if key in ("command", "entrypoint"):
+            text = " ".join(map(str, value)) if isinstance(value, list) else str(value or "")
+            if text and not _IDLE.fullmatch(text):
+                yield key, "starts a program, which no box does by itself; have the setup script start it"
+        elif key == "network_mode":
+            if value not in ("none", "bridge"):
+                yield (
+                    key,
+                    f"{safe_text(str(value), limit=40)!r} is not one that a box has: it has none, or listed hosts",
+                )
+        elif value not in (None, False, [], {}):
+            yield key, "is not something that a box has"
+
+
+def _fields(service: Mapping[str, Any], path: Path, environ: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
+    yield from dict(service.get("x-agentv") or {}).items()
+    build = service.get("build")
+    if build is not None:
+        build = {"context": build} if isinstance(build, str) else build
+        context = path.parent / str(build.get("context") or ".")
+        yield "dockerfile", str((context / str(build.get("dockerfile") or "Dockerfile")).resolve())
+    elif service.get("image"):
+        yield "image", str(service["image"])
+    environment = service.get("environment")
+    if isinstance(environment, list):
+        environment = dict(_variable(str(each), environ) for each in environment)
+    if environment:
+        yield "env", {str(key): "" if value is None else str(value) for key, value in environment.items()}
+    for key, field in (("working_dir", "working_dir"), ("user", "user"), ("pids_limit", "pids")):
+        if service.get(key) not in (None, -1):
+            yield field, service[key]
+    limits = (((service.get("deploy") or {}).get("resources") or {}).get("limits")) or {}
+    if memory := service.get("mem_limit") or limits.get("memory"):
+        yield "memory_mb", _megabytes(memory, path)
+    if cpus := service.get("cpus") or limits.get("cpus"):
+        yield "cpus", float(cpus)
+
+
+def _variable(text: str, environ: Mapping[str, str]) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    return name, value if equals else environ.get(name, "")
+
+
+def _megabytes(value: object, path: Path) -> int:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([bkmg]?)b?", str(value).strip().lower())
+    if found is None:
+        message = f"{safe_text(str(value), limit=40)!r} is not an amount of memory"
+        raise InputError([Problem(path=path, message=message)])
+    return max(int(float(found[1]) * _UNITS[found[2]]) // MB, 1)
