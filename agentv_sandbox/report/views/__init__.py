@@ -1,1 +1,1 @@
-"""Forms in which runs are written. Each file of this folder that holds ``VIEWS`` adds its own; nothing else lists them."""
+"""Forms in which runs are written. Each file of this folder that holds ``VIEWS`` adds its own."""
