@@ -140,7 +140,7 @@ def scripts(argv: Sequence[str], cwd: Path, root: Path) -> list[Path]:
 
 
 def text_of(path: Path) -> str:
-    """A file of the project as text; empty where it is no plain file or too large."""
+    """A file of the project as text; empty where it is not a plain file, or too large."""
     try:
         info = path.stat()
     except OSError:

@@ -40,7 +40,7 @@ class Program:
 
     @cached_property
     def tree(self) -> ast.Module | None:
-        """Of Python; None where it is none that can be read."""
+        """Of Python; None where it cannot be read."""
         return parsed(self.text) if self.kind == "python" else None
 
     @cached_property

@@ -213,7 +213,8 @@ class Problems:
         self._at(node, key, mark, f"unknown key '{name}'", hint, warning=meant is None)
 
     def is_misspelt(self, node: Node, key: str) -> bool:
-        """Whether ``key`` is written there, probably, and was reported as unknown: that it is missing is no news."""
+        """Whether ``key`` is written there, probably, and was reported as unknown: that it is
+        missing need not be reported again."""
         return (node.path, node.mark, key) in self._misspelt
 
     def _at(

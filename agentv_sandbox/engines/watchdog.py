@@ -28,7 +28,7 @@ def sweeper_command(owner: str, run_id: str, address: str) -> list[str]:
     """The command line of what removes the objects of a dead process; empty in the process that does so."""
     if SWEEPING in os.environ:
         return []
-    # -P: what lies in the working directory, which may be a stranger's project, is no module of ours.
+    # -P: what lies in the working directory, which may be a stranger's project, is not one of our modules.
     return [
         *hostprograms.PYTHON_WITH_PACKAGES,
         "-m",

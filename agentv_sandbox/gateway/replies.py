@@ -71,7 +71,7 @@ class ReplyReader:
         )
 
     def _read(self, data: bytes) -> Json:
-        """One JSON document, taken in; None when it is none."""
+        """One JSON document, taken in; None when it is not JSON."""
         try:
             row = read_json(data)
         except ForeignJsonError:

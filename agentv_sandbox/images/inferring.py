@@ -32,7 +32,7 @@ _MAX_DEPTH = 4
 _SHELLS = frozenset(("sh", "bash", "dash"))
 _SOURCES = frozenset((".", "source"))
 _PASSES_ON = frozenset(("exec", "command", "nohup", "env"))
-"""Programs that run what follows, where that is no option."""
+"""Programs that run what follows, where that is not an option."""
 _PYTHON = re.compile(r"python(?:3(?:\.\d{1,2})?)?\Z")
 _JAVASCRIPT = frozenset(("node", "bun", "deno", "tsx", "ts-node"))
 _LANGUAGES: Mapping[str, str] = {
@@ -228,7 +228,7 @@ class _Found:
         return next((path for path in paths if path is not None and path.is_file()), None)
 
     def _text_of(self, path: Path) -> str:
-        """Empty where it is no plain file, or too long."""
+        """Empty where it is not a plain file, or too long."""
         root = self.project.root.resolve()
         try:
             name = path.resolve().relative_to(root).as_posix()
@@ -244,7 +244,7 @@ def _always(place: str) -> Callable[[int], str]:
 
 
 def _language_of(program: str) -> str:
-    """In which language an interpreter's scripts are; empty where it is none."""
+    """In which language an interpreter's scripts are; empty where the program is not an interpreter."""
     return "python" if _PYTHON.match(program) else "javascript" if program in _JAVASCRIPT else ""
 
 

@@ -169,7 +169,8 @@ def _words(nodes: Sequence[ast.expr]) -> list[str]:
 
 
 def _text(node: ast.expr) -> str:
-    """A literal text; ``UNKNOWN_WORD`` in the place of what is put into it. Empty where it is none."""
+    """A literal text; ``UNKNOWN_WORD`` in the place of what is put into it. Empty where the value is
+    not a literal text."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
     if isinstance(node, ast.JoinedStr):

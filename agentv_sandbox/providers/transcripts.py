@@ -47,7 +47,7 @@ _MAX_MS = 1e12
 
 
 class NotATranscriptError(Exception):
-    """What was read is no session of a known program, or one without an answer."""
+    """What was read is not a session of a known program, or it has no answer."""
 
 
 class _Kept(Protocol):

@@ -263,7 +263,7 @@ class _Server(ThreadingHTTPServer):
             request.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is no news."""
+        """Nothing is logged for a client that has closed its connection."""
 
 
 __all__ = ["LivePage"]

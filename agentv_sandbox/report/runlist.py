@@ -73,7 +73,8 @@ class _Listed:
 
 
 def runs_below(folder: Path) -> list[Path]:
-    """Run folders one or two levels below ``folder``, which is none itself, as ``run`` makes them; empty for a run."""
+    """Run folders one or two levels below ``folder``, which is not a run itself, as ``run`` makes them; empty for
+    a run."""
     if not folder.is_dir() or os.path.lexists(folder / INDEX):
         return []
     found = [path.parent for pattern in (f"*/{INDEX}", f"*/*/{INDEX}") for path in folder.glob(pattern)]

@@ -101,7 +101,7 @@ class Redactor:
         return [self.tree(item, depth + 1) for item in value]
 
     def scalar(self, value: Json) -> Json:
-        """A value that is no list or mapping, as it may be written."""
+        """A value that is neither a list nor a mapping, as it may be written."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, float):

@@ -76,8 +76,8 @@ class SharedWorkspaces:
             self._open.pop(key)[1].close()
 
     def spoil(self, key: Hashable, job: Job) -> None:
-        """What an engine that failed ``job`` left of the workspace is no place to go on in. Where no other test has
-        worked in it, the next attempt gets one as at the start; else it is lost."""
+        """What an engine that failed ``job`` left of the workspace must not be worked in any more. Where no other test
+        has worked in it, the next attempt gets one as at the start; else it is lost."""
         if key not in self._open:
             return
         workspace = self._open[key][0]

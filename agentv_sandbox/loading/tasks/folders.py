@@ -62,7 +62,8 @@ class TaskFolder:
         return path if self._sound[path] else None
 
     def is_broken(self, *names: str) -> bool:
-        """Whether something was reported of one of these folders, so that what is missing there is no news."""
+        """Whether something was reported of one of these folders, so that what is missing there need not be
+        reported again."""
         return any(self._sound.get(self.path / name) is False for name in names)
 
     def _is_sound(self, top: Path) -> bool:

@@ -96,7 +96,7 @@ def hello(name):
     except ssl.SSLWantReadError:
         return out.read()
 def tunnel(data):
-    # The server behind it answers whatever comes; an alert of the proxy, or nothing, is no answer.
+    # The server behind it answers whatever comes; an alert of the proxy, or nothing, is not an answer.
     with socket.create_connection(('127.0.0.1', 3128), 10) as sock:
         sock.sendall(f"CONNECT {asked['front']} HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n".encode())
         head = b''

@@ -1,1 +1,1 @@
-"""Forms in which runs are written. Each file of this folder that holds ``VIEWS`` adds its own; there is no list."""
+"""Forms in which runs are written. Each file of this folder that holds ``VIEWS`` adds its own."""

@@ -252,7 +252,7 @@ class ImageStore:
     # -- places for mounts ----------------------------------------------------------------------------
     def mount_points(self, ref: str, targets: Iterable[str]) -> None:
         """See to it that these absolute folders exist in the image's files, links in them followed as a container
-        would. What was added is no part of the image: copies and archives are without it."""
+        would. What was added is not a part of the image: copies and archives are without it."""
         image_id, known = self._present(ref)
         image = self._images / image_id
         wanted = frozenset(targets)
