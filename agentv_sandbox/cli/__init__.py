@@ -143,6 +143,11 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
         "worker",
         "Run tests for `run --cluster` on this machine, with its own engine and environment, until it is stopped.",
     ),
+    "mcp": (
+        "mcp",
+        "mcp",
+        "Serve one session as tools (exec, read, write, list) of the Model Context Protocol, over stdin and stdout.",
+    ),
     "selfcheck": (
         "selfcheck",
         "selfcheck",

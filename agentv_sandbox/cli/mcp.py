@@ -1,0 +1,100 @@
+"""``agentv-sandbox mcp``: a sealed box as tools for any agent."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from concurrent.futures import Future
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agentv_sandbox.base.lazy import calling
+from agentv_sandbox.cli import options as opt
+from agentv_sandbox.cli.common import start_logs, with_exit_codes
+from agentv_sandbox.cli.run import interruptible
+
+if TYPE_CHECKING:
+    from agentv_sandbox.session import LimitOverrides, Needs, NetworkPolicy, Session, open_session
+    from agentv_sandbox.session.mcp import Server
+else:
+    LimitOverrides = calling("agentv_sandbox.session", "LimitOverrides")
+    Needs = calling("agentv_sandbox.session", "Needs")
+    NetworkPolicy = calling("agentv_sandbox.session", "NetworkPolicy")
+    open_session = calling("agentv_sandbox.session", "open_session")
+    Server = calling("agentv_sandbox.session.mcp", "Server")
+
+
+@with_exit_codes
+def mcp(
+    command: Annotated[
+        list[str] | None,
+        typer.Option("--command", metavar="NAME", help="A command that the box must have; may be repeated."),
+    ] = None,
+    module: Annotated[
+        list[str] | None,
+        typer.Option("--module", metavar="NAME", help="A Python module that it must have; may be repeated."),
+    ] = None,
+    image: Annotated[
+        str | None,
+        typer.Option("--image", metavar="IMAGE", help="What the box is built on.", show_default=False),
+    ] = None,
+    dockerfile: Annotated[
+        Path | None,
+        typer.Option(
+            "--dockerfile", metavar="FILE", help="What it is built on, instead.", show_default=False
+        ),
+    ] = None,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option("--allow", metavar="HOST:PORT", help="What may be reached from it; may be repeated."),
+    ] = None,
+    timeout: Annotated[
+        float | None,
+        typer.Option("--timeout", metavar="SECONDS", min=0.1, help="Of one command.", show_default=False),
+    ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            "--engine", metavar="KIND", help="Kind of engine: docker, native, podman.", show_default=False
+        ),
+    ] = None,
+    verbose: opt.Verbose = False,
+) -> int:
+    """Serve one session as tools (exec, read, write, list) of the Model Context Protocol, over stdin and stdout.
+
+    The box has no network but for --allow, no keys, and nothing of this machine. It ends with this command.
+    """
+    start_logs(verbose=verbose)
+    opening: Future[Session] = Future()
+
+    def open_it(stop: threading.Event) -> None:
+        try:
+            opening.set_result(
+                open_session(
+                    needs=Needs(
+                        required_commands=tuple(command or ()), required_python_modules=tuple(module or ())
+                    ),
+                    image=image,
+                    dockerfile=dockerfile,
+                    network=NetworkPolicy(allow=tuple(allow or ())),
+                    limits=LimitOverrides(timeout_s=timeout),
+                    engine=engine,
+                    stop=stop,
+                )
+            )
+        except BaseException as error:  # for who asks, and at the end
+            opening.set_exception(error)
+
+    with interruptible() as stop:
+        threading.Thread(target=open_it, args=(stop,), name="opening", daemon=True).start()
+        serving = threading.Thread(
+            target=Server(opening, sys.stdin.buffer, sys.stdout.buffer).serve, name="mcp", daemon=True
+        )
+        serving.start()
+        while serving.is_alive() and not stop.is_set():
+            serving.join(0.2)
+        stop.set()
+    opening.result().close()
+    return 0

@@ -1,0 +1,275 @@
+"""One session as tools of the Model Context Protocol, over standard input and output: JSON-RPC, a message a line.
+
+The protocol's own package would bring a web server and twenty packages more; what a server of four tools needs of it
+is below. Both ends are strangers: messages are bounded, arguments checked, texts cut where they are long.
+"""
+
+from __future__ import annotations
+
+import json
+import stat
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import IO, Any
+
+from agentv_sandbox import __version__
+from agentv_sandbox.base.errors import Cancelled, InputError, SandboxError
+from agentv_sandbox.base.logs import safe_text
+from agentv_sandbox.box import Running
+from agentv_sandbox.models.container import ExecResult
+from agentv_sandbox.session.session import Session
+
+VERSIONS = ("2025-06-18", "2025-03-26", "2024-11-05")
+"""Of the protocol, newest first."""
+_LINE_BYTES = 8 << 20
+_OUTPUT_BYTES = 100_000
+_READ_BYTES = 1 << 20
+_MOST_LISTED = 2000
+_MOST_CALLS = 32
+_LATE_S = 10.0
+"""For calls that are under way when nothing more is asked."""
+_PARSE, _REQUEST, _METHOD, _PARAMS = -32700, -32600, -32601, -32602
+Arguments = Mapping[str, Any]
+
+
+class Refused(Exception):
+    """A request that is not answered with a result."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tool:
+    description: str
+    properties: Mapping[str, Mapping[str, str]]
+    required: tuple[str, ...]
+
+    def schema(self) -> dict[str, Any]:
+        return {
+            "type": "object",
+            "properties": self.properties,
+            "required": list(self.required),
+            "additionalProperties": False,
+        }
+
+    def check(self, given: object) -> Arguments:
+        """Raises Refused."""
+        if not isinstance(given, dict):
+            raise Refused(_PARAMS, "arguments are not an object")
+        for name in self.required:
+            if name not in given:
+                raise Refused(_PARAMS, f"the argument {name} is missing")
+        for name, value in given.items():
+            kind = self.properties.get(name, {}).get("type")
+            if kind is None:
+                raise Refused(_PARAMS, f"there is no argument {safe_text(str(name), limit=60)}")
+            if isinstance(value, bool) is not (kind == "boolean") or not isinstance(value, _KINDS[kind]):
+                raise Refused(_PARAMS, f"the argument {name} is not a {kind}")
+        return given
+
+
+_KINDS: Mapping[str, tuple[type, ...]] = {"string": (str,), "number": (int, float), "boolean": (bool,)}
+
+
+def _of(kind: str, description: str) -> Mapping[str, str]:
+    return {"type": kind, "description": description}
+
+
+_PATH = _of("string", "Relative to the workspace, or absolute.")
+TOOLS: Mapping[str, Tool] = {
+    "exec": Tool(
+        description="Run a shell command in the sandbox's workspace. Processes that it leaves go on in the background.",
+        properties={
+            "command": _of("string", "A text for sh."),
+            "cwd": _of("string", "The folder that it starts in; by default the workspace."),
+            "stdin": _of("string", "What it reads."),
+            "timeout": _of("number", "Seconds after which it is ended with all its processes."),
+        },
+        required=("command",),
+    ),
+    "read": Tool(
+        description="Read a text file of the sandbox.",
+        properties={"path": _PATH},
+        required=("path",),
+    ),
+    "write": Tool(
+        description="Write a text file of the sandbox, in place of what is there; folders on the way are made.",
+        properties={"path": _PATH, "content": _of("string", "The whole text.")},
+        required=("path", "content"),
+    ),
+    "list": Tool(
+        description="List a folder of the sandbox: permissions, size and name of each entry.",
+        properties={"path": _PATH, "deep": _of("boolean", "Whether folders below are listed too.")},
+        required=(),
+    ),
+}
+
+
+class Server:
+    """Answers what comes on ``reads`` until its end. ``session`` may still be being opened."""
+
+    def __init__(self, session: Future[Session], reads: IO[bytes], writes: IO[bytes]) -> None:
+        self._session, self._reads, self._writes = session, reads, writes
+        self._lock = threading.Lock()
+        self._calls = threading.Semaphore(_MOST_CALLS)
+        self._running: dict[str, Running] = {}
+
+    def serve(self) -> None:
+        """Raises nothing of what a client does."""
+        while line := self._reads.readline(_LINE_BYTES):
+            if not line.endswith(b"\n") and len(line) >= _LINE_BYTES:
+                while (rest := self._reads.readline(_LINE_BYTES)) and not rest.endswith(b"\n"):
+                    pass
+                self._refuse(None, _REQUEST, f"a message of more than {_LINE_BYTES >> 20} MiB")
+            elif line.strip():
+                self._take(line)
+        until = time.monotonic() + _LATE_S
+        for _ in range(_MOST_CALLS):  # all calls have ended once nobody holds one of these
+            self._calls.acquire(timeout=max(until - time.monotonic(), 0.0))
+
+    def _take(self, line: bytes) -> None:
+        try:
+            message = json.loads(line)
+        except (ValueError, RecursionError):
+            self._refuse(None, _PARSE, "a message that is not JSON")
+            return
+        if not isinstance(message, dict) or not isinstance(message.get("method"), str):
+            if not isinstance(message, dict) or ("result" not in message and "error" not in message):
+                self._refuse(None, _REQUEST, "a message that is not a request")
+            return
+        number, params = message.get("id"), message.get("params") or {}
+        if not isinstance(params, dict):
+            self._refuse(number, _PARAMS, "parameters are not an object")
+        elif number is None:
+            if message["method"] == "notifications/cancelled":
+                self._end(str(params.get("requestId")))
+        elif message["method"] == "tools/call":
+            self._begin_call(number, params)
+        else:
+            self._answer(number, lambda: self._other(message["method"], params))
+
+    def _other(self, method: str, params: Arguments) -> dict[str, Any]:
+        if method == "initialize":
+            asked = params.get("protocolVersion")
+            return {
+                "protocolVersion": asked if asked in VERSIONS else VERSIONS[0],
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "agentv-sandbox", "version": __version__},
+            }
+        if method == "ping":
+            return {}
+        if method == "tools/list":
+            return {
+                "tools": [
+                    {"name": name, "description": tool.description, "inputSchema": tool.schema()}
+                    for name, tool in TOOLS.items()
+                ]
+            }
+        raise Refused(_METHOD, f"there is no method {safe_text(method, limit=60)}")
+
+    # -- calls --------------------------------------------------------------------------------------------
+    def _begin_call(self, number: object, params: Arguments) -> None:
+        """In a thread of its own: one that takes long holds up no other."""
+        if not self._calls.acquire(blocking=False):
+            self._refuse(number, _REQUEST, f"more than {_MOST_CALLS} calls at a time")
+            return
+
+        def call() -> None:
+            try:
+                self._answer(number, lambda: self._call(str(number), params))
+            finally:
+                self._calls.release()
+
+        threading.Thread(target=call, name="mcp", daemon=True).start()
+
+    def _call(self, number: str, params: Arguments) -> dict[str, Any]:
+        tool = TOOLS.get(str(params.get("name")))
+        if tool is None:
+            raise Refused(_PARAMS, f"there is no tool {safe_text(str(params.get('name')), limit=60)}")
+        given = tool.check(params.get("arguments") or {})
+        try:
+            session = self._session.result()
+            if params["name"] == "exec":
+                return self._exec(session, number, given)
+            text = _on_files(session, params["name"], given)
+        except (SandboxError, InputError) as error:
+            return _content(str(error), is_error=True)
+        return _content(text)
+
+    def _exec(self, session: Session, number: str, given: Arguments) -> dict[str, Any]:
+        stdin = given.get("stdin", "").encode()
+        running = session.start(
+            given["command"],
+            reads=bool(stdin),
+            cwd=given.get("cwd", "/workspace"),
+            timeout=given.get("timeout"),
+            output_bytes=_OUTPUT_BYTES,
+            background=True,
+        )
+        with self._lock:
+            self._running[number] = running
+        try:
+            done = session.settled(running, stdin or None)
+        except Cancelled:
+            return _content("the command was ended", is_error=True)
+        finally:
+            with self._lock:
+                self._running.pop(number, None)
+        return _content(_as_text(done), is_error=done.outcome != "exited")
+
+    def _end(self, number: str) -> None:
+        with self._lock:
+            running = self._running.get(number)
+        if running is not None:
+            with suppress(SandboxError):
+                running.end()
+
+    # -- answers ------------------------------------------------------------------------------------------
+    def _answer(self, number: object, work: Callable[[], dict[str, Any]]) -> None:
+        try:
+            self._say({"id": number, "result": work()})
+        except Refused as refused:
+            self._refuse(number, refused.code, str(refused))
+
+    def _refuse(self, number: object, code: int, text: str) -> None:
+        self._say({"id": number, "error": {"code": code, "message": text}})
+
+    def _say(self, message: Mapping[str, Any]) -> None:
+        line = json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n"
+        with self._lock, suppress(OSError, ValueError):  # who asked may have gone
+            self._writes.write(line)
+            self._writes.flush()
+
+
+def _on_files(session: Session, name: str, given: Arguments) -> str:
+    if name == "read":
+        return session.get(given["path"], limit_bytes=_READ_BYTES).decode("utf-8", "replace")
+    if name == "write":
+        session.put({given["path"]: given["content"].encode("utf-8", "replace")})
+        return f"{len(given['content'])} characters written"
+    entries = session.list(given.get("path", "."), deep=given.get("deep", False))
+    lines = [
+        f"{stat.filemode(each.mode)} {each.size:>10} {safe_text(each.path, limit=1000)}" for each in entries
+    ]
+    more = [f"… {len(lines) - _MOST_LISTED} more"] if len(lines) > _MOST_LISTED else []
+    return "\n".join([*lines[:_MOST_LISTED], *more])
+
+
+def _as_text(done: ExecResult) -> str:
+    """What the command printed, then how it ended."""
+    parts = [part.decode("utf-8", "replace") for part in (done.stdout, done.stderr) if part]
+    if done.truncated:
+        parts.append("[the middle of the output was left out]")
+    words = {"exited": f"exit code {done.exit_code}", "timeout": "ended: it took too long"}
+    parts.append(f"[{words.get(done.outcome, f'ended: {done.outcome}')}]")
+    return "\n".join(part.rstrip("\n") for part in parts)
+
+
+def _content(text: str, *, is_error: bool = False) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": text}], "isError": is_error}
