@@ -1,4 +1,4 @@
-"""What sessions cost: ``sessions.py [--engine native] cost | open N | churn N``.
+"""What sessions cost: ``sessions.py [--engine native] cost | open N | churn N | fork N``.
 
 ``cost``: processor time from open to the first output, of which the runtime's own, and of one more command.
 ``open N``: N sessions at once, the memory of each. ``churn N``: N opened and closed: what is left, memory over time.
@@ -18,10 +18,11 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from agentv_sandbox import open_session
+from agentv_sandbox import LimitOverrides, open_session
 from agentv_sandbox.engines import LABEL_RUN
 from agentv_sandbox.engines.table import find_engine
 from agentv_sandbox.kernel.layout import Places
+from agentv_sandbox.models.container import VolumeSpec
 
 _ROUNDS = 30
 _COMMANDS = 300
@@ -116,6 +117,32 @@ def churn(engine: str, count: int) -> None:
     _say_what_is_left(engine)
 
 
+def fork(engine: str, count: int) -> None:
+    """Workspaces over a snapshot of 10,000 files: what each takes before a container mounts it; then in sessions."""
+    files = {f"d{n % 100}/f{n}": b"%d" % n for n in range(10_000)}
+    with open_session(engine=engine, files=files, limits=LimitOverrides(workspace_inodes=30_000)) as session:
+        begun = time.monotonic()
+        snapshot = session.snapshot()
+        print(f"a snapshot of {snapshot.files} files after {time.monotonic() - begun:.1f} s")
+        there = {(each.path, each.mode, each.link) for each in session.list(deep=True)}
+    found, times = find_engine(dict(os.environ), engine), []
+    spec = VolumeSpec(uid=snapshot.uid, over=snapshot.volume)
+    for number in range(count):
+        begun = time.monotonic()
+        found.create_volume(f"agentv-bench-{number}", spec, labels={})
+        times.append((time.monotonic() - begun) * 1000)
+    for number in range(count):
+        found.remove_volume(f"agentv-bench-{number}")
+    print(f"{count} forks: {statistics.median(times):.2f} ms each, {max(times):.2f} at most")
+    begun = time.monotonic()
+    for _ in range(10):
+        with open_session(engine=engine, snapshot=snapshot) as session:
+            assert {(each.path, each.mode, each.link) for each in session.list(deep=True)} == there
+    print(f"10 sessions with it, their trees equal: {(time.monotonic() - begun) * 100:.0f} ms each")
+    found.remove_volume(snapshot.volume)
+    found.remove_volume(f"{snapshot.volume}-complete")
+
+
 def _say_what_is_left(engine: str) -> None:
     found = find_engine(dict(os.environ), engine).owned({LABEL_RUN: None})
     mine = [each for each in found if f":{os.getpid()}:" in str(each.labels)]
@@ -131,13 +158,15 @@ def _available() -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--engine", default="native")
-    parser.add_argument("what", choices=["cost", "open", "churn"])
+    parser.add_argument("what", nargs="?", default="cost", choices=["cost", "open", "churn", "fork"])
     parser.add_argument("count", type=int, nargs="?", default=200)
     asked = parser.parse_args()
     if asked.what == "cost":
         cost(asked.engine)
     elif asked.what == "open":
         open_many(asked.engine, asked.count)
+    elif asked.what == "fork":
+        fork(asked.engine, asked.count)
     else:
         churn(asked.engine, asked.count)
 

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from agentv_sandbox.report.progress import Progress
     from agentv_sandbox.runs.execute import RunOptions, image_targets
     from agentv_sandbox.runs.prepare import prepare, project_problems, settings_of
+    from agentv_sandbox.session.snapshots import snapshots
     from agentv_sandbox.settings import Operator
     from agentv_sandbox.targets.destinations import destinations
 else:
@@ -51,6 +52,7 @@ else:
     load_saved = calling("agentv_sandbox.building", "load_saved")
     prune_images = calling("agentv_sandbox.building", "prune_images")
     sentence = calling("agentv_sandbox.building", "sentence")
+    snapshots = calling("agentv_sandbox.session.snapshots", "snapshots")
     size_text = calling("agentv_sandbox.building", "size_text")
     find_engine = calling("agentv_sandbox.engines.table", "find_engine")
     LoadResult = calling("agentv_sandbox.loading", "LoadResult")
@@ -213,6 +215,11 @@ def images(
         for image in prune_images(answering, cache_dir(), max_bytes=prune):
             out.print(f"removed {image.tag}  {size_text(image.size_bytes)}", markup=False)
     stored = list_images(answering, cache_dir())
+    if kept := snapshots(answering):
+        total = size_text(sum(each.size_bytes for each in kept))
+        out.print(
+            f"{len(kept)} snapshots of sessions, {total}: `clean --images` removes old ones", markup=False
+        )
     if not stored:
         out.print("no images yet: `agentv-sandbox run` and `agentv-sandbox build` make them")
         return 0

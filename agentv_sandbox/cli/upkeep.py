@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from agentv_sandbox.engines.table import answering_engines, find_engine
     from agentv_sandbox.rows.reader import Run
     from agentv_sandbox.runfolder.pack import is_unpacked
+    from agentv_sandbox.session.snapshots import remove_snapshots
     from agentv_sandbox.workspace.projectcopies import remove_copies, sweep_copies
 else:
     engines = lazily("agentv_sandbox.engines")
@@ -49,6 +50,7 @@ else:
     Owner = calling("agentv_sandbox.engines.owner", "Owner")
     answering_engines = calling("agentv_sandbox.engines.table", "answering_engines")
     find_engine = calling("agentv_sandbox.engines.table", "find_engine")
+    remove_snapshots = calling("agentv_sandbox.session.snapshots", "remove_snapshots")
     remove_copies = calling("agentv_sandbox.workspace.projectcopies", "remove_copies")
     sweep_copies = calling("agentv_sandbox.workspace.projectcopies", "sweep_copies")
     sweep_scratch = calling("agentv_sandbox.base.scratch", "sweep_scratch")
@@ -76,7 +78,7 @@ def clean(
         bool,
         typer.Option(
             "--images",
-            help="Also images, fetched packages and copies of large projects that were not used lately.",
+            help="Also images, fetched packages, and copies of large projects and snapshots of sessions that are old.",
         ),
     ] = False,
     days: Annotated[
@@ -191,6 +193,9 @@ def _clean(engine: ContainerEngine, *, everything: bool, images: bool, days: flo
     if images and (copies := remove_copies(engine, before=time.time() - days * 86_400)):
         out.print(f"removed {copies} copies of large projects", markup=False)
         removed += copies
+    if images and (kept := remove_snapshots(engine, before=time.time() - days * 86_400)):
+        out.print(f"removed {kept} snapshots of sessions", markup=False)
+        removed += kept
     for image in clean_images(engine, cache_dir(), unused_days=days, everything=days == 0) if images else ():
         out.print(f"removed image {image.tag}  {size_text(image.size_bytes)}", markup=False)
         removed += 1

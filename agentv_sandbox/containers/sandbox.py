@@ -567,10 +567,10 @@ class Sandbox:
         finally:
             self.engine.remove_volume(name)
 
-    def fill(self, volume: str, staged: Iterable[StagedFile]) -> None:
-        """Put files into a volume of ours."""
+    def fill(self, volume: str, staged: Iterable[StagedFile], *, uid: int = 0) -> None:
+        """Put files of ``uid`` into a volume of ours."""
         with self.holding(volume) as filler:
-            self.engine.put(filler, _DATA, Tar(tuple(staged), uid=0))
+            self.engine.put(filler, _DATA, Tar(tuple(staged), uid=uid))
 
     @contextmanager
     def holding(self, volume: str) -> Iterator[str]:

@@ -2,8 +2,8 @@
 ``ImageBuilder``. ``docker/`` serves Docker and Podman, ``native/`` needs no engine but an OCI runtime; ``table.py``
 lists and finds them. An engine's own words stay in its folder; what all of them state is in ``stated.py``.
 
-The main verb is *one command in a fresh container*. Nothing is ever executed in a container in which agent
-code has run, so there is no ``exec`` here.
+The main verb is *one command in a fresh container*. Nothing ever enters a container in which agent
+code has run, so there is no ``exec`` here: where many commands share one, its PID 1 starts them (``box/``).
 """
 
 from __future__ import annotations

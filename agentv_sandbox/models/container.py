@@ -51,8 +51,8 @@ class VolumeSpec:
     image: str = ""
     """Of a system: id or tag of the image that it is a copy of."""
     over: str = ""
-    """Of a system: name of another one, whose changes it begins with and leaves alone. Nobody may write to that one
-    while this one is there."""
+    """Of a system: name of another one, whose changes it begins with and leaves alone; of a volume in memory, name of
+    one on disk, where the engine has systems. Nobody may write to that one while this one is there."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,6 +20,7 @@ from agentv_sandbox.session.opening import open_session
 from agentv_sandbox.session.options import CommandOptions
 from agentv_sandbox.session.pool import Pool
 from agentv_sandbox.session.session import Entry, Files, Needs, Session
+from agentv_sandbox.session.snapshots import Snapshot
 
 __all__ = [
     "AsyncSession",
@@ -34,6 +35,7 @@ __all__ = [
     "Pool",
     "Running",
     "Session",
+    "Snapshot",
     "SystemSpec",
     "open_async_session",
     "open_session",

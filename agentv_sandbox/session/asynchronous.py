@@ -16,6 +16,7 @@ from agentv_sandbox.models.container import ExecResult, Stdin
 from agentv_sandbox.session.opening import open_session
 from agentv_sandbox.session.options import CommandOptions
 from agentv_sandbox.session.session import Entry, Files, Session
+from agentv_sandbox.session.snapshots import Snapshot
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -120,6 +121,10 @@ class AsyncSession:
     async def diff(self) -> Changes:
         """As ``Session.diff``."""
         return await _in_thread(self.session.diff)
+
+    async def snapshot(self) -> Snapshot:
+        """As ``Session.snapshot``."""
+        return await _in_thread(self.session.snapshot)
 
     async def connect(self, port: int) -> socket.socket:
         """As ``Session.connect``."""

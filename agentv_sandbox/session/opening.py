@@ -24,9 +24,12 @@ from agentv_sandbox.session.session import (
     Session,
     staged_files,
 )
+from agentv_sandbox.session.snapshots import Snapshot, in_use
 from agentv_sandbox.steps.invoke import with_overrides
 from agentv_sandbox.workspace.template import workspace_volume
 
+SNAPSHOT = "/snapshot"
+"""Where a session sees one whose files are to be copied."""
 LIFETIME_S = 86_400.0
 """After which a session ends that nobody closed."""
 
@@ -48,6 +51,7 @@ def open_session(
     network: NetworkPolicy = NetworkPolicy(),  # noqa: B008 - frozen
     system: SystemSpec | None = None,
     var_tmp: bool = False,
+    snapshot: Snapshot | str | None = None,
     lifetime_s: float = LIFETIME_S,
     engine: str | None = None,
     environ: Mapping[str, str] | None = None,
@@ -59,6 +63,7 @@ def open_session(
     ``image`` or ``dockerfile``: what the image is built on, in place of Debian; ``env``: variables of all commands;
     ``limits``: of memory, processors and processes that all commands share, of the workspace's size, and of each
     command's time and output where it names none; ``network``: what may be reached, by default nothing;
+    ``snapshot``: what the workspace begins with, ``files`` over it;
     ``system``: have commands work on a writable, bounded copy of the image, by default as its root (natively);
     ``var_tmp``: whether ``/var/tmp`` can be written, too, within a bound;
     ``lifetime_s``: after which the session ends by itself; ``engine``: its kind, over that of the settings, which are
@@ -80,6 +85,12 @@ def open_session(
         whole = opening.enter_context(_system(place.sandbox, made, system))
         uid = place.sandbox.new_uid() if whole is None else place.sandbox.uid_in(made, whole.user)
         size = workspace_volume(staged, limits, uid, workspace=Workspace())
+        begun, below = None, []
+        if snapshot is not None:
+            begun = opening.enter_context(in_use(place.sandbox, snapshot))
+            uid = begun.uid if system is None else uid
+            size = replace(size, uid=uid, over=begun.volume if place.sandbox.info.systems else "")
+            below = [] if size.over else [Mount(source=begun.volume, target=SNAPSHOT)]
         volume = opening.enter_context(place.sandbox.unheld_workspace(size))
         mounts = [Mount(source=volume, target=WORKSPACE, read_only=False)]
         if var_tmp and whole is None:
@@ -89,7 +100,7 @@ def open_session(
             open_box(
                 place.sandbox,
                 image=made,
-                mounts=[*mounts, *grant.mounts],
+                mounts=[*mounts, *below, *grant.mounts],
                 limits=replace(bounds, timeout_s=lifetime_s),
                 cancelled=stop.is_set,
                 wrap=grant.wrap,
@@ -106,11 +117,14 @@ def open_session(
             env={**grant.env, **(env or {})},
             stop=stop,
             opened_with=tuple(staged),
+            snapshot=begun,
             system=place.sandbox.engine.image(made) if whole is not None else None,
         )
         session = Session(held)
         if whole is not None:
             session.exec(_OWN_USERS, user=0, env={"PATH": PATH})
+        if below:
+            session.copy_in(SNAPSHOT)
         if staged:
             session.put(files or {})
         session.closing = opening.pop_all()

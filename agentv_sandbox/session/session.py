@@ -39,6 +39,7 @@ from agentv_sandbox.models.paths import WORKSPACE
 from agentv_sandbox.models.suite import WorkspaceEnv
 from agentv_sandbox.session.forwarding import Forwarded, connection
 from agentv_sandbox.session.options import CommandOptions
+from agentv_sandbox.session.snapshots import Snapshot, take_snapshot
 from agentv_sandbox.workspace.collect import Baseline, changes_since, gather
 
 Needs = WorkspaceEnv
@@ -97,6 +98,8 @@ class Held:
     opened_with: tuple[StagedFile, ...] = ()
     system: ImageInfo | None = None
     """The image of which commands work on a copy; None: on its read-only files."""
+    snapshot: Snapshot | None = None
+    """What the workspace began with."""
 
 
 class Session:
@@ -259,16 +262,40 @@ class Session:
             raise SandboxError(f"{safe_text(path, limit=200)} cannot be listed: {_reason(done)}")
         return list(_entries(done.stdout))
 
+    def _baseline(self, store: BlobStore) -> Baseline:
+        """What it began with; contents of a snapshot come to ``store``."""
+        files, snapshot = Baseline.staged(self._held.opened_with), self._held.snapshot
+        if snapshot is None:
+            return files
+        mount = Mount(source=snapshot.volume, target=WORKSPACE)
+        below = gather(self._held.sandbox, mounts=[mount], known={}, store=store).roots[WORKSPACE]
+        return files.after_hooks({**below, **files.entries}, store)
+
     def diff(self) -> Changes:
         """How the workspace differs from the files that the session was opened with, as a patch and as a list. Read by
         a container of ours, whatever commands do meanwhile."""
         with tempfile.TemporaryDirectory(prefix="agentv-session-", dir=temporary_folder()) as folder:
             store = BlobStore(Path(folder))
-            baseline = Baseline.staged(self._held.opened_with)
+            baseline = self._baseline(store)
             found = gather(
                 self._held.sandbox, mounts=[self._held.workspace], known=baseline.entries, store=store
             )
             return changes_since(baseline, found, store)
+
+    def snapshot(self) -> Snapshot:
+        """Keep the workspace as it is now, to begin sessions with. Read by a container of ours, whatever commands do
+        meanwhile. It stays in the engine until ``agentv-sandbox clean --images`` removes it. Raises SandboxError for
+        what cannot be kept, such as pipes and sockets, and where snapshots would take too much."""
+        held = self._held
+        return take_snapshot(held.sandbox, held.workspace, held.uid)
+
+    def copy_in(self, folder: str) -> None:
+        """What is in a folder of the session, into the workspace. Raises DiskFull, SandboxError."""
+        done = self.exec(["cp", "-a", "--", f"{folder}/.", WORKSPACE], cwd="/", timeout=_FILES_S)
+        if b"No space left" in done.stderr:
+            raise DiskFull(done, f"the snapshot has no room in the workspace: {_reason(done)}")
+        if not done.ok:
+            raise SandboxError(f"the snapshot cannot be copied: {_reason(done)}")
 
     def _ours(
         self,

@@ -333,7 +333,14 @@ def test_the_page_does_what_it_says(
     page = (Path(__file__).parents[2] / "docs/how-to/sessions.md").read_text()
     for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
         exec(code, {})
-    said = ["exited 0 7", "", "[b'0\\n', b'1\\n', b'2\\n']", ""]
+    said = [
+        "exited 0 7",
+        "",
+        "[b'one', b'two', b'three']",
+        "[b'one', b'two', b'four']",
+        "[b'0\\n', b'1\\n', b'2\\n']",
+        "",
+    ]
     assert capsys.readouterr().out.split("\n") == said
 
 

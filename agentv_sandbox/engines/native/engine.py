@@ -397,7 +397,8 @@ class NativeEngine:
     def create_volume(self, name: str, spec: VolumeSpec, *, labels: Mapping[str, str]) -> None:
         self._prepare()
         if not spec.image:
-            self._volumes.create(name, spec, labels)
+            below = [self._volumes.path(spec.over)] if spec.over else []
+            self._volumes.create(name, spec, labels, files=below)
             return
         image = self._store.nameless(spec.image)
         if image is None:

@@ -71,6 +71,16 @@ def on_disk() -> bool:
     return disks.can_make() and not is_own_namespace()
 
 
+def lay_over(folder: Path, lowers: Sequence[Path], *, owner: int, mode: int) -> None:
+    """Make the volume in ``folder`` one that begins with the files of ``lowers``. Raises OSError."""
+    data, root = folder / DATA, folder / ROOT
+    for place, whose, may in ((data / CHANGES, owner, mode), (data / _WORK, 0, 0o700), (root, owner, mode)):
+        place.mkdir()
+        os.chown(place, whose, whose)
+        place.chmod(may)  # whatever the umask is
+    mount_writable_overlay(root, lowers, data / CHANGES, data / _WORK, own_namespace=is_own_namespace())
+
+
 def end_system(folder: Path) -> None:
     """Unmount what ``make_system`` mounted, however much of it is there. Raises OSError."""
     if not (folder / ROOT).is_dir():

@@ -16,7 +16,7 @@ from agentv_sandbox.engines.native.staging import (
     locked,
     remove_small,
 )
-from agentv_sandbox.engines.native.systems import ROOT, end_system, make_system
+from agentv_sandbox.engines.native.systems import ROOT, end_system, lay_over, make_system
 from agentv_sandbox.engines.stated import tmpfs_options
 from agentv_sandbox.kernel.kernel import mount_tmpfs, unmount
 from agentv_sandbox.kernel.rootless import is_own_namespace
@@ -37,7 +37,7 @@ class NativeVolumes:
     def create(
         self, name: str, spec: VolumeSpec, labels: Mapping[str, str], *, files: Sequence[Path] = ()
     ) -> None:
-        """Nothing where it is there. ``files``: of a system, the folders that it begins with. Raises EngineError."""
+        """Nothing where it is there. ``files``: folders that it begins with and leaves alone. Raises EngineError."""
         if not _NAME.fullmatch(name):
             raise EngineError(f"{name!r} cannot be the name of a volume")
         place = self._disk if spec.disk else self._memory
@@ -54,6 +54,8 @@ class NativeVolumes:
                 owner = self._first_id + spec.uid  # as this machine counts it
                 options = [*tmpfs_options(spec), f"uid={owner}", f"gid={owner}"]
                 mount_tmpfs(folder / "data", ",".join(options))
+                if files:
+                    lay_over(folder, files, owner=owner, mode=spec.mode)
         except OSError as error:
             self.remove(name)
             raise EngineError(f"the volume {name} cannot be made: {error.strerror}") from error
