@@ -49,7 +49,7 @@ if [ ! -e "$folder/ready-$version" ]; then
     apt-get update -q && apt-get install -qy --no-install-recommends docker-cli docker-compose python3-venv git' >> "$folder/debootstrap.log"
   # The newest certifi that there is will do.
   echo certifi > "$root/overrides"
-  enter sh -c "python3 -m venv /opt/harbor && /opt/harbor/bin/pip install -q uv &&
+  enter sh -c "python3 -P -m venv /opt/harbor && /opt/harbor/bin/pip install -q uv &&
     /opt/harbor/bin/uv pip install -q --python /opt/harbor/bin/python --override /overrides harbor==$version" >> "$folder/debootstrap.log"
   touch "$folder/ready-$version"
 fi

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentv_sandbox.base.errors import SandboxError
+from agentv_sandbox.masking import first
 
 REWARD_JSON = "reward.json"
 REWARD_TEXT = "reward.txt"
@@ -75,13 +76,15 @@ def _from_text(name: str, data: bytes) -> dict[str, float]:
     try:
         value = float(data.decode("utf-8"))
     except ValueError:
-        raise NoRewardError(f"{name} does not hold a number: {data[:60]!r}") from None
+        raise NoRewardError(
+            f"{name} does not hold a number: {first(data.decode('utf-8', 'replace'), 60)!r}"
+        ) from None
     return {_MAIN: _number(name, value)}
 
 
 def _number(name: str, value: Any) -> float:
     if not isinstance(value, int | float):
-        raise NoRewardError(f"{name} holds {json.dumps(value)[:60]} where a number is expected")
+        raise NoRewardError(f"{name} holds {first(json.dumps(value), 60)} where a number is expected")
     try:
         number = float(value)
     except OverflowError:

@@ -21,6 +21,7 @@ from agentv_sandbox.agents.base import (
 from agentv_sandbox.agents.container import ContainerProvider, failure_of
 from agentv_sandbox.base.errors import InputError
 from agentv_sandbox.containers.volumes import StagedFile
+from agentv_sandbox.masking import last
 from agentv_sandbox.models.case import AgentResponse
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.content import AnswerMessage
@@ -78,7 +79,7 @@ class Oracle(ContainerProvider):
         if result is None:
             raise ValueError("its targets always run in a container")
         failure = None if result.outcome == "exited" else failure_of(ran, _ended(result))
-        text = result.stdout.decode("utf-8", "replace")[-4000:]
+        text = last(result.stdout.decode("utf-8", "replace"), 4000)
         notes = () if result.exit_code == 0 or failure else (f"the solution ended with {result.exit_text}",)
         return AgentResponse(
             messages=(AnswerMessage(role="assistant", content=text),),

@@ -238,7 +238,7 @@ def test_no_volume_is_without_bounds(bounds: dict[str, int]) -> None:
 
 
 def test_untrusted_roles_hold_nothing() -> None:
-    trusted = {Role.COLLECTOR, Role.SEALER, Role.BUILDER, Role.SESSION}
+    trusted = {Role.COLLECTOR, Role.SEALER, Role.BUILDER, Role.SESSION, Role.RESTORER}
     for role in set(POLICIES) - trusted:
         policy = POLICIES[role]
         assert (policy.root, policy.cap_add, policy.sealed) == (False, (), True)

@@ -103,10 +103,12 @@ def test_a_box_that_cannot_be_opened_says_why_in_each_call_and_at_the_end() -> N
 def test_the_page_does_what_it_says(engine: ContainerEngine, tool_image: str, tmp_path: Path) -> None:
     assert tool_image and os.environ["AGENTV_SANDBOX_ENGINE"] == engine.info().kind
     page = (_ROOT / "docs/how-to/mcp.md").read_text()
-    (block,) = re.findall(r"```bash\n(.*?)```", page, re.DOTALL)
+    (calls,) = re.findall(r"```jsonl\n(.*?)```", page, re.DOTALL)
+    (command,) = re.findall(r"```console\n\$ (.*?)\n```", page, re.DOTALL)
+    (tmp_path / "calls.jsonl").write_text(calls)
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     done = subprocess.run(
-        ["bash", "-c", block],
+        ["bash", "-c", command],
         env={**os.environ, "PATH": path},
         cwd=tmp_path,
         capture_output=True,

@@ -19,7 +19,11 @@ _LOADS = {
     "run_module": "runs a module of the workspace in its own process",
 }
 """By the last part of a name, which is the same however the module is called."""
-_PICKLES = ("pickle.load", "pickle.loads", "dill.load", "dill.loads", "joblib.load", "torch.load")
+_PICKLES = frozenset(
+    f"{module}.{function}"
+    for module in ("pickle", "dill", "joblib", "torch")
+    for function in ("load", "loads")
+)
 _PATHS = frozenset({"sys.path.insert", "sys.path.append", "site.addsitedir"})
 _EVALUATES = frozenset({"exec", "eval", "compile"})
 _ANSWERS = frozenset({"answer", "output", "response", "candidate", "code", "reply"})

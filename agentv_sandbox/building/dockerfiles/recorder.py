@@ -32,6 +32,7 @@ from agentv_sandbox.fetching.credentials import without_credentials
 from agentv_sandbox.fetching.fetch import Cache, NotThere
 from agentv_sandbox.fetching.mirror import Source
 from agentv_sandbox.fetching.pages import index_page
+from agentv_sandbox.masking import first
 
 ROUTE = f"http://127.0.0.1:{PORT}"
 _LIMIT = 8 << 30
@@ -224,7 +225,7 @@ class Recorder:
                     f"{ROUTE}/npm/{inside}" if inside != url else self._signed("npm-file", url)
                 )
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise Refused(f"the registry's answer for {name[:100]} cannot be read") from error
+            raise Refused(f"the registry's answer for {first(name, 100)} cannot be read") from error
         return Reading(status=200, media_type="application/json", content=json.dumps(document).encode())
 
     def _answer(self, url: str, *, limit: int, accept: str = "") -> Answer | None:
