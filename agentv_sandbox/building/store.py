@@ -13,11 +13,26 @@ from agentv_sandbox.base.errors import EngineError
 from agentv_sandbox.engines import LABEL_ENV_KEY, Images
 from agentv_sandbox.models.container import ImageInfo
 
-_KINDS: Mapping[str, Literal["env", "base", "own"]] = {
+Kind = Literal["env", "base", "own", "steps"]
+_KINDS: Mapping[str, Kind] = {
     "agentv-env": "env",
     "agentv-base": "base",
     "agentv-own": "own",
+    "agentv-layer": "steps",
 }
+
+_FOLDERS = (
+    "blobs",
+    "npm-integrity",
+    "built",
+    "tools",
+    "resolutions",
+    "proofs",
+    "trees",
+    "layers",
+    "registry",
+)
+"""Of a cache folder: what can be fetched or made again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +41,7 @@ class StoredImage:
 
     tag: str
     id: str
-    kind: Literal["env", "base", "own"]
+    kind: Kind
     size_bytes: int
     key: str
     last_used: datetime | None
@@ -66,7 +81,7 @@ def clean_images(
             continue
         if _removed(engine, cache_dir, image):
             removed.append(image)
-    for folder in ("blobs", "npm-integrity", "built", "tools", "resolutions", "proofs", "trees"):
+    for folder in _FOLDERS:
         for path in (cache_dir / folder).rglob("*"):
             if path.is_file() and (everything or path.stat().st_mtime < border):
                 path.unlink(missing_ok=True)

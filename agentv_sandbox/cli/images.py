@@ -195,7 +195,7 @@ def _engine(request: RunRequest) -> ContainerEngine:
     return find_engine(os.environ, settings_here(request).engine)
 
 
-_KINDS = {"env": "suite", "base": "base", "own": "your own"}
+_KINDS = {"env": "suite", "base": "base", "own": "your own", "steps": "stages"}
 
 
 @with_exit_codes
@@ -232,7 +232,8 @@ def images(
     out.print(table)
     out.print(
         "\nsuite: what a suite's tests run in. base: Debian and Python, on which those are made."
-        " your own: built from a Dockerfile.\nIn Docker and Podman they share most of their bytes."
+        " your own: built from a Dockerfile. stages: of a Dockerfile, on which its last one is made."
+        "\nIn Docker and Podman they share most of their bytes."
         " Last used: by you, on this machine. `agentv-sandbox clean --images` removes those unused for 30 days."
     )
     return 0

@@ -160,7 +160,9 @@ class _Build:
     # -- stages ---------------------------------------------------------------------------------------
     def last(self, tag: str, key: str) -> str:
         """The last stage, and those that it needs."""
-        return self._stage(self._dockerfile.stages[-1], tag=tag, key=key).image
+        image = self._stage(self._dockerfile.stages[-1], tag=tag, key=key).image
+        self._layers.trim()
+        return image
 
     def _stage(self, stage: Stage, *, tag: str = "", key: str = "") -> _Made:
         if stage.number in self._made:

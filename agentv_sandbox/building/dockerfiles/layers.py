@@ -14,6 +14,8 @@ import zstandard
 _CHUNK = 1 << 20
 _LEVEL = 1
 MAX_LAYER_BYTES = 16 << 30
+MOST_BYTES = 20 << 30
+"""Of all that are kept."""
 
 
 class Layers:
@@ -55,6 +57,21 @@ class Layers:
         out.write(struct.pack(">Q", size))
         out.seek(0, os.SEEK_END)
         return True
+
+    def trim(self, most: int = MOST_BYTES) -> int:
+        """Remove those used longest ago until the others take at most ``most`` bytes; how many went. Who reads one
+        meanwhile has it open, and one that is gone is made again."""
+        files = []
+        for path in self._folder.glob("*.tar.zst"):
+            with suppress(FileNotFoundError):
+                files.append((path.stat().st_mtime, path.stat().st_size, path))
+        total, removed = sum(size for _, size, _ in files), 0
+        for _, size, path in sorted(files):
+            if total <= most:
+                break
+            path.unlink(missing_ok=True)
+            total, removed = total - size, removed + 1
+        return removed
 
     def writer(self, key: str) -> LayerWriter:
         self._folder.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,6 @@
 """The lines of a Dockerfile as instructions: comments, parser directives, continued lines, here-documents.
 
-Libraries of PyPI were tried first: ``dockerfile-parse`` knows no here-documents and no ``escape`` in them, and those
-that bind BuildKit's own parser give none of their contents.
+Of libraries on PyPI, ``dockerfile-parse`` does not read here-documents, which builds of today are full of.
 """
 
 from __future__ import annotations

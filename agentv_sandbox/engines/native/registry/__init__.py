@@ -1,7 +1,7 @@
 """Images from registries: the reading half of the OCI distribution protocol.
 
-By `httpx`, which asks package indexes, too, and Docker's own library for logins. `skopeo` is on few machines, wants a
-policy file and knows no ``credsStore``; the `oras` of PyPI waits without a limit. Neither can be bounded in bytes.
+By `httpx`, which asks package indexes, too, and Docker's own library for logins. `skopeo` is on few machines and
+writes what it fetches itself, and the `oras` of PyPI waits without a limit: neither can be bounded in bytes from here.
 """
 
 from agentv_sandbox.engines.native.registry.client import RegistryError
