@@ -20,6 +20,7 @@ from agentv_sandbox.cli.common import err, out, start_logs, with_exit_codes
 from agentv_sandbox.cli.inputs import cache_dir
 from agentv_sandbox.cli.run import interruptible
 from agentv_sandbox.request import RunRequest
+from agentv_sandbox.request.clusteraddress import parse_address
 from agentv_sandbox.request.values import count
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def worker(
     """
     start_logs(verbose)
     hosting = executors.cluster_module("hosting")
-    where = executors.cluster_module("address").parse_address(address, Path.cwd())
+    where = parse_address(address, Path.cwd())
     if where.local:
         raise InputError([Problem(message=f"{address} starts workers of its own; name a scheduler")])
     if name is not None and not _NAME.fullmatch(name):

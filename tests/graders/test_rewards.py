@@ -36,7 +36,7 @@ def test_numbers_are_rewards(files: dict[str, bytes], named: dict[str, float], s
         ({}, "the verifier wrote neither reward.json nor reward.txt"),
         ({"other": b"1"}, "the verifier wrote neither"),
         ({"reward.txt": b""}, "reward.txt is empty"),
-        ({"reward.txt": b"passed"}, "reward.txt does not hold a number: b'passed'"),
+        ({"reward.txt": b"passed"}, "reward.txt does not hold a number: 'passed'"),
         ({"reward.txt": b"nan"}, "reward.txt holds nan, which is not a finite number"),
         ({"reward.txt": b"-inf"}, "reward.txt holds -inf, which is not a finite number"),
         ({"reward.txt": b"\xff"}, "reward.txt does not hold a number"),

@@ -18,6 +18,7 @@ from tests.tasks.record import RECORDED, VERSION
 HARBOR: Mapping[str, Any] = json.loads(RECORDED.read_text("utf-8"))["tasks"]
 DIFFERENT: Mapping[str, str] = {
     "steps-no-verdict": "a step without a verdict is an execution error, not left out of the mean",
+    "system-change": "a program of the image that the agent removed is there again when a shared verifier judges",
 }
 """Tasks whose outcome differs on purpose; docs/reference/tasks.md says why."""
 OF_FILES = [task for task in TASKS if task.name.startswith(("text-", "named-")) and task.solve is not None]

@@ -287,13 +287,13 @@ def test_an_image_of_docker_is_brought_here(project: Path, native: ContainerEngi
     docker = find_engine({}, "docker")
     smallest = min(docker.images("agentv-sandbox.env-key"), key=lambda image: image.size_bytes or sys.maxsize)
     docker.tag(smallest.id, "native-brought:1")
-    archive = tmp_path / "image.tar"
+    archive, cache = tmp_path / "image.tar", {"XDG_CACHE_HOME": str(tmp_path / "cache")}
     write_suite(project, 1)
     suite = project / "native.eval.yaml"
     own = "workspace:\n  docker: {image: 'native-brought:1'}\n"
     suite.write_text(suite.read_text().replace("workspace:\n", own))
     try:
-        refused = run(project, "--engine", "native")
+        refused = run(project, "--engine", "native", **cache)
         assert refused.returncode == 3
         assert "import --saved" in refused.stderr
         with archive.open("wb") as file:
@@ -301,7 +301,7 @@ def test_an_image_of_docker_is_brought_here(project: Path, native: ContainerEngi
                 file.write(chunk)
         command = [*COMMAND[:3], "import", "--saved", "--engine", "native", str(archive)]
         subprocess.run(command, check=True, cwd=project, timeout=200, stdout=subprocess.DEVNULL)
-        assert engine_of(run(project, "--engine", "native"), project) == "native"
+        assert engine_of(run(project, "--engine", "native", **cache), project) == "native"
     finally:
         docker.remove_image("native-brought:1")
         native.remove_image("native-brought:1")
