@@ -145,7 +145,10 @@ def pulled_image(
     except (EngineLost, EngineUnavailable):
         raise
     except EngineError as error:
-        hint = error.hint or "Is the name right? Images that you built yourself must be in this engine."
+        hint = error.hint or (
+            "Is the name right? Images that you built yourself must be in this engine: `docker save` and, natively, "
+            "`agentv-sandbox import --saved` bring them here."
+        )
         return NotPulled(_reason(error, ref), hint)
     on_event("base.pulled", {"ref": ref, "digest": _digest_of(info, ref) or info.id})
     return info

@@ -20,7 +20,6 @@ from agentv_sandbox.cli.common import err, out, start_logs, with_exit_codes
 from agentv_sandbox.cli.inputs import cache_dir
 from agentv_sandbox.cli.run import interruptible
 from agentv_sandbox.request import RunRequest
-from agentv_sandbox.request.clusteraddress import parse_address
 from agentv_sandbox.request.values import count
 
 if TYPE_CHECKING:
@@ -30,12 +29,14 @@ if TYPE_CHECKING:
     from agentv_sandbox.engines.tier import require_tier as demand_tier
     from agentv_sandbox.engines.tier import tier
     from agentv_sandbox.machine.doctor import disk_checks, engine_checks
+    from agentv_sandbox.request.clusteraddress import parse_address
     from agentv_sandbox.runs import executors
 else:
     executors = lazily("agentv_sandbox.runs.executors")
     disk_checks = calling("agentv_sandbox.machine.doctor", "disk_checks")
     engine_checks = calling("agentv_sandbox.machine.doctor", "engine_checks")
     find_engine = calling("agentv_sandbox.engines.table", "find_engine")
+    parse_address = calling("agentv_sandbox.request.clusteraddress", "parse_address")
     demand_tier = calling("agentv_sandbox.engines.tier", "require_tier")
     tier = calling("agentv_sandbox.engines.tier", "tier")
     sweep_scratch = calling("agentv_sandbox.base.scratch", "sweep_scratch")
