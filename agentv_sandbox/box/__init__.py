@@ -4,7 +4,7 @@
 command ended early is this process's own word, and what breaks the form ends the box.
 """
 
-from agentv_sandbox.box.box import Box, Order, open_box
+from agentv_sandbox.box.box import Box, Order, as_bytes, open_box
 from agentv_sandbox.box.running import Running
 
-__all__ = ["Box", "Order", "Running", "open_box"]
+__all__ = ["Box", "Order", "Running", "as_bytes", "open_box"]

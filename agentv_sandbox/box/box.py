@@ -19,6 +19,7 @@ from agentv_sandbox.base.errors import (
     InputError,
     Problem,
 )
+from agentv_sandbox.base.logs import safe_text
 from agentv_sandbox.box.frames import MOST_START, READY, START, Broken, Frames, frame
 from agentv_sandbox.box.running import Running
 from agentv_sandbox.containers.policy import roots_capabilities
@@ -32,6 +33,15 @@ _READY_S = 60.0
 _END_S = 10.0
 """A command that goes on for so long after it was ended ends with the box."""
 _SEND_S = 20.0
+
+
+def as_bytes(text: str) -> bytes:
+    """As the kernel takes it. Raises InputError for half of a character, as JSON may hold one."""
+    try:
+        return os.fsencode(text)
+    except UnicodeEncodeError:
+        message = f"{safe_text(text, limit=200)!r} has half of a character in it"
+        raise InputError([Problem(message=message)]) from None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +73,7 @@ class Order:
             raise InputError([Problem(message="a command has at least the name of a program")])
         if any("\0" in each for each in fields):
             raise InputError([Problem(message="a command, a variable or a folder has a zero byte in it")])
-        data = b"\0".join(map(os.fsencode, fields))
+        data = b"\0".join(map(as_bytes, fields))
         if len(data) > MOST_START:
             message = f"a command and its variables take more than {MOST_START >> 20} MiB"
             raise InputError([Problem(message=message, hint="Give it what is large as input or as a file.")])

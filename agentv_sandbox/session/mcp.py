@@ -30,9 +30,10 @@ _OUTPUT_BYTES = 100_000
 _READ_BYTES = 1 << 20
 _MOST_LISTED = 2000
 _MOST_CALLS = 32
+_LONGEST_S = 86_400
 _LATE_S = 10.0
 """For calls that are under way when nothing more is asked."""
-_PARSE, _REQUEST, _METHOD, _PARAMS = -32700, -32600, -32601, -32602
+_PARSE, _REQUEST, _METHOD, _PARAMS, _INTERNAL = -32700, -32600, -32601, -32602, -32603
 Arguments = Mapping[str, Any]
 
 
@@ -71,10 +72,23 @@ class Tool:
                 raise Refused(_PARAMS, f"there is no argument {safe_text(str(name), limit=60)}")
             if isinstance(value, bool) is not (kind == "boolean") or not isinstance(value, _KINDS[kind]):
                 raise Refused(_PARAMS, f"the argument {name} is not a {kind}")
+            if isinstance(value, str) and not _is_text(value):
+                raise Refused(_PARAMS, f"the argument {name} has halves of characters in it")
+            if isinstance(value, float | int) and kind == "number" and not 0 < value < _LONGEST_S:
+                raise Refused(_PARAMS, f"the argument {name} is not a number of seconds up to {_LONGEST_S}")
         return given
 
 
 _KINDS: Mapping[str, tuple[type, ...]] = {"string": (str,), "number": (int, float), "boolean": (bool,)}
+
+
+def _is_text(value: str) -> bool:
+    """JSON may hold one half of a pair of surrogates, which no program can be given."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _of(kind: str, description: str) -> Mapping[str, str]:
@@ -236,6 +250,8 @@ class Server:
             self._say({"id": number, "result": work()})
         except Refused as refused:
             self._refuse(number, refused.code, str(refused))
+        except Exception as error:  # whatever was asked: who waits for an answer gets one
+            self._refuse(number, _INTERNAL, safe_text(f"{type(error).__name__}: {error}", limit=300))
 
     def _refuse(self, number: object, code: int, text: str) -> None:
         self._say({"id": number, "error": {"code": code, "message": text}})

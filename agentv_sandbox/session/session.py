@@ -28,7 +28,7 @@ from agentv_sandbox.base.errors import (
 )
 from agentv_sandbox.base.logs import safe_text
 from agentv_sandbox.base.ownership import temporary_folder
-from agentv_sandbox.box import Box, Order, Running
+from agentv_sandbox.box import Box, Order, Running, as_bytes
 from agentv_sandbox.containers.blobs import BlobStore
 from agentv_sandbox.containers.policy import PATH, Role, environment
 from agentv_sandbox.containers.sandbox import Sandbox
@@ -348,6 +348,7 @@ def staged_files(files: Files) -> Iterator[StagedFile]:
 
 def _checked(path: str) -> str:
     """``path`` relative to the workspace, or absolute outside of it, in one spelling. Raises InputError."""
+    as_bytes(path)
     known = PurePosixPath(path)
     inside = known.relative_to(WORKSPACE) if known.is_relative_to(WORKSPACE) else known
     if not inside.parts or ".." in inside.parts or "\0" in path or str(inside) == "/":

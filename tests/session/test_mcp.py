@@ -78,6 +78,11 @@ def test_what_no_client_says(engine: ContainerEngine, tool_image: str) -> None:
         _call(7, "read", path="../etc/passwd"),
         _call(8, "write", path="x\0y", content=""),
         _call(9, "exec", command="printf '\\033[2J'; head -c 300000 /dev/zero | tr '\\0' x"),
+        _call(10, "exec", command="echo \ud800"),
+        _call(11, "exec", command="cat", stdin="\udfff"),
+        _call(12, "exec", command="true", timeout=float("nan")),
+        _call(13, "exec", command="true", timeout=0),
+        _call(14, "read", path="\ud800"),
         '{"method": "notifications/cancelled", "params": {"requestId": 77}}',
         '{"result": {}, "id": 5}',
         '{"id": "last", "method": "ping"}',
@@ -85,7 +90,7 @@ def test_what_no_client_says(engine: ContainerEngine, tool_image: str) -> None:
     )
     assert (code, errors) == (0, "")
     codes = [answer["error"]["code"] for answer in answers if "error" in answer]
-    assert sorted(codes) == sorted([-32700, -32700, -32600, -32600, -32600, -32601, *[-32602] * 4])
+    assert sorted(codes) == sorted([-32700, -32700, -32600, -32600, -32600, -32601, *[-32602] * 9])
     texts = {answer["id"]: answer["result"] for answer in answers if "result" in answer}
     assert texts["last"] == {}
     assert texts[7]["isError"] and texts[8]["isError"]

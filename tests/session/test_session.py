@@ -31,7 +31,9 @@ from agentv_sandbox.base.errors import (
     SandboxError,
     TimeLimit,
 )
+from agentv_sandbox.box import Order
 from agentv_sandbox.engines import LABEL_OWNER, ContainerEngine
+from agentv_sandbox.models.container import Limits
 from agentv_sandbox.session import CommandOptions, ExecResult
 
 
@@ -268,6 +270,18 @@ def test_what_a_command_left_in_a_files_place_leads_nowhere(session: Session) ->
 def test_a_path_that_leads_out_of_the_workspace_is_refused(path: str) -> None:
     with pytest.raises(InputError, match="not a file of the workspace"):
         agentv_sandbox.open_session(files={path: b""}, environ={})
+
+
+def test_half_of_a_character_is_refused() -> None:
+    with pytest.raises(InputError, match="half of a character"):
+        agentv_sandbox.open_session(files={"\ud800": b""}, environ={})
+    for order in (
+        Order(argv=["echo", "\ud800"], uid=1, limits=Limits()),
+        Order(argv=["env"], env={"X": "\udfff"}, uid=1, limits=Limits()),
+        Order(argv=["pwd"], cwd="/\ud800", uid=1, limits=Limits()),
+    ):
+        with pytest.raises(InputError, match="half of a character"):
+            order.payload()
 
 
 def test_what_cannot_be_provided_is_refused_before_an_engine_is_asked() -> None:
