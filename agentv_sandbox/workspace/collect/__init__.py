@@ -10,10 +10,11 @@ import marshal
 import os
 import posixpath
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from itertools import islice
+from typing import TypeVar
 
 from agentv_sandbox import masking
 from agentv_sandbox.base.deadline import Deadline
@@ -132,6 +133,9 @@ class Collected:
     """Of a whole system; None where the agent has none."""
 
 
+R = TypeVar("R", bound=FrameReader)
+
+
 def gather(
     sandbox: Sandbox,
     *,
@@ -150,33 +154,9 @@ def gather(
     """
     before = {mount.target: known if mount.target == WORKSPACE else {} for mount in mounts}
     request = marshal.dumps(_request(before, answer, limits, keep=kept is not None), _MARSHAL_VERSION)
-    for _ in range(_ATTEMPTS):
-        reader = FrameReader(store, before, kept)
-        try:
-            result = sandbox.run(
-                Role.COLLECTOR,
-                ["/usr/bin/python3", "-I", "-S", "-X", "utf8", "-c", _script()],
-                image=sandbox.tool_image,
-                mounts=mounts,
-                stdin=request,
-                limits=_container_limits(limits),
-                on_output=reader.feed,
-            )
-        except BrokenStreamError as error:
-            raise SandboxError(f"the collector's output cannot be read: {error}") from error
-        finally:
-            reader.close()
-        # Docker gives up the output of a container that has ended when nobody reads it for two seconds, as on a
-        # machine with too much to do. Nothing writes to the mounts any more, so they can be read again.
-        if reader.complete or result.outcome != "exited" or result.exit_code != 0:
-            break
-    ended = ""
-    if not reader.complete:
-        if result.outcome == "exited":
-            tail = masking.last(result.stderr.decode("utf-8", "replace"), 2000)
-            raise SandboxError(f"the collector failed with exit code {result.exit_code}: {tail}")
-        ended = result.outcome
-        reader.stopped_early(ended)
+    reader, ended = _read(
+        sandbox, _script(), request, mounts, limits, lambda: FrameReader(store, before, kept)
+    )
     return Collected(
         ended=ended,
         roots=reader.roots,
@@ -215,14 +195,28 @@ def gather_system(
     }
     earlier = {**plain["limits"], "files": limits.earlier_files, "total_bytes": limits.earlier_bytes}
     request = marshal.dumps({**plain, "roots": {CHANGED: root}, "earlier": earlier}, _MARSHAL_VERSION)
+    mounts = (system.changes, system.base, system.files)
+    reader, _ = _read(sandbox, _script_of_systems(), request, mounts, limits, lambda: SystemReader(store))
+    return reader.changes()
+
+
+def _read(
+    sandbox: Sandbox,
+    script: str,
+    request: bytes,
+    mounts: Sequence[Mount],
+    limits: CollectLimits,
+    new_reader: Callable[[], R],
+) -> tuple[R, str]:
+    """The frames of a collector, and how it was ended before it was complete. Raises SandboxError where it fails."""
     for _ in range(_ATTEMPTS):
-        reader = SystemReader(store)
+        reader = new_reader()
         try:
             result = sandbox.run(
                 Role.COLLECTOR,
-                ["/usr/bin/python3", "-I", "-S", "-X", "utf8", "-c", _script_of_systems()],
+                ["/usr/bin/python3", "-I", "-S", "-X", "utf8", "-c", script],
                 image=sandbox.tool_image,
-                mounts=[system.changes, system.base, system.files],
+                mounts=mounts,
                 stdin=request,
                 limits=_container_limits(limits),
                 on_output=reader.feed,
@@ -231,14 +225,17 @@ def gather_system(
             raise SandboxError(f"the collector's output cannot be read: {error}") from error
         finally:
             reader.close()
+        # Docker gives up the output of a container that has ended when nobody reads it for two seconds, as on a
+        # machine with too much to do. Nothing writes to the mounts any more, so they can be read again.
         if reader.complete or result.outcome != "exited" or result.exit_code != 0:
             break
-    if not reader.complete:
-        if result.outcome == "exited":
-            tail = masking.last(result.stderr.decode("utf-8", "replace"), 2000)
-            raise SandboxError(f"the collector failed with exit code {result.exit_code}: {tail}")
-        reader.stopped_early(result.outcome)
-    return reader.changes()
+    if reader.complete:
+        return reader, ""
+    if result.outcome == "exited":
+        tail = masking.last(result.stderr.decode("utf-8", "replace"), 2000)
+        raise SandboxError(f"the collector failed with exit code {result.exit_code}: {tail}")
+    reader.stopped_early(result.outcome)
+    return reader, result.outcome
 
 
 def untouched(baseline: Baseline) -> Collected:
