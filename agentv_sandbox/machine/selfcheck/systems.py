@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from agentv_sandbox.containers.policy import capabilities, policy_of
+from agentv_sandbox.containers.policy import roots_capabilities
 from agentv_sandbox.containers.sandbox import Role, Sandbox, System
 from agentv_sandbox.machine.selfcheck.report import Attack, attempt
+from agentv_sandbox.machine.selfcheck.resources import FORK_BOMB
 from agentv_sandbox.machine.selfcheck.surface import probe_script, probe_settings
 from agentv_sandbox.models.container import MB, ExecResult, Limits
 
@@ -21,12 +22,6 @@ _OWN = {
 }
 """What is root's own affair on a system: to look at less of it, a file whose bytes are not there, being root, and the
 pipe of the script itself, which is the first process there."""
-_NUMBERS = {
-    **{"CHOWN": 0, "DAC_OVERRIDE": 1, "FOWNER": 3, "FSETID": 4, "KILL": 5, "SETGID": 6, "SETUID": 7},
-    **{"NET_BIND_SERVICE": 10, "SYS_CHROOT": 18, "SETFCAP": 31},
-}
-"""Of the capabilities that root of a system may have."""
-
 FILL = """
 import os
 written = 0
@@ -45,18 +40,6 @@ try:
         open(f'/var/f{made}', 'w').close()
 except OSError as error:
     print(made, error.errno)
-"""
-FORK_BOMB = """
-import os, time
-made = 0
-try:
-    while made < 1000:
-        if os.fork() == 0:
-            time.sleep(30); os._exit(0)
-        made += 1
-except OSError:
-    pass
-print(made, flush=True)
 """
 SET_USER_ID = """
 import os, shutil, subprocess
@@ -167,13 +150,9 @@ def _is_roots_own(sandbox: Sandbox, row: dict[str, object]) -> bool:
     if name == "writable mounts":
         return set(detail.split(", ")) <= {"/", "/dev"}
     if name == "capabilities":
-        mask = hex(_mask(capabilities(policy_of(Role.AGENT, system=True), sandbox.info, system=True)))
+        mask = hex(roots_capabilities(sandbox.info))
         return detail == str(dict.fromkeys(("CapPrm", "CapEff", "CapBnd"), mask))
     return False
-
-
-def _mask(names: Sequence[str]) -> int:
-    return sum(1 << _NUMBERS[name] for name in names)
 
 
 def _reaches(sandbox: Sandbox, system: System) -> Iterator[Attack]:
