@@ -370,16 +370,7 @@ class NativeEngine:
             raise EngineError(f"removing the container {container} failed: {error}") from error
 
     def commit(self, container: str, *, tag: str, labels: Mapping[str, str]) -> str:
-        record = self._records.get(container)
-        if record is None or not record.rootfs:
-            raise EngineError(f"committing {tag} failed: {container} has no files of its own")
-        return self._store.commit(
-            Path(record.rootfs),
-            tag=tag,
-            labels=labels,
-            based_on=record.image,
-            mount_points=record.mount_points,
-        )
+        return self.steps.commit(container, tag=tag, labels=labels)
 
     # -- images that are made here ---------------------------------------------------------------------
     @cached_property

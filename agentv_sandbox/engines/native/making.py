@@ -43,13 +43,19 @@ class ImageMaking:
         return self._store.config(ref)
 
     def commit_as(self, container: str, *, tag: str, config: Mapping[str, Any]) -> str:
+        return self.commit(container, tag=tag, labels={}, config=config)
+
+    def commit(
+        self, container: str, *, tag: str, labels: Mapping[str, str], config: Mapping[str, Any] | None = None
+    ) -> str:
+        """The container's files as an image, with a clean configuration or with ``config`` and nothing else."""
         record = self._records.get(container)
         if record is None or not record.rootfs:
             raise EngineError(f"committing {tag} failed: {container} has no files of its own")
         return self._store.commit(
             Path(record.rootfs),
             tag=tag,
-            labels={},
+            labels=labels,
             based_on=record.image,
             mount_points=record.mount_points,
             config=config,
