@@ -6,12 +6,13 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
 from agentv_sandbox.audit.knowledge import programs, scripts, text_of
+from agentv_sandbox.images.programcalls import python_tree
 from agentv_sandbox.images.shellcalls import Called, calls_of
 from agentv_sandbox.models.suite import EvalCase, GraderSpec, Suite
 from agentv_sandbox.project.scriptimports import imported
@@ -19,8 +20,6 @@ from agentv_sandbox.project.scriptimports import imported
 _PYTHON = re.compile(r"(?:.*/)?python(?:3(?:\.[0-9]+)?)?\Z")
 _SHELL = re.compile(r"(?:.*/)?(?:ba|da|z)?sh\Z")
 _INLINE = re.compile(r"-[A-Za-z]*c\Z")
-_LONGEST_LINE = 4000
-"""Characters; of a program with a longer line nothing is read, as parsers take the square of it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +40,7 @@ class Program:
     @cached_property
     def tree(self) -> ast.Module | None:
         """Of Python; None where it cannot be read."""
-        return parsed(self.text) if self.kind == "python" else None
+        return python_tree(self.text) if self.kind == "python" else None
 
     @cached_property
     def calls(self) -> Sequence[Called]:
@@ -51,16 +50,6 @@ class Program:
     def line(self, number: int) -> int:
         """Line ``number`` of the text, in ``path``. An inline text stands somewhere below its entry's first line."""
         return self.first_line if self.inline else number
-
-
-@lru_cache(maxsize=1024)
-def parsed(text: str) -> ast.Module | None:
-    if any(len(line) > _LONGEST_LINE for line in text.split("\n")):
-        return None
-    try:
-        return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
 
 
 def programs_of(suite: Suite, case: EvalCase) -> list[Program]:

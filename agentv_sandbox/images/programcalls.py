@@ -52,15 +52,21 @@ _SHELL = frozenset(
 _MODULES = frozenset(("subprocess", "os", "asyncio"))
 
 
+@lru_cache(maxsize=1024)
+def python_tree(text: str) -> ast.Module | None:
+    """None where it cannot be parsed, or not in bounded time: the parser takes the square of some lines' lengths."""
+    if any(len(line) > _MAX_LINE for line in text.split("\n")):
+        return None
+    try:
+        return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
 @lru_cache(maxsize=256)
 def python_calls(text: str) -> tuple[Started, ...]:
     """Empty where it cannot be parsed."""
-    # The time of Python's parser grows with the square of some lines' lengths.
-    if not any(name in text for name in _MODULES) or any(len(line) > _MAX_LINE for line in text.split("\n")):
-        return ()
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    if not any(name in text for name in _MODULES) or (tree := python_tree(text)) is None:
         return ()
     nodes = list(ast.walk(tree))
     names, literals = _names(nodes), _literals(nodes)
