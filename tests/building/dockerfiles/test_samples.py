@@ -217,18 +217,31 @@ def test_credentials_of_mirrors_stay_on_this_side(
 
 
 @pytest.mark.parametrize(
-    ("step", "says"),
+    ("step", "bound", "says"),
     [
-        ("while true; do dd if=/dev/zero bs=1M count=8 >> /f 2> /dev/null; done", "wrote more than 32 MB"),
-        ("i=0; while true; do echo > /tmp/$i; i=$((i+1)); done", "made more than 500 files"),
+        (
+            "while true; do dd if=/dev/zero bs=1M count=8 >> /f 2> /dev/null; done",
+            {"most_bytes": 32 << 20},
+            "wrote more than 32 MB",
+        ),
+        (
+            "i=0; while true; do echo > /tmp/$i; i=$((i+1)); done",
+            {"most_files": 500},
+            "made more than 500 files",
+        ),
     ],
+    ids=["bytes", "files"],
 )
 def test_what_steps_write_is_bounded(
-    made: Making, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, says: str
+    made: Making,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    step: str,
+    bound: dict[str, int],
+    says: str,
 ) -> None:
-    monkeypatch.setattr(
-        dockerfiles, "DiskWatch", lambda folder: DiskWatch(folder, most_bytes=32 << 20, most_files=500)
-    )
+    """One bound at a time: what other tests write on the same disk meanwhile counts, too."""
+    monkeypatch.setattr(dockerfiles, "DiskWatch", lambda folder: DiskWatch(folder, **bound))
     with pytest.raises(BuildError, match=says) as caught:
         made.text(f"FROM {BASE}\nRUN {step}\n", tmp_path / "one")
     assert "Dockerfile:2: " in caught.value.message and "clean --images" in caught.value.hint
