@@ -155,8 +155,11 @@ def test_a_volume_is_known_by_its_labels_from_its_first_moment(
         volumes.remove("copy")
         assert [*tmp_path.glob("*/*")] == []
     volumes.create("copy", VolumeSpec(), {"a": "b"})
-    assert list(volumes.all()) == [("copy", {"a": "b"})]
-    assert volumes.is_alive("copy")
+    try:
+        assert list(volumes.all()) == [("copy", {"a": "b"})]
+        assert volumes.is_alive("copy")
+    finally:
+        volumes.remove("copy")
 
 
 def test_the_name_of_the_host_is_a_variable_as_with_docker(engine: ContainerEngine, tool_image: str) -> None:
