@@ -15,6 +15,8 @@ from pathlib import Path
 MARK = "AGENTV_SANDBOX_TEST"
 """Variable with who started a process."""
 RUNNER = "AGENTV_SANDBOX_TESTS_RUNNER"
+DISK = "AGENTV_SANDBOX_TESTS_DISK"
+"""A folder on a disk, not in memory, which goes with the run."""
 """Variable with the number of the process that adopts orphans."""
 GRACE_S = float(os.environ.get("AGENTV_SANDBOX_TESTS_GRACE_S", "10"))
 """Seconds for what ends by itself when its orchestrator is gone: a watchdog removes containers first."""

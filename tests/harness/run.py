@@ -11,6 +11,7 @@ or something outlived tests that had passed.
 from __future__ import annotations
 
 import csv
+import fcntl
 import json
 import os
 import resource
@@ -27,6 +28,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.harness.costs import FIGURES
 from tests.harness.processes import (
+    DISK,
     GRACE_S,
     RUNNER,
     adopt_orphans,
@@ -37,18 +39,19 @@ from tests.harness.processes import (
     interruptible,
 )
 
+_PREFIX = "agentv-tests-"
 _LAST = Path(__file__).parents[2] / "bench/tests.csv"
 
 
 def main(arguments: list[str]) -> int:
     interruptible()
     adopt_orphans()
-    # Others may look in: tests have users who are not root start commands there.
-    folder = Path(tempfile.mkdtemp(prefix="agentv-tests-"))
-    folder.chmod(0o755)
+    places = [Path(tempfile.gettempdir()), Path(os.environ.get(DISK, "/var/tmp"))]
+    folder, disk = (_own_folder(place) for place in places)
     environ = {
         **os.environ,
         "TMPDIR": str(folder),
+        DISK: str(disk),
         RUNNER: str(os.getpid()),
         FIGURES: str(folder / "figures.json"),
     }
@@ -69,6 +72,7 @@ def main(arguments: list[str]) -> int:
         _say_figures(folder / "figures.json", time.monotonic() - started, whole=beside is not None)
     finally:
         _remove(folder)
+        _remove(disk)
     if left:
         print("processes outlived the tests, and were ended:", *left, sep="\n  ")
     return status or (1 if left else 0)
@@ -128,6 +132,35 @@ def _reap() -> None:
     with suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
+
+
+def _own_folder(where: Path) -> Path:
+    """A folder of this run's own, after those of runs that were killed have gone. It is locked for as long as this
+    process lives."""
+    for old in where.glob(f"{_PREFIX}*"):
+        if (known := _locked(old)) is not None:
+            _remove(old)
+            os.close(known)
+    made = Path(tempfile.mkdtemp(prefix=f".{_PREFIX}", dir=where))
+    _locked(made)
+    folder = made.rename(made.with_name(made.name[1:]))  # only now may others take it for one of a killed run
+    # Others may look in: tests have users who are not root start commands there.
+    folder.chmod(0o755)
+    return folder
+
+
+def _locked(folder: Path) -> int | None:
+    """A lock on a folder of this user's, which ends with the process; None where somebody else has it."""
+    try:
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with suppress(BlockingIOError):
+        if os.fstat(fd).st_uid == os.getuid():
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return fd
+    os.close(fd)
+    return None
 
 
 def _remove(folder: Path) -> None:

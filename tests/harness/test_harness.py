@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness import order, run
-from tests.harness.processes import descendants
+from tests.harness.processes import DISK, descendants
 
 ROOT = Path(__file__).parents[2]
 PLANTED = Path(__file__).with_name("planted.py")
@@ -34,13 +34,18 @@ def planted(where: Path, *arguments: str, tests: str | None = None) -> Iterator[
     shutil.copy(ROOT / "tests/conftest.py", where / "tests/conftest.py")
     (where / "tests/planted/test_planted.py").write_text(tests or PLANTED.read_text())
     shutil.copy(ROOT / "pyproject.toml", where)
-    (where / "tmp").mkdir()
+    for name in ("tmp", "disk"):
+        (where / name).mkdir(exist_ok=True)
     environ = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith(("PYTEST_", "AGENTV_SANDBOX_TEST"))
     }
-    environ |= {"TMPDIR": str(where / "tmp"), "AGENTV_SANDBOX_TESTS_GRACE_S": "0.5"}
+    environ |= {
+        "TMPDIR": str(where / "tmp"),
+        "AGENTV_SANDBOX_TESTS_GRACE_S": "0.5",
+        DISK: str(where / "disk"),
+    }
     command = [sys.executable, "-P", "tests/harness/run.py", "tests/planted", *arguments]
     process = subprocess.Popen(
         command, cwd=where, env=environ, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
@@ -75,7 +80,7 @@ def test_every_test_that_fails_is_named(output: tuple[str, int, Path], name: str
 
 def test_nothing_is_left_of_them(output: tuple[str, int, Path]) -> None:
     _said, _status, where = output
-    assert list((where / "tmp").iterdir()) == []
+    assert [*(where / "tmp").iterdir(), *(where / "disk").iterdir()] == []
     assert not [pid for pid in descendants() if str(where) in _folder(pid)]
 
 
@@ -107,8 +112,21 @@ def test_a_killed_pytest_leaves_nothing(tmp_path: Path, number: signal.Signals) 
         os.kill(min(below, key=lambda pid: below[pid]) if number == signal.SIGKILL else process.pid, number)
         process.communicate(timeout=120)
     assert process.returncode != 0
-    assert list((tmp_path / "tmp").iterdir()) == []
+    assert [*(tmp_path / "tmp").iterdir(), *(tmp_path / "disk").iterdir()] == []
     assert not any(Path(f"/proc/{pid}").exists() for pid in below)
+
+
+def test_what_a_killed_runner_left_goes_with_the_next_one(tmp_path: Path) -> None:
+    dead, living, others = (tmp_path / f"agentv-tests-{name}" for name in ("dead", "living", "others"))
+    for folder in (dead, living):
+        (folder / "deep").mkdir(parents=True)
+    others.symlink_to(living)
+    held = run._locked(living)
+    assert held is not None
+    made = run._own_folder(tmp_path)
+    assert sorted(tmp_path.iterdir()) == sorted([living, others, made])
+    assert (living / "deep").is_dir()
+    os.close(held)
 
 
 class _Item:

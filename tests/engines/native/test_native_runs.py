@@ -28,6 +28,7 @@ from agentv_sandbox.images.needs import tool_plan
 from agentv_sandbox.kernel import cgroups
 from agentv_sandbox.kernel.layout import Places
 from agentv_sandbox.models.image import ImageConfig
+from tests.harness.processes import DISK
 
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("native-left-overs")]
 
@@ -56,7 +57,7 @@ COMMAND = [sys.executable, "-m", "agentv_sandbox", "run", "native.eval.yaml", "-
 @pytest.fixture(scope="module")
 def state() -> Iterator[Path]:
     """A state folder of this module alone, so that other runs of this machine do not disturb the counting."""
-    with tempfile.TemporaryDirectory(prefix="agentv-native-", dir="/var/tmp") as name:
+    with tempfile.TemporaryDirectory(prefix="agentv-native-", dir=os.environ.get(DISK, "/var/tmp")) as name:
         Path(name).chmod(0o711)
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("AGENTV_SANDBOX_STATE", name)

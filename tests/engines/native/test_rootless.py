@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import signal
@@ -18,6 +19,7 @@ import pytest
 
 from agentv_sandbox.kernel import ids
 from tests.engines.native.unprivileged import User, user
+from tests.harness.processes import DISK
 
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("rootless")]
 
@@ -53,7 +55,7 @@ def place() -> Iterator[Path]:
 @contextmanager
 def open_place() -> Iterator[Path]:
     """A folder that everybody can pass through, as the tests' own are not."""
-    with tempfile.TemporaryDirectory(prefix="agentv-user-", dir="/var/tmp") as name:
+    with tempfile.TemporaryDirectory(prefix="agentv-user-", dir=os.environ.get(DISK, "/var/tmp")) as name:
         Path(name).chmod(0o711)
         yield Path(name)
 
