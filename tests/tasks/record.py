@@ -2,7 +2,7 @@
 
     python -P -m tests.tasks.record [IMAGE]
 
-IMAGE is in Docker by that name; without it, a Debian root is imported. Each task takes Harbor about 15 s."""
+IMAGE is in Docker by that name, or one that Docker can pull; by default debian:trixie. Each task takes Harbor about 15 s."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _error(result: Mapping[str, Any]) -> str | None:
 
 def write(known: Mapping[str, Any]) -> None:
     document = {"harbor": VERSION, "tasks": dict(sorted(known.items()))}
-    RECORDED.write_text(json.dumps(document, indent=1) + "\n", "utf-8")
+    RECORDED.write_text(json.dumps(document, indent=1, sort_keys=True) + "\n", "utf-8")
 
 
 if __name__ == "__main__":
