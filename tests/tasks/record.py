@@ -2,7 +2,8 @@
 
     python -P -m tests.tasks.record [IMAGE]
 
-IMAGE is in Docker by that name, or one that Docker can pull; by default debian:trixie. Each task takes Harbor about 15 s."""
+IMAGE is in Docker by that name, or one that Docker can pull; by default debian:trixie. Each task takes Harbor
+about 15 s."""
 
 from __future__ import annotations
 
