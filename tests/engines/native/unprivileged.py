@@ -18,8 +18,8 @@ GROUPS = Path("/sys/fs/cgroup")
 FIRST_SUBORDINATE = 3_000_000
 _UNIFIED = (GROUPS / "cgroup.controllers").exists()
 
-# What is below /root, such as an interpreter, is closed to others, and so is a checkout made with a umask of 077: overlays
-# open them, in this namespace alone.
+# What is below /root, such as an interpreter, is closed to others, and so is a checkout made with a umask of 077:
+# overlays open them, in this namespace alone.
 _SCRIPT = """
 set -e
 started=$PWD
