@@ -31,7 +31,7 @@ $(VENV)/.ready-dev: pyproject.toml tools/setup-python.sh tools/setup-npm.sh tool
 	@touch $(VENV)/.ready $@
 
 relock: setup-dev ## Lock what tests and development use again, with the newest versions
-	@PATH=$(CURDIR)/$(BIN):$$PATH tools/relock.sh $(VENV)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" tools/relock.sh $(VENV)
 
 engine: ## Find a container engine, or install and start Docker (root on Debian and Ubuntu)
 	@tools/engine.sh
@@ -78,7 +78,7 @@ lint: setup-dev ## ruff, mypy --strict, import contracts, types of the page's sc
 	@$(BIN)/mypy
 	@$(BIN)/mypy bench tools
 	@$(BIN)/lint-imports
-	@PATH=$(CURDIR)/$(BIN):$$PATH $(VENV)/agentv/node_modules/.bin/tsc -p agentv_sandbox/report/page/static/jsconfig.json
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(VENV)/agentv/node_modules/.bin/tsc -p agentv_sandbox/report/page/static/jsconfig.json
 	@$(BIN)/python tools/unreached.py agentv_sandbox tools/unreached.toml
 
 format: setup-dev ## Format the code
@@ -86,7 +86,7 @@ format: setup-dev ## Format the code
 	@$(BIN)/ruff format -q .
 
 vendor: setup-dev ## Fetch the libraries of report.html from npm again, as pinned in their vendor.toml
-	@PATH=$(CURDIR)/$(BIN):$$PATH $(BIN)/python tools/vendor_page.py
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tools/vendor_page.py
 
 docs: setup-dev ## Make the documents a site, build/site; a link that leads nowhere is an error
 	@$(BIN)/python tools/site.py build/site

@@ -8,7 +8,7 @@ missing=()
 for wanted in ip:iproute2 nsenter:util-linux newuidmap:uidmap; do
   has "${wanted%:*}" || missing+=("${wanted#*:}")
 done
-if has chromium || has chromium-browser || has google-chrome; then browser=any; else browser=; fi
+if has chromium-headless-shell || has chromium || has chromium-browser || has google-chrome; then browser=any; else browser=; fi
 [ "${#missing[@]}" -gt 0 ] || [ -z "$browser" ] || { ! has chromium-headless-shell && has apt-get && [ "$(id -u)" = 0 ]; } || exit 0
 
 if ! has apt-get || [ "$(id -u)" != 0 ]; then

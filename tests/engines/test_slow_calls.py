@@ -1,4 +1,4 @@
-"""An engine that takes its time with a whole image: what is waited for, on a server that answers as slowly."""
+"""An engine that takes its time, with a whole image or a busy file system: what is waited for."""
 
 from __future__ import annotations
 
@@ -40,7 +40,23 @@ class Slow(BaseHTTPRequestHandler):
         time.sleep(3 * _SHORT_S)
         self._answer(b'{"Id": "sha256:1", "stream": "Loaded image: x:1"}')
 
+    def do_DELETE(self) -> None:
+        """A container whose file system is busy, for two calls."""
+        busy.append(self.path)
+        if len(busy) < 3:
+            body = b'{"message": "container c: driver \\"overlay2\\" failed: unable to remove filesystem: device busy"}'
+            self.send_response(500)
+        else:
+            body = b""
+            self.send_response(204)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
     def log_message(self, *_: object) -> None: ...
+
+
+busy: list[str] = []
 
 
 @pytest.fixture
@@ -58,3 +74,9 @@ def test_a_large_image_is_waited_for(slow: DockerEngine) -> None:
     assert b"".join(slow.save_image("a:1"))
     with pytest.raises(EngineLost):
         slow.images("x")
+
+
+def test_a_container_whose_file_system_is_busy_is_removed_a_little_later(slow: DockerEngine) -> None:
+    busy.clear()
+    slow.remove("c")
+    assert len(busy) == 3

@@ -36,7 +36,7 @@ from agentv_sandbox.engines.docker.dialect import (
     memory_volumes,
 )
 from agentv_sandbox.engines.docker.facts import engine_info
-from agentv_sandbox.engines.docker.failure import NotFound, mapped, timed_out
+from agentv_sandbox.engines.docker.failure import NotFound, mapped, removed_in_time, timed_out
 from agentv_sandbox.engines.docker.images import build, image_info, pull
 from agentv_sandbox.engines.docker.memory import died_of_memory, engine_was_asked
 from agentv_sandbox.engines.killed import KILLED, Watched
@@ -359,14 +359,13 @@ class DockerEngine:
             again.call(lambda: self._api.put_archive(container, path, iter(tar)))
 
     def remove(self, container: str) -> None:
-        try:
-            with mapped("removing a container"):
-                self._api.remove_container(container, v=True, force=True)
-        except EngineError as error:
-            if not isinstance(error.__cause__, NotFound) and "already in progress" not in error.message:
-                raise
+        removed_in_time(_REMOVE_GRACE_S, lambda: self._remove(container))
         for volume in self._own.pop(container, ()):
             self.remove_volume(volume)
+
+    def _remove(self, container: str) -> None:
+        with mapped("removing a container"):
+            self._api.remove_container(container, v=True, force=True)
 
     def commit(self, container: str, *, tag: str, labels: Mapping[str, str]) -> str:
         repository, _, version = tag.partition(":")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import requests
+import tenacity
 import urllib3
 from docker import errors as docker_errors
 
@@ -72,6 +73,25 @@ def mapped(doing: str) -> Iterator[None]:
         OSError,
     ) as error:
         raise classify(error, doing) from error
+
+
+def removed_in_time(seconds: float, remove: Callable[[], object]) -> None:
+    """Call ``remove`` until the container is gone. For ``seconds`` it is repeated while its file system is busy: on a
+    busy machine the engine gives up where another process still has it mounted, and leaves the container as dead."""
+    busy = "unable to remove filesystem"
+    again = tenacity.Retrying(
+        retry=tenacity.retry_if_exception(
+            lambda error: isinstance(error, EngineError) and busy in error.message
+        ),
+        stop=tenacity.stop_after_delay(seconds),
+        wait=tenacity.wait_fixed(0.2),
+        reraise=True,
+    )
+    try:
+        again(remove)
+    except EngineError as error:
+        if not isinstance(error.__cause__, NotFound) and "already in progress" not in error.message:
+            raise
 
 
 def _short(error: BaseException) -> str:

@@ -18,17 +18,23 @@ GROUPS = Path("/sys/fs/cgroup")
 FIRST_SUBORDINATE = 3_000_000
 _UNIFIED = (GROUPS / "cgroup.controllers").exists()
 
-# What is below /root, such as an interpreter, is closed to others: an overlay opens it, in this namespace alone.
+# What is below /root, such as an interpreter, is closed to others, and so is a checkout made with a umask of 077:
+# overlays open them, in this namespace alone.
 _SCRIPT = """
 set -e
+started=$PWD
+cd "$CHECKOUT"
 for file in passwd group subuid subgid; do
   [ -e /etc/$file ] || touch /etc/$file
   mount --bind "$FILES/$file" /etc/$file
 done
 mount -t tmpfs tmpfs "$FILES/over"
-mkdir "$FILES/over/upper" "$FILES/over/work"
+mkdir "$FILES/over/upper" "$FILES/over/work" "$FILES/over/ours" "$FILES/over/ours-work"
 mount -t overlay -o lowerdir=/root,upperdir="$FILES/over/upper",workdir="$FILES/over/work" overlay /root
 chmod 711 /root
+mount -t overlay -o lowerdir=.,upperdir="$FILES/over/ours",workdir="$FILES/over/ours-work" overlay "$CHECKOUT"
+chmod 755 "$CHECKOUT"
+chmod -R go+rX "$CHECKOUT/agentv_sandbox" "$CHECKOUT/images"
 for group in $GROUPS_OF_USER; do
   mkdir "$group/$NAME"
   [ -n "$UNIFIED" ] || for limit in cpus mems; do
@@ -37,9 +43,10 @@ for group in $GROUPS_OF_USER; do
   chown -R $USER_ID:$USER_ID "$group/$NAME"
   echo $$ > "$group/$NAME/cgroup.procs"
 done
+cd "$started"
 eval "$MORE"
 number=$USER_ID
-unset FILES GROUPS_OF_USER USER_ID MORE NAME UNIFIED
+unset CHECKOUT FILES GROUPS_OF_USER USER_ID MORE NAME UNIFIED
 exec setpriv --reuid $number --regid $number --clear-groups "$@"
 """
 
@@ -56,6 +63,7 @@ class User:
     def start(self, argv: Sequence[str], *, more: str = "", cwd: Path | None = None) -> subprocess.Popen[str]:
         """``more``: a line of shell that root runs before, in the same namespace."""
         given = {
+            "CHECKOUT": str(Path(__file__).parents[3]),
             "FILES": str(self.files),
             "GROUPS_OF_USER": " ".join(map(str, self.groups)),
             "USER_ID": str(self.id),
