@@ -23,6 +23,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from agentv_sandbox.base.errors import EngineError, EngineLost, SandboxError
+from agentv_sandbox.base.logs import safe_name, safe_text
 from agentv_sandbox.box.box import Box, Order
 from agentv_sandbox.box.running import Running
 from agentv_sandbox.containers.policy import ENV
@@ -118,7 +119,7 @@ class Candidates:
             raise _Refused(401, "unknown token")
         work = {"/run": self._run, "/open": self._open, "/talk": self._talk, "/close": self._close}.get(path)
         if method != "POST" or work is None:
-            raise _Refused(404, f"no such endpoint: {method} {path[:100]}")
+            raise _Refused(404, f"no such endpoint: {method} {safe_name(path)}")
         try:
             asked = read_json(body)
         except ForeignJsonError:
@@ -270,7 +271,8 @@ def _put(box: Box, order: Order, folder: str, files: Mapping[str, bytes]) -> Non
         stream.write(_FILE_HEAD.pack(len(path), 0o644, len(data)) + path + data)
     done = box.start(replace(order, argv=(), ours="put", cwd="/", reads=True)).wait(stream.getvalue())
     if not done.ok:
-        raise _Refused(400, f"the files cannot be put there: {done.stderr.decode('utf-8', 'replace')[:200]}")
+        why = safe_text(done.stderr.decode("utf-8", "replace"), limit=200)
+        raise _Refused(400, f"the files cannot be put there: {why}")
 
 
 def _ended(result: ExecResult) -> Mapping[str, Any]:
@@ -328,7 +330,7 @@ def _files(value: object) -> Mapping[str, bytes]:
     for name in value:
         parts = PurePosixPath(name).parts
         if not parts or name.startswith("/") or ".." in parts or "\0" in name or len(name) > 1000:
-            raise _Refused(400, f"a file's path leads out of its folder: {name[:100]}")
+            raise _Refused(400, f"a file's path leads out of its folder: {safe_name(name)}")
     return {name: _bytes_of(data, "files") for name, data in value.items()}
 
 
