@@ -1,9 +1,9 @@
 """Programs that run what an agent left, where a grader or a hook starts them in its workspace.
 
-Python is the first: there ``import json`` finds the agent's ``json.py`` first.
-
-Python puts the working directory on its path for ``-c``, ``-m`` and programs on stdin, unless ``-I`` or ``-P`` says
-otherwise. What is looked for are the plain forms, in shell text and in calls of ``subprocess``; nothing is run.
+Python is the first. It puts the working directory on its path for ``-c``, ``-m`` and programs on stdin, unless ``-I``
+or ``-P`` says otherwise: in hooks ``import json`` finds the agent's ``json.py`` first, in graders
+(``data/judging_start.py``) what the program names and nothing else has; pytest loads the agent's ``conftest.py``. What
+is looked for are the plain forms, in shell text and in calls of ``subprocess``; nothing is run.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def warn_of_shadowing(
         elif line := _line_of(script):
             where = f" ({script.name}:{line})"
         if line:
-            message = f"starts Python in the workspace{where}, where it imports the agent's json.py as json"
+            message = f"starts Python in the workspace{where}, where what it names runs: conftest.py, modules"
             problems.warn(node, key, message, hint=HINT)
             return
 

@@ -14,7 +14,7 @@ from agentv_sandbox.containers.blobs import staged_files
 from agentv_sandbox.egress import server_faults
 from agentv_sandbox.gateway.trajectory import trajectory
 from agentv_sandbox.graders.grade import Graded, ungraded
-from agentv_sandbox.models.capture import CapturedState, KeptWorkspace
+from agentv_sandbox.models.capture import CapturedState, KeptSystem, KeptWorkspace
 from agentv_sandbox.models.case import AgentResponse, CaseOutput, Claim, ModelCalls
 from agentv_sandbox.models.content import FileBlock, OutputFile
 from agentv_sandbox.models.paths import WORKSPACE
@@ -38,6 +38,7 @@ from agentv_sandbox.workspace.collect import (
     gather,
     untouched,
 )
+from agentv_sandbox.workspace.collect.systems import SystemChanges, kept_system
 from agentv_sandbox.workspace.kept import staged_workspace
 from agentv_sandbox.workspace.template import seal
 
@@ -84,6 +85,8 @@ class AgentAnswers:
         self._side = workspace.side
         self._baseline = baseline
         self._collected: Collected | None = None
+        self._system: SystemChanges | None = None
+        """Of a task, as far as it was looked at since anything ran in it."""
         self.states: list[CapturedState] = []
 
     @property
@@ -107,10 +110,14 @@ class AgentAnswers:
         side = replace(self._side, job=replace(self._side.job, case=case)) if case.task else self._side
         answer = ask(side, case, self._baseline, in_conversation=in_conversation, session=session)
         self._collected = answer.collected
+        self._system = answer.collected.system
         if case.task is not None:
             answer = replace(answer, response=tolerated(answer.response))
-            notes = run_collect(side, case.task.steps[0].verifier.collect)
+            collect = case.task.steps[0].verifier.collect
+            notes = run_collect(side, collect)
             answer = replace(answer, response=with_notes(answer.response, notes))
+            if collect:
+                self._system = None  # it is not any more what it was
         if answer.response.failure is not None:
             self.states.append(CapturedState(name=name, response=answer.response, output=None))
         return answer.response
@@ -126,7 +133,14 @@ class AgentAnswers:
         workspace, baseline = kept_workspace(self._workspace, self._baseline, self._collected)
         assert self.run.contents is not None
         workspace = self.run.contents.keep(workspace, baseline)
-        self.states.append(CapturedState(name=name, response=response, output=output, workspace=workspace))
+        system = self._kept_system() if self.job.case.task is not None else None
+        self.states.append(
+            CapturedState(name=name, response=response, output=output, workspace=workspace, system=system)
+        )
+
+    def _kept_system(self) -> KeptSystem | None:
+        changes = self._system or self._side.system_now()
+        return kept_system(changes) if changes is not None else None
 
     def judge(self, case: EvalCase, output: CaseOutput) -> Graded:
         if self.run.options.no_grade:

@@ -6,7 +6,7 @@ import json
 import os
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import resources
@@ -40,9 +40,10 @@ from agentv_sandbox.models.task import TaskStep
 from agentv_sandbox.request.jobs import Job
 from agentv_sandbox.runfolder.capture import read_capture
 from agentv_sandbox.runfolder.captured import CapturedContents, CapturedRun, CapturedTrial
-from agentv_sandbox.steps.caseworkspace import GRADER_VOLUMES
+from agentv_sandbox.steps.caseworkspace import GRADER_VOLUMES, system_again
 from agentv_sandbox.steps.limits import job_limits
 from agentv_sandbox.steps.suiterun import SuiteRun
+from agentv_sandbox.steps.tasks.verifying import TaskSystem
 from agentv_sandbox.steps.tools import grade
 from agentv_sandbox.targets.chosen import is_selected
 from agentv_sandbox.workspace.shared import CaseVolumes
@@ -153,11 +154,13 @@ class CapturedAnswers:
             if file.blob is not None:
                 self._contents.path(file.blob, safe_name(file.path))
         total = 0
-        for path, entry in state.workspace.entries.items():
+        of_system = state.system.entries.values() if state.system is not None else ()
+        whole = not (state.workspace.missing or (state.system is not None and state.system.missing))
+        for entry in (*state.workspace.entries.values(), *(each.entry for each in of_system)):
             if entry.kind == "file":
                 total += entry.size
-                if not state.workspace.missing:
-                    self._contents.path(Blob(sha256=entry.sha256, size=entry.size), safe_name(path))
+                if whole:
+                    self._contents.path(Blob(sha256=entry.sha256, size=entry.size), safe_name(entry.path))
         if total > MAX_WORKSPACE_BYTES:
             raise NotKeptError(f"the workspace holds more than {MAX_WORKSPACE_BYTES >> 30} GiB")
 
@@ -202,7 +205,18 @@ class CapturedAnswers:
             given = beside if state.workspace.missing else own
             volumes = CaseVolumes({**dict.fromkeys(GRADER_VOLUMES, given), "workspace": own})
             volumes.put("files", staged_files(given_files(output), run.store))
-            return grade(run, replace(job, case=case), output, volumes, self.threshold)
+            system = stack.enter_context(self._system_again(state)) if case.task is not None else None
+            return grade(run, replace(job, case=case), output, volumes, self.threshold, system=system)
+
+    def _system_again(self, state: CapturedState) -> AbstractContextManager[TaskSystem]:
+        if state.system is None:
+            raise NotKeptError(
+                "the run kept nothing of the system in which the agent worked; run the test again"
+            )
+        if state.system.missing:
+            message = "the task's tests judge its system, and the run could not keep all of it: "
+            raise NotKeptError(message + "; ".join(map(safe_name, state.system.missing[:3])))
+        return system_again(self.run, self.job, state.system, self._contents)
 
     def opened(self, stack: ExitStack, uid: int, *, as_grader: bool) -> list[Mount]:
         """What the last of the kept states is seen by, until ``stack`` ends: a copy that ``uid`` may change, or what

@@ -40,7 +40,7 @@ def run_task(answers: Answers, task: TaskSpec) -> tuple[Graded, CaseOutput, Agen
             answers.prepare(step, number)
             output, graded = _step(answers, task, number, progress)
         progress.results += graded.scores
-        if graded.failure is not None:
+        if graded.failure is not None and not answers.run.options.no_grade:
             failed = graded
             break
         if graded.scores and (why := below_gate(step, rewards_of(graded.scores[-1]))):

@@ -18,6 +18,27 @@ class KeptWorkspace:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SystemEntry:
+    """One path of a system: what is there, whose it is, and what may be done with it."""
+
+    entry: FileEntry
+    """``mode`` has all twelve bits."""
+    uid: int
+    gid: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptSystem:
+    """How a task's system differed from its image when it was judged. Paths have no ``/`` at their beginning."""
+
+    entries: Mapping[bytes, SystemEntry] = field(default_factory=dict)
+    gone: tuple[bytes, ...] = ()
+    """What the image has and the system had not; of a folder that was gone, the folder alone."""
+    missing: tuple[str, ...] = ()
+    """As of a workspace."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class CapturedState:
     """What graders are given at one moment: after the answer, after a turn, at the end of a conversation."""
 
@@ -27,6 +48,8 @@ class CapturedState:
     output: CaseOutput | None
     """None when the agent failed."""
     workspace: KeptWorkspace = KeptWorkspace()
+    system: KeptSystem | None = None
+    """Of a test that is a task folder."""
 
 
 @dataclass(frozen=True, kw_only=True)

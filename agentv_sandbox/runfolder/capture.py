@@ -11,7 +11,13 @@ from typing import Any, TypeVar
 
 from agentv_sandbox import __version__, masking
 from agentv_sandbox.base.errors import NotKeptError
-from agentv_sandbox.models.capture import Capture, CapturedState, KeptWorkspace
+from agentv_sandbox.models.capture import (
+    Capture,
+    CapturedState,
+    KeptSystem,
+    KeptWorkspace,
+    SystemEntry,
+)
 from agentv_sandbox.models.case import (
     AgentResponse,
     CaseOutput,
@@ -47,6 +53,7 @@ _MAX_VALUES = 4_000_000
 _MAX_DEPTH = 100
 _HASH = re.compile(r"[0-9a-f]{64}")
 _MAX_PATH = 4096
+_LAST_OWNER = 65_535
 
 _T = TypeVar("_T")
 
@@ -97,6 +104,27 @@ def _state(state: CapturedState, case: EvalCase) -> Wire:
         "response": written(state.response),
         "output": _output(state.output, case) if state.output is not None else None,
         "workspace": _workspace(state.workspace, state.output),
+        **({"system": _system(state.system)} if state.system is not None else {}),
+    }
+
+
+def _system(system: KeptSystem) -> Wire:
+    return {
+        "entries": (
+            [
+                os.fsdecode(path),
+                each.entry.kind,
+                each.entry.mode,
+                each.entry.sha256,
+                each.entry.size,
+                os.fsdecode(each.entry.link),
+                each.uid,
+                each.gid,
+            ]
+            for path, each in sorted(system.entries.items())
+        ),
+        "gone": list(map(os.fsdecode, system.gone)),
+        "missing": list(system.missing),
     }
 
 
@@ -228,8 +256,32 @@ def _read_state(value: Mapping[str, Any], turns: _Turns) -> CapturedState:
     missing = tuple(_typed(each, str) for each in _typed(value["workspace"]["missing"], list))
     workspace = KeptWorkspace(entries=entries, missing=missing)
     return CapturedState(
-        name=_typed(value["name"], str), response=response, output=output, workspace=workspace
+        name=_typed(value["name"], str),
+        response=response,
+        output=output,
+        workspace=workspace,
+        system=_read_system(_typed(value["system"], dict)) if "system" in value else None,
     )
+
+
+def _read_system(value: Mapping[str, Any]) -> KeptSystem:
+    files: dict[bytes, FileEntry] = {}
+    entries: dict[bytes, SystemEntry] = {}
+    for name, kind, mode, sha256, size, link, uid, gid in _typed(value["entries"], list):
+        entry = _entry(_path(name, files), kind, _count(mode) & 0o7777, sha256, size, link)
+        files[entry.path] = entry
+        entries[entry.path] = SystemEntry(entry=entry, uid=_owner(uid), gid=_owner(gid))
+    return KeptSystem(
+        entries=entries,
+        gone=tuple(_path(each, {}) for each in _typed(value["gone"], list)),
+        missing=tuple(_typed(each, str) for each in _typed(value["missing"], list)),
+    )
+
+
+def _owner(value: Any) -> int:
+    if _count(value) > _LAST_OWNER:
+        raise ValueError("an owner that no system has")
+    return int(value)
 
 
 def _with_messages(response: AgentResponse, output: CaseOutput) -> AgentResponse:
@@ -313,19 +365,7 @@ def _read_entries(
     for row in rows:
         name, kind, mode, sha256, size, link, collected = row
         path = _path(name, entries)
-        if kind not in ("file", "symlink", "dir"):
-            raise ValueError("a file of an unknown kind")
-        target = os.fsencode(_typed(link, str))
-        if b"\0" in target or len(target) > _MAX_PATH:
-            raise ValueError("a link to an impossible place")
-        entry = FileEntry(
-            path=path,
-            kind=kind,
-            mode=_count(mode) & 0o777,
-            sha256=_hash(sha256) if kind == "file" else "",
-            size=_count(size),
-            link=target,
-        )
+        entry = _entry(path, kind, _count(mode) & 0o777, sha256, size, link)
         entries[path] = entry
         if _typed(collected, bool):
             mode = {"symlink": 0o777, "dir": entry.mode}.get(kind, 0o755 if entry.mode & 0o100 else 0o644)
@@ -333,6 +373,22 @@ def _read_entries(
                 path=path, kind=kind, mode=mode, sha256=entry.sha256, size=entry.size, link=entry.link
             )
     return entries, manifest
+
+
+def _entry(path: bytes, kind: Any, mode: int, sha256: Any, size: Any, link: Any) -> FileEntry:
+    if kind not in ("file", "symlink", "dir"):
+        raise ValueError("a file of an unknown kind")
+    target = os.fsencode(_typed(link, str))
+    if b"\0" in target or len(target) > _MAX_PATH:
+        raise ValueError("a link to an impossible place")
+    return FileEntry(
+        path=path,
+        kind=kind,
+        mode=mode,
+        sha256=_hash(sha256) if kind == "file" else "",
+        size=_count(size),
+        link=target,
+    )
 
 
 def _path(name: Any, before: Mapping[bytes, FileEntry]) -> bytes:

@@ -238,6 +238,12 @@ class AgentSide:
             ),
         ), collected
 
+    def system_now(self) -> SystemChanges | None:
+        """What its system holds beside the image's files, when nothing runs in it; None where it has none."""
+        if self.system_of_case is None:
+            return None
+        return self._system_changes(self.system_of_case(), ())
+
     def _system_changes(self, system: System, mounts: Sequence[Mount]) -> SystemChanges:
         own = {mount.target for mount in mounts} | set(MOUNTED)
         folders = {str(folder) for target in own for folder in (target, *PurePosixPath(target).parents)}
@@ -355,13 +361,18 @@ class AgentSide:
     @property
     def workdir(self) -> str:
         """In which its commands begin."""
-        space = self.job.workspace
-        if space.system is None:
-            return WORKSPACE
-        filled = space.template is not None or space.repos
-        image = self.run.declared if not filled else None
-        of_image = image.workdir.rstrip("/") if image is not None else ""
-        return space.system.workdir or of_image or ("/" if self.job.case.task is not None else WORKSPACE)
+        return workdir_of(self.run, self.job)
+
+
+def workdir_of(run: SuiteRun, job: Job) -> str:
+    """In which commands of an agent's side begin."""
+    space = job.workspace
+    if space.system is None:
+        return WORKSPACE
+    filled = space.template is not None or space.repos
+    image = run.declared if not filled else None
+    of_image = image.workdir.rstrip("/") if image is not None else ""
+    return space.system.workdir or of_image or ("/" if job.case.task is not None else WORKSPACE)
 
 
 def _not_shown(problem: str, seen: Sequence[Path], hook: Hook, project: Project) -> str:

@@ -12,15 +12,18 @@ from agentv_sandbox.base.logs import safe_name
 from agentv_sandbox.containers.sandbox import System
 from agentv_sandbox.containers.volumes import StagedFile, VolumeSpec
 from agentv_sandbox.gateway.meter import Meter
+from agentv_sandbox.models.capture import KeptSystem
 from agentv_sandbox.models.case import CaseFailure
 from agentv_sandbox.models.container import MB
 from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.suite import EvalCase, SystemSpec
 from agentv_sandbox.providers import PROVIDERS
 from agentv_sandbox.request.jobs import ENGINE_ENDED, CaseFailed, Job
-from agentv_sandbox.steps.agent import AgentSide, OnStage, before_all
+from agentv_sandbox.steps.agent import AgentSide, OnStage, before_all, workdir_of
 from agentv_sandbox.steps.limits import job_limits
+from agentv_sandbox.steps.remaking import Contents, remake
 from agentv_sandbox.steps.suiterun import SuiteRun
+from agentv_sandbox.steps.tasks.verifying import TaskSystem
 from agentv_sandbox.workspace.collect import Baseline
 from agentv_sandbox.workspace.shared import CaseVolumes, SharedWorkspace
 from agentv_sandbox.workspace.template import WorkspaceTemplate, template_key, workspace_volume
@@ -104,6 +107,15 @@ def case_workspace(
             files=start.files,
             shared=shared,
         )
+
+
+@contextmanager
+def system_again(run: SuiteRun, job: Job, kept: KeptSystem, contents: Contents) -> Iterator[TaskSystem]:
+    """The system of ``job`` as it was ``kept``, in which nothing ran since. Raises SandboxError, NotKeptError."""
+    with ExitStack() as stack:
+        system = _system(run, job, stack)()
+        remake(run.sandbox, system, kept, contents)
+        yield TaskSystem(system=system, workdir=workdir_of(run, job))
 
 
 def _new_uid(run: SuiteRun, job: Job) -> int:

@@ -45,6 +45,9 @@ from agentv_sandbox.steps.tasks.verifying import TaskSystem, VerifierRun
 from agentv_sandbox.workspace.shared import CaseVolumes
 
 _SDK = f"{GRADING}/sdk"
+_ENV = {"AGENTV_WORKSPACE_PATH": WORKSPACE, "PYTHONPATH": _SDK, "PYTHONSAFEPATH": "1"}
+"""Beside what every container has. The first two places of Python's path are then the script's own folder, which
+``data/judging_start.py`` puts there unless the agent can write it, and the SDK's."""
 _LLM = "llm"
 _WITHOUT_AGENT_S = 30.0
 """How long a grader may take that runs again without anything of the agent's, to see whether it can begin."""
@@ -143,7 +146,7 @@ class ContainerTools:
             self.volumes.mount("files", FILES),
             self.volumes.mount("grading", GRADING),
         ]
-        env = {**run.run_env, "AGENTV_WORKSPACE_PATH": WORKSPACE, "PYTHONPATH": _SDK}
+        env = {**run.run_env, **_ENV}
         handlers = {_LLM: _in_scope(proxy)} if proxy is not None else {}
         with ExitStack() as stack:
             if not isinstance(stdin, bytes):
@@ -191,7 +194,7 @@ class ContainerTools:
                     volumes.mount("grading", GRADING),
                 ],
                 workdir=run.project.container_path(cwd) if run.project.holds(cwd) else SUITE,
-                env={**run.run_env, "AGENTV_WORKSPACE_PATH": WORKSPACE, "PYTHONPATH": _SDK},
+                env={**run.run_env, **_ENV},
             )
 
     def _missed_word(self, result: ExecResult, cwd: Path, shown: Sequence[str]) -> str:
@@ -250,10 +253,11 @@ def _in_scope(proxy: LlmProxy) -> Handler:
 
 @functools.cache
 def _sdk_files() -> list[StagedFile]:
-    source = resources.files("agentv_sandbox").joinpath("sdk.py").read_bytes()
+    package = resources.files("agentv_sandbox")
     return [
         StagedFile(path="sdk/agentv_sandbox/__init__.py"),
-        StagedFile(path="sdk/agentv_sandbox/sdk.py", data=source),
+        StagedFile(path="sdk/agentv_sandbox/sdk.py", data=(package / "sdk.py").read_bytes()),
+        StagedFile(path="sdk/sitecustomize.py", data=(package / "data" / "judging_start.py").read_bytes()),
         StagedFile(path="files", kind="dir", mode=0o755),
     ]
 

@@ -33,7 +33,7 @@ tests:
   - id: t
     input: go
     assert:
-      - {{name: unsafe, type: code-grader, command: "cd /workspace && python3 -c \\"{READ}\\""}}
+      - {{name: plain, type: code-grader, command: "cd /workspace && python3 -c \\"{READ}\\""}}
       - {{name: safe, type: code-grader, command: "cd /workspace && python3 -P -c \\"{READ}\\""}}
       - {{name: isolated, type: code-grader, command: "cd /workspace && python3 -I -c \\"{READ}\\""}}
       - {{name: honest, type: code-grader, command: "cd /workspace && python3 -P -m pytest -p no:cacheprovider -q"}}
@@ -48,9 +48,8 @@ def test_the_safe_form_does_not_import_what_the_agent_left(project: Project) -> 
     project.write({"targets.yaml": TARGETS, "agent.sh": AGENT, "s.eval.yaml": SUITE})
     done = project.run("s.eval.yaml")
     scores = {s["name"]: s["score"] for row in done.rows.values() for s in row["scores"]}
-    # The first is why validate warns; were it 0, there would be nothing to warn of. The last: nothing of ours keeps
-    # a grader from importing what lies in the workspace, where it wants to.
-    assert scores == {"unsafe": 1, "safe": 0, "isolated": 0, "honest": 1, "imports": 1}, done.stdout
+    # The last is why validate warns: nothing of ours keeps a grader from running what it names in the workspace.
+    assert scores == {"plain": 0, "safe": 0, "isolated": 0, "honest": 1, "imports": 1}, done.stdout
 
 
 @pytest.mark.parametrize(

@@ -82,8 +82,8 @@ sys.stderr.write("LAST" + str(re.findall("CANARY-[A-Z]+", found)))
 import glob, json, subprocess, sys
 json.load(sys.stdin)
 loot = {name: open(name).read() for name in glob.glob("/workspace/loot-*.json")}
-ran = subprocess.run(["python3", "-c", "import json"], cwd="/workspace", stdin=subprocess.DEVNULL,
-                     capture_output=True, text=True)
+careless = "import sys; sys.path.insert(0, '/workspace'); import json"
+ran = subprocess.run(["python3", "-c", careless], stdin=subprocess.DEVNULL, capture_output=True, text=True)
 fixture = open("fixtures/table.csv").read()
 print(json.dumps({"score": 1, "details": {"loot": loot, "candidate": ran.stdout, "said": ran.stderr[-500:],
                                           "fixture": fixture}}))

@@ -107,7 +107,7 @@ def _shell(program: Program) -> tuple[str, int] | None:
     if line is not None and not re.search(
         r"python3?\S*\s+(?:-\S+\s+)*-m\s+(?:unittest|pytest|doctest)\b", text
     ):
-        return "starts Python in the workspace, where it imports the agent's json.py as json", line
+        return "starts Python in the workspace, where the agent's modules are imported by their names", line
     return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -9,6 +10,7 @@ from itertools import islice
 from agentv_sandbox.base.deadline import Deadline
 from agentv_sandbox.base.logs import safe_name
 from agentv_sandbox.containers.blobs import BlobStore
+from agentv_sandbox.models.capture import KeptSystem, SystemEntry
 from agentv_sandbox.models.case import Changes, FileChange, FileEntry, Skipped
 from agentv_sandbox.models.content import Blob
 from agentv_sandbox.models.suite import Json
@@ -17,17 +19,8 @@ from agentv_sandbox.workspace.collect.frames import FrameReader, Head, Space
 
 CHANGED, EARLIER = "changed", "earlier"
 """Names of roots."""
+_OF_BEFORE = ", of what was there before"
 _MOST_NOTES = 1000
-
-
-@dataclass(frozen=True, kw_only=True)
-class SystemEntry:
-    """One path of a system: what is there, whose it is, and what may be done with it."""
-
-    entry: FileEntry
-    """``mode`` has all twelve bits."""
-    uid: int
-    gid: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +71,25 @@ class SystemReader(FrameReader):
             whole=self.complete and not listed,
             space=self.space.get(CHANGED),
         )
+
+
+def kept_system(changes: SystemChanges) -> KeptSystem:
+    """What it takes to make the system again: links, folders, files, owners and modes. Sockets are left out, since
+    whoever answered there is gone."""
+    gone: list[bytes] = []
+    for path in sorted(changes.before.keys() - changes.now.keys()):
+        if not (gone and path.startswith(gone[-1] + b"/")):
+            gone.append(path)
+    missing = [f"{row.path}: {row.reason}" for row in changes.skipped if not _is_unneeded(row, changes)]
+    if not (missing or changes.whole or changes.skipped):
+        missing = ["the collection of the system did not come to its end"]
+    return KeptSystem(entries=changes.now, gone=tuple(gone), missing=tuple(missing))
+
+
+def _is_unneeded(row: Skipped, changes: SystemChanges) -> bool:
+    """Whether a system can be made again without what was left out."""
+    place = os.fsencode(row.path.removeprefix("/"))
+    return row.reason == "socket" or (row.reason.endswith(_OF_BEFORE) and place in changes.now)
 
 
 def system_difference(
@@ -153,7 +165,7 @@ def _is_special(each: SystemEntry) -> bool:
 
 
 def _with_place(row: Skipped) -> Skipped:
-    for root, word in ((CHANGED, ""), (EARLIER, ", of what was there before")):
+    for root, word in ((CHANGED, ""), (EARLIER, _OF_BEFORE)):
         if row.path.startswith(f"{root}/"):
             return Skipped(path=_shown(row.path.removeprefix(f"{root}/")), reason=row.reason + word)
     return row
