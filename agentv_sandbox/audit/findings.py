@@ -72,8 +72,8 @@ _ALL = (
     Rule(
         name="decided-in-workspace",
         summary="What the agent left decides: tests or scripts of the workspace are run and their end is believed.",
-        repair="Keep the tests with the suite, and run the candidate apart: `run_candidate` of the SDK, values "
-        "compared here.",
+        repair="Keep the tests with the suite, and run the candidate apart: `type: pytest`, or `run_candidate` of the "
+        "SDK, values compared here.",
     ),
     Rule(
         name="imports-from-workspace",

@@ -16,6 +16,7 @@ from agentv_sandbox.models.suite import GraderSpec
 
 _FILES = (
     "code",
+    "hidden_tests",
     "llm_grader",
     "text",
     "text_lists",
@@ -57,6 +58,12 @@ def programs_of(spec: GraderSpec) -> Iterable[Sequence[str]]:
     return () if programs is None else programs(spec.options)
 
 
+def modules_of(spec: GraderSpec) -> Sequence[str]:
+    """Python modules that a grader's programs import, without those of its members."""
+    modules = GRADERS[spec.type].modules
+    return () if modules is None else modules(spec.options)
+
+
 def models_asked(spec: GraderSpec) -> Sequence[str | None]:
     """Targets that a grader asks, without its members; None in it: nothing says which."""
     models = GRADERS[spec.type].models
@@ -93,5 +100,6 @@ __all__ = [
     "kind_written",
     "members_of",
     "models_asked",
+    "modules_of",
     "programs_of",
 ]

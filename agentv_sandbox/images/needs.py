@@ -9,7 +9,7 @@ from typing import Any
 
 from agentv_sandbox.agents.base import setting_problem
 from agentv_sandbox.base.errors import InputError, Problem
-from agentv_sandbox.graders import members_of, models_asked, programs_of
+from agentv_sandbox.graders import members_of, models_asked, modules_of, programs_of
 from agentv_sandbox.images.inferring import CommandLine, inferred_programs
 from agentv_sandbox.images.plan import plan_image, resolve_requirements
 from agentv_sandbox.models.converters import BUILTINS, builtin_of
@@ -68,6 +68,7 @@ def suite_env(suite: Suite, targets: Sequence[Target] = ()) -> WorkspaceEnv:
         {name for spec in _preprocessors(suite) if (name := builtin_of(spec.command)) is not None}
     )
     modules = [module for name in builtins if name in BUILTINS for module in BUILTINS[name].modules]
+    modules += [module for grader in graders_of(suite) for module in modules_of(grader)]
     packages: dict[PackageKind, dict[str, str]] = {}
     versions: dict[Runtime, str] = {}
     problems: dict[Problem, None] = {}

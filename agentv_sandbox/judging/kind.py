@@ -193,10 +193,14 @@ class GraderKind(Generic[OptionsT]):
     """Figures of the agent that it judges by."""
     programs: Callable[[OptionsT], Iterable[Sequence[str]]] | None = None
     """Command lines that the image must be able to run."""
+    modules: Callable[[OptionsT], Sequence[str]] | None = None
+    """Python modules that the image must have."""
     models: Callable[[OptionsT], Sequence[str | None]] | None = None
     """Targets that it asks; None in it: the default grader target."""
     members: Callable[[OptionsT], Sequence[GraderSpec]] | None = None
     """Graders inside it."""
+    yields: bool = False
+    """Whether a script of the user's own of this name goes before it: AgentV has no such type."""
     loaded_only: bool = False
     """Whether it is only made by loading, and nobody can write it in a suite."""
 

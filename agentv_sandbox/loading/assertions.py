@@ -135,10 +135,13 @@ class AssertionReader:
     def _kind(self, item: Map, written: str) -> GraderKind[Any] | None:
         """The kind of an entry; a script of the user's where no kind has that name."""
         kind = kind_written(written, item)
-        if kind is not None and kind is not CUSTOM:
+        is_kind = kind is not None and kind is not CUSTOM
+        if is_kind and not (kind and kind.yields):
             return kind
         if find_script(written, self.project) is not None:
             return CUSTOM
+        if is_kind:
+            return kind
         meant = nearest(kebab(written), TYPES)
         hint = f"did you mean '{meant}'?" if meant else f"one of {', '.join(sorted(TYPES))}"
         message = f"unknown assertion type {show(written)}, and no script of that name in .agentv/assertions"

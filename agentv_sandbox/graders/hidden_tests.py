@@ -1,0 +1,175 @@
+"""``pytest``: hidden tests of the suite on what the agent left, which runs in a box of its own.
+
+The tests' process holds no code of the agent's: their imports of its modules give stand-ins, whose calls are answered
+in the box with plain data (``data/hidden_tests.py``). So neither their outcome nor their number is the agent's to say.
+"""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
+
+from agentv_sandbox.authoring.fields import Names, Positive, Text
+from agentv_sandbox.authoring.globs import matching
+from agentv_sandbox.containers.volumes import StagedFile
+from agentv_sandbox.graders.code import ProgramError, check_ended, exit_message
+from agentv_sandbox.judging.base import GradeContext, GraderError, NotBegunError, failed, options_of, result
+from agentv_sandbox.judging.kind import GraderKind, ItemDoc, LoadTools, Options, Translation
+from agentv_sandbox.models.case import Assertion, GraderResult
+from agentv_sandbox.models.json.untrusted import ForeignJsonError, read_json
+from agentv_sandbox.models.suite import GraderSpec
+
+_DATA = resources.files("agentv_sandbox") / "data"
+_RUNNER = "hidden_tests.py"
+_PARTS = (_RUNNER, "stand_ins.py", "served_candidate.py")
+_MOST_FILES = 500
+_COUNTS = ("passed", "failed", "skipped", "expected", "missing")
+_MARKS = {"passed": True, "failed": False, "missing": False}
+
+
+class PytestOptions(Options):
+    tests: tuple[Path, ...]
+    """Absolute host paths of test files."""
+    cwd: Path
+    modules: tuple[str, ...] = ()
+    folder: str = "."
+    score: Literal["share", "all"] = "all"
+    timeout_s: float | None = None
+    call_timeout_s: float = 10.0
+
+
+class PytestDoc(ItemDoc):
+    ALIASES: ClassVar = {**ItemDoc.ALIASES, "timeout": "timeout_seconds"}
+
+    tests: Names
+    """Files with tests, of the project, as globs from the eval file's folder. No agent sees them."""
+    modules: Annotated[list[Text], Field(max_length=100)] = Field(default_factory=list)
+    """Modules of the agent's that tests import. Default: what they import that the workspace has and nothing else."""
+    folder: Text = "."
+    """Where these lie in the workspace."""
+    score: Literal["share", "all"] = "all"
+    """`all`: 1 where every test passes, else 0; `share`: the share of tests that pass."""
+    timeout_seconds: Positive | None = None
+    """Default: `workspace.docker.timeout`, else 300."""
+    call_timeout_seconds: Positive = 10.0
+    """For one call of the agent's code."""
+
+
+def load(doc: PytestDoc, tools: LoadTools) -> PytestOptions | None:
+    base = tools.project.eval_dir
+    files: dict[Path, None] = {}
+    for glob in doc.tests:
+        try:
+            found = sorted(path for path in matching(glob, base) if path.is_file())
+        except (ValueError, NotImplementedError) as error:
+            tools.problems.error(doc.src, "tests", f"invalid pattern {glob!r}: {error}")
+            return None
+        places = [tools.project.find(str(path), base=base) for path in found]
+        if not found or any(place.path is None for place in places):
+            tools.problems.error(
+                doc.src,
+                "tests",
+                f"no file of the project matches {glob!r}",
+                hint="Globs are relative to the eval file's folder, as in tests: [hidden/test_*.py].",
+            )
+            return None
+        files |= dict.fromkeys(found)
+    if len(files) > _MOST_FILES:
+        tools.problems.error(doc.src, "tests", f"matches more than {_MOST_FILES} files")
+        return None
+    if doc.folder.startswith("/") or ".." in Path(doc.folder).parts:
+        tools.problems.error(doc.src, "folder", "is a folder of the workspace, relative to it")
+        return None
+    return PytestOptions(
+        tests=tuple(files),
+        cwd=base,
+        modules=tuple(doc.modules),
+        folder=doc.folder,
+        score=doc.score,
+        timeout_s=doc.timeout_seconds,
+        call_timeout_s=doc.call_timeout_seconds,
+    )
+
+
+def grade(spec: GraderSpec, context: GradeContext) -> GraderResult:
+    options, tools = options_of(spec, PytestOptions), context.tools
+    if tools.workspace_path is None:
+        raise GraderError("there is no workspace with modules to be tested")
+    asked = {
+        "tests": [tools.container_path(path) for path in options.tests],
+        "modules": list(options.modules),
+        "folder": f"{tools.workspace_path}/{options.folder}".removesuffix("/."),
+        "call_timeout": options.call_timeout_s,
+        "timeout": options.timeout_s or 86_400,
+    }
+    ran = tools.run(
+        ["python3", "-I", f"{tools.staging_path}/{_RUNNER}"],
+        cwd=options.cwd,
+        stdin=json.dumps(asked).encode(),
+        timeout_s=options.timeout_s,
+        files=[StagedFile(path=name, data=(_DATA / name).read_bytes()) for name in _PARTS],
+        shown=[path.name for path in options.tests],
+    )
+    try:
+        check_ended(ran)
+    except ProgramError as error:
+        return failed(spec, error.message, crashed=error.crashed)
+    if ran.exit_code != 0:
+        raise NotBegunError(f"pytest could not be run: {exit_message(ran)}")
+    return _judged(spec, options, _counts(ran.stdout))
+
+
+def _counts(stdout: bytes) -> dict[str, Any]:
+    try:
+        said = read_json(stdout)
+    except ForeignJsonError:
+        said = None
+    if not isinstance(said, dict) or not all(isinstance(said.get(name), int) for name in _COUNTS):
+        raise GraderError("tests printed to the verdict's place, or ended their process")
+    return said
+
+
+def _judged(spec: GraderSpec, options: PytestOptions, said: dict[str, Any]) -> GraderResult:
+    counts = {name: said[name] for name in _COUNTS}
+    ran = counts["passed"] + counts["failed"] + counts["missing"]
+    details = {**counts, "modules": said.get("modules", [])}
+    broken = [str(each) for each in said.get("broken", [])]
+    if broken or said.get("code") not in (0, 1):
+        why = broken[0] if broken else f"pytest ended with {said.get('code')}"
+        if counts["passed"] + counts["failed"] + counts["skipped"] + counts["missing"] == 0:
+            why = f"nothing ran: {why}"
+        return failed(spec, why, details=details)
+    if ran == 0:
+        return failed(spec, "all tests were skipped" if counts["skipped"] else "nothing ran", details=details)
+    assertions = [
+        Assertion(text=each["name"], passed=_MARKS[each["outcome"]], evidence=each["why"] or None)
+        for each in said.get("tests", [])
+        if each["outcome"] in _MARKS
+    ]
+    share = counts["passed"] / ran
+    score = share if options.score == "share" else float(counts["passed"] == ran)
+    return result(spec, score, assertions, details=details)
+
+
+def _translate(_spec: GraderSpec, options: PytestOptions, _: Translation) -> list[str]:
+    return [f"Tests pass: {', '.join(path.name for path in options.tests)}"]
+
+
+KINDS = (
+    GraderKind(
+        type="pytest",
+        summary="Tests of the suite, in pytest, pass on what the agent left, whose code runs in a box of its own.",
+        options=PytestOptions,
+        grade=grade,
+        translate=_translate,
+        written=PytestDoc,
+        load=load,
+        programs=lambda _: [("python3",)],
+        modules=lambda _: ["pytest"],
+        yields=True,
+    ),
+)
