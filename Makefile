@@ -11,7 +11,7 @@ PODMAN_TESTS := tests/engines/test_contract.py tests/engines/test_inside.py test
 # Tests start the command hundreds of times: without compiled files, each start takes twice as long.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: test-inspect release docs help setup setup-dev relock engine any-engine doctor demo test test-docker unit test-podman recordings harbor-recordings lint format vendor bench image clean
+.PHONY: test-harbor test-inspect release docs help setup setup-dev relock engine any-engine doctor demo test test-docker unit test-podman recordings harbor-recordings lint format vendor bench image clean
 
 help: ## Show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -71,6 +71,9 @@ recordings: setup-dev any-engine ## Run the real coding agents and AgentV, and w
 
 harbor-recordings: setup-dev ## Let Harbor run the tasks of tests/tasks on Docker in a root of its own, and keep its rewards (IMAGE=debian:trixie)
 	@$(BIN)/python -P -m tests.tasks.record $(IMAGE)
+
+test-harbor: setup-dev ## Harbor and our environment for it, natively in a root of its own below /var/tmp: attacks, and the rewards of tests/tasks
+	@$(BIN)/python -P -m tests.tasks.record_box
 
 lint: setup-dev ## ruff, mypy --strict, import contracts, types of the page's scripts, code that only tests reach
 	@$(BIN)/ruff check .

@@ -33,7 +33,10 @@ enter() {
     for each in $shared; do mkdir -p "$root$each"; mount --bind "$each" "$root$each"; done
     mkdir -p "$root/run"; : >> "$root/run/docker.sock"
     mount --bind "$(readlink -f /var/run/docker.sock)" "$root/run/docker.sock"
-    exec chroot "$root" "$@"' bash "$@"
+    # Not chroot: who is in one makes no user namespace, which the native engine does.
+    cd "$root"; mkdir -p old; pivot_root . old
+    umount -l /old; rmdir /old
+    cd /; exec "$@"' bash "$@"
 }
 
 mkdir -p "$folder"; chmod 700 "$folder"

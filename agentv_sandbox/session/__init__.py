@@ -15,11 +15,12 @@ from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.suite import NetworkPolicy, SystemSpec
 from agentv_sandbox.session.asynchronous import AsyncSession, open_async_session
+from agentv_sandbox.session.files import Entry, Files
 from agentv_sandbox.session.forwarding import Forwarded
 from agentv_sandbox.session.opening import open_session
 from agentv_sandbox.session.options import CommandOptions
 from agentv_sandbox.session.pool import Pool
-from agentv_sandbox.session.session import Entry, Files, Needs, Session
+from agentv_sandbox.session.session import Needs, Session
 from agentv_sandbox.session.snapshots import Snapshot
 
 __all__ = [

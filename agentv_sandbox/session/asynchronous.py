@@ -13,9 +13,10 @@ from typing import Any, ParamSpec, TypeVar, Unpack
 from agentv_sandbox.box import Running
 from agentv_sandbox.models.case import Changes
 from agentv_sandbox.models.container import ExecResult, Stdin
+from agentv_sandbox.session.files import Entry, Files
 from agentv_sandbox.session.opening import open_session
 from agentv_sandbox.session.options import CommandOptions
-from agentv_sandbox.session.session import Entry, Files, Session
+from agentv_sandbox.session.session import Session
 from agentv_sandbox.session.snapshots import Snapshot
 
 T = TypeVar("T")

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
+from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.box import open_box
 from agentv_sandbox.containers.policy import PATH, Role, policy_of
 from agentv_sandbox.containers.sandbox import Sandbox, System
-from agentv_sandbox.models.container import Mount, VolumeSpec
+from agentv_sandbox.containers.volumes import StagedFile
+from agentv_sandbox.models.container import ImageInfo, Mount, VolumeSpec
 from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.paths import VAR_TMP, WORKSPACE
 from agentv_sandbox.models.suite import NetworkPolicy, SystemSpec, Workspace
 from agentv_sandbox.request import ignore
+from agentv_sandbox.session.files import Files, staged_files
 from agentv_sandbox.session.place import Asked, place_for
-from agentv_sandbox.session.session import (
-    Files,
-    Held,
-    Needs,
-    Session,
-    staged_files,
-)
+from agentv_sandbox.session.session import Held, Needs, Session
 from agentv_sandbox.session.snapshots import Snapshot, in_use
 from agentv_sandbox.steps.invoke import with_overrides
 from agentv_sandbox.workspace.template import workspace_volume
@@ -50,6 +47,7 @@ def open_session(
     limits: LimitOverrides = LimitOverrides(),  # noqa: B008 - frozen
     network: NetworkPolicy = NetworkPolicy(),  # noqa: B008 - frozen
     system: SystemSpec | None = None,
+    workspace: bool = True,
     var_tmp: bool = False,
     snapshot: Snapshot | str | None = None,
     lifetime_s: float = LIFETIME_S,
@@ -65,6 +63,7 @@ def open_session(
     command's time and output where it names none; ``network``: what may be reached, by default nothing;
     ``snapshot``: what the workspace begins with, ``files`` over it;
     ``system``: have commands work on a writable, bounded copy of the image, by default as its root (natively);
+    ``workspace=False``: on nothing else, so that paths are those of the image and commands begin where it says;
     ``var_tmp``: whether ``/var/tmp`` can be written, too, within a bound;
     ``lifetime_s``: after which the session ends by itself; ``engine``: its kind, over that of the settings, which are
     those of the working directory.
@@ -74,25 +73,25 @@ def open_session(
     """
     asked = Asked(needs=needs, image=image, dockerfile=dockerfile)
     asked.spec()
-    staged = list(staged_files(files or {}))
+    if not workspace and (system is None or snapshot is not None):
+        message = "a session without a workspace works on a system, and begins with no snapshot"
+        raise InputError([Problem(message=message, hint="Give it system=SystemSpec().")])
+    staged = list(staged_files(files or {}, below=WORKSPACE if workspace else "/"))
     stop = stop or threading.Event()
     with ExitStack() as opening:
         place = opening.enter_context(place_for(asked, engine=engine, environ=environ))
-        made = place.image(asked, on_event)
+        image_made = place.image(asked, on_event)
+        made, declared = image_made.id, place.declared(image_made) if system is not None else None
         policy = policy_of(Role.AGENT, system=system is not None)
         bounds = place.sandbox.bounded(with_overrides(policy.limits, limits), Role.AGENT)
         grant = opening.enter_context(place.way_out.grant(network, {}))
-        whole = opening.enter_context(_system(place.sandbox, made, system))
+        whole = opening.enter_context(_system(place.sandbox, made, system, declared))
         uid = place.sandbox.new_uid() if whole is None else place.sandbox.uid_in(made, whole.user)
-        size = workspace_volume(staged, limits, uid, workspace=Workspace())
-        begun, below = None, []
-        if snapshot is not None:
-            begun = opening.enter_context(in_use(place.sandbox, snapshot))
-            uid = begun.uid if system is None else uid
-            size = replace(size, uid=uid, over=begun.volume if place.sandbox.info.systems else "")
-            below = [] if size.over else [Mount(source=begun.volume, target=SNAPSHOT)]
-        volume = opening.enter_context(place.sandbox.unheld_workspace(size))
-        mounts = [Mount(source=volume, target=WORKSPACE, read_only=False)]
+        begun, mounts = None, list[Mount]()
+        if workspace:
+            begun, uid, mounts = opening.enter_context(
+                _workspace(place.sandbox, staged, limits, uid, snapshot, of_user=system is None)
+            )
         if var_tmp and whole is None:
             scratch = opening.enter_context(place.sandbox.unheld_workspace(_SCRATCH))
             mounts.append(Mount(source=scratch, target=VAR_TMP, read_only=False))
@@ -100,7 +99,7 @@ def open_session(
             open_box(
                 place.sandbox,
                 image=made,
-                mounts=[*mounts, *below, *grant.mounts],
+                mounts=[*mounts, *grant.mounts],
                 limits=replace(bounds, timeout_s=lifetime_s),
                 cancelled=stop.is_set,
                 wrap=grant.wrap,
@@ -110,7 +109,7 @@ def open_session(
         held = Held(
             sandbox=place.sandbox,
             box=box,
-            workspace=Mount(source=volume, target=WORKSPACE),
+            workspace=Mount(source=mounts[0].source, target=WORKSPACE) if workspace else None,
             image=made,
             uid=uid,
             limits=bounds,
@@ -118,12 +117,13 @@ def open_session(
             stop=stop,
             opened_with=tuple(staged),
             snapshot=begun,
-            system=place.sandbox.engine.image(made) if whole is not None else None,
+            system=declared,
+            folder=_folder(system, declared, has_workspace=workspace),
         )
         session = Session(held)
         if whole is not None:
-            session.exec(_OWN_USERS, user=0, env={"PATH": PATH})
-        if below:
+            session.exec(_OWN_USERS, user=0, env={"PATH": PATH}, cwd="/")
+        if any(mount.target == SNAPSHOT for mount in mounts):
             session.copy_in(SNAPSHOT)
         if staged:
             session.put(files or {})
@@ -131,7 +131,41 @@ def open_session(
         return session
 
 
-def _system(sandbox: Sandbox, image: str, asked: SystemSpec | None) -> AbstractContextManager[System | None]:
+def _system(
+    sandbox: Sandbox, image: str, asked: SystemSpec | None, declared: ImageInfo | None
+) -> AbstractContextManager[System | None]:
     if asked is None:
         return nullcontext()
-    return sandbox.system(image, size_bytes=asked.size_bytes, inodes=asked.files, user=asked.user)
+    user = asked.user or (declared.user if declared is not None else "")
+    return sandbox.system(image, size_bytes=asked.size_bytes, inodes=asked.files, user=user)
+
+
+@contextmanager
+def _workspace(
+    sandbox: Sandbox,
+    staged: list[StagedFile],
+    limits: LimitOverrides,
+    uid: int,
+    snapshot: Snapshot | str | None,
+    *,
+    of_user: bool,
+) -> Iterator[tuple[Snapshot | None, int, list[Mount]]]:
+    """What it begins with, whose it is, and what is mounted for it: the workspace first, then a snapshot that is to be
+    copied. ``of_user``: whether it belongs to whom its snapshot belonged to."""
+    size = workspace_volume(staged, limits, uid, workspace=Workspace())
+    with ExitStack() as opening:
+        begun, below = None, []
+        if snapshot is not None:
+            begun = opening.enter_context(in_use(sandbox, snapshot))
+            uid = begun.uid if of_user else uid
+            size = replace(size, uid=uid, over=begun.volume if sandbox.info.systems else "")
+            below = [] if size.over else [Mount(source=begun.volume, target=SNAPSHOT)]
+        volume = opening.enter_context(sandbox.unheld_workspace(size))
+        yield begun, uid, [Mount(source=volume, target=WORKSPACE, read_only=False), *below]
+
+
+def _folder(system: SystemSpec | None, image: ImageInfo | None, *, has_workspace: bool) -> str:
+    """In which commands begin."""
+    if has_workspace or system is None or image is None:
+        return WORKSPACE
+    return system.workdir or image.workdir or "/"

@@ -18,6 +18,7 @@ from agentv_sandbox.egress import EgressProxy
 from agentv_sandbox.egress.relay import WayOut
 from agentv_sandbox.images.plan import plan_image
 from agentv_sandbox.loading import LoadResult
+from agentv_sandbox.models.container import ImageInfo
 from agentv_sandbox.models.image import ImagePlan
 from agentv_sandbox.models.suite import DockerSpec, WorkspaceEnv
 from agentv_sandbox.request import RunRequest
@@ -42,6 +43,15 @@ class Asked:
         return DockerSpec(image=self.image, dockerfile=self.dockerfile and self.dockerfile.absolute())
 
 
+@dataclass(frozen=True, kw_only=True)
+class Made:
+    """An image of sessions."""
+
+    id: str
+    base: str
+    """Id of what it was made on, which says whose its containers are and where they begin; empty: not known."""
+
+
 @dataclass
 class Place:
     """Thread-safe."""
@@ -51,23 +61,29 @@ class Place:
     way_out: EgressProxy
     users: int = 0
     """Sessions that are open, or being opened."""
-    _made: SingleFlight[str] = field(default_factory=lambda: SingleFlight(forgets=(Exception,)))
+    _made: SingleFlight[Made] = field(default_factory=lambda: SingleFlight(forgets=(Exception,)))
 
-    def image(self, asked: Asked, on_event: Callable[..., None]) -> str:
-        """The id of an image that was made of ``asked`` and proved. What a Dockerfile says is looked at each time.
+    def image(self, asked: Asked, on_event: Callable[..., None]) -> Made:
+        """An image that was made of ``asked`` and proved. What a Dockerfile says is looked at each time.
         Raises ImageRequestError, BuildError, EngineError."""
         if asked.dockerfile is not None:
             return self._prove(asked, on_event)
         found = self._made.get(repr(asked), lambda: self._prove(asked, on_event))
-        if self.sandbox.engine.image(found) is None:  # somebody removed it meanwhile
+        if self.sandbox.engine.image(found.id) is None:  # somebody removed it meanwhile
             self._made = SingleFlight(forgets=(Exception,))
             return self._prove(asked, on_event)
         return found
 
-    def _prove(self, asked: Asked, on_event: Callable[..., None]) -> str:
+    def _prove(self, asked: Asked, on_event: Callable[..., None]) -> Made:
         wanted = WantedImage(planned(asked, self.prepared), asked.needs, None, "the image of a session")
         made = proved_images({_SESSION: wanted}, self.sandbox, self.prepared.options, on_event)
-        return made[_SESSION].image.id
+        image = made[_SESSION].image
+        return Made(id=image.id, base=image.resolution.base.get("id", ""))
+
+    def declared(self, made: Made) -> ImageInfo | None:
+        """What the image of the user's own says of its containers. What is made on a base says nothing of its own."""
+        image = self.sandbox.engine.image
+        return (image(made.base) if made.base else None) or image(made.id)
 
 
 def planned(asked: Asked, prepared: Prepared) -> ImagePlan:

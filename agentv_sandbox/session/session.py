@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import socket
-import stat
 import struct
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Unpack
 
 from agentv_sandbox.base.errors import (
@@ -28,7 +27,7 @@ from agentv_sandbox.base.errors import (
 )
 from agentv_sandbox.base.logs import safe_text
 from agentv_sandbox.base.ownership import temporary_folder
-from agentv_sandbox.box import Box, Order, Running, as_bytes
+from agentv_sandbox.box import Box, Order, Running
 from agentv_sandbox.containers.blobs import BlobStore
 from agentv_sandbox.containers.policy import PATH, Role, environment
 from agentv_sandbox.containers.sandbox import Sandbox
@@ -37,6 +36,7 @@ from agentv_sandbox.models.case import Changes
 from agentv_sandbox.models.container import MB, ExecResult, ImageInfo, Limits, Mount, Stdin
 from agentv_sandbox.models.paths import WORKSPACE
 from agentv_sandbox.models.suite import WorkspaceEnv
+from agentv_sandbox.session.files import Entry, Files, checked_path, entries_of, staged_files
 from agentv_sandbox.session.forwarding import Forwarded, connection
 from agentv_sandbox.session.options import CommandOptions
 from agentv_sandbox.session.snapshots import Snapshot, take_snapshot
@@ -44,8 +44,6 @@ from agentv_sandbox.workspace.collect import Baseline, changes_since, gather
 
 Needs = WorkspaceEnv
 """What the image must have: ``required_commands``, ``required_python_modules``, ``packages``, ``versions``."""
-Files = Mapping[str, bytes | Path]
-"""Content, or a file of this machine, by its path: relative to the workspace, or absolute."""
 
 _GET_BYTES = 64 * MB
 _LIST_BYTES = 64 * MB
@@ -61,35 +59,13 @@ _ERRORS = {"timeout": TimeLimit, "oom": OutOfMemory, "flood": OutputLimit}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
-    """What is at a path. Nothing of it was opened."""
-
-    path: str
-    """Relative to the folder that was listed; bytes that are not UTF-8 as surrogates."""
-    mode: int
-    """As in ``stat``: kind and permissions."""
-    size: int
-    mtime_ns: int
-    link: str = ""
-    """What a symbolic link points to."""
-
-    @property
-    def is_folder(self) -> bool:
-        return stat.S_ISDIR(self.mode)
-
-    @property
-    def is_file(self) -> bool:
-        return stat.S_ISREG(self.mode)
-
-
-@dataclass(frozen=True, kw_only=True)
 class Held:
     """What a session is made of."""
 
     sandbox: Sandbox
     box: Box
-    workspace: Mount
-    """Read-only."""
+    workspace: Mount | None
+    """Read-only; None: there is none, and paths are those of the system."""
     image: str
     uid: int
     limits: Limits
@@ -100,6 +76,13 @@ class Held:
     """The image of which commands work on a copy; None: on its read-only files."""
     snapshot: Snapshot | None = None
     """What the workspace began with."""
+    folder: str = WORKSPACE
+    """In which commands begin."""
+
+    @property
+    def below(self) -> str:
+        """What relative paths begin in."""
+        return "/" if self.workspace is None else WORKSPACE
 
 
 class Session:
@@ -165,7 +148,7 @@ class Session:
             Order(
                 argv=argv,
                 env=self._environment(uid, options.get("env") or {}),
-                cwd=options.get("cwd", WORKSPACE),
+                cwd=options.get("cwd", self._held.folder),
                 uid=uid,
                 reads=reads,
                 background=options.get("background", False),
@@ -205,12 +188,17 @@ class Session:
         if isinstance(user, int) or user.isdigit():
             return int(user)
         if user not in self._users:
-            order = Order(argv=["id", "-u", "--", user], env={}, uid=self._held.uid, limits=self._held.limits)
+            order = self._look("id", "-u", "--", user)
             said = self.settled(self._start(order)).stdout.strip()
             if not said.isdigit():
                 raise InputError([Problem(message=f"the image knows no user {safe_text(user, limit=100)!r}")])
             self._users[user] = int(said)
         return self._users[user]
+
+    def _look(self, *argv: str, env: Mapping[str, str] | None = None) -> Order:
+        """A question to the image's own programs."""
+        held = self._held
+        return Order(argv=argv, env=env or {}, uid=held.uid, cwd=held.below, limits=held.limits)
 
     def _environment(self, uid: int, given: Mapping[str, str]) -> Mapping[str, str]:
         whole = self._held.system
@@ -222,8 +210,7 @@ class Session:
     def _home(self, uid: int) -> str:
         """As the system's own list of users had it when it was first asked."""
         if uid not in self._homes:
-            argv = ["getent", "passwd", str(uid)]
-            order = Order(argv=argv, env={"PATH": PATH}, uid=self._held.uid, limits=self._held.limits)
+            order = self._look("getent", "passwd", str(uid), env={"PATH": PATH})
             fields = self.settled(self._start(order)).stdout.decode("utf-8", "replace").strip().split(":")
             self._homes[uid] = fields[5] if len(fields) == 7 else "/"
         return self._homes[uid]
@@ -232,7 +219,7 @@ class Session:
     def put(self, files: Files, *, user: str | int | None = None) -> None:
         """Put files there, in place of what is there by their names. Raises InputError for a path that leads out of
         the workspace, DiskFull where there is no room, SandboxError where ``user`` may not."""
-        staged = tuple(staged_files(files))
+        staged = tuple(staged_files(files, below=self._held.below))
         with tempfile.TemporaryFile(dir=temporary_folder()) as stream:
             for file in staged:
                 data = file.data if isinstance(file.data, bytes) else file.data.read_bytes()
@@ -247,7 +234,7 @@ class Session:
     def get(self, path: str, *, limit_bytes: int = _GET_BYTES, user: str | int | None = None) -> bytes:
         """The content of a file. Raises SandboxError where there is none, for anything but a regular file, for what
         ``user`` may not read, and for one of more than ``limit_bytes``."""
-        checked = _checked(path)
+        checked = checked_path(path, self._held.below)
         done = self._ours("get", checked, str(limit_bytes), output_bytes=2 * limit_bytes + 2, user=user)
         if not done.ok:
             raise SandboxError(f"{safe_text(path, limit=200)} cannot be read: {_reason(done)}")
@@ -256,11 +243,12 @@ class Session:
     def list(self, path: str = ".", *, deep: bool = False, user: str | int | None = None) -> list[Entry]:
         """What is in a folder, in the order of names; ``deep``: and in those below it, of which some may be closed to
         ``user``. Raises SandboxError where there is no folder."""
-        checked = "." if path in ("", ".", WORKSPACE) else path if path == "/" else _checked(path)
+        below = self._held.below
+        checked = "." if path in ("", ".", below) else path if path == "/" else checked_path(path, below)
         done = self._ours("list", checked, "1" if deep else "0", output_bytes=2 * _LIST_BYTES, user=user)
         if not done.ok:
             raise SandboxError(f"{safe_text(path, limit=200)} cannot be listed: {_reason(done)}")
-        return list(_entries(done.stdout))
+        return list(entries_of(done.stdout))
 
     def _baseline(self, store: BlobStore) -> Baseline:
         """What it began with; contents of a snapshot come to ``store``."""
@@ -274,20 +262,23 @@ class Session:
     def diff(self) -> Changes:
         """How the workspace differs from the files that the session was opened with, as a patch and as a list. Read by
         a container of ours, whatever commands do meanwhile."""
+        workspace = self._workspace()
         with tempfile.TemporaryDirectory(prefix="agentv-session-", dir=temporary_folder()) as folder:
             store = BlobStore(Path(folder))
             baseline = self._baseline(store)
-            found = gather(
-                self._held.sandbox, mounts=[self._held.workspace], known=baseline.entries, store=store
-            )
+            found = gather(self._held.sandbox, mounts=[workspace], known=baseline.entries, store=store)
             return changes_since(baseline, found, store)
 
     def snapshot(self) -> Snapshot:
         """Keep the workspace as it is now, to begin sessions with. Read by a container of ours, whatever commands do
         meanwhile. It stays in the engine until ``agentv-sandbox clean --images`` removes it. Raises SandboxError for
         what cannot be kept, such as pipes and sockets, and where snapshots would take too much."""
-        held = self._held
-        return take_snapshot(held.sandbox, held.workspace, held.uid)
+        return take_snapshot(self._held.sandbox, self._workspace(), self._held.uid)
+
+    def _workspace(self) -> Mount:
+        if self._held.workspace is None:
+            raise SandboxError("the session has no workspace")
+        return self._held.workspace
 
     def copy_in(self, folder: str) -> None:
         """What is in a folder of the session, into the workspace. Raises DiskFull, SandboxError."""
@@ -308,14 +299,28 @@ class Session:
         """Work of the supervisor's own as ``user``, in the workspace."""
         bound = output_bytes + _SAID_BYTES
         limits = replace(self._held.limits, timeout_s=_FILES_S, stdout_bytes=bound, flood_bytes=bound)
-        order = Order(argv=arguments, ours=work, uid=self._uid(user), reads=stdin is not None, limits=limits)
+        order = Order(
+            argv=arguments,
+            ours=work,
+            uid=self._uid(user),
+            cwd=self._held.below,
+            reads=stdin is not None,
+            limits=limits,
+        )
         return self.settled(self._start(order), stdin)
 
     # -- ports --------------------------------------------------------------------------------------------
     def connect(self, port: int) -> socket.socket:
         """A connection to a port that a command listens on at 127.0.0.1. It ends at once where none does."""
         running = self._start(
-            Order(argv=[str(port)], ours="connect", uid=self._held.uid, reads=True, limits=self._unbounded())
+            Order(
+                argv=[str(port)],
+                ours="connect",
+                uid=self._held.uid,
+                cwd=self._held.below,
+                reads=True,
+                limits=self._unbounded(),
+            )
         )
         return connection(running)
 
@@ -333,38 +338,6 @@ class Session:
             self._is_closed = True
             closing = self.closing.pop_all()
         closing.close()
-
-
-def staged_files(files: Files) -> Iterator[StagedFile]:
-    """Raises InputError for a path that leads out, or a file that is not there."""
-    for path, data in files.items():
-        mode = 0o644
-        if isinstance(data, Path):
-            if not data.is_file():
-                raise InputError([Problem(message="is not a file", path=data)])
-            mode = 0o755 if data.stat().st_mode & 0o100 else mode
-        yield StagedFile(path=_checked(path), data=data, mode=mode)
-
-
-def _checked(path: str) -> str:
-    """``path`` relative to the workspace, or absolute outside of it, in one spelling. Raises InputError."""
-    as_bytes(path)
-    known = PurePosixPath(path)
-    inside = known.relative_to(WORKSPACE) if known.is_relative_to(WORKSPACE) else known
-    if not inside.parts or ".." in inside.parts or "\0" in path or str(inside) == "/":
-        raise InputError([Problem(message=f"{safe_text(path, limit=200)!r} is not a file of the workspace")])
-    return str(inside)
-
-
-def _entries(listed: bytes) -> Iterator[Entry]:
-    """Raises SandboxError for what is not of the form."""
-    fields = listed.split(b"\0")[:-1]
-    try:
-        for head, path, link in zip(*[iter(fields)] * 3, strict=True):
-            mode, size, mtime = map(int, head.split())
-            yield Entry(path=os.fsdecode(path), mode=mode, size=size, mtime_ns=mtime, link=os.fsdecode(link))
-    except ValueError as error:
-        raise SandboxError("a list of files is not of the form") from error
 
 
 def _reason(done: ExecResult) -> str:

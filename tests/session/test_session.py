@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 import agentv_sandbox
-from agentv_sandbox import LimitOverrides, Needs, Pool, Session, SystemSpec, open_async_session
+from agentv_sandbox import LimitOverrides, Needs, Pool, Session, open_async_session
 from agentv_sandbox.base.errors import (
     Cancelled,
     DiskFull,
@@ -362,31 +362,3 @@ def test_the_page_does_what_it_says(
         "",
     ]
     assert capsys.readouterr().out.split("\n") == said
-
-
-@pytest.mark.engine
-@pytest.mark.native
-def test_root_of_a_system_may_change_all_of_it_and_others_nothing(
-    engine: ContainerEngine, tool_image: str
-) -> None:
-    assert tool_image
-    with agentv_sandbox.open_session(engine="native", system=SystemSpec(size_bytes=64 << 20)) as session:
-        made = session.exec(
-            "echo u:x:1000:1000::/home/u:/bin/sh >> /etc/passwd && mkdir -m 700 /app && id -u && pwd"
-        )
-        assert (made.exit_code, made.stdout) == (0, b"0\n/workspace\n"), made.stderr
-        session.put({"/app/data.txt": b"kept"}, user="root")
-        other = session.exec("whoami; echo $HOME; grep CapEff /proc/self/status; cat /app/data.txt", user="u")
-        assert other.stdout.split() == [b"u", b"/home/u", b"CapEff:", b"0000000000000000"], other.stderr
-        assert session.exec("kill -9 1; kill -STOP 1; cat /app/data.txt").stdout == b"kept"
-        assert session.exec("mount -t tmpfs none /mnt; mknod /dev/x b 8 0; cat /proc/1/environ").stdout == b""
-        full = session.exec("head -c 200M /dev/zero > /var/big")
-        assert full.exit_code != 0 and session.exec("rm /var/big; echo there").stdout == b"there\n"
-
-
-@pytest.mark.engine
-@pytest.mark.docker
-def test_an_engine_without_systems_opens_none(engine: ContainerEngine, tool_image: str) -> None:
-    assert tool_image
-    with pytest.raises(SandboxError, match="docker engine gives no agent a system"):
-        agentv_sandbox.open_session(engine="docker", system=SystemSpec())

@@ -1,0 +1,25 @@
+"""What Harbor did in our environment (``make test-harbor``), which needs a root, and whether it still holds."""
+
+from __future__ import annotations
+
+import json
+
+from tests.tasks.record import RECORDED, VERSION
+from tests.tasks.record_box import KEPT, hashes
+
+
+def test_the_record_is_of_the_present_environment() -> None:
+    kept = json.loads(KEPT.read_text("utf-8"))
+    assert kept["of"] == hashes(), "run `make test-harbor`, and keep what it writes"
+    assert kept["harbor"] == VERSION
+
+
+def test_rewards_are_those_of_the_environment_that_harbor_brings() -> None:
+    ours, theirs = (json.loads(path.read_text("utf-8"))["tasks"] for path in (KEPT, RECORDED))
+    assert ours.keys() == theirs.keys()
+    assert {name: ours[name].get("rewards") for name in ours} == {
+        name: theirs[name].get("rewards") for name in theirs
+    }
+    assert {name: ours[name].get("error") for name in ours} == {
+        name: theirs[name].get("error") for name in theirs
+    }
