@@ -10,20 +10,25 @@ a suite has nothing to install.
         return {"score": 1.0 if "42" in case.answer else 0.0}
 
 Candidate code must never run in the grader's own process, where it could print a verdict or leave with exit
-code 0. ``run_candidate`` runs it in a process of its own and hands back plain data to compare.
+code 0. ``candidate.run`` runs it in a box of its own and hands back bytes; ``run_candidate`` calls a function of a file
+and hands back plain data to compare.
 """
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import ctypes
+import http.client
 import json
 import math
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
@@ -36,7 +41,11 @@ Message = dict[str, Any]
 
 __all__ = [
     "Assertion",
+    "Candidate",
+    "CandidateError",
+    "CandidateResult",
     "CandidateRun",
+    "CandidateTalk",
     "CodeGraderContext",
     "GraderOutput",
     "LlmTarget",
@@ -44,6 +53,7 @@ __all__ = [
     "TargetError",
     "TokenUsage",
     "TraceSummary",
+    "candidate",
     "define_code_grader",
     "define_prompt_template",
     "llm_target",
@@ -337,15 +347,18 @@ class CandidateRun:
 
 
 _CALL = """
-import contextlib, importlib.util, json, os, sys
+import importlib.util, json, os, sys, tempfile
 request = json.loads(sys.stdin.buffer.read())
-out = os.fdopen(3, "w")
+out, said = os.fdopen(os.dup(1), "w"), tempfile.TemporaryFile()
+os.dup2(said.fileno(), 1)
 sys.path.insert(0, os.path.dirname(request["file"]))
 spec = importlib.util.spec_from_file_location("candidate", request["file"])
 module = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(module)
 values = [getattr(module, request["function"])(*args) for args in request["calls"]]
-json.dump(values, out)
+sys.stdout.flush()
+said.seek(0)
+json.dump({"values": values, "stdout": said.read(1 << 18).decode("utf-8", "replace")}, out)
 out.close()
 """
 _OUTPUT_BYTES = 1 << 20
@@ -361,39 +374,254 @@ def run_candidate(
     stdin: str = "",
     timeout_s: float = 10.0,
 ) -> CandidateRun:
-    """Run the candidate's Python ``file`` in a process of its own.
+    """Run the candidate's Python ``file`` by ``candidate.run``: in a box of its own.
 
     With ``function``: call it once for each list of arguments in ``calls`` and return the list of results.
     Without: run the file as a program with ``argv`` and ``stdin``; ``value`` stays None and ``error`` is set
     for an exit code other than 0.
 
-    Results are plain JSON, so an object that pretends to be equal to everything cannot come through. The
-    process sees no inherited environment, cannot write to the grader's stdout and, on Linux from 5.13 on,
-    does not see the project, the graders and the answer's other files. What it can do is lie about its own
-    results, so compare them with answers that only the grader knows.
+    Results are plain JSON, so an object that pretends to be equal to everything cannot come through. What a
+    candidate can do is lie about its own results, so compare them with answers that only the grader knows.
     """
-    _close_to_peers()
-    path = str(Path(file).resolve())
+    path = Path(file).resolve()
+    given: dict[str, bytes] = {}
+    name = str(path)
+    if os.environ.get(_BOX) and not name.startswith("/workspace/"):
+        given, name = {path.name: path.read_bytes()}, path.name
+    start = [sys.executable, "-I"]
     if function is None:
-        return _run([sys.executable, "-I", path, *argv], stdin.encode(), timeout_s, None)
-    request = {"file": path, "function": function, "calls": [list(args) for args in calls]}
-    return _run([sys.executable, "-I", "-c", _CALL], json.dumps(request).encode(), timeout_s, len(calls))
+        ended = candidate.run([*start, name, *argv], stdin=stdin, files=given, timeout=timeout_s)
+        return _candidate_run(ended, None, timeout_s)
+    request = json.dumps({"file": name, "function": function, "calls": [list(args) for args in calls]})
+    ended = candidate.run([*start, "-c", _CALL], stdin=request, files=given, timeout=timeout_s)
+    return _candidate_run(ended, len(calls), timeout_s)
 
 
-def _run(command: list[str], stdin: bytes, timeout_s: float, results: int | None) -> CandidateRun:
-    """Start ``command`` in a session of its own and end everything that it started. ``results``: how many
-    values it must write to descriptor 3; None: it writes none."""
+def _candidate_run(ended: CandidateResult, results: int | None, timeout_s: float) -> CandidateRun:
+    value, stdout, error = None, ended.stdout, None
+    if ended.outcome == "timeout":
+        error = f"timed out after {timeout_s:g} s"
+    elif ended.outcome != "exited":
+        error = f"ended by its limits: {ended.outcome}"
+    elif ended.exit_code != 0:
+        error = f"exit code {ended.exit_code}"
+    elif results is not None:
+        value, stdout, error = _values(ended.stdout, results)
+    return CandidateRun(
+        value=value,
+        error=error,
+        exit_code=ended.exit_code,
+        stdout=stdout.decode("utf-8", "replace"),
+        stderr=ended.stderr.decode("utf-8", "replace"),
+    )
+
+
+def _values(data: bytes, results: int) -> tuple[Any, bytes, str | None]:
+    try:
+        said = json.loads(data)
+    except (ValueError, RecursionError):
+        return None, b"", "no result: the process ended without one"
+    values = said.get("values") if isinstance(said, dict) else None
+    if not isinstance(values, list) or len(values) != results:
+        return None, b"", "no result: not one value for each call"
+    return values, str(said.get("stdout", "")).encode(), None
+
+
+@dataclass(frozen=True)
+class CandidateResult:
+    """How a candidate's process ended. Only data: nothing of it lives in the grader."""
+
+    stdout: bytes
+    """The first mebibyte, or its head and tail."""
+    stderr: bytes
+    outcome: str
+    """``exited``, or what ended it: ``timeout``, ``oom``, ``flood``, ``cancelled``."""
+    exit_code: int | None
+    """None where something ended it; 127 where it could not be started."""
+    duration_s: float
+    stdout_total: int
+    """Bytes that it wrote."""
+    stderr_total: int
+
+    @property
+    def ok(self) -> bool:
+        """Whether it ended by itself with exit code 0, its output complete."""
+        return self.outcome == "exited" and self.exit_code == 0 and self.stdout_total == len(self.stdout)
+
+
+class CandidateError(Exception):
+    """The box is not there, or refused; never something that a candidate did in it."""
+
+
+class Candidate:
+    """What the agent left, run in a box of its own: a sealed container with the same frozen workspace, another
+    user for each command, no network, and nothing of the suite. Where a script runs outside of a grader's
+    container, ``run`` is a process on this machine."""
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: bytes | str = b"",
+        files: Mapping[str, bytes | str] | None = None,
+        timeout: float = 10.0,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+    ) -> CandidateResult:
+        """Run ``argv`` to its end. It works in the workspace, which it cannot write, or in ``cwd``; with
+        ``files``, in a fresh folder that holds them. ``timeout``: seconds. Raises CandidateError."""
+        if not os.environ.get(_BOX):
+            return _here(argv, _as_bytes(stdin), files or {}, timeout, env or {}, cwd)
+        answer = _ask_box("/run", {**_order(argv, files, timeout, env, cwd), "stdin": _base64(stdin)})
+        return _result(answer)
+
+    def open(
+        self,
+        argv: Sequence[str],
+        *,
+        files: Mapping[str, bytes | str] | None = None,
+        timeout: float = 60.0,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+    ) -> CandidateTalk:
+        """Start ``argv`` and talk to it by lines. ``timeout``: seconds for all of it; else as ``run``. Raises
+        CandidateError."""
+        answer = _ask_box("/open", _order(argv, files, timeout, env, cwd))
+        return CandidateTalk(answer["id"])
+
+
+class CandidateTalk:
+    """A candidate that goes on; close it, or use it as a context manager."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self._result: CandidateResult | None = None
+
+    def __enter__(self) -> CandidateTalk:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def send(self, data: bytes | str, *, end: bool = False) -> None:
+        """Give it input; ``end``: nothing more comes. What it no longer reads is lost. Raises CandidateError."""
+        self._talk(send=_base64(data), end=end)
+
+    def read_line(self, timeout: float = 10.0) -> bytes:
+        """Its next line of output with the end of line; without, at the end; empty: there is no more. Raises
+        TimeoutError when none comes in so many seconds, CandidateError."""
+        return self._line(self._talk(read=True, timeout=timeout), timeout)
+
+    def ask(self, line: bytes | str, timeout: float = 10.0) -> bytes:
+        """Send one line, without its end, and read one. Raises as ``read_line``."""
+        answer = self._talk(send=_base64(_as_bytes(line) + b"\n"), read=True, timeout=timeout)
+        return self._line(answer, timeout)
+
+    def close(self, timeout: float = 1.0) -> CandidateResult:
+        """End its input, give it so many seconds, and end it. Twice is fine. Raises CandidateError."""
+        if self._result is None:
+            self._result = _result(_ask_box("/close", {"id": self._number, "timeout": timeout}))
+        return self._result
+
+    def _talk(self, **asked: Json) -> Mapping[str, Json]:
+        return _ask_box("/talk", {"id": self._number, **asked})
+
+    def _line(self, answer: Mapping[str, Json], timeout: float) -> bytes:
+        if answer["timed_out"]:
+            raise TimeoutError(f"the candidate printed no line in {timeout:g} s")
+        return base64.b64decode(answer["data"])
+
+
+candidate = Candidate()
+_BOX, _BOX_TOKEN = "AGENTV_CANDIDATE_SOCKET", "AGENTV_CANDIDATE_TOKEN"
+
+
+def _order(
+    argv: Sequence[str],
+    files: Mapping[str, bytes | str] | None,
+    timeout: float,
+    env: Mapping[str, str] | None,
+    cwd: str | None,
+) -> dict[str, Json]:
+    return {
+        "argv": [str(word) for word in argv],
+        "files": {name: _base64(data) for name, data in (files or {}).items()},
+        "timeout": timeout,
+        "env": dict(env or {}),
+        "cwd": None if cwd is None else str(cwd),
+    }
+
+
+def _result(answer: Mapping[str, Json]) -> CandidateResult:
+    streams = {name: base64.b64decode(answer[name]) for name in ("stdout", "stderr")}
+    return CandidateResult(**{**answer, **streams})
+
+
+def _as_bytes(data: bytes | str) -> bytes:
+    return data.encode() if isinstance(data, str) else data
+
+
+def _base64(data: bytes | str) -> str:
+    return base64.b64encode(_as_bytes(data)).decode()
+
+
+def _ask_box(path: str, body: Mapping[str, Json]) -> Mapping[str, Json]:
+    place, token = os.environ.get(_BOX), os.environ.get(_BOX_TOKEN, "")
+    if not place:
+        raise CandidateError("there is no box: it is there for graders in their container")
+    asking = _BoxConnection(place)
+    try:
+        asking.request("POST", "/candidate" + path, json.dumps(body), {"Authorization": f"Bearer {token}"})
+        with asking.getresponse() as response:
+            answer = json.load(response)
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        raise CandidateError(f"the box does not answer: {error}") from None
+    finally:
+        asking.close()
+    if response.status != 200:
+        raise CandidateError(str(answer.get("error")))
+    return dict(answer)
+
+
+class _BoxConnection(http.client.HTTPConnection):
+    """To a socket of the runner's in this container."""
+
+    def __init__(self, place: str) -> None:
+        super().__init__("127.0.0.1", timeout=3600)
+        self._place = place
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._place)
+
+
+def _here(
+    command: Sequence[str],
+    stdin: bytes,
+    files: Mapping[str, bytes | str],
+    timeout_s: float,
+    env: Mapping[str, str],
+    cwd: str | None,
+) -> CandidateResult:
+    """``Candidate.run`` without a box: a process in a session of its own, of which everything that it started is ended.
+    It sees no environment, cannot write to the grader's stdout and, on Linux from 5.13 on, does not see the project."""
+    _close_to_peers()
     with contextlib.ExitStack() as stack:
-        out, err, back = (stack.enter_context(tempfile.TemporaryFile()) for _ in range(3))
-        back_fd = back.fileno()
+        out, err = (stack.enter_context(tempfile.TemporaryFile()) for _ in range(2))
+        folder = stack.enter_context(tempfile.TemporaryDirectory()) if files else None
+        for name, data in files.items():
+            path = Path(folder or "", name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(_as_bytes(data))
+        begun = time.monotonic()
         process = subprocess.Popen(
-            [sys.executable, "-I", "-c", _REDIRECT, str(back_fd), ":".join(_HIDDEN), *command],
+            [sys.executable, "-I", "-c", _REDIRECT, ":".join(_HIDDEN), *command],
             stdin=subprocess.PIPE,
             stdout=out,
             stderr=err,
-            env={"PATH": os.defpath, "HOME": tempfile.gettempdir(), "LANG": "C.UTF-8"},
-            cwd=tempfile.gettempdir(),
-            pass_fds=(back_fd,),
+            env={"PATH": os.defpath, "HOME": tempfile.gettempdir(), "LANG": "C.UTF-8", **env},
+            cwd=folder or cwd or tempfile.gettempdir(),
             start_new_session=True,
         )
         code: int | None
@@ -406,15 +634,22 @@ def _run(command: list[str], stdin: bytes, timeout_s: float, results: int | None
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-        stdout, stderr = _text(out), _text(err)
-        value, error = None, None
-        if code is None:
-            error = f"timed out after {timeout_s:g} s"
-        elif code != 0:
-            error = f"exit code {code}"
-        elif results is not None:
-            value, error = _values(_text(back), results)
-        return CandidateRun(value=value, error=error, exit_code=code, stdout=stdout, stderr=stderr)
+        (stdout, out_total), (stderr, err_total) = _printed(out), _printed(err)
+        return CandidateResult(
+            stdout=stdout,
+            stderr=stderr,
+            outcome="timeout" if code is None else "exited",
+            exit_code=code,
+            duration_s=time.monotonic() - begun,
+            stdout_total=out_total,
+            stderr_total=err_total,
+        )
+
+
+def _printed(file: Any) -> tuple[bytes, int]:
+    total = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    return file.read(_OUTPUT_BYTES), total
 
 
 _REDIRECT = """
@@ -443,30 +678,18 @@ def hide(paths):
     libc.syscall(446, rules, 0)
     os.close(rules)
 
-os.dup2(int(sys.argv[1]), 3)
 try:
-    hide(sys.argv[2].split(":"))
+    hide(sys.argv[1].split(":"))
 except (OSError, AttributeError):
     pass
-os.execv(sys.argv[3], sys.argv[3:])
+try:
+    os.execvp(sys.argv[2], sys.argv[2:])
+except OSError as error:
+    sys.stderr.write(f"{sys.argv[2]}: {error.strerror}\\n")
+    os._exit(127)
 """
 _HIDDEN = ("/suite", "/grading", "/files", "/input")
 """Top directories that a candidate's process does not see, so that it finds no expected values there."""
-
-
-def _values(text: str, results: int) -> Any:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return None, "no result: the process ended without one"
-    if not isinstance(value, list) or len(value) != results:
-        return None, "no result: not one value for each call"
-    return value, None
-
-
-def _text(file: Any) -> str:
-    file.seek(0)
-    return str(file.read(_OUTPUT_BYTES).decode("utf-8", "replace"))
 
 
 # -- asking a model -----------------------------------------------------------------------------------

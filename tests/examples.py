@@ -6,8 +6,9 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 from pathlib import Path
+
+from tests.forkserver import command
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 NAMES = tuple(sorted(path.parent.name for path in EXAMPLES.glob("*/README.md")))
@@ -29,5 +30,4 @@ def clone(folder: Path) -> Path:
 def run_as_shown(name: str, root: Path, results: Path) -> subprocess.CompletedProcess[str]:
     """The first command of the README of an example, in the clone's root."""
     _, *arguments = commands(name)[0]
-    argv = [sys.executable, "-P", "-m", "agentv_sandbox", *arguments, "--output", str(results)]
-    return subprocess.run(argv, cwd=root, capture_output=True, text=True, check=False, timeout=600)
+    return command(*arguments, "--output", str(results), cwd=root, timeout=600)

@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import IO, Any, NoReturn
 
 from agentv_sandbox.cli import COMMANDS
+from tests.harness import costs
 from tests.harness.processes import MARK
 
 ROOT = Path(__file__).parents[1]
@@ -135,12 +136,14 @@ class _Server:
             assert pid, "the process that forks has ended"
             ours.settimeout(timeout)
             try:
-                return int(ours.recv(64))
+                status, seconds = ours.recv(64).split()
             except TimeoutError:
                 os.kill(pid, signal.SIGKILL)
                 ours.settimeout(None)
-                ours.recv(64)
-                return None
+                _, seconds = ours.recv(64).split()
+                status = None
+            costs.count(float(seconds))
+            return None if status is None else int(status)
 
 
 @functools.cache
@@ -152,8 +155,25 @@ def _server(imported: tuple[str, ...]) -> _Server:
 def _import_all(names: Sequence[str]) -> None:
     for name in names:
         import_module(name)
+    # And what these import when it is first used, which would be once in each process that is forked.
+    lazy = (
+        import_module("agentv_sandbox.base.lazy")._Lazy if "agentv_sandbox.base.lazy" in sys.modules else ()
+    )
+    for module in [module for name, module in sys.modules.items() if name.startswith("agentv_sandbox")]:
+        for value in list(vars(module).values()):
+            if isinstance(value, lazy):
+                import_module(value._name)
+    _complete_models(import_module("pydantic").BaseModel)
     gc.collect()
     gc.freeze()
+
+
+def _complete_models(model: Any) -> None:
+    """Records that are ready only when they are first used."""
+    for below in model.__subclasses__():
+        if not below.__pydantic_complete__:
+            below.model_rebuild(raise_errors=False)
+        _complete_models(below)
 
 
 def _next_job(control: socket.socket) -> tuple[dict[str, Any], list[int]]:
@@ -167,9 +187,9 @@ def _next_job(control: socket.socket) -> tuple[dict[str, Any], list[int]]:
                 pid, client = running.pop(key.fd)
                 waiting.unregister(key.fd)
                 os.close(key.fd)
-                status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+                _, how, took = os.wait4(pid, 0)
                 with client, suppress(BrokenPipeError):  # nobody waits for it any more
-                    client.send(str(status).encode())
+                    client.send(f"{os.waitstatus_to_exitcode(how)} {took.ru_utime + took.ru_stime}".encode())
                 continue
             said, files, _, _ = socket.recv_fds(control, 1, 1)
             if not said:

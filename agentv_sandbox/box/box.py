@@ -20,7 +20,7 @@ from agentv_sandbox.base.errors import (
     Problem,
 )
 from agentv_sandbox.base.logs import safe_text
-from agentv_sandbox.box.frames import MOST_START, READY, START, Broken, Frames, frame
+from agentv_sandbox.box.frames import MOST_START, READY, START, BrokenFrames, Frames, frame
 from agentv_sandbox.box.running import Running
 from agentv_sandbox.containers.policy import roots_capabilities
 from agentv_sandbox.containers.sandbox import Role, Sandbox, System
@@ -171,7 +171,7 @@ class Box:
                         self._lose("the container of the session has ended")
                         return
                 self._end_what_is_due()
-        except Broken as error:
+        except BrokenFrames as error:
             self._lose(f"the container of the session does not keep to the form: {error}")
         except EngineLost:
             pass
@@ -189,7 +189,7 @@ class Box:
             with self._lock:
                 running = self._commands.get(said.number)
             if running is None:
-                raise Broken("a command that was never started")
+                raise BrokenFrames("a command that was never started")
             running.take(said)
             if running.is_gone:
                 with self._lock:

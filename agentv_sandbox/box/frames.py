@@ -22,7 +22,7 @@ _WITH_BODY = frozenset({OUT, ERR, EXITED, FAILED})
 _KINDS = frozenset({CREDIT, GONE, READY, *_WITH_BODY})
 
 
-class Broken(Exception):
+class BrokenFrames(Exception):
     """The other end does not keep to the form."""
 
 
@@ -41,16 +41,16 @@ class Frames:
         self._rest = b""
 
     def feed(self, data: bytes) -> Iterator[Frame]:
-        """Raises Broken."""
+        """Raises BrokenFrames."""
         data = self._rest + data if self._rest else data
         at = 0
         while len(data) - at >= HEAD.size:
             number, kind, amount = HEAD.unpack_from(data, at)
             if kind not in _KINDS:
-                raise Broken("a frame of no known kind")
+                raise BrokenFrames("a frame of no known kind")
             size = amount if kind in _WITH_BODY else 0
             if size > PIECE:
-                raise Broken("a piece is too large")
+                raise BrokenFrames("a piece is too large")
             begin = at + HEAD.size
             if len(data) < begin + size:
                 break

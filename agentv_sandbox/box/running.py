@@ -25,7 +25,7 @@ from agentv_sandbox.box.frames import (
     OUT,
     PIECE,
     WINDOW,
-    Broken,
+    BrokenFrames,
     Frame,
 )
 from agentv_sandbox.engines.killed import KILLED
@@ -70,14 +70,14 @@ class Running:
 
     # -- what the reader of the box does ------------------------------------------------------------------
     def take(self, said: Frame) -> None:
-        """Raises Broken."""
+        """Raises BrokenFrames."""
         with self._changed:
             if said.kind in (OUT, ERR):
                 self._take_output(said)
             elif said.kind == CREDIT:
                 self._room += said.amount
                 if self._room > WINDOW:
-                    raise Broken("more was taken than sent")
+                    raise BrokenFrames("more was taken than sent")
             elif said.kind == EXITED:
                 self._take_exit(said.data)
             elif said.kind == FAILED:
@@ -90,19 +90,19 @@ class Running:
 
     def _take_output(self, said: Frame) -> None:
         if self._exit is not None:
-            raise Broken("output after the end")
+            raise BrokenFrames("output after the end")
         self._under_way += len(said.data)
         self._total += len(said.data)
         if self._under_way > MOST_UNDER_WAY:
-            raise Broken("more was sent than may be under way")
+            raise BrokenFrames("more was sent than may be under way")
         self._pieces.append((1 if said.kind == OUT else 2, said.data))
 
     def _take_exit(self, data: bytes) -> None:
         if len(data) != EXIT.size or self._exit is not None:
-            raise Broken("an end of no known form")
+            raise BrokenFrames("an end of no known form")
         code, kills = EXIT.unpack(data)
         if not 0 <= code <= 255:
-            raise Broken("an exit code of no known form")
+            raise BrokenFrames("an exit code of no known form")
         self._exit = (code, kills)
         self._duration = time.monotonic() - self._begun
         self.deadline = float("inf")

@@ -17,13 +17,13 @@ from agentv_sandbox.cli.run import interruptible
 
 if TYPE_CHECKING:
     from agentv_sandbox.session import LimitOverrides, Needs, NetworkPolicy, Session, open_session
-    from agentv_sandbox.session.mcp import Server
+    from agentv_sandbox.session.mcp import ToolServer
 else:
     LimitOverrides = calling("agentv_sandbox.session", "LimitOverrides")
     Needs = calling("agentv_sandbox.session", "Needs")
     NetworkPolicy = calling("agentv_sandbox.session", "NetworkPolicy")
     open_session = calling("agentv_sandbox.session", "open_session")
-    Server = calling("agentv_sandbox.session.mcp", "Server")
+    ToolServer = calling("agentv_sandbox.session.mcp", "ToolServer")
 
 
 @with_exit_codes
@@ -90,7 +90,7 @@ def mcp(
     with interruptible() as stop:
         threading.Thread(target=open_it, args=(stop,), name="opening", daemon=True).start()
         serving = threading.Thread(
-            target=Server(opening, sys.stdin.buffer, sys.stdout.buffer).serve, name="mcp", daemon=True
+            target=ToolServer(opening, sys.stdin.buffer, sys.stdout.buffer).serve, name="mcp", daemon=True
         )
         serving.start()
         while serving.is_alive() and not stop.is_set():

@@ -407,7 +407,7 @@ def descendants():
 
 
 # -- PID 1 ------------------------------------------------------------------------------------------------
-class Asked:
+class AskedCommand:
     """A command as it is asked for: fields with a NUL between them."""
 
     def __init__(self, payload, of_root):
@@ -418,7 +418,7 @@ class Asked:
         self.env = dict(each.partition(b"=")[::2] for each in env)
 
 
-class Command:
+class StartedCommand:
     def __init__(self, number):
         self.number = number
         self.keeper = 0
@@ -551,10 +551,10 @@ class Supervisor:
             self.watch(command)
 
     def start(self, number, payload):
-        command = self.commands[number] = Command(number)
+        command = self.commands[number] = StartedCommand(number)
         opened = []
         try:
-            asked = Asked(payload, self.of_root)
+            asked = AskedCommand(payload, self.of_root)
             command.is_background = b"b" in asked.flags
             tells = self.open_pipes(command, opened, b"i" in asked.flags)
             command.keeper = os.fork()

@@ -17,13 +17,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 
 from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.containers.volumes import StagedFile
 from agentv_sandbox.models.paths import MOUNTED, SUITE, TMP, TOOL_CACHES, VIRTUAL_ENVIRONMENTS
 from agentv_sandbox.models.suite import Position
-from agentv_sandbox.project.scriptimports import imported, modules
+from agentv_sandbox.project.scriptimports import MAX_BYTES, asks_for_candidates, imported, modules
 
 _SKIPPED_DIRS = TOOL_CACHES | VIRTUAL_ENVIRONMENTS | {".git"}
 _SKIPPED_PATHS = frozenset({".agentv/results", ".agentv/workspaces", ".agentv/cache"})
@@ -180,6 +181,12 @@ class Project:
 
     def _skipped(self, folder: Path) -> bool:
         return folder.name in _SKIPPED_DIRS or folder.relative_to(self.root).as_posix() in _SKIPPED_PATHS
+
+    @cached_property
+    def asks_for_candidates(self) -> bool:
+        """Whether a Python file of it speaks of the SDK and of candidates."""
+        programs = (path for path, info in self._walk() if path.suffix == ".py" and info.st_size <= MAX_BYTES)
+        return any(asks_for_candidates(path) for path in programs)
 
     # -- what an agent may see ------------------------------------------------------------------------
     def matching(self, globs: Sequence[str], *folders: Path) -> list[Path]:

@@ -64,6 +64,15 @@ def modules(words: Sequence[str], folder: Path) -> list[Path]:
     return files
 
 
+def asks_for_candidates(program: Path) -> bool:
+    """Whether a Python file speaks of the SDK and of candidates."""
+    try:
+        text = program.read_bytes()
+    except OSError:
+        return False
+    return b"candidate" in text and b"agentv_sandbox" in text
+
+
 def _inside(path: Path, root: Path) -> bool:
     try:
         return path.resolve().is_relative_to(root.resolve())

@@ -38,7 +38,7 @@ def _step(request: Request) -> TaskStep | None:
     return request.case.task.steps[0] if request.case.task is not None else None
 
 
-class Oracle(ContainerProvider):
+class OracleProvider(ContainerProvider):
     name = "oracle"
     summary = "The reference solution of a task folder: what `solution/solve.sh` does."
     ours = True
@@ -121,4 +121,4 @@ class Nop(Provider):
         return AgentResponse(messages=(message,), attempts=request.attempt, target_used=request.target.name)
 
 
-KINDS = (Oracle(), Nop())
+KINDS = (OracleProvider(), Nop())

@@ -37,7 +37,7 @@ _PARSE, _REQUEST, _METHOD, _PARAMS, _INTERNAL = -32700, -32600, -32601, -32602, 
 Arguments = Mapping[str, Any]
 
 
-class Refused(Exception):
+class InvalidCall(Exception):
     """A request that is not answered with a result."""
 
     def __init__(self, code: int, text: str) -> None:
@@ -60,22 +60,24 @@ class Tool:
         }
 
     def check(self, given: object) -> Arguments:
-        """Raises Refused."""
+        """Raises InvalidCall."""
         if not isinstance(given, dict):
-            raise Refused(_PARAMS, "arguments are not an object")
+            raise InvalidCall(_PARAMS, "arguments are not an object")
         for name in self.required:
             if name not in given:
-                raise Refused(_PARAMS, f"the argument {name} is missing")
+                raise InvalidCall(_PARAMS, f"the argument {name} is missing")
         for name, value in given.items():
             kind = self.properties.get(name, {}).get("type")
             if kind is None:
-                raise Refused(_PARAMS, f"there is no argument {safe_text(str(name), limit=60)}")
+                raise InvalidCall(_PARAMS, f"there is no argument {safe_text(str(name), limit=60)}")
             if isinstance(value, bool) is not (kind == "boolean") or not isinstance(value, _KINDS[kind]):
-                raise Refused(_PARAMS, f"the argument {name} is not a {kind}")
+                raise InvalidCall(_PARAMS, f"the argument {name} is not a {kind}")
             if isinstance(value, str) and not _is_text(value):
-                raise Refused(_PARAMS, f"the argument {name} has halves of characters in it")
+                raise InvalidCall(_PARAMS, f"the argument {name} has halves of characters in it")
             if isinstance(value, float | int) and kind == "number" and not 0 < value < _LONGEST_S:
-                raise Refused(_PARAMS, f"the argument {name} is not a number of seconds up to {_LONGEST_S}")
+                raise InvalidCall(
+                    _PARAMS, f"the argument {name} is not a number of seconds up to {_LONGEST_S}"
+                )
         return given
 
 
@@ -125,7 +127,7 @@ TOOLS: Mapping[str, Tool] = {
 }
 
 
-class Server:
+class ToolServer:
     """Answers what comes on ``reads`` until its end. ``session`` may still be being opened."""
 
     def __init__(self, session: Future[Session], reads: IO[bytes], writes: IO[bytes]) -> None:
@@ -185,7 +187,7 @@ class Server:
                     for name, tool in TOOLS.items()
                 ]
             }
-        raise Refused(_METHOD, f"there is no method {safe_text(method, limit=60)}")
+        raise InvalidCall(_METHOD, f"there is no method {safe_text(method, limit=60)}")
 
     # -- calls --------------------------------------------------------------------------------------------
     def _begin_call(self, number: object, params: Arguments) -> None:
@@ -205,7 +207,7 @@ class Server:
     def _call(self, number: str, params: Arguments) -> dict[str, Any]:
         tool = TOOLS.get(str(params.get("name")))
         if tool is None:
-            raise Refused(_PARAMS, f"there is no tool {safe_text(str(params.get('name')), limit=60)}")
+            raise InvalidCall(_PARAMS, f"there is no tool {safe_text(str(params.get('name')), limit=60)}")
         given = tool.check(params.get("arguments") or {})
         try:
             session = self._session.result()
@@ -248,7 +250,7 @@ class Server:
     def _answer(self, number: object, work: Callable[[], dict[str, Any]]) -> None:
         try:
             self._say({"id": number, "result": work()})
-        except Refused as refused:
+        except InvalidCall as refused:
             self._refuse(number, refused.code, str(refused))
         except Exception as error:  # whatever was asked: who waits for an answer gets one
             self._refuse(number, _INTERNAL, safe_text(f"{type(error).__name__}: {error}", limit=300))

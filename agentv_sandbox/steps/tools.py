@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -12,15 +13,17 @@ from pathlib import Path
 
 from agentv_sandbox.base.errors import LlmError
 from agentv_sandbox.base.logs import safe_name
+from agentv_sandbox.box import open_box
 from agentv_sandbox.containers.sandbox import POLICIES, Role
 from agentv_sandbox.containers.volumes import StagedFile, VolumeSpec
-from agentv_sandbox.egress import EgressProxy, Handler, ServerAnswer
+from agentv_sandbox.egress import Budget, EgressProxy, Handler, ServerAnswer
+from agentv_sandbox.egress.relay import MOUNT, SOCKET
 from agentv_sandbox.graders.grade import Graded, grade_case
 from agentv_sandbox.judging.base import GradeContext, NotBegunError
 from agentv_sandbox.judging.llm_proxy import LlmProxy
 from agentv_sandbox.modelcalls.recording import asked_by, current_scope
 from agentv_sandbox.models.case import Candidate, CaseOutput
-from agentv_sandbox.models.container import MB, ExecResult, Stdin
+from agentv_sandbox.models.container import MB, ExecResult, Limits, Stdin
 from agentv_sandbox.models.content import counted
 from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.messages import prompt_text
@@ -32,6 +35,7 @@ from agentv_sandbox.models_api.records import LlmReply, LlmRequest
 from agentv_sandbox.providers import PROVIDERS
 from agentv_sandbox.request.jobs import CaseFailed, Job
 from agentv_sandbox.steps.beginning import Beginning
+from agentv_sandbox.steps.candidates import REQUESTS, Candidates
 from agentv_sandbox.steps.invoke import (
     input_paths,
     merged,
@@ -49,6 +53,10 @@ _ENV = {"AGENTV_WORKSPACE_PATH": WORKSPACE, "PYTHONPATH": _SDK, "PYTHONSAFEPATH"
 """Beside what every container has. The first two places of Python's path are then the script's own folder, which
 ``data/judging_start.py`` puts there unless the agent can write it, and the SDK's."""
 _LLM = "llm"
+_CANDIDATE = "candidate"
+_TRAFFIC = Budget(total_bytes=1 << 30, requests=REQUESTS)
+_LATER_S = 30.0
+"""By how much a box may outlive its grader, which ends it."""
 _WITHOUT_AGENT_S = 30.0
 """How long a grader may take that runs again without anything of the agent's, to see whether it can begin."""
 
@@ -148,17 +156,24 @@ class ContainerTools:
         ]
         env = {**run.run_env, **_ENV}
         handlers = {_LLM: _in_scope(proxy)} if proxy is not None else {}
+        boxed = self._asks_for_candidates(argv, files)
         with ExitStack() as stack:
             if not isinstance(stdin, bytes):
                 stack.enter_context(stdin)
-            grant = stack.enter_context(
-                EgressProxy(run.environ, way=run.way).grant(NetworkPolicy(), {}, handlers=handlers)
-            )
+            if boxed:
+                candidates = stack.enter_context(self._candidates(limits))
+                handlers[_CANDIDATE] = candidates.handle
+                env |= {
+                    "AGENTV_CANDIDATE_SOCKET": f"{MOUNT}/{SOCKET}",
+                    "AGENTV_CANDIDATE_TOKEN": candidates.token,
+                }
+            way_out = EgressProxy(run.environ, way=run.way, budget=_TRAFFIC)
+            grant = stack.enter_context(way_out.grant(NetworkPolicy(), {}, handlers=handlers))
             if proxy is not None:
                 env |= {"AGENTV_TARGET_PROXY_URL": grant.url(_LLM), "AGENTV_TARGET_PROXY_TOKEN": proxy.token}
             result = run.sandbox.run(
                 Role.GRADER,
-                grant.wrap(run.project.translate(argv)),
+                run.project.translate(argv) if proxy is None else grant.wrap(run.project.translate(argv)),
                 image=run.image.id,
                 stdin=stdin,
                 limits=limits,
@@ -175,6 +190,29 @@ class ContainerTools:
             raise NotBegunError(why + self._missed_word(result, cwd, shown))
         word = self._missed_word(result, cwd, shown).encode("utf-8", "replace")
         return replace(result, stderr=result.stderr + word, stderr_total=result.stderr_total + len(word))
+
+    def _asks_for_candidates(self, argv: Sequence[str], files: Sequence[StagedFile]) -> bool:
+        """Whether a program may ask for a box: it, or a Python file of the project, speaks of candidates."""
+        texts = [each.encode("utf-8", "replace") for each in argv]
+        texts += [
+            each.data for each in files if isinstance(each.data, bytes) and str(each.path).endswith(".py")
+        ]
+        return any(b"candidate" in text for text in texts) or self.run_of.project.asks_for_candidates
+
+    def _candidates(self, limits: Limits) -> Candidates:
+        run = self.run_of
+        until = time.monotonic() + limits.timeout_s
+        return Candidates(
+            lambda: open_box(
+                run.sandbox,
+                image=run.image.id,
+                mounts=[self.volumes.mount("workspace", WORKSPACE)],
+                limits=replace(limits, timeout_s=max(until - time.monotonic(), 1.0) + _LATER_S),
+                cancelled=run.sandbox.cancelled,
+            ),
+            new_uid=run.sandbox.new_uid,
+            limits=limits,
+        )
 
     def _without_agent(self, argv: Sequence[str], cwd: Path, shown: Sequence[str]) -> ExecResult:
         """The same command where nothing is that the agent made: an empty workspace, no answer, nothing on stdin."""

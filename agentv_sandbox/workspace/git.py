@@ -48,7 +48,7 @@ class GitStopped(SandboxError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Login:
+class RepositoryLogin:
     """What one server is told of who asks."""
 
     origin: str
@@ -70,7 +70,7 @@ class Git:
     max_bytes: int = 4 << 30
     """Of the repository on disk."""
     cancelled: Callable[[], bool] = lambda: False
-    login: Login | None = None
+    login: RepositoryLogin | None = None
     env: Mapping[str, str] = field(default_factory=dict)
 
     def text(self, *argv: str, stdin: bytes = b"") -> str:

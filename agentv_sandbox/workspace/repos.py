@@ -27,7 +27,7 @@ from agentv_sandbox.workspace.git import (
     Git,
     GitError,
     GitStopped,
-    Login,
+    RepositoryLogin,
 )
 
 _FULL = re.compile(r"[0-9a-f]{40}\Z")
@@ -179,14 +179,14 @@ class Repos:
         return list(entries.values())
 
 
-def _split_login(repo: str) -> tuple[str, Login | None]:
+def _split_login(repo: str) -> tuple[str, RepositoryLogin | None]:
     """The address without the login in it, which would stand in arguments, and the login. Raises RepoError."""
     parts = urlsplit(repo)
     userinfo, at, host = parts.netloc.rpartition("@")
     if parts.scheme.lower() not in ("http", "https") or not at:
         return repo, None
     name, _, password = userinfo.partition(":")
-    login = Login(origin=f"{parts.scheme}://{host}", name=unquote(name), password=unquote(password))
+    login = RepositoryLogin(origin=f"{parts.scheme}://{host}", name=unquote(name), password=unquote(password))
     if any(ord(character) < 32 for character in login.name + login.password):
         raise RepoError(
             f"repository {_USERINFO.sub('', repo)}: the login in its address has control characters"

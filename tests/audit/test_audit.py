@@ -6,13 +6,14 @@ import json
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+
+from tests.forkserver import command
 
 pytestmark = [pytest.mark.engine, pytest.mark.native, pytest.mark.xdist_group("audit")]
 ANSWERS = 44
@@ -31,16 +32,8 @@ class Project:
         (folder / "evals" / "targets.yaml").write_text(targets)
 
     def audit(self, *args: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-        argv = [sys.executable, "-P", "-m", "agentv_sandbox", "audit", "evals", *args]
-        return subprocess.run(
-            argv,
-            cwd=self.folder,
-            env={**os.environ, **(env or {})},
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
+        environ = {**os.environ, **(env or {})}
+        return command("audit", "evals", *args, cwd=self.folder, env=environ, timeout=300)
 
     def rows(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in (self.folder / "out" / "index.jsonl").read_text().splitlines()]

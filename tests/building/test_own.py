@@ -38,6 +38,7 @@ from agentv_sandbox.models.image import Image, ImageConfig, ImagePlan
 from agentv_sandbox.models.suite import DockerSpec, WorkspaceEnv
 from tests.building.mirrors import Anywhere
 from tests.building.proving import misses
+from tests.harness.processes import DISK
 from tests.relay import forwarded
 from tests.unix import bind_to
 
@@ -152,7 +153,7 @@ def test_special_files_are_skipped_and_reported(tmp_path: Path) -> None:
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
     """A folder that every user may enter."""
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory(dir=os.environ.get(DISK, "/var/tmp")) as name:
         Path(name).chmod(0o755)
         yield Path(name)
 

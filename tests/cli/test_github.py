@@ -10,7 +10,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -20,6 +19,7 @@ import pytest
 from agentv_sandbox.report.views.markdown import MAX_BYTES, MAX_ROWS, markdown
 from agentv_sandbox.rows.record import Row
 from agentv_sandbox.rows.redact import Redactor
+from tests import forkserver
 
 pytestmark = pytest.mark.engine
 
@@ -89,15 +89,7 @@ def command(checkout: Path, *argv: str, actions: bool = True) -> subprocess.Comp
             "GITHUB_WORKSPACE": str(checkout),
             "GITHUB_STEP_SUMMARY": str(checkout / "summary.md"),
         }
-    return subprocess.run(
-        [sys.executable, "-m", "agentv_sandbox", *argv],
-        cwd=checkout,
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    return forkserver.command(*argv, cwd=checkout, env=env, timeout=300)
 
 
 def test_the_runner_obeys_annotations_of_ours_and_nothing_else(checkout: Path) -> None:

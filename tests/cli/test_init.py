@@ -14,13 +14,13 @@ import yaml
 from typer.testing import CliRunner
 
 from agentv_sandbox.cli import app
+from tests.forkserver import command
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "ci"
 
 
 def ended(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-m", "agentv_sandbox", *args]
-    return subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False, timeout=300)
+    return command(*args, cwd=folder, timeout=300)
 
 
 @pytest.mark.parametrize(

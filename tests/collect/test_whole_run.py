@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.forkserver import python_bytes
 
 AGENT = r"""
 import json, os, sys
@@ -53,13 +53,8 @@ def test_the_run_goes_on(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     out = tmp_path / "out"
-    done = subprocess.run(
-        [sys.executable, "-m", "agentv_sandbox", "run", "odd.eval.yaml", "-o", str(out)],
-        cwd=tmp_path,
-        capture_output=True,
-        check=False,
-        timeout=300,
-    )
+    argv = ("-m", "agentv_sandbox", "run", "odd.eval.yaml", "-o", str(out))
+    done = python_bytes(*argv, cwd=tmp_path, timeout=300)
     assert done.returncode == 0, done.stderr.decode()
     assert b"\x1b[31m" not in done.stdout + done.stderr
     rows = (out / "index.jsonl").read_bytes().split(b"\n")

@@ -15,6 +15,7 @@ import pytest
 
 from agentv_sandbox.engines import LABEL_RUN, ContainerEngine
 from agentv_sandbox.engines.table import CHOICE
+from tests.forkserver import command
 
 COMMAND = [sys.executable, "-P", "-m", "agentv_sandbox"]  # as the installed command does: without the project
 
@@ -60,15 +61,20 @@ class Project:
         return {**kept, **({} if self.engine is None else {CHOICE: self.engine}), **more}
 
     def run(self, *args: str, env: Mapping[str, str] | None = None) -> Done:
-        done = subprocess.run(
-            self.argv("run", *args, "-o", str(self.output)),
-            cwd=self.folder,
-            env=self.env(**(env or {})),
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
+        argv = ("run", *args, "-o", str(self.output))
+        environ = self.env(**(env or {}))
+        if "PYTHONPATH" in environ:  # read at a start, which what is forked has behind it
+            done = subprocess.run(
+                self.argv(*argv),
+                cwd=self.folder,
+                env=environ,
+                capture_output=True,
+                text=True,
+                timeout=500,
+                check=False,
+            )
+        else:
+            done = command(*argv, cwd=self.folder, env=environ, timeout=500)
         return Done(done.returncode, done.stdout, done.stderr, self.output)
 
     def start(self, *args: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:

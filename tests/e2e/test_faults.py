@@ -19,7 +19,7 @@ targets:
     provider: cli
     command: sh agent.sh {EVAL_ID} {OUTPUT_FILE}
     timeout_seconds: 8
-    limits: {memory: 64m}
+    limits: {memory: 64m, output_size: 8m}
   - {name: nobody, provider: openai, api_format: chat, base_url: 'http://127.0.0.1:9/v1', model: m, max_retries: 0}
 """
 # What an agent says is a lie each time: its exit status and its words are those of another fault.
@@ -28,7 +28,7 @@ echo 'no space left on device, timed out, out of memory' >&2
 case $1 in
   timeout) trap 'exit 1' TERM; sleep 600 ;;
   out_of_memory) python3 -c 'b = bytearray(1 << 30); print(len(b))'; exit 1 ;;
-  output_flood) yes 'spam and more spam' ;;
+  output_flood) yes "$(head -c 4000 /dev/zero | tr '\\0' s)" ;;
   disk_full) head -c 50000000 /dev/zero > big; exit 1 ;;
   agent_exit) exit 124 ;;
   no_answer) exit 0 ;;

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.agents.model_server import INPUT, OUTPUT, ModelServer
+from tests.forkserver import command
 from tests.gateway.test_rate_limits import Busy, serving
 
 pytestmark = pytest.mark.engine
@@ -138,15 +139,8 @@ def run_two(
     (folder / "s.eval.yaml").write_text(SLOW_SUITE)
     targets = TARGETS.replace("HOST", f"127.0.0.1:{busy.port}").replace(", BOUND", bound)
     (folder / "targets.yaml").write_text(targets + more)
-    done = subprocess.run(
-        [sys.executable, "-m", "agentv_sandbox", "run", "s.eval.yaml", "-o", "out", "--workers", "2"],
-        cwd=folder,
-        env={**os.environ, "MY_KEY": KEY},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    argv = ("run", "s.eval.yaml", "-o", "out", "--workers", "2")
+    done = command(*argv, cwd=folder, env={**os.environ, "MY_KEY": KEY}, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     return [json.loads(line) for line in (folder / "out/index.jsonl").read_text().splitlines()]
 
@@ -187,14 +181,8 @@ def test_the_suites_budget_knows_what_an_earlier_part_of_the_run_has_spent(tmp_p
         targets = TARGETS.replace("HOST", f"127.0.0.1:{server.port}").replace(", BOUND", "")
         (tmp_path / "targets.yaml").write_text(targets)
         for args in (("--test-id", "one"), ("--resume",)):
-            subprocess.run(
-                [sys.executable, "-m", "agentv_sandbox", "run", "s.eval.yaml", "-o", "out", *args],
-                cwd=tmp_path,
-                env={**os.environ, "MY_KEY": KEY},
-                capture_output=True,
-                timeout=300,
-                check=False,
-            )
+            argv = ("run", "s.eval.yaml", "-o", "out", *args)
+            command(*argv, cwd=tmp_path, env={**os.environ, "MY_KEY": KEY}, timeout=300)
         assert len(server.seen) == 2
 
 

@@ -6,12 +6,12 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests import forkserver
 from tests.agents.model_server import INPUT, OUTPUT, ModelServer, do, say
 
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("own-agent")]
@@ -74,11 +74,7 @@ SCRIPTS = {
 
 
 def command(folder: Path, *argv: str) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "OWN_KEY": KEY}
-    whole = [sys.executable, "-m", "agentv_sandbox", *argv]
-    return subprocess.run(
-        whole, cwd=folder, env=env, capture_output=True, text=True, timeout=500, check=False
-    )
+    return forkserver.command(*argv, cwd=folder, env={**os.environ, "OWN_KEY": KEY}, timeout=500)
 
 
 @pytest.fixture(scope="module")

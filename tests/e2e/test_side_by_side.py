@@ -71,8 +71,10 @@ def test_a_second_run_and_readers_beside_a_run(project: Project) -> None:
             assert (refused.returncode, "is in use: another run" in said) == (2, True), refused.stderr
         compared = call(project, "compare", "out", "out")
         assert (compared.returncode, "1 test: 1 did not change" in compared.stdout) == (0, True)
+        before = len(rows(project.output))
         read = call(project, argv=[*agentv_command(), "results", "summary", "out"])
-        assert json.loads(read.stdout)["total"] == 1, read.stderr
+        # A busy machine may have ended the other test by now.
+        assert before <= json.loads(read.stdout)["total"] <= len(rows(project.output)), read.stderr
         assert process.poll() is None
         assert elsewhere.wait(120) == 0
         text, _ = process.communicate(timeout=120)

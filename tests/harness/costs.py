@@ -18,12 +18,21 @@ FIGURES = "AGENTV_SANDBOX_TESTS_FIGURES"
 _COST = "agentv-sandbox-cost"
 
 
+_counted = [0.0]
+
+
+def count(seconds: float) -> None:
+    """Add what a process took that a test started and that is not a child of this one."""
+    _counted.append(seconds)
+
+
 def _processor_s() -> float:
-    """Seconds of a processor of this process and of its children that have ended."""
-    return sum(
+    """Seconds of a processor of this process, of its children that have ended, and of what was counted."""
+    own = sum(
         usage.ru_utime + usage.ru_stime
         for usage in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     )
+    return own + sum(_counted)
 
 
 class Meter:

@@ -35,7 +35,7 @@ def page_to_read(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return page_of_many_kinds(folder, suite_in(folder))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")  # its event loop would run on below the tests of other folders
 def browser() -> Iterator[Browser]:
     from playwright.sync_api import sync_playwright  # the other tests here need no browser
 

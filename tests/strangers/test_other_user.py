@@ -34,7 +34,7 @@ from agentv_sandbox.models.image import ImageConfig
 from agentv_sandbox.models.suite import NetworkPolicy
 from agentv_sandbox.report.live import LivePage
 from agentv_sandbox.rows.redact import Redactor
-from agentv_sandbox.workspace.git import Git, Login
+from agentv_sandbox.workspace.git import Git, RepositoryLogin
 from tests.building.mirrors import serving
 from tests.strangers import stranger
 from tests.strangers.stranger import as_stranger
@@ -365,7 +365,7 @@ PROBES: dict[str, Callable[[int], Any]] = {
 
 @pytest.mark.parametrize("probe", PROBES)
 def test_a_program_of_the_host_is_looked_into_or_ended(probe: str) -> None:
-    login = Login(origin="https://example.org", name="x", password="t0ken")
+    login = RepositoryLogin(origin="https://example.org", name="x", password="t0ken")
     git = Git(folder=Path("/nowhere"), home=Path("/"), login=login)
     environ = git._environment()
     assert environ["LOGIN_PASSWORD"] == "t0ken"

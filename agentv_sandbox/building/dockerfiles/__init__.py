@@ -23,10 +23,10 @@ from agentv_sandbox.building.dockerfiles.bases import packaged, preparation, too
 from agentv_sandbox.building.dockerfiles.diskwatch import DiskWatch
 from agentv_sandbox.building.dockerfiles.evaluating import Copy, Evaluated, Run, Step, evaluate
 from agentv_sandbox.building.dockerfiles.inputs import ContextIndex
-from agentv_sandbox.building.dockerfiles.layers import Layers
-from agentv_sandbox.building.dockerfiles.recorder import Recorder, Registries
+from agentv_sandbox.building.dockerfiles.layers import StageLayers
+from agentv_sandbox.building.dockerfiles.recorder import FetchRecorder, Registries
 from agentv_sandbox.building.dockerfiles.stages import Dockerfile, Stage, platform_arguments, read_dockerfile
-from agentv_sandbox.building.dockerfiles.stepping import Group, StageContainers, closing
+from agentv_sandbox.building.dockerfiles.stepping import StageContainers, StepGroup, closing
 from agentv_sandbox.building.labels import image_with_key
 from agentv_sandbox.building.store import note_use
 from agentv_sandbox.containers.volumes import StagedFile
@@ -43,7 +43,7 @@ _DATA = files("agentv_sandbox") / "data"
 _FETCH_BYTES = 4 << 30
 
 
-class NotPulled(Protocol):
+class NoBaseImage(Protocol):
     """Why a registry gave no image."""
 
     @property
@@ -67,7 +67,7 @@ class Surroundings:
     """The image of a plan of packages, made where it is not there."""
     cache: Callable[[], Cache]
     registries: Registries
-    pulled: Callable[[str, bool], ImageInfo | NotPulled]
+    pulled: Callable[[str, bool], ImageInfo | NoBaseImage]
     """An image by its name, from a registry, or why there is none; with less patience where packages give it, too."""
     anew: bool = False
     """Nothing that is kept counts but what was fetched."""
@@ -128,7 +128,7 @@ class _Build:
         self._arguments = platform_arguments(architecture)
         self._dockerfile = read_dockerfile(path, text, architecture=architecture)
         self._made: dict[int, _Made] = {}
-        self._layers = Layers(around.cache_dir / "layers")
+        self._layers = StageLayers(around.cache_dir / "layers")
         self._refuse_what_is_wrong()
 
     def _refuse_what_is_wrong(self) -> None:
@@ -198,7 +198,7 @@ class _Build:
         note_use(self._around.cache_dir, image)
         return _Made(image=image, config=evaluated.config)
 
-    def _run(self, groups: list[Group], base: _Made, *, tag: str, config: Mapping[str, Any]) -> str:
+    def _run(self, groups: list[StepGroup], base: _Made, *, tag: str, config: Mapping[str, Any]) -> str:
         """Do what is not kept yet, on what is."""
         known = 0
         while known < len(groups) and not self._around.anew and self._layers.has(groups[known].key):
@@ -224,9 +224,9 @@ class _Build:
                 containers.run(group, after=kept if number == 0 else ())
             return containers.commit(tag=tag, config=config)
 
-    def _recorder(self, key: str) -> Recorder:
+    def _recorder(self, key: str) -> FetchRecorder:
         around = self._around
-        return Recorder(
+        return FetchRecorder(
             around.cache(),
             around.cache_dir / "registry",
             around.registries,
@@ -236,7 +236,7 @@ class _Build:
         )
 
     # -- groups of steps ------------------------------------------------------------------------------
-    def _groups(self, stage: Stage, base: _Made, steps: list[Step]) -> Iterator[Group]:
+    def _groups(self, stage: Stage, base: _Made, steps: list[Step]) -> Iterator[StepGroup]:
         """What one container does ends with a command; each is known by all that came before it."""
         key, waiting = content_key(["from", base.image, RECIPE]), list[Step]()
         for step in steps:
@@ -247,7 +247,7 @@ class _Build:
         if waiting:
             yield self._group(stage, key, waiting)
 
-    def _group(self, stage: Stage, key: str, steps: list[Step]) -> Group:
+    def _group(self, stage: Stage, key: str, steps: list[Step]) -> StepGroup:
         roots: dict[str, str] = {}
         rows = []
         for step in steps:
@@ -265,7 +265,7 @@ class _Build:
                     ]
                 )
             rows.append([type(step).__name__, _decisive(step), inputs])
-        return Group(steps=tuple(steps), key=content_key([key, rows]), roots=roots)
+        return StepGroup(steps=tuple(steps), key=content_key([key, rows]), roots=roots)
 
     def _inputs(
         self, stage: Stage, origin: str, sources: tuple[str, ...], line: int, roots: dict[str, str]

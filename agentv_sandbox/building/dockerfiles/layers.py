@@ -18,7 +18,7 @@ MOST_BYTES = 20 << 30
 """Of all that are kept."""
 
 
-class Layers:
+class StageLayers:
     """Below ``folder``, one file a step."""
 
     def __init__(self, folder: Path) -> None:

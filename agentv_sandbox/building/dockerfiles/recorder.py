@@ -59,22 +59,22 @@ class Registries:
 
 
 @dataclass(frozen=True)
-class Answer:
+class FetchedAnswer:
     """One that is kept. ``sha256`` is empty where there is nothing at the address."""
 
     sha256: str
     size: int
 
 
-class Record:
+class FetchRecord:
     """Answers by address, in a file of JSON that is written when the step was done."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.answers: dict[str, Answer] = {}
+        self.answers: dict[str, FetchedAnswer] = {}
         with suppress(OSError, ValueError, TypeError, AttributeError):
             known = json.loads(path.read_text(encoding="utf-8"))
-            self.answers = {url: Answer(str(row[0]), int(row[1])) for url, row in known.items()}
+            self.answers = {url: FetchedAnswer(str(row[0]), int(row[1])) for url, row in known.items()}
 
     def write(self) -> None:
         if not self.answers:
@@ -86,7 +86,7 @@ class Record:
         part.replace(self._path)
 
 
-class Recorder:
+class FetchRecorder:
     """Answers what one step reads. Safe between threads."""
 
     def __init__(
@@ -102,7 +102,7 @@ class Recorder:
         """``folder``: of all records; ``step``: the key of the step; ``anew``: what the step was answered before does
         not count."""
         self._cache, self._registries, self._offline, self._anew = cache, registries, offline, anew
-        self._record = Record(folder / "steps" / f"{step}.json")
+        self._record = FetchRecord(folder / "steps" / f"{step}.json")
         self._latest = folder / "latest"
         self._key = _signing_key(folder)
         self._lock = threading.Lock()
@@ -228,7 +228,7 @@ class Recorder:
             raise Refused(f"the registry's answer for {first(name, 100)} cannot be read") from error
         return Reading(status=200, media_type="application/json", content=json.dumps(document).encode())
 
-    def _answer(self, url: str, *, limit: int, accept: str = "") -> Answer | None:
+    def _answer(self, url: str, *, limit: int, accept: str = "") -> FetchedAnswer | None:
         """What is kept for this step, else what is there now, else what any step was answered; None for nothing."""
         plain = without_credentials(url)
         with self._lock:
@@ -245,25 +245,25 @@ class Recorder:
                 self._record.answers[plain] = answer
         return answer
 
-    def _is_kept(self, answer: Answer) -> bool:
+    def _is_kept(self, answer: FetchedAnswer) -> bool:
         return not answer.sha256 or self._cache.holds(answer.sha256, answer.size)
 
-    def _fetched(self, url: str, *, limit: int, accept: str) -> Answer | None:
+    def _fetched(self, url: str, *, limit: int, accept: str) -> FetchedAnswer | None:
         try:
-            answer = Answer(*self._cache.fetch(url, limit=limit, accept=accept))
+            answer = FetchedAnswer(*self._cache.fetch(url, limit=limit, accept=accept))
         except NotThere:
-            return Answer("", 0)
+            return FetchedAnswer("", 0)
         except BuildError:
             return None
         with self._lock:
             self.fetched += 1
         return answer
 
-    def _latest_answer(self, url: str) -> Answer | None:
+    def _latest_answer(self, url: str) -> FetchedAnswer | None:
         note = self._latest / hashlib.sha256(url.encode()).hexdigest()
         try:
             sha256, _, size = note.read_text().partition(" ")
-            answer = Answer(sha256, int(size))
+            answer = FetchedAnswer(sha256, int(size))
         except (OSError, ValueError):
             return None
         return answer if self._is_kept(answer) else None
@@ -307,4 +307,4 @@ def _signing_key(folder: Path) -> bytes:
     return path.read_bytes()
 
 
-__all__ = ["Recorder", "Registries", "step_variables"]
+__all__ = ["FetchRecorder", "Registries", "step_variables"]

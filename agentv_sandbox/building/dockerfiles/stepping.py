@@ -16,8 +16,8 @@ from agentv_sandbox.base.logs import safe_text
 from agentv_sandbox.building.containers import Builder
 from agentv_sandbox.building.dockerfiles.diskwatch import DiskWatch
 from agentv_sandbox.building.dockerfiles.evaluating import Copy, Folder, Run, Step
-from agentv_sandbox.building.dockerfiles.layers import MAX_LAYER_BYTES, Layers
-from agentv_sandbox.building.dockerfiles.recorder import Recorder, step_variables
+from agentv_sandbox.building.dockerfiles.layers import MAX_LAYER_BYTES, StageLayers
+from agentv_sandbox.building.dockerfiles.recorder import FetchRecorder, step_variables
 from agentv_sandbox.egress import MOUNT, PORT, Budget, EgressProxy, Grant
 from agentv_sandbox.engines import StepImages
 from agentv_sandbox.engines.stream import Tail
@@ -37,7 +37,7 @@ _BUDGET = Budget(total_bytes=64 << 30, requests=200_000)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Group:
+class StepGroup:
     """Steps that one container does: some copies, then at most one command."""
 
     steps: tuple[Step, ...]
@@ -53,7 +53,7 @@ class StageContainers:
 
     builder: Builder
     engine: StepImages
-    layers: Layers
+    layers: StageLayers
     tools: str
     """Image with the Python that runs ``step.py``."""
     volume: str
@@ -63,12 +63,12 @@ class StageContainers:
     watch: DiskWatch
     place: Callable[[int], str]
     """``path:line`` of a line."""
-    recorder: Callable[[str], Recorder]
+    recorder: Callable[[str], FetchRecorder]
     """By a group's key."""
     container: str = ""
     """The last one; empty before the first."""
 
-    def run(self, group: Group | None, *, after: Sequence[str] = ()) -> None:
+    def run(self, group: StepGroup | None, *, after: Sequence[str] = ()) -> None:
         """Do what ``group`` says, on the layers ``after``, and keep what it changed. Raises BuildError."""
         recorder = self.recorder(group.key) if group else None
         wants_network = group is not None and any(isinstance(s, Run) and s.network for s in group.steps)
@@ -139,7 +139,7 @@ class StageContainers:
         program = [f"{library}/{loader}", "--library-path", library, f"{TOOLS}/usr/bin/python3"]
         return [*program, "-I", "-S", f"{STAGE}/step.py"]
 
-    def _mounts(self, group: Group | None, grant: Grant | None) -> tuple[list[Mount], dict[str, str]]:
+    def _mounts(self, group: StepGroup | None, grant: Grant | None) -> tuple[list[Mount], dict[str, str]]:
         mounts = [
             Mount(source=self.tools, target=TOOLS, kind="image"),
             Mount(source=self.volume, target=STAGE),
@@ -154,7 +154,7 @@ class StageContainers:
     def _write_job(
         self,
         out: IO[bytes],
-        group: Group | None,
+        group: StepGroup | None,
         roots: Mapping[str, str],
         after: Sequence[str],
         *,
@@ -180,10 +180,10 @@ class StageContainers:
 
     def _failure(
         self,
-        group: Group | None,
+        group: StepGroup | None,
         result: ExecResult,
         log: _Log,
-        recorder: Recorder | None,
+        recorder: FetchRecorder | None,
         grant: Grant | None,
     ) -> BuildError:
         place = self.place(log.line)
@@ -205,7 +205,8 @@ class StageContainers:
                 else BuildError(f"{place}: {shown}", log=log.text)
             )
         doing = next(
-            (s.shown for s in (group.steps if group else ()) if isinstance(s, Run) and s.line == log.line), ""
+            (s.shown for s in (group.steps if group else ()) if isinstance(s, Run) and s.line == log.line),
+            "",
         )
         text = f"RUN {masking.first(doing.splitlines()[0], 120)}: " if doing else ""
         code = "" if log.reason else f" ({result.exit_text})"
@@ -306,7 +307,7 @@ def _described(step: Step, roots: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _network_hint(recorder: Recorder | None, grant: Grant | None) -> str:
+def _network_hint(recorder: FetchRecorder | None, grant: Grant | None) -> str:
     if recorder is None or grant is None:
         return ""
     refused = sorted(

@@ -17,6 +17,14 @@ def engine_info(
     security = info.get("SecurityOptions") or []
     podman = any("podman" in name.lower() for name in components)
     runtimes = {name: version for name, version in map(_podmans_runtime, components.items()) if name}
+    rootless = any("rootless" in option for option in security)
+    cgroup_version = int(info.get("CgroupVersion") or 1)
+    # Podman without root repeats what the machine could limit. Under version 1 it then ignores every limit; under
+    # version 2 it denies a limit of processor time that holds, so that what is in force in a container decides.
+    ignores = podman and rootless and cgroup_version == 1
+    said = {name: not ignores and info.get(name) for name in ("MemoryLimit", "PidsLimit", "CpuCfsQuota")}
+    if podman and not ignores:
+        said["CpuCfsQuota"] = said["CpuCfsQuota"] or None
     return EngineInfo(
         kind="podman" if podman else "docker",
         version=version.get("Version", ""),
@@ -28,15 +36,14 @@ def engine_info(
         crun=runtimes.get("crun", ""),
         containerd=components.get("containerd", ""),
         default_runtime=info.get("DefaultRuntime", ""),
-        cgroup_version=int(info.get("CgroupVersion") or 1),
+        cgroup_version=cgroup_version,
         cgroup_driver=info.get("CgroupDriver") or "",
-        memory_limit=info.get("MemoryLimit"),
-        pids_limit=info.get("PidsLimit"),
-        # Podman without root says no under version 2, where the limit holds: what is in force in a container decides.
-        cpu_quota=info.get("CpuCfsQuota") or (None if podman else info.get("CpuCfsQuota")),
+        memory_limit=said["MemoryLimit"],
+        pids_limit=said["PidsLimit"],
+        cpu_quota=said["CpuCfsQuota"],
         seccomp=any("seccomp" in option for option in security),
         userns=any("userns" in option for option in security),
-        rootless=any("rootless" in option for option in security),
+        rootless=rootless,
         cpus=info.get("NCPU", 1),
         memory_bytes=info.get("MemTotal", 0),
         warnings=tuple(info.get("Warnings") or ()),

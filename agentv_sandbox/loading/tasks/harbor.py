@@ -12,7 +12,7 @@ from agentv_sandbox.authoring.taskfolders import HARBOR_FILE
 from agentv_sandbox.loading.tasks.compose import COMPOSE_FILE, read_service
 from agentv_sandbox.loading.tasks.folders import TaskFolder
 from agentv_sandbox.loading.tasks.network import network_of
-from agentv_sandbox.loading.tasks.reading import Source, json_value, source
+from agentv_sandbox.loading.tasks.reading import TaskSource, json_value, source
 from agentv_sandbox.loading.tasks.shared import LoadedTask, checked_env
 from agentv_sandbox.loading.tasks.written import (
     ArtifactTable,
@@ -90,7 +90,7 @@ class _Reader:
     """One ``task.toml`` and the folder around it."""
 
     def __init__(
-        self, folder: TaskFolder, file: Source, written: HarborFile, environ: Mapping[str, str]
+        self, folder: TaskFolder, file: TaskSource, written: HarborFile, environ: Mapping[str, str]
     ) -> None:
         self.folder = folder
         self.file = file

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from ipaddress import ip_address, ip_network
 
-from agentv_sandbox.loading.tasks.reading import Source
+from agentv_sandbox.loading.tasks.reading import TaskSource
 from agentv_sandbox.loading.tasks.written import Phase
 from agentv_sandbox.models.task import TaskNetwork
 
@@ -13,7 +13,7 @@ _PORTS = (443, 80)
 _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 
 
-def network_of(file: Source, written: Phase, *loc: str | int, legacy: bool | None = None) -> TaskNetwork:
+def network_of(file: TaskSource, written: Phase, *loc: str | int, legacy: bool | None = None) -> TaskNetwork:
     """``written``, which stands at ``loc``; hosts that cannot be listed are refused by name. ``legacy``: the older
     ``allow_internet``."""
     mode = written.network_mode

@@ -25,7 +25,7 @@ TEMPLATE = re.compile(r"\$\{([^}:]+)(?::-(.*))?\}", re.DOTALL)
 """A value that stands for a variable of this machine: ``${NAME}`` or ``${NAME:-default}``, and nothing beside it."""
 
 
-class Source:
+class TaskSource:
     """A file of a task: its text, and where things stand in it."""
 
     def __init__(self, folder: TaskFolder, path: Path, text: str) -> None:
@@ -97,12 +97,12 @@ class Source:
         return None
 
 
-def source(folder: TaskFolder, name: str) -> Source | None:
+def source(folder: TaskFolder, name: str) -> TaskSource | None:
     """A file of ``folder``; None with a problem."""
     path = folder.path / name
     if not folder.inside(path) or (text := read_text(path, folder.problems, limit=MAX_TEXT)) is None:
         return None
-    return Source(folder, path, text.replace("\r\n", "\n"))
+    return TaskSource(folder, path, text.replace("\r\n", "\n"))
 
 
 def json_value(value: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from agentv_sandbox.loading.tasks.reading import TEMPLATE, Source
+from agentv_sandbox.loading.tasks.reading import TEMPLATE, TaskSource
 from agentv_sandbox.models.suite import Json
 from agentv_sandbox.models.task import TaskSpec
 
@@ -22,7 +22,7 @@ class LoadedTask:
 
 
 def checked_env(
-    file: Source, env: Mapping[str, str], environ: Mapping[str, str], *loc: str | int
+    file: TaskSource, env: Mapping[str, str], environ: Mapping[str, str], *loc: str | int
 ) -> Mapping[str, str]:
     """``env`` as it is; variables that it needs and that are not set are problems, of a check alone warnings."""
     for name, value in env.items():

@@ -8,7 +8,7 @@ from pathlib import Path
 from agentv_sandbox.authoring.taskfolders import TERMINAL_BENCH_FILE
 from agentv_sandbox.loading.tasks.compose import COMPOSE_FILE, Service, read_service
 from agentv_sandbox.loading.tasks.folders import TaskFolder
-from agentv_sandbox.loading.tasks.reading import Source, source
+from agentv_sandbox.loading.tasks.reading import TaskSource, source
 from agentv_sandbox.loading.tasks.shared import LoadedTask
 from agentv_sandbox.loading.tasks.written import TerminalBenchFile
 from agentv_sandbox.models.task import TESTS, TaskEnvironment, TaskSpec, TaskStep, TaskVerifier
@@ -61,7 +61,7 @@ def read_terminal_bench(folder: TaskFolder, _environ: Mapping[str, str]) -> Load
     )
 
 
-def _check(folder: TaskFolder, file: Source, written: TerminalBenchFile) -> None:
+def _check(folder: TaskFolder, file: TaskSource, written: TerminalBenchFile) -> None:
     """Refuse by name what is not supported."""
     if not _instruction(written):
         file.refuse("there is neither an instruction nor one among descriptions")

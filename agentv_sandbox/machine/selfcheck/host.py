@@ -41,7 +41,7 @@ _MAX_HASHED = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class Snapshot:
+class HostState:
     files: Mapping[str, str]
     """Path -> mode, owner, size and content of guarded files."""
     mounts: frozenset[str]
@@ -52,9 +52,9 @@ class Snapshot:
     """Containers and volumes that carry this run's label."""
 
 
-def snapshot(sandbox: Sandbox, guarded: Sequence[str] = GUARDED) -> Snapshot:
+def snapshot(sandbox: Sandbox, guarded: Sequence[str] = GUARDED) -> HostState:
     mine = f"{SHARED_PREFIX}{os.getpid()}-*"
-    return Snapshot(
+    return HostState(
         files=dict(_files(guarded)),
         mounts=frozenset(_mounts(sandbox.run_id)),
         folders=frozenset(str(p) for p in Path(tempfile.gettempdir()).glob(mine)),
@@ -62,7 +62,7 @@ def snapshot(sandbox: Sandbox, guarded: Sequence[str] = GUARDED) -> Snapshot:
     )
 
 
-def compared(before: Snapshot, after: Snapshot) -> Iterator[Attack]:
+def compared(before: HostState, after: HostState) -> Iterator[Attack]:
     paths = before.files.keys() | after.files.keys()
     changed = sorted(path for path in paths if before.files.get(path) != after.files.get(path))
     yield attempt("A0", "files of the host", not changed, changed[:5] or f"{len(paths)} unchanged")

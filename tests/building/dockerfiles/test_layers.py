@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentv_sandbox.building.dockerfiles.layers import Layers
+from agentv_sandbox.building.dockerfiles.layers import StageLayers
 from agentv_sandbox.building.store import clean_images
 from tests.fake_engine import FakeEngine
 
@@ -29,7 +29,7 @@ def left(cache: Path) -> list[str]:
 
 
 def test_those_used_longest_ago_go_first(kept: Path) -> None:
-    layers = Layers(kept / "layers")
+    layers = StageLayers(kept / "layers")
     assert layers.has("0")  # is a use
     assert layers.trim(40) == 0
     assert layers.trim(25) == 2
@@ -43,7 +43,7 @@ def test_they_are_cleaned_by_age_with_what_registries_answered(kept: Path) -> No
         (kept / "registry" / name).write_text("{}")
         if age:
             os.utime(kept / "registry" / name, (age, age))
-    assert Layers(kept / "layers").has("3")
+    assert StageLayers(kept / "layers").has("3")
     assert clean_images(FakeEngine(), kept) == []
     assert left(kept) == ["3"]
     assert [path.name for path in (kept / "registry").iterdir()] == ["new"]

@@ -135,12 +135,27 @@ def test_the_filter_goes_by_a_file_that_is_written_once(tmp_path: Path) -> None:
 
 def test_a_limit_that_rootless_podman_denies_is_looked_at_in_a_container() -> None:
     """Under control groups version 2 it holds."""
-    said = {**ANSWERS["info"], "CpuCfsQuota": False, "SecurityOptions": ["name=seccomp", "name=rootless"]}
+    said = {
+        **ANSWERS["info"],
+        "CgroupVersion": "2",
+        "CpuCfsQuota": False,
+        "SecurityOptions": ["name=seccomp", "name=rootless"],
+    }
     info = engine_info(said, ANSWERS["version"], api_version="1.44", address="unix:///x")
     found = declared(info)
     assert (found.missing, found.unknown) == ((), ("processor time",))
     docker = engine_info(said, {"Version": "28", "Components": []}, api_version="1.44", address="unix:///x")
     assert declared(docker).missing == ("no limit of processor time",)
+
+
+def test_podman_without_root_under_version_1_limits_nothing_whatever_it_says() -> None:
+    said = {**ANSWERS["info"], "CgroupVersion": "1", "SecurityOptions": ["name=seccomp", "name=rootless"]}
+    assert said["MemoryLimit"] and said["PidsLimit"] and said["CpuCfsQuota"]
+    info = engine_info(said, ANSWERS["version"], api_version="1.44", address="unix:///x")
+    assert len(declared(info).missing) == 3 and declared(info).unknown == ()
+    with_root = {**said, "SecurityOptions": ["name=seccomp"]}
+    info = engine_info(with_root, ANSWERS["version"], api_version="1.44", address="unix:///x")
+    assert declared(info).missing == ()
 
 
 def test_what_podman_says_of_itself_is_understood() -> None:

@@ -10,8 +10,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,6 +20,7 @@ import docker
 import pytest
 
 from agentv_sandbox.engines.docker import DockerEngine
+from tests import forkserver
 
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("forge")]
 
@@ -132,15 +131,9 @@ def forge(tmp_path_factory: pytest.TempPathFactory, engine: DockerEngine, tool_i
     command = "python3 agent.py {EVAL_ID} {OUTPUT_FILE}"
     targets = {"targets": [{"name": "agent", "provider": "cli", "command": command}]}
     (project / "targets.yaml").write_text(json.dumps(targets))
-    done = subprocess.run(
-        [sys.executable, "-m", "agentv_sandbox", "run", "forge.eval.yaml", "-o", str(folder / "out")],
-        cwd=project,
-        env={k: v for k, v in os.environ.items() if not k.startswith("AGENTV_")},
-        capture_output=True,
-        text=True,
-        timeout=900,
-        check=False,
-    )
+    env = {k: v for k, v in os.environ.items() if not k.startswith("AGENTV_")}
+    argv = ("run", "forge.eval.yaml", "-o", str(folder / "out"))
+    done = forkserver.command(*argv, cwd=project, env=env, timeout=900)
     index = folder / "out" / "index.jsonl"
     assert index.exists(), done.stderr[-3000:]
     rows = {row["test_id"]: row for row in map(json.loads, index.read_text().splitlines())}

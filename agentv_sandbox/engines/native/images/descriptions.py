@@ -19,7 +19,7 @@ from agentv_sandbox.models.json.untrusted import read_json
 
 
 @dataclass(frozen=True, kw_only=True)
-class Description:
+class ImageDescription:
     """``image.json``: what the store knows of an image."""
 
     version: Literal[1] = 1
@@ -29,7 +29,7 @@ class Description:
     """Folders that were added to its files as places for mounts, relative, folders before what is in them."""
 
     @classmethod
-    def read(cls, path: Path) -> Description | None:
+    def read(cls, path: Path) -> ImageDescription | None:
         """None for a file that is damaged, or of a newer version."""
         try:
             return _description(json.loads(path.read_bytes()))
@@ -80,14 +80,14 @@ def config_for(config: bytes, diff_id: str) -> bytes:
     return config_bytes({**document, "rootfs": rootfs, "history": [layer]})
 
 
-def _description(document: Any) -> Description | None:
+def _description(document: Any) -> ImageDescription | None:
     """Of what ``write`` wrote: root alone can change it, so that its form is not checked as that of foreign files."""
     if document["version"] != 1:
         return None
     given: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in document["info"].items()
     }
-    return Description(info=ImageInfo(**given), mount_points=tuple(document["mount_points"]))
+    return ImageDescription(info=ImageInfo(**given), mount_points=tuple(document["mount_points"]))
 
 
 @cache

@@ -19,7 +19,7 @@ from agentv_sandbox.archives.untrusted_image import Layers
 from agentv_sandbox.archives.untrusted_tar import ArchiveError
 from agentv_sandbox.base.errors import EngineError
 from agentv_sandbox.base.logs import get_logger
-from agentv_sandbox.engines.native.images.descriptions import Description, config_for, info_of
+from agentv_sandbox.engines.native.images.descriptions import ImageDescription, config_for, info_of
 from agentv_sandbox.engines.native.images.layer import Layer
 from agentv_sandbox.engines.native.images.rooted import (
     Attributes,
@@ -75,7 +75,7 @@ class ImageStore:
             self._lock.touch(0o600)
         self._tags = Tags(tags)
         self._parts = Parts(parts, self._lock)
-        self._known: dict[str, tuple[tuple[int, int], Description | None]] = {}
+        self._known: dict[str, tuple[tuple[int, int], ImageDescription | None]] = {}
         """By id, what was read of an image, with the stamp of the file at that time."""
         self._mountable: dict[str, tuple[tuple[int, int], frozenset[str]]] = {}
         """By id, targets that are there, in the same way."""
@@ -326,7 +326,7 @@ class ImageStore:
         """Put a finished image in its place, unless it is there by now, and name it."""
         image_id = info.id.removeprefix("sha256:")
         (image / "config.json").write_bytes(config)
-        Description(info=info).write(image / "image.json")
+        ImageDescription(info=info).write(image / "image.json")
         with locked(self._lock):
             if self._description(image_id) is None:
                 if (self._images / image_id).exists():
@@ -353,17 +353,17 @@ class ImageStore:
                 f"the image {image_id[:16]} is used by a container", hint="Remove the container first."
             )
 
-    def _description(self, image_id: str) -> Description | None:
+    def _description(self, image_id: str) -> ImageDescription | None:
         path = self._images / image_id / "image.json"
         stamp = _stamp(path)
         known = self._known.get(image_id)
         if known is None or known[0] != stamp:
-            known = self._known[image_id] = (stamp, Description.read(path) if stamp != _ABSENT else None)
+            known = self._known[image_id] = (stamp, ImageDescription.read(path) if stamp != _ABSENT else None)
             if known[1] is None and (self._images / image_id).exists():
                 log.warning("image.damaged", image=image_id, path=str(path))
         return known[1]
 
-    def _present(self, ref: str) -> tuple[str, Description]:
+    def _present(self, ref: str) -> tuple[str, ImageDescription]:
         image_id = self._id_of(ref)
         known = self._description(image_id) if image_id else None
         if known is None:

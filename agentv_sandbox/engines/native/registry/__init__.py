@@ -6,6 +6,6 @@ writes what it fetches itself, and the `oras` of PyPI waits without a limit: nei
 
 from agentv_sandbox.engines.native.registry.client import RegistryError
 from agentv_sandbox.engines.native.registry.pulling import pulled_archive
-from agentv_sandbox.engines.native.registry.references import Reference, parse_reference
+from agentv_sandbox.engines.native.registry.references import ImageReference, parse_reference
 
-__all__ = ["Reference", "RegistryError", "parse_reference", "pulled_archive"]
+__all__ = ["ImageReference", "RegistryError", "parse_reference", "pulled_archive"]

@@ -19,7 +19,7 @@ from agentv_sandbox.base.errors import Cancelled
 from agentv_sandbox.base.lazy import calling, lazily
 from agentv_sandbox.base.logs import safe_text
 from agentv_sandbox.base.webclient import tls_context, without_proxy
-from agentv_sandbox.engines.native.registry.references import Reference
+from agentv_sandbox.engines.native.registry.references import ImageReference
 from agentv_sandbox.models.json.untrusted import read_json
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class RegistryError(Exception):
 class RegistryClient:
     """Asks for one repository. A context manager."""
 
-    reference: Reference
+    reference: ImageReference
     deadline: float
     """``time.monotonic`` seconds."""
     cancelled: Callable[[], bool]

@@ -18,7 +18,7 @@ from agentv_sandbox.engines.native.registry.client import (
     RegistryClient,
     RegistryError,
 )
-from agentv_sandbox.engines.native.registry.references import HUB, Reference
+from agentv_sandbox.engines.native.registry.references import HUB, ImageReference
 from agentv_sandbox.models.json.untrusted import read_json
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
@@ -29,7 +29,7 @@ _MIRRORS = Path("/etc/docker/daemon.json")
 
 
 def pulled_archive(
-    reference: Reference,
+    reference: ImageReference,
     out: IO[bytes],
     *,
     architecture: str,
@@ -52,7 +52,7 @@ def pulled_archive(
         return _Pull(client, out, architecture).run(reference.wanted)
 
 
-def _mirrors(reference: Reference) -> Iterator[str]:
+def _mirrors(reference: ImageReference) -> Iterator[str]:
     """Of Docker Hub, as the daemon's own configuration of this machine names them."""
     if reference.registry != HUB:
         return

@@ -17,7 +17,7 @@ _MOST = 400
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reference:
+class ImageReference:
     registry: str
     """As logins name it: ``docker.io``, ``HOST`` or ``HOST:PORT``."""
     repository: str
@@ -41,7 +41,7 @@ class Reference:
         return name == "localhost" or name.startswith("127.") or name == "[::1]"
 
 
-def parse_reference(name: str) -> Reference:
+def parse_reference(name: str) -> ImageReference:
     """Raises EngineError for what is not the name of an image."""
     plain, _, digest = name.partition("@")
     first, slash, rest = plain.partition("/")
@@ -57,4 +57,4 @@ def parse_reference(name: str) -> Reference:
     is_good = bool(len(name) <= _MOST and _HOST.fullmatch(registry) and _REPOSITORY.fullmatch(repository))
     if not is_good or (tag and not _TAG.fullmatch(tag)) or (digest and not _DIGEST.fullmatch(digest)):
         raise EngineError(f"{safe_name(name, limit=300)} is not the name of an image")
-    return Reference(registry=registry, repository=repository, tag=tag or "latest", digest=digest)
+    return ImageReference(registry=registry, repository=repository, tag=tag or "latest", digest=digest)

@@ -34,6 +34,7 @@ from agentv_sandbox.fetching.pipconf import read_pip_settings
 from agentv_sandbox.models.container import ImageInfo
 from agentv_sandbox.models.image import ImageConfig
 from tests.building.registry import Registry, registry, tiny_image
+from tests.harness.processes import DISK
 from tests.llm.test_environment import certificate
 
 pytestmark = [pytest.mark.engine, pytest.mark.native, pytest.mark.xdist_group("native registry")]
@@ -44,7 +45,7 @@ _BCRYPT = "$2b$05$abcdefghijklmnopqrstuuTfLd88fckiQBcqVFSbflzAPtQuUY5vq"
 @pytest.fixture
 def pulling() -> Iterator[ContainerEngine]:
     """An engine with an image store of its own."""
-    with tempfile.TemporaryDirectory(prefix="agentv-pulls-") as folder:
+    with tempfile.TemporaryDirectory(prefix="agentv-pulls-", dir=os.environ.get(DISK, "/var/tmp")) as folder:
         Path(folder).chmod(0o711)
         engine = NativeEngine(f"native://{folder}/state")
         yield engine
