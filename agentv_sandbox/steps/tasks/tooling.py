@@ -29,10 +29,17 @@ def tool_programs(tools: VerifierTools, machine: str) -> list[StagedFile]:
     library = f"{JUDGING_TOOLS}/usr/lib/{triplet}"
     # The layer's own loader and libraries: the system may have older ones, or another libc. Nobody's modules but the
     # layer's are on its path: `-s` leaves out those of the home.
-    python = (
-        f"#!/bin/sh\nexec {library}/{loader} --inhibit-cache --library-path {library} --argv0 {_PYTHON} "
-        f'{JUDGING_TOOLS}/usr/bin/python3 -s "$@"\n'
+    run = (
+        f"exec {library}/{loader} --inhibit-cache --library-path {library} --argv0 {_PYTHON} "
+        f"{JUDGING_TOOLS}/usr/bin/python3"
     )
+    # A module that judges is the layer's or the standard library's, not one of the folder that the agent worked in.
+    python = f"""#!/bin/sh
+case "$1 $2" in
+"-m pytest" | "-m unittest") shift; {run} -sPc '{_MODULE}' "$@" ;;
+esac
+{run} -s "$@"
+"""
     config = f"home = {JUDGING_TOOLS}/usr/bin\ninclude-system-site-packages = true\n"
     names = " ".join(
         re.split(r"[\[=]", each)[0].lower().replace("_", "-").replace(".", "-") for each in tools.requirements
@@ -50,3 +57,7 @@ def tool_programs(tools: VerifierTools, machine: str) -> list[StagedFile]:
 
 
 _PYTEST = f'#!/bin/sh\nexec {_PYTHON} {JUDGING_TOOLS}/usr/local/bin/pytest "$@"\n'
+_MODULE = """import runpy, sys
+module = sys.argv.pop(1)
+sys.path.append("")
+runpy.run_module(module, run_name="__main__", alter_sys=True)"""
