@@ -11,9 +11,21 @@ for folder in $PATH; do
     fi
 done
 unset IFS
+if [ -z "$real" ] && [ -x "$here/tools/bin/python3" ]; then
+    exec "$here/tools/bin/python3" "$@"
+fi
 if [ -z "$real" ]; then
     echo "$name: not found" >&2
     exit 127
+fi
+if [ -f "$here/tools/of-system" ]; then
+    # What the script of a task would have installed for this Python.
+    PYTHONPATH=$(echo /opt/agentv-tools/usr/local/lib/python3*/dist-packages)${PYTHONPATH:+:$PYTHONPATH}
+    export PYTHONPATH
+fi
+if [ "$1" = -m ] && [ "$2" = pip ] && [ -x "$here/pip" ]; then
+    shift 2
+    exec "$here/pip" "$@"
 fi
 if [ "$1" = -m ]; then
     case $2 in

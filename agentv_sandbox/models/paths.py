@@ -18,6 +18,8 @@ SUITE = "/suite"
 """The suite's project, as it is on the host."""
 JUDGING = "/opt/agentv-judging"
 """Programs of ours that come first where a task's own tests judge."""
+JUDGING_TOOLS = "/opt/agentv-tools"
+"""A system of ours with what scripts that judge would download, read-only."""
 SYSTEM = "/system"
 """Where collectors see the parts of an agent's whole system."""
 MOUNTED = (WORKSPACE, SUITE, INPUT, OUTPUT, HOME, FILES, GRADING)

@@ -100,6 +100,16 @@ class Collect:
 
 
 @dataclass(frozen=True, kw_only=True)
+class VerifierTools:
+    """What a verifier's script would download, as far as it comes from a layer of ours."""
+
+    requirements: tuple[str, ...]
+    """Of Python, such as ``pytest==8.4.1``."""
+    of_system: bool = False
+    """Whether the script installs them into the system's own Python; else in one that uv keeps apart."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class TaskVerifier:
     """Who judges one step."""
 
@@ -117,6 +127,7 @@ class TaskVerifier:
     network: TaskNetwork | None = None
     """None: as its environment's."""
     collect: tuple[Collect, ...] = ()
+    tools: VerifierTools | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

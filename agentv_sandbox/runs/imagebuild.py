@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,10 @@ from agentv_sandbox.images.needs import suite_env, suite_plan, tool_plan
 from agentv_sandbox.images.plan import plan_image
 from agentv_sandbox.models.image import Image, ImagePlan, ProvedImage
 from agentv_sandbox.models.suite import DockerSpec, Suite, Target, WorkspaceEnv
+from agentv_sandbox.models.task import VerifierTools
 from agentv_sandbox.request import OnEvent
 from agentv_sandbox.request.jobs import RunOptions
-from agentv_sandbox.steps.tasks.variables import verifier_key
+from agentv_sandbox.steps.tasks.variables import tools_key, verifier_key
 from agentv_sandbox.targets.chosen import image_targets
 
 _TOOLS = "the tool image, in which files of agents are collected"
@@ -97,7 +99,21 @@ def _of_verifiers(suite: Suite, options: RunOptions) -> dict[Path | None, Wanted
             plan = plan_image(WorkspaceEnv(), docker=docker, config=options.image_of(suite))
             what = f"the image of the verifier of {suite.name}"
             wanted[verifier_key(environment)] = WantedImage(plan, WorkspaceEnv(), None, what)
+    for tools in {step.verifier.tools for task in tasks for step in task.steps} - {None}:
+        assert tools is not None
+        what = f"the tools of the verifier of {suite.name}"
+        wanted[tools_key(tools)] = WantedImage(tools_plan(tools, options), WorkspaceEnv(), None, what)
     return wanted
+
+
+def tools_plan(tools: VerifierTools, options: RunOptions) -> ImagePlan:
+    """A base of ours with the packages that a verifier's script would download. Nothing of the suite is in it."""
+    names = {
+        re.split(r"[\[=]", each)[0].replace("-", "_").replace(".", "_"): each for each in tools.requirements
+    }
+    env = WorkspaceEnv(required_python_modules=tuple(names), packages={"pip": names})
+    plan = plan_image(env, config=replace(options.tool_config, packages={}, versions={}))
+    return replace(plan, checks=())  # a package need not have a module of its name
 
 
 @dataclass(frozen=True)

@@ -73,6 +73,10 @@ TESTS = {
     "by-pytests-own-name": f"pytest /tests && echo 1 > {REWARD} || echo 0 > {REWARD}",
     "by-uv": "curl -LsSf http://127.0.0.1/uv.sh | sh; . $HOME/.local/bin/env; uvx pytest /tests "
     f"&& {_CHECK} || echo 0 > {REWARD}",
+    "by-tools-of-ours": "curl -LsSf https://astral.sh/uv/install.sh | sh; . $HOME/.local/bin/env; cd /app; "
+    f"uvx --with pytest==8.4.1 pytest /tests && echo 1 > {REWARD} || echo 0 > {REWARD}",
+    "by-environment-of-ours": "curl -LsSf https://astral.sh/uv/install.sh | sh; cd /app; uv venv; . .venv/bin/activate; "
+    f"uv pip install pytest==8.4.1; python -m pytest /tests && echo 1 > {REWARD} || echo 0 > {REWARD}",
     "by-login": f"bash -lc 'test -f /app/done' && echo 1 > {REWARD} || echo 0 > {REWARD}",
     "by-source": f". /root/.bashrc; [ -f /app/done ] && echo 1 > {REWARD} || echo 0 > {REWARD}",
     "by-git": f"git -C /app status && echo 1 > {REWARD} || echo 0 > {REWARD}",

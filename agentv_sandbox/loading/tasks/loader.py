@@ -25,6 +25,7 @@ from agentv_sandbox.loading.tasks.network import listed
 from agentv_sandbox.loading.tasks.reading import TEMPLATE
 from agentv_sandbox.loading.tasks.shared import LoadedTask
 from agentv_sandbox.loading.tasks.terminal_bench import read_terminal_bench
+from agentv_sandbox.loading.tasks.tools import warning, with_tools
 from agentv_sandbox.loading.tasks.verdicts import verifier_of
 from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.suite import (
@@ -92,6 +93,7 @@ class TaskLoader:
                 folder.error(path, f"lies outside its project {around.project.root}")
         except OSError as error:
             folder.error(path, f"the task folder cannot be read: {error.strerror or error}")
+        task = _with_tools(task, folder) if task is not None else None
         self.found += folder.problems
         suite = self._suite(path, task, around, folder) if task is not None else None
         return suite, around.variables
@@ -185,6 +187,17 @@ class TaskLoader:
             variables=tuple(sorted({*around.asked, *names})),
             test_files=tuple(sorted({path, *folder.test_files})),
         )
+
+
+def _with_tools(task: LoadedTask, folder: TaskFolder) -> LoadedTask:
+    """``task`` with what its verifiers would download, and warnings of what is not recognised."""
+    steps = []
+    for step in task.spec.steps:
+        verifier, script, unknown = with_tools(step.verifier, task.spec.environment)
+        for line, what in unknown:
+            folder.problems.add(Problem(message=warning(what), path=script, line=line, warning=True))
+        steps.append(replace(step, verifier=verifier))
+    return replace(task, spec=replace(task.spec, steps=tuple(steps)))
 
 
 def _system(environment: TaskEnvironment, step: TaskStep) -> SystemSpec:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from agentv_sandbox.base.errors import InputError, Problem
-from agentv_sandbox.models.task import TaskEnvironment
+from agentv_sandbox.models.task import TaskEnvironment, VerifierTools
 
 _WHOLE = re.compile(r"\$\{([^}:]+)(?::-(.*))?\}", re.DOTALL)
 
@@ -29,3 +29,8 @@ def resolved(env: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, st
 def verifier_key(environment: TaskEnvironment) -> Path:
     """Under which the image of a separate verifier is found among those of a run."""
     return environment.dockerfile or Path(f"image:{environment.image}")
+
+
+def tools_key(tools: VerifierTools) -> Path:
+    """The same of the layer that holds a verifier's tools."""
+    return Path(f"tools:{' '.join(tools.requirements)}".replace("/", ""))

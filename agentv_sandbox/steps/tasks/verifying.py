@@ -18,7 +18,7 @@ from agentv_sandbox.loading.tasks.network import listed
 from agentv_sandbox.models.container import MB, ExecResult, ImageInfo, Mount
 from agentv_sandbox.models.content import Blob
 from agentv_sandbox.models.limits import LimitOverrides
-from agentv_sandbox.models.paths import INPUT, JUDGING, WORKSPACE
+from agentv_sandbox.models.paths import INPUT, JUDGING, JUDGING_TOOLS, WORKSPACE
 from agentv_sandbox.models.suite import NetworkPolicy
 from agentv_sandbox.models.task import (
     ARTIFACTS,
@@ -39,7 +39,8 @@ from agentv_sandbox.steps.restoring import (
 )
 from agentv_sandbox.steps.suiterun import SuiteRun
 from agentv_sandbox.steps.tasks.preparing import staged_tree
-from agentv_sandbox.steps.tasks.variables import resolved, verifier_key
+from agentv_sandbox.steps.tasks.tooling import tool_programs
+from agentv_sandbox.steps.tasks.variables import resolved, tools_key, verifier_key
 from agentv_sandbox.workspace.collect import CollectLimits, gather
 
 _SPACE = 4096 * MB
@@ -110,9 +111,7 @@ class VerifierRun:
             else:
                 also = start_files(_scripts_of(tests))
                 notes = restore(self.run.sandbox, system, self._agents, also=also).notes
-                programs = stack.enter_context(self.run.sandbox.volumes(programs=_PROGRAMS))
-                programs.put("programs", judging_programs())
-                mounts.append(programs.mount("programs", JUDGING))
+            mounts += self._programs(stack)
             result = self._judge(system, mounts, stack)
             if result.outcome == "engine":
                 raise NotBegunError("the container engine ended the verifier, or was away while it ran")
@@ -120,6 +119,21 @@ class VerifierRun:
         return Verified(
             outcome=result.outcome, exit_code=result.exit_code, output=result.stdout, files=files, notes=notes
         )
+
+    def _programs(self, stack: ExitStack) -> Iterator[Mount]:
+        """What comes first in the PATH: our own start of the system's Python in a system that an agent had, and what
+        stands in the place of downloads."""
+        tools = self.verifier.tools
+        staged = [] if self.verifier.mode == "separate" and tools is None else judging_programs()
+        if tools is not None:
+            machine = self.run.sandbox.info.architecture
+            staged += tool_programs(tools, machine)
+            layer = self.run.verifier_images[tools_key(tools)].id
+            yield Mount(source=layer, target=JUDGING_TOOLS, kind="image")
+        if staged:
+            programs = stack.enter_context(self.run.sandbox.volumes(programs=_PROGRAMS))
+            programs.put("programs", staged)
+            yield programs.mount("programs", JUDGING)
 
     @property
     def _agents(self) -> System:

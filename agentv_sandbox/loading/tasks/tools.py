@@ -1,0 +1,219 @@
+"""What scripts of verifiers would download when they judge: a Python with pytest, uv, curl. A verifier reaches no
+network, so that these come from a layer of ours, as far as they are recognised here; what is not is a warning.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from agentv_sandbox.base.logs import safe_text
+from agentv_sandbox.loading.tasks.network import listed
+from agentv_sandbox.models.task import TaskEnvironment, TaskVerifier, VerifierTools
+
+_MOST_BYTES = 256 << 10
+_MOST_PACKAGES = 40
+_REQUIREMENT = re.compile(
+    r"([A-Za-z0-9][A-Za-z0-9._-]{0,80})(?:\[[A-Za-z0-9,._-]*\])?(?:==[0-9][A-Za-z0-9.+!]*)?"
+)
+_SEPARATORS = frozenset((";", "&&", "||", "|", "&", "(", ")", "{", "}"))
+_WITH_VALUE = frozenset(
+    (
+        *("-p", "--python", "--index-url", "-i", "--extra-index-url", "--index", "--project", "--directory"),
+        *(
+            "--target",
+            "-t",
+            "--prefix",
+            "--cache-dir",
+            "--timeout",
+            "--retries",
+            "--env-file",
+            "--python-version",
+        ),
+    )
+)
+"""Options of uv and pip whose next word is not a package."""
+_PACKAGES_OF_OURS = frozenset(("curl", "wget", "ca-certificates"))
+"""Of Debian, which scripts install to fetch what the layer has."""
+_ONLY_PYTHON = frozenset(
+    (
+        *(
+            "pytest",
+            "pytest-json-ctrf",
+            "pytest-timeout",
+            "pytest-asyncio",
+            "pytest-mock",
+            "pytest-json-report",
+        ),
+        *(
+            "pytest-cov",
+            "pytest-xdist",
+            "pytest-rerunfailures",
+            "pytest-order",
+            "packaging",
+            "pluggy",
+            "iniconfig",
+        ),
+    )
+)
+"""Packages that any Python can load from the layer, so that ``pip install`` into the system's may mean them."""
+
+
+@dataclass
+class _Asked:
+    """What the lines of a script ask for."""
+
+    packages: dict[str, str] = field(default_factory=dict)
+    """Requirements by normalised name."""
+    of_system: bool = False
+    unknown: list[tuple[int, str]] = field(default_factory=list)
+    """Lines with what is not recognised."""
+    uses_uv: bool = False
+
+    def add(self, line: int, word: str) -> bool:
+        match = _REQUIREMENT.fullmatch(word)
+        if match is None:
+            self.unknown.append((line, word))
+            return False
+        name = normalised(match[1])
+        if name not in self.packages or "==" in word:
+            self.packages[name] = word
+        return True
+
+
+def normalised(name: str) -> str:
+    """A package's name as PyPI compares them."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def with_tools(
+    verifier: TaskVerifier, environment: TaskEnvironment
+) -> tuple[TaskVerifier, Path, Sequence[tuple[int, str]]]:
+    """``verifier`` with what its script would download, the script, and its lines with what is not recognised. Where
+    the task lists hosts for it, the script may download, and nothing is changed."""
+    script = _script(verifier)
+    network = verifier.network or (verifier.environment or environment).network
+    if script is None or listed(network):
+        return verifier, script or Path(), ()
+    with script.open("rb") as stream:
+        text = stream.read(_MOST_BYTES).decode("utf-8", "replace")
+    asked = _asked(text)
+    tools = None
+    if asked.packages and len(asked.packages) <= _MOST_PACKAGES:
+        tools = VerifierTools(
+            requirements=tuple(sorted(asked.packages.values())),
+            of_system=asked.of_system and set(asked.packages) <= _ONLY_PYTHON,
+        )
+    return replace(verifier, tools=tools), script, asked.unknown[:1]
+
+
+def _script(verifier: TaskVerifier) -> Path | None:
+    """Where the script stands on this machine; None where an image holds it."""
+    name = verifier.script.rpartition("/")[2]
+    for source in reversed(verifier.tests):
+        path = source if source.is_file() and source.name == name else source / name
+        if path.is_file():
+            return path
+    return None
+
+
+def _asked(text: str) -> _Asked:
+    asked = _Asked()
+    for line, words in _commands(text):
+        _of_command(asked, line, words)
+    if asked.uses_uv and not asked.packages:
+        asked.packages["pytest"] = "pytest"
+    return asked
+
+
+def _commands(text: str) -> Iterator[tuple[int, list[str]]]:
+    """Simple commands with the number of the line on which they begin; what cannot be read as one is left out."""
+    lines, begun, number = "", 1, 0
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.endswith("\\"):
+            begun = begun if lines else number
+            lines += line[:-1] + " "
+            continue
+        whole, first, lines = lines + line, begun if lines else number, ""
+        if not re.search(r"\b(?:uvx?|pip3?|apt(?:-get)?)\b", whole):
+            continue
+        lexer = shlex.shlex(whole, posix=True, punctuation_chars="();|&")
+        lexer.whitespace_split = True
+        try:
+            words = list(lexer)
+        except ValueError:
+            continue
+        command: list[str] = []
+        for word in [*words, ";"]:
+            if word in _SEPARATORS or set(word) <= set("();|&"):
+                if command:
+                    yield first, command
+                command = []
+            else:
+                command.append(word)
+
+
+def _of_command(asked: _Asked, line: int, words: list[str]) -> None:
+    while words and ("=" in words[0] or words[0] in ("sudo", "env", "if", "then", "do", "!", "exec", "time")):
+        words = words[1:]
+    match words:
+        case ["uvx", *rest] | ["uv", "tool", "run", *rest]:
+            _of_tool(asked, line, rest, named=True)
+        case ["uv", "run", *rest]:
+            _of_tool(asked, line, rest, named=False)
+        case ["uv", "add", *rest] | ["uv", "pip", "install", *rest] | ["uv", "tool", "install", *rest]:
+            asked.uses_uv = True
+            system = "--system" in rest and words[1] == "pip"
+            _of_install(asked, line, rest, system=system)
+        case ["pip" | "pip3", "install", *rest] | ["python" | "python3", "-m", "pip", "install", *rest]:
+            _of_install(asked, line, rest, system=True)
+        case ["apt" | "apt-get", *rest] if "install" in rest:
+            names = [word for word in rest[rest.index("install") + 1 :] if not word.startswith("-")]
+            asked.unknown += [
+                (line, f"apt-get install {each}") for each in names if each not in _PACKAGES_OF_OURS
+            ]
+
+
+def _of_tool(asked: _Asked, line: int, words: Sequence[str], *, named: bool) -> None:
+    """Of ``uvx [options] COMMAND`` and ``uv run [options] COMMAND``: only the first names a package by its command."""
+    asked.uses_uv = True
+    rest, known = iter(words), False
+    for word in rest:
+        option, equals, value = word.partition("=")
+        if option in ("-w", "--with", "--from"):
+            known = known or option == "--from"
+            for each in (value if equals else next(rest, "")).split(","):
+                asked.add(line, each)
+        elif word in _WITH_VALUE:
+            next(rest, None)
+        elif not word.startswith("-"):
+            command = word.partition("@")[0]
+            if (named and not known) or command == "pytest":
+                asked.add(line, command)
+            return
+
+
+def _of_install(asked: _Asked, line: int, words: Sequence[str], *, system: bool) -> None:
+    rest = iter(words)
+    for word in rest:
+        if word in ("-r", "--requirement", "-e", "--editable"):
+            asked.unknown.append((line, f"pip install {word} {next(rest, '')}"))
+        elif word in _WITH_VALUE:
+            next(rest, None)
+        elif not word.startswith("-"):
+            match = _REQUIREMENT.fullmatch(word)
+            if system and match is not None and normalised(match[1]) not in _ONLY_PYTHON:
+                asked.unknown.append((line, f"pip install {word}"))
+            elif asked.add(line, word):
+                asked.of_system = asked.of_system or system
+
+
+def warning(what: str) -> str:
+    """Of something that is not recognised."""
+    return (
+        f"`{safe_text(what, limit=80)}` would need a network, which verifiers do not have: it counts as there only "
+        "where the image has it"
+    )

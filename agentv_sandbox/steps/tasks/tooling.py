@@ -1,0 +1,63 @@
+"""Programs in the place of those with which scripts of verifiers download tools. They answer with what the layer at
+``/opt/agentv-tools`` holds; all else goes to the system's own programs of these names."""
+
+from __future__ import annotations
+
+import re
+from importlib import resources
+
+from agentv_sandbox.base.errors import SandboxError
+from agentv_sandbox.containers.volumes import StagedFile
+from agentv_sandbox.models.paths import JUDGING, JUDGING_TOOLS
+from agentv_sandbox.models.task import VerifierTools
+
+_SCRIPT = resources.files("agentv_sandbox") / "data" / "judging_tools.sh"
+_NAMES = ("curl", "wget", "apt", "apt-get", "uv", "uvx", "pip", "pip3", "pytest")
+_LOADERS = {
+    "amd64": ("x86_64-linux-gnu", "ld-linux-x86-64.so.2"),
+    "arm64": ("aarch64-linux-gnu", "ld-linux-aarch64.so.1"),
+}
+_PYTHON = f"{JUDGING}/tools/bin/python3"
+
+
+def tool_programs(tools: VerifierTools, machine: str) -> list[StagedFile]:
+    """Files of the folder that comes first in the PATH of whatever judges. ``machine``: as images name it. Raises
+    SandboxError for one that there is no layer for."""
+    if machine not in _LOADERS:
+        raise SandboxError(f"there are no tools of verifiers for {machine}")
+    triplet, loader = _LOADERS[machine]
+    library = f"{JUDGING_TOOLS}/usr/lib/{triplet}"
+    # The layer's own loader and libraries: the system may have older ones, or another libc. Nobody's modules but the
+    # layer's are on its path: `-s` leaves out those of the home.
+    run = (
+        f"exec {library}/{loader} --inhibit-cache --library-path {library} --argv0 {_PYTHON} "
+        f"{JUDGING_TOOLS}/usr/bin/python3"
+    )
+    # A module that judges is the layer's or the standard library's, not one of the folder that the agent worked in.
+    python = f"""#!/bin/sh
+case "$1 $2" in
+"-m pytest" | "-m unittest") shift; {run} -sPc '{_MODULE}' "$@" ;;
+esac
+{run} -s "$@"
+"""
+    config = f"home = {JUDGING_TOOLS}/usr/bin\ninclude-system-site-packages = true\n"
+    names = " ".join(
+        re.split(r"[\[=]", each)[0].lower().replace("_", "-").replace(".", "-") for each in tools.requirements
+    )
+    script = _SCRIPT.read_bytes()
+    return [
+        *(StagedFile(path=name, data=script, mode=0o755) for name in _NAMES),
+        StagedFile(path="tools/bin/python3", data=python.encode(), mode=0o755),
+        StagedFile(path="tools/bin/python", data=python.encode(), mode=0o755),
+        StagedFile(path="tools/bin/pytest", data=_PYTEST.encode(), mode=0o755),
+        StagedFile(path="tools/pyvenv.cfg", data=config.encode()),
+        StagedFile(path="tools/names", data=f"{names}\n".encode()),
+        *([StagedFile(path="tools/of-system")] if tools.of_system else []),
+    ]
+
+
+_PYTEST = f'#!/bin/sh\nexec {_PYTHON} {JUDGING_TOOLS}/usr/local/bin/pytest "$@"\n'
+_MODULE = """import runpy, sys
+module = sys.argv.pop(1)
+sys.path.append("")
+runpy.run_module(module, run_name="__main__", alter_sys=True)"""
