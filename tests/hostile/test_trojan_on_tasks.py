@@ -76,7 +76,8 @@ TESTS = {
     "by-tools-of-ours": "curl -LsSf https://astral.sh/uv/install.sh | sh; . $HOME/.local/bin/env; cd /app; "
     f"uvx --with pytest==8.4.1 pytest /tests && echo 1 > {REWARD} || echo 0 > {REWARD}",
     "by-environment-of-ours": "curl -LsSf https://astral.sh/uv/install.sh | sh; cd /app; uv venv; "
-    f". .venv/bin/activate; uv pip install pytest==8.4.1; python -m pytest /tests && echo 1 > {REWARD} || echo 0 > {REWARD}",
+    ". .venv/bin/activate; uv pip install pytest==8.4.1; "
+    f"python -m pytest /tests && echo 1 > {REWARD} || echo 0 > {REWARD}",
     "by-login": f"bash -lc 'test -f /app/done' && echo 1 > {REWARD} || echo 0 > {REWARD}",
     "by-source": f". /root/.bashrc; [ -f /app/done ] && echo 1 > {REWARD} || echo 0 > {REWARD}",
     "by-git": f"git -C /app status && echo 1 > {REWARD} || echo 0 > {REWARD}",
