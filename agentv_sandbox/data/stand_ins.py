@@ -181,9 +181,18 @@ def packed(value):
 
 
 TAGS = {
-    type(None): "n", bool: "b", int: "i", float: "f", str: "s", bytes: "y", list: "l", tuple: "t", set: "S",
-    frozenset: "F", dict: "d",
-}  # fmt: skip
+    type(None): "n",
+    bool: "b",
+    int: "i",
+    float: "f",
+    str: "s",
+    bytes: "y",
+    list: "l",
+    tuple: "t",
+    set: "S",
+    frozenset: "F",
+    dict: "d",
+}
 PACK = {
     "n": lambda _: (),
     "b": lambda value: (value,),
