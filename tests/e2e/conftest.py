@@ -63,7 +63,8 @@ class Project:
     def run(self, *args: str, env: Mapping[str, str] | None = None) -> Done:
         argv = ("run", *args, "-o", str(self.output))
         environ = self.env(**(env or {}))
-        if "PYTHONPATH" in environ:  # read at a start, which what is forked has behind it
+        # Read when modules are imported, which what is forked has behind it.
+        if any(name.startswith(("PYTHONPATH", "DASK_")) for name in environ):
             done = subprocess.run(
                 self.argv(*argv),
                 cwd=self.folder,

@@ -227,10 +227,10 @@ def test_every_kind_of_grader_judges_as_before_without_the_agent(first: Done, ag
     seen = again.rows["kinds"]["scores"][2]["assertions"][1]["text"]
     assert seen == "13 seen, 1 of git", seen
     kinds = [score["type"] for score in again.rows["kinds"]["scores"]]
-    # custom: a script like that of a code-grader. Rows have rubrics as what judges them. Tasks have verifiers.
-    assert (
-        set(kinds) == set(GRADERS) - {"custom", "rubrics", "task-verifier"} and kinds.count("llm-grader") == 2
-    )
+    # custom: a script like that of a code-grader; pytest is one, too. Rows have rubrics as what judges them. Tasks have
+    # verifiers.
+    others = {"custom", "pytest", "rubrics", "task-verifier"}
+    assert set(kinds) == set(GRADERS) - others and kinds.count("llm-grader") == 2
 
 
 def test_a_regraded_row_says_where_it_is_from_and_spends_nothing_of_the_agents(
