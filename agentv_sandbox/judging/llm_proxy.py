@@ -2,7 +2,7 @@
 
 This is the host side without its transport: ``handle`` maps one HTTP request to one response. Whoever
 exposes it to a container passes requests on; the key stays on the host, the container only knows a token
-that is worthless after the run.
+that is worthless after the run. What answers other requests of graders has the same form: ``answered``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from agentv_sandbox.base.errors import LlmError
+from agentv_sandbox.base.errors import LlmError, SandboxError
 from agentv_sandbox.models.case import TokenUsage
 from agentv_sandbox.models.json.untrusted import ForeignJsonError, read_json
 from agentv_sandbox.models.suite import Json, Target
@@ -31,10 +31,36 @@ class ProxyResponse:
     """JSON, whatever the status."""
 
 
-class _Refused(Exception):
+class RefusedRequest(Exception):
+    """With a status of HTTP, and a sentence for the grader."""
+
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
         self.status = status
+
+
+def answered(token: str, headers: Mapping[str, str], work: Callable[[], Json]) -> ProxyResponse:
+    """What ``work`` answers to who has the token. Its RefusedRequest, and errors of ours, are answers, too."""
+    said = next((value for name, value in headers.items() if name.lower() == "authorization"), "")
+    if not hmac.compare_digest(said.encode("utf-8", "replace"), f"Bearer {token}".encode()):
+        return _response(401, {"error": "unknown token"})
+    try:
+        return _response(200, work())
+    except RefusedRequest as refusal:
+        return _response(refusal.status, {"error": str(refusal)})
+    except SandboxError as error:
+        return _response(502, {"error": error.message})
+
+
+def request_object(body: bytes) -> Mapping[str, Json]:
+    """The JSON object of a request. Raises RefusedRequest."""
+    try:
+        value = read_json(body)
+    except ForeignJsonError:
+        raise RefusedRequest(400, "the body is not JSON") from None
+    if not isinstance(value, dict):
+        raise RefusedRequest(400, "the body must be a JSON object")
+    return value
 
 
 @dataclass(kw_only=True)
@@ -54,18 +80,9 @@ class LlmProxy:
 
     def handle(self, method: str, path: str, headers: Mapping[str, str], body: bytes = b"") -> ProxyResponse:
         """Answer one request. Never raises for what a container sent."""
-        try:
-            answer = self._route(method, path, headers, body)
-        except _Refused as refusal:
-            return _response(refusal.status, {"error": str(refusal)})
-        except LlmError as error:
-            return _response(502, {"error": error.message})
-        return _response(200, answer)
+        return answered(self.token, headers, lambda: self._route(method, path, body))
 
-    def _route(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Json:
-        authorization = next((v for k, v in headers.items() if k.lower() == "authorization"), "")
-        if not hmac.compare_digest(authorization.encode(), f"Bearer {self.token}".encode()):
-            raise _Refused(401, "unknown token")
+    def _route(self, method: str, path: str, body: bytes) -> Json:
         match (method, path.split("?", maxsplit=1)[0]):
             case ("GET", "/info"):
                 return self._info()
@@ -74,11 +91,11 @@ class LlmProxy:
             case ("POST", "/invokeBatch"):
                 requests = _object(body).get("requests")
                 if not isinstance(requests, list) or not all(isinstance(r, dict) for r in requests):
-                    raise _Refused(400, "requests must be a list of objects")
+                    raise RefusedRequest(400, "requests must be a list of objects")
                 if len(requests) > MAX_BATCH:
-                    raise _Refused(400, f"at most {MAX_BATCH} requests in a batch")
+                    raise RefusedRequest(400, f"at most {MAX_BATCH} requests in a batch")
                 return {"responses": [self._invoke_or_say(*call) for call in self._admit(requests)]}
-        raise _Refused(404, f"no such endpoint: {method} {path}")
+        raise RefusedRequest(404, f"no such endpoint: {method} {path}")
 
     def _info(self) -> Json:
         with self._lock:
@@ -95,21 +112,21 @@ class LlmProxy:
         questions = [self._question(request) for request in requests]
         with self._lock:
             if self.calls + len(questions) > self.max_calls:
-                raise _Refused(429, f"max_calls exceeded: {self.calls} of {self.max_calls} used")
+                raise RefusedRequest(429, f"max_calls exceeded: {self.calls} of {self.max_calls} used")
             self.calls += len(questions)
         return questions
 
     def _question(self, request: Mapping[str, Json]) -> tuple[Target, LlmRequest]:
         question, system, name = (request.get(k) for k in ("question", "systemPrompt", "target"))
         if not isinstance(question, str) or not question.strip():
-            raise _Refused(400, "question must be a non-empty string")
+            raise RefusedRequest(400, "question must be a non-empty string")
         if system is not None and not isinstance(system, str):
-            raise _Refused(400, "systemPrompt must be a string")
+            raise RefusedRequest(400, "systemPrompt must be a string")
         if name is None or name == self.target.name:
             return self.target, LlmRequest(user=question, system=system or "")
         target = self.others.get(name) if isinstance(name, str) else None
         if target is None:
-            raise _Refused(400, f"unknown target; available: {', '.join(sorted(self.others))}")
+            raise RefusedRequest(400, f"unknown target; available: {', '.join(sorted(self.others))}")
         return target, LlmRequest(user=question, system=system or "")
 
     def _invoke_or_say(self, target: Target, request: LlmRequest) -> Json:
@@ -137,14 +154,8 @@ class LlmProxy:
 
 def _object(body: bytes) -> Mapping[str, Json]:
     if len(body) > MAX_BODY_BYTES:
-        raise _Refused(413, f"the body is larger than {MAX_BODY_BYTES} bytes")
-    try:
-        value = read_json(body)
-    except ForeignJsonError:
-        raise _Refused(400, "the body is not JSON") from None
-    if not isinstance(value, dict):
-        raise _Refused(400, "the body must be a JSON object")
-    return value
+        raise RefusedRequest(413, f"the body is larger than {MAX_BODY_BYTES} bytes")
+    return request_object(body)
 
 
 def _response(status: int, body: Json) -> ProxyResponse:

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hmac
 import io
-import json
 import secrets
 import struct
 import threading
@@ -22,14 +20,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any
 
-from agentv_sandbox.base.errors import EngineError, EngineLost, SandboxError
+from agentv_sandbox.base.errors import EngineError, EngineLost
 from agentv_sandbox.base.logs import safe_name, safe_text
 from agentv_sandbox.box.box import Box, Order
 from agentv_sandbox.box.running import Running
 from agentv_sandbox.containers.policy import ENV
-from agentv_sandbox.judging.llm_proxy import ProxyResponse
+from agentv_sandbox.judging.llm_proxy import ProxyResponse, RefusedRequest, answered, request_object
 from agentv_sandbox.models.container import ExecResult, Limits
-from agentv_sandbox.models.json.untrusted import ForeignJsonError, read_json
 from agentv_sandbox.models.paths import TMP, WORKSPACE
 
 MAX_CALLS = 5000
@@ -48,14 +45,6 @@ _LINE_BYTES = 1 << 20
 _NOT_STARTED = 127
 _FILE_HEAD = struct.Struct(">HIQ")
 _TALK_ENDS_S = 10.0
-
-
-class _Refused(Exception):
-    """With a status, and a sentence for the grader."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
 
 
 @dataclass
@@ -105,28 +94,13 @@ class Candidates:
 
     def handle(self, method: str, path: str, headers: Mapping[str, str], body: bytes = b"") -> ProxyResponse:
         """Answer one request. Never raises for what a container sent."""
-        try:
-            answer = self._route(method, path, headers, body)
-        except _Refused as refusal:
-            return _response(refusal.status, {"error": str(refusal)})
-        except SandboxError as error:
-            return _response(502, {"error": error.message})
-        return _response(200, answer)
+        return answered(self.token, headers, lambda: self._route(method, path, body))
 
-    def _route(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Mapping[str, Any]:
-        said = next((v for k, v in headers.items() if k.lower() == "authorization"), "")
-        if not hmac.compare_digest(said.encode("utf-8", "replace"), f"Bearer {self.token}".encode()):
-            raise _Refused(401, "unknown token")
+    def _route(self, method: str, path: str, body: bytes) -> Mapping[str, Any]:
         work = {"/run": self._run, "/open": self._open, "/talk": self._talk, "/close": self._close}.get(path)
         if method != "POST" or work is None:
-            raise _Refused(404, f"no such endpoint: {method} {safe_name(path)}")
-        try:
-            asked = read_json(body)
-        except ForeignJsonError:
-            raise _Refused(400, "the body is not JSON") from None
-        if not isinstance(asked, dict):
-            raise _Refused(400, "the body must be a JSON object")
-        return work(asked)
+            raise RefusedRequest(404, f"no such endpoint: {method} {safe_name(path)}")
+        return work(request_object(body))
 
     # -- commands that run to their end ---------------------------------------------------------------
     def _run(self, asked: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -147,7 +121,7 @@ class Candidates:
         files = _files(asked.get("files"))
         cwd = asked.get("cwd") or WORKSPACE
         if not isinstance(cwd, str) or not cwd.startswith("/"):
-            raise _Refused(400, "cwd must be an absolute path")
+            raise RefusedRequest(400, "cwd must be an absolute path")
         timeout_s = _seconds(asked.get("timeout"))
         box, number = self._admitted()
         limits = replace(
@@ -167,11 +141,11 @@ class Candidates:
         """The box, started where there is none, and the number of the call."""
         with self._lock:
             if self.calls >= MAX_CALLS:
-                raise _Refused(429, f"a grader may start {MAX_CALLS} candidates")
+                raise RefusedRequest(429, f"a grader may start {MAX_CALLS} candidates")
             self.calls += 1
             if self._box is None or self._box.fault:
                 if self._boxes >= MAX_BOXES:
-                    raise _Refused(429, f"candidates have ended {MAX_BOXES} boxes")
+                    raise RefusedRequest(429, f"candidates have ended {MAX_BOXES} boxes")
                 self._boxes += 1
                 self._stack.close()
                 self._box = self._stack.enter_context(self._open_box())
@@ -188,7 +162,7 @@ class Candidates:
     def _open(self, asked: Mapping[str, Any]) -> Mapping[str, Any]:
         with self._lock:
             if len(self._talks) >= MAX_OPEN:
-                raise _Refused(429, f"{MAX_OPEN} candidates are open; close one")
+                raise RefusedRequest(429, f"{MAX_OPEN} candidates are open; close one")
         box, order = self._order(asked)
         with self._lock:
             number = self.calls
@@ -252,7 +226,7 @@ class Candidates:
         with self._lock:
             talk = self._talks.get(number) if isinstance(number, int) else None
         if talk is None:
-            raise _Refused(404, "no such candidate is open")
+            raise RefusedRequest(404, "no such candidate is open")
         return talk
 
 
@@ -272,7 +246,7 @@ def _put(box: Box, order: Order, folder: str, files: Mapping[str, bytes]) -> Non
     done = box.start(replace(order, argv=(), ours="put", cwd="/", reads=True)).wait(stream.getvalue())
     if not done.ok:
         why = safe_text(done.stderr.decode("utf-8", "replace"), limit=200)
-        raise _Refused(400, f"the files cannot be put there: {why}")
+        raise RefusedRequest(400, f"the files cannot be put there: {why}")
 
 
 def _ended(result: ExecResult) -> Mapping[str, Any]:
@@ -303,13 +277,13 @@ def _not_started(error: EngineError) -> Mapping[str, Any]:
 def _seconds(value: object) -> float:
     known = isinstance(value, int | float) and not isinstance(value, bool)
     if not known or not 0 < float(value) < 1e6:  # type: ignore[arg-type]
-        raise _Refused(400, "timeout must be a number of seconds above 0")
+        raise RefusedRequest(400, "timeout must be a number of seconds above 0")
     return float(value)  # type: ignore[arg-type]
 
 
 def _texts(value: object, name: str) -> tuple[str, ...]:
     if not isinstance(value, list) or not value or not all(isinstance(each, str) for each in value):
-        raise _Refused(400, f"{name} must be a list of texts, not empty")
+        raise RefusedRequest(400, f"{name} must be a list of texts, not empty")
     return tuple(value)
 
 
@@ -317,7 +291,7 @@ def _variables(value: object) -> Mapping[str, str]:
     if value is None:
         return {}
     if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
-        raise _Refused(400, "env must map names to texts")
+        raise RefusedRequest(400, "env must map names to texts")
     return value
 
 
@@ -326,26 +300,22 @@ def _files(value: object) -> Mapping[str, bytes]:
     if not value:
         return {}
     if not isinstance(value, dict) or len(value) > MAX_FILES:
-        raise _Refused(400, f"files must map at most {MAX_FILES} paths to contents")
+        raise RefusedRequest(400, f"files must map at most {MAX_FILES} paths to contents")
     for name in value:
         parts = PurePosixPath(name).parts
         if not parts or name.startswith("/") or ".." in parts or "\0" in name or len(name) > 1000:
-            raise _Refused(400, f"a file's path leads out of its folder: {safe_name(name)}")
+            raise RefusedRequest(400, f"a file's path leads out of its folder: {safe_name(name)}")
     return {name: _bytes_of(data, "files") for name, data in value.items()}
 
 
 def _bytes_of(value: object, name: str) -> bytes:
     if not isinstance(value, str):
-        raise _Refused(400, f"{name} must be base64")
+        raise RefusedRequest(400, f"{name} must be base64")
     try:
         return base64.b64decode(value, validate=True)
     except (binascii.Error, ValueError):
-        raise _Refused(400, f"{name} must be base64") from None
+        raise RefusedRequest(400, f"{name} must be base64") from None
 
 
 def _text_of(data: bytes) -> str:
     return base64.b64encode(data).decode("ascii")
-
-
-def _response(status: int, body: Mapping[str, Any]) -> ProxyResponse:
-    return ProxyResponse(status, json.dumps(body).encode())

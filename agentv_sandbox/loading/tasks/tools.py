@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from agentv_sandbox.authoring.names import normalised_distribution
 from agentv_sandbox.base.logs import safe_text
 from agentv_sandbox.loading.tasks.network import listed
 from agentv_sandbox.models.task import TaskEnvironment, TaskVerifier, VerifierTools
@@ -78,15 +79,10 @@ class _Asked:
         if match is None:
             self.unknown.append((line, word))
             return False
-        name = normalised(match[1])
+        name = normalised_distribution(word)
         if name not in self.packages or "==" in word:
             self.packages[name] = word
         return True
-
-
-def normalised(name: str) -> str:
-    """A package's name as PyPI compares them."""
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def with_tools(
@@ -205,7 +201,7 @@ def _of_install(asked: _Asked, line: int, words: Sequence[str], *, system: bool)
             next(rest, None)
         elif not word.startswith("-"):
             match = _REQUIREMENT.fullmatch(word)
-            if system and match is not None and normalised(match[1]) not in _ONLY_PYTHON:
+            if system and match is not None and normalised_distribution(word) not in _ONLY_PYTHON:
                 asked.unknown.append((line, f"pip install {word}"))
             elif asked.add(line, word):
                 asked.of_system = asked.of_system or system

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-import re
 from importlib import resources
 
+from agentv_sandbox.authoring.names import normalised_distribution
 from agentv_sandbox.base.errors import SandboxError
 from agentv_sandbox.containers.volumes import StagedFile
 from agentv_sandbox.models.paths import JUDGING, JUDGING_TOOLS
@@ -41,9 +41,7 @@ esac
 {run} -s "$@"
 """
     config = f"home = {JUDGING_TOOLS}/usr/bin\ninclude-system-site-packages = true\n"
-    names = " ".join(
-        re.split(r"[\[=]", each)[0].lower().replace("_", "-").replace(".", "-") for each in tools.requirements
-    )
+    names = " ".join(map(normalised_distribution, tools.requirements))
     script = _SCRIPT.read_bytes()
     return [
         *(StagedFile(path=name, data=script, mode=0o755) for name in _NAMES),
