@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError
 
 from agentv_sandbox.authoring.fields import Names, Positive, Text
 from agentv_sandbox.authoring.globs import matching
@@ -27,8 +27,39 @@ _DATA = resources.files("agentv_sandbox") / "data"
 _RUNNER = "hidden_tests.py"
 _PARTS = (_RUNNER, "stand_ins.py", "served_candidate.py")
 _MOST_FILES = 500
-_COUNTS = ("passed", "failed", "skipped", "expected", "missing")
 _MARKS = {"passed": True, "failed": False, "missing": False}
+_STRICT = ConfigDict(strict=True)
+
+
+class _Test(BaseModel):
+    model_config = _STRICT
+
+    name: str
+    outcome: Literal["passed", "failed", "skipped", "expected", "missing"]
+    why: str
+
+
+class _Counts(BaseModel):
+    """Of tests; ``missing``: that were collected and have no end."""
+
+    model_config = _STRICT
+
+    passed: NonNegativeInt
+    failed: NonNegativeInt
+    skipped: NonNegativeInt
+    expected: NonNegativeInt
+    missing: NonNegativeInt
+
+
+class _Ran(_Counts):
+    """What the runner prints."""
+
+    code: int
+    """Of pytest."""
+    broken: list[str]
+    """Why files could not be collected."""
+    tests: list[_Test]
+    modules: list[str]
 
 
 class PytestOptions(Options):
@@ -120,38 +151,34 @@ def grade(spec: GraderSpec, context: GradeContext) -> GraderResult:
         return failed(spec, error.message, crashed=error.crashed)
     if ran.exit_code != 0:
         raise NotBegunError(f"pytest could not be run: {exit_message(ran)}")
-    return _judged(spec, options, _counts(ran.stdout))
+    return _judged(spec, options, _read(ran.stdout))
 
 
-def _counts(stdout: bytes) -> dict[str, Any]:
+def _read(stdout: bytes) -> _Ran:
     try:
-        said = read_json(stdout)
-    except ForeignJsonError:
-        said = None
-    if not isinstance(said, dict) or not all(isinstance(said.get(name), int) for name in _COUNTS):
-        raise GraderError("tests printed to the verdict's place, or ended their process")
-    return said
+        return _Ran.model_validate(read_json(stdout))
+    except (ForeignJsonError, ValidationError):
+        raise GraderError("tests printed to the verdict's place, or ended their process") from None
 
 
-def _judged(spec: GraderSpec, options: PytestOptions, said: dict[str, Any]) -> GraderResult:
-    counts = {name: said[name] for name in _COUNTS}
-    ran = counts["passed"] + counts["failed"] + counts["missing"]
-    details = {**counts, "modules": said.get("modules", [])}
-    broken = [str(each) for each in said.get("broken", [])]
-    if broken or said.get("code") not in (0, 1):
-        why = broken[0] if broken else f"pytest ended with {said.get('code')}"
-        if counts["passed"] + counts["failed"] + counts["skipped"] + counts["missing"] == 0:
+def _judged(spec: GraderSpec, options: PytestOptions, said: _Ran) -> GraderResult:
+    counts = said.model_dump(include=set(_Counts.model_fields))
+    details = {**counts, "modules": said.modules}
+    decided = said.passed + said.failed + said.missing
+    if said.broken or said.code not in (0, 1):
+        why = said.broken[0] if said.broken else f"pytest ended with {said.code}"
+        if decided + said.skipped == 0:
             why = f"nothing ran: {why}"
         return failed(spec, why, details=details)
-    if ran == 0:
-        return failed(spec, "all tests were skipped" if counts["skipped"] else "nothing ran", details=details)
+    if decided == 0:
+        return failed(spec, "all tests were skipped" if said.skipped else "nothing ran", details=details)
     assertions = [
-        Assertion(text=each["name"], passed=_MARKS[each["outcome"]], evidence=each["why"] or None)
-        for each in said.get("tests", [])
-        if each["outcome"] in _MARKS
+        Assertion(text=each.name, passed=_MARKS[each.outcome], evidence=each.why or None)
+        for each in said.tests
+        if each.outcome in _MARKS
     ]
-    share = counts["passed"] / ran
-    score = share if options.score == "share" else float(counts["passed"] == ran)
+    share = said.passed / decided
+    score = share if options.score == "share" else float(said.passed == decided)
     return result(spec, score, assertions, details=details)
 
 

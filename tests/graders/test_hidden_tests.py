@@ -20,6 +20,7 @@ NONE = {
     "code": 0,
     "broken": [],
     "tests": [],
+    "modules": [],
 }
 
 
@@ -63,7 +64,21 @@ def test_what_did_not_run_as_a_whole_fails(said: dict[str, Any], why: str) -> No
 
 
 @pytest.mark.parametrize(
-    "stdout", ["", "4 passed", "[]", '{"passed": 4}', '{"passed": "4"}', "{" * 10_000, json.dumps(NONE) * 2]
+    "stdout",
+    [
+        *("", "4 passed", "[]", '{"passed": 4}', '{"passed": "4"}', "{" * 10_000, json.dumps(NONE) * 2),
+        *(
+            json.dumps({**NONE, "passed": 1, **wrong})
+            for wrong in (
+                {"tests": [5]},
+                {"tests": [{"name": "a", "outcome": "won", "why": ""}]},
+                {"tests": 5},
+                {"passed": True},
+                {"passed": -1},
+                {"broken": 5},
+            )
+        ),
+    ],
 )
 def test_only_whole_counts_are_believed(stdout: str) -> None:
     options = {"tests": (PROJECT / "test_it.py",), "cwd": PROJECT}
