@@ -374,28 +374,20 @@ def test_graders_start_beside_their_suite_and_read_what_the_agent_had_closed(pro
 
 
 PEEKS = """
-import os
+import glob
 def peek():
-    def look(name):
-        try:
-            open(f"/proc/{os.getppid()}/{name}", "rb").close()
-        except OSError:
-            return "closed"
-        return "open"
-    return [look("mem"), look("environ")]
+    commands = [open(name, "rb").read() for name in glob.glob("/proc/[0-9]*/cmdline")]
+    return [len(commands) > 0, [command.decode() for command in commands if b"calls.py" in command]]
 """
 CALLS = """
-import ctypes, json
+import json
 from agentv_sandbox.sdk import run_candidate
 seen = run_candidate("/workspace/peeks.py", function="peek").value
-# What closes it where the kernel has no Landlock, which closes it, too.
-dumpable = ctypes.CDLL(None).prctl(3, 0, 0, 0, 0)
-score = float(seen == [["closed", "closed"]] and not dumpable)
-print(json.dumps({"score": score, "details": {"seen": seen, "dumpable": dumpable}}))
+print(json.dumps({"score": float(seen == [[True, []]]), "details": {"seen": seen}}))
 """
 
 
-def test_a_candidate_cannot_look_into_the_grader_that_calls_it(project: Project) -> None:
+def test_a_candidate_does_not_see_the_grader_that_calls_it(project: Project) -> None:
     suite = ONE.replace("{type: contains, value: done}", "{type: code-grader, command: [python3, calls.py]}")
     suite = suite.replace("execution:", "workspace: {template: ws}\nexecution:")
     project.write({"ws/peeks.py": PEEKS})

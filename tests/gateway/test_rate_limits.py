@@ -265,7 +265,7 @@ def test_attempts_that_the_server_had_no_room_for_use_up_no_budget() -> None:
 
 
 def test_who_goes_away_while_waiting_is_not_asked_for() -> None:
-    with serving(Busy(lambda n: (429, {"Retry-After": "3"}) if n == 0 else (200, {}))) as busy:
+    with serving(Busy(lambda n: (429, {"Retry-After": "15"}) if n == 0 else (200, {}))) as busy:
         limits = RateLimits()
         with containers(busy.port, limits) as (stays,), ThreadPoolExecutor(2) as pool:
             waiting = pool.submit(ask, stays)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from uuid import uuid4
 
 import pytest
 
@@ -39,7 +40,9 @@ def taken(
 ) -> Iterator[tuple[Snapshot, set[tuple[str, int, int, str]]]]:
     assert tool_image
     with agentv_sandbox.open_session(engine=engine.info().kind) as session:
-        session.exec(_MAKE)
+        session.exec(
+            f"{_MAKE}; echo {uuid4()} > own"
+        )  # the same content would be the snapshot of another worker
         snapshot = session.snapshot()
         assert session.snapshot() == snapshot  # of the same content, the same
         there = tree(session)
