@@ -18,7 +18,7 @@ from agentv_sandbox.building import (
 from agentv_sandbox.containers.sandbox import Sandbox
 from agentv_sandbox.images.needs import suite_env, suite_plan, tool_plan
 from agentv_sandbox.images.plan import plan_image
-from agentv_sandbox.models.image import Image, ImagePlan, LockMode, ProvedImage
+from agentv_sandbox.models.image import Image, ImagePlan, ProvedImage
 from agentv_sandbox.models.suite import DockerSpec, Suite, Target, WorkspaceEnv
 from agentv_sandbox.models.task import TaskEnvironment, VerifierTools
 from agentv_sandbox.request import OnEvent
@@ -82,14 +82,15 @@ def _wanted(suite: Suite, options: RunOptions) -> WantedImage:
     asked = options.request
     targets = [*image_targets(suite, asked.targets), *_grader_target(suite, asked.grader_target)]
     plan = suite_plan(suite, targets, options.image_of(suite))
-    lock_path = _lock_path(suite, asked.lock_mode)
+    lock_path = _lock_path(suite, options)
     return WantedImage(plan, suite_env(suite, targets), lock_path, f"the image of {suite.name}")
 
 
-def _lock_path(suite: Suite, mode: LockMode) -> Path | None:
+def _lock_path(suite: Suite, options: RunOptions) -> Path | None:
     """Of all images of ``suite``. A run leaves nothing in folders of tasks, of which there may be thousands."""
     path = suite.path.parent / LOCK_NAME
-    return None if suite.is_task and mode == "default" and not path.is_file() else path
+    is_wanted = options.writes_locks or options.request.lock_mode != "default" or path.is_file()
+    return path if is_wanted or not suite.is_task else None
 
 
 def _of_verifiers(suite: Suite, options: RunOptions) -> dict[Path | None, WantedImage]:
@@ -97,7 +98,7 @@ def _of_verifiers(suite: Suite, options: RunOptions) -> dict[Path | None, Wanted
     tasks = [case.task for case in suite.cases if case.task is not None]
     environments = [step.verifier.environment for task in tasks for step in task.steps]
     wanted: dict[Path | None, WantedImage] = {}
-    lock_path = _lock_path(suite, options.request.lock_mode)
+    lock_path = _lock_path(suite, options)
     for environment in environments:
         if environment is not None:
             docker = DockerSpec(image=environment.image, dockerfile=environment.dockerfile)
