@@ -306,6 +306,7 @@ class AgentCli(Provider):
         if result is None:
             raise ValueError("its targets always run in a container")
         data = ran.output_file or b""
+        # Before anything reads it: a stand-in in a transcript looks like a key that got out.
         for token in ran.stand_ins:
             data = data.replace(token.encode(), b"(stand-in)")
         stream, record = SessionEvents(data), SessionRecord(self.tools, results_end=self.results_end)
@@ -416,6 +417,7 @@ class AgentCli(Provider):
         record: SessionRecord,
     ) -> str | None:
         """Why the run counts as failed; None when it does not. The events say it best, then the exit code."""
+        # From what the engine saw to what the program claims: a session may claim success and have been killed.
         words = _last_words(result, stream)
         if result.outcome != "exited":
             how = (bad_end(result) or "").replace("CLI provider", self.program, 1)

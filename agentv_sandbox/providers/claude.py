@@ -181,6 +181,8 @@ def _result(row: Row, record: SessionRecord) -> None:
     record.ended = True
     record.stop_reason = text_of(row.get("stop_reason")) or text_of(row.get("terminal_reason"))
     turns, took = row.get("num_turns"), row.get("duration_ms")
+    # Numbers of a program in the container: bools, infinities and negative ones are attempts, not
+    # measurements.
     record.turns = turns if isinstance(turns, int) and not isinstance(turns, bool) and turns >= 0 else None
     record.duration_ms = float(took) if isinstance(took, int | float) and 0 <= took < 1e12 else None
     record.add_cost(row.get("total_cost_usd"))

@@ -5,6 +5,7 @@ index.jsonl  benchmark.json  timing.json  run.json
                     outputs/{answer.md,response.md,trace.json,transcript.jsonl}
                     prompts/<grader>.json   logs/{agent.stdout,agent.stderr}.txt
                     trials/<n>/  the same of each trial, where a test ran several times
+tasks/<suite>/             copies of the tests, which AgentV's `runs rerun` runs again
 artifacts/sha256/<hash>    bytes of collected files; their names stand in manifest.json only
 """
 
@@ -59,6 +60,7 @@ from agentv_sandbox.runfolder.artifacts import Artifacts
 from agentv_sandbox.runfolder.casefolders import CaseFolders
 from agentv_sandbox.runfolder.earlier import DEFAULT_ROOT, folder_of, not_written_to, prune
 from agentv_sandbox.runfolder.intact import files_hash
+from agentv_sandbox.runfolder.taskbundle import TaskBundles
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,6 +103,7 @@ class RunFolder:
         self._lock_fd = lock
         self._mutex = threading.Lock()
         self._folders = CaseFolders(path, matrix=matrix)
+        self._tasks = TaskBundles(path, redactor)
         self._aggregate = Aggregate(experiment=experiment)
         self._uncounted: list[str] = []
 
@@ -197,6 +200,8 @@ class RunFolder:
             kept = [*(folder for _, folder in standing), *taken.begun.values()]
             gone = [slug(row.artifact_dir.split("/")[0]) for row in taken.superseded]
             own = [slug(suite, fallback="suite") for suite in taken.suites]
+            # Rows are in place by now; were folders removed first, a stop between would leave
+            # rows without files.
             for folder in taken.lost:
                 shutil.rmtree(folder)
             prune(self.path, kept, {*(folder.parent.name for folder in kept), *gone, *own})
@@ -355,7 +360,9 @@ class RunFolder:
             names = self._write_files(directory, result, case, suite)
         files.sync_all([directory.parent, self.path])  # its own name, and that of its suite
         paths = self._paths(directory, names)
-        row = self._row_of(result, case, suite, paths)
+        task, reason = self._tasks.write(directory, result.target, case, suite)
+        noted = replace(result, notes=(*result.notes, reason)) if reason else result
+        row = self._row_of(noted, case, suite, {**paths, **task})
         with self._mutex:
             if result.ungraded:
                 (self.path / UNGRADED).touch()

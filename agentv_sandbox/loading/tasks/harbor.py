@@ -267,6 +267,7 @@ class _Reader:
         if not bundled and not found and not self.folder.is_broken("tests", f"{prefix}tests"):
             message = f"there is no {prefix}tests/test.sh"
             self.folder.error(self.folder.path / f"{prefix}tests", message)
+        # Harbor asks whether a step wrote the key, not whether its value differs from the default.
         timeout = own.timeout_sec if "timeout_sec" in own.model_fields_set else task.timeout_sec
         user = own.user if own.user is not None else task.user
         phase = own if own.network_mode else task
