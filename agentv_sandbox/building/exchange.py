@@ -28,9 +28,8 @@ from agentv_sandbox.archives.untrusted_tar import (
 from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.building.base import RECIPE
 from agentv_sandbox.building.foreign_archive import as_saved, repacked, tree_of, tree_sha256
-from agentv_sandbox.building.labels import LABEL_DEPTH, LABEL_TREE
 from agentv_sandbox.building.lock import checked_resolution, write_entry
-from agentv_sandbox.building.store import note_use
+from agentv_sandbox.building.store import LABEL_DEPTH, LABEL_TREE, note_use
 from agentv_sandbox.engines import LABEL_ENV_KEY, Images
 from agentv_sandbox.models.image import Image, ImagePlan, Resolution, content_key, image_tag
 from agentv_sandbox.models.json.untrusted import read_json

@@ -54,6 +54,7 @@ from agentv_sandbox.models.container import (
     Command,
     ContainerSpec,
     ExecResult,
+    LimitOverrides,
     Limits,
     Mount,
     OnOutput,
@@ -61,7 +62,6 @@ from agentv_sandbox.models.container import (
     VolumeSpec,
     not_put_off,
 )
-from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.paths import SYSTEM, WORKSPACE
 
 log = get_logger()

@@ -14,7 +14,7 @@ from agentv_sandbox.authoring.names import EXPECTED, split_pin, well_formed
 from agentv_sandbox.authoring.references import OUTSIDE, ReferenceScope
 from agentv_sandbox.authoring.shadowing import warn_of_agents_code
 from agentv_sandbox.authoring.tree import Map, Node, Problems, position, show
-from agentv_sandbox.loading.suite_docs import (
+from agentv_sandbox.documents.suites import (
     DockerDoc,
     EnvDoc,
     HookDoc,
@@ -24,8 +24,8 @@ from agentv_sandbox.loading.suite_docs import (
     SystemDoc,
     WorkspaceDoc,
 )
+from agentv_sandbox.models.container import LimitOverrides
 from agentv_sandbox.models.image import PackageKind, Runtime
-from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.suite import (
     DockerSpec,
     Hook,

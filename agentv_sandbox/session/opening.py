@@ -13,8 +13,7 @@ from agentv_sandbox.box import open_box
 from agentv_sandbox.containers.policy import PATH, Role, policy_of
 from agentv_sandbox.containers.sandbox import Sandbox, System
 from agentv_sandbox.containers.volumes import StagedFile
-from agentv_sandbox.models.container import ImageInfo, Mount, VolumeSpec
-from agentv_sandbox.models.limits import LimitOverrides
+from agentv_sandbox.models.container import ImageInfo, LimitOverrides, Mount, VolumeSpec
 from agentv_sandbox.models.paths import VAR_TMP, WORKSPACE
 from agentv_sandbox.models.suite import NetworkPolicy, SystemSpec, Workspace
 from agentv_sandbox.request import ignore

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentv_sandbox.base.errors import EngineError
-from agentv_sandbox.engines.native.images.rooted import (
+from agentv_sandbox.archives.rooted import (
     LAST_ID,
     Disk,
     RootedFolder,
     shown,
 )
+from agentv_sandbox.base.errors import EngineError
 
 _FILE_BYTES = 1 << 20
 _NUMBER = re.compile(r"[0-9]{1,9}")

@@ -27,7 +27,7 @@ from agentv_sandbox.loading.tasks.shared import LoadedTask
 from agentv_sandbox.loading.tasks.terminal_bench import read_terminal_bench
 from agentv_sandbox.loading.tasks.tools import warning, with_tools
 from agentv_sandbox.loading.tasks.verdicts import verifier_of
-from agentv_sandbox.models.limits import LimitOverrides
+from agentv_sandbox.models.container import LimitOverrides
 from agentv_sandbox.models.suite import (
     DockerSpec,
     EvalCase,
