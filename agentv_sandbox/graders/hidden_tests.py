@@ -18,6 +18,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError
 
+from agentv_sandbox import masking
 from agentv_sandbox.authoring.fields import Names, Positive, Text
 from agentv_sandbox.authoring.globs import matching
 from agentv_sandbox.containers.volumes import StagedFile
@@ -206,7 +207,11 @@ def _settled(said: _Ran, without: ExecResult) -> _Ran:
     with suppress(GraderError):
         alone = _read(without.stdout) if without.ok else None
         own = {*alone.left_out, *alone.files_left_out} if alone else own
-        why = f"{_STEERED} (without it: {alone.broken[0][-_WHY:]})" if alone and alone.broken else why
+        why = (
+            f"{_STEERED} (without it: {masking.last(alone.broken[0], _WHY)})"
+            if alone and alone.broken
+            else why
+        )
     steered = {name: outcome for name, outcome in said.left_out.items() if name not in own}
     excused: Counter[str] = Counter(outcome for name, outcome in said.left_out.items() if name in own)
     left_out = said.skipped + said.expected + said.surprising
