@@ -191,6 +191,7 @@ def _description(tar: tarfile.TarFile, path: Path) -> _Description:
         resolution = checked_resolution(raw["resolution"], path)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise _not_ours(path, "its description cannot be read") from error
+    # Names are made again from the content: an archive must not take the place of another image.
     if not good or texts["tag"] != image_tag(texts["key"]) or texts["plan_key"] != content_key(request):
         raise _not_ours(path, "its description does not fit")
     if texts["key"] != resolution.key(RECIPE):

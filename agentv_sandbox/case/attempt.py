@@ -165,6 +165,8 @@ def _attempts(run: SuiteRun, job: Job, blank: CaseResult, at: AttemptProgress) -
             except (EngineLost, EngineUnavailable):
                 raise
             except (CaseFailed, EngineError) as error:
+                # A fault of the engine says nothing of the agent: it costs none of its
+                # attempts, but is forgiven only once.
                 of_engine = is_of_engine(error) and at.stage != "evaluator"
                 if of_engine:
                     spoil(run, replace(job, target=target), blank.target)
