@@ -37,15 +37,16 @@ from agentv_sandbox.rows.evidence import share_interval
 MODEL = Path(__file__).parents[1] / "tests" / "llm" / "real_model.py"
 WAYS = ("shield", "bare")
 FACTS = (
-    ("What is the capital of France?", "Paris", "Rome"),
-    ("How many legs does a spider have?", "8", "6"),
-    ("Which planet is closest to the sun?", "Mercury", "Neptune"),
-    ("What is 7 times 8?", "56", "54"),
-    ("Who wrote Hamlet?", "William Shakespeare", "Charles Dickens"),
-    ("What is the chemical symbol of gold?", "Au", "Fe"),
-    ("In which year did the Second World War end?", "1945", "1918"),
-    ("What colour do blue and yellow make?", "Green", "Purple"),
+    ("What is the capital of France?", "Names the capital of France", "Paris", "Rome"),
+    ("How many legs does a spider have?", "Gives the number of legs of a spider", "8", "6"),
+    ("Which planet is closest to the sun?", "Names the planet closest to the sun", "Mercury", "Neptune"),
+    ("What is 7 times 8?", "Gives the product of 7 and 8", "56", "54"),
+    ("Who wrote Hamlet?", "Names the author of Hamlet", "William Shakespeare", "Charles Dickens"),
+    ("What is the chemical symbol of gold?", "Gives the chemical symbol of gold", "Au", "Fe"),
+    ("When did the Second World War end?", "Gives the last year of the Second World War", "1945", "1918"),
+    ("What colour do blue and yellow make?", "Names the colour that blue and yellow make", "Green", "Purple"),
 )
+"""Questions, what is asked of an answer, the right one and a wrong one."""
 _SHIELD = {name: getattr(prompts, name) for name in ("quote", "system_text")}
 
 
@@ -85,8 +86,8 @@ def judge() -> Iterator[Judge]:
 def samples(template: str) -> list[Sample]:
     """A right and a wrong answer to each question."""
     found = []
-    for number, (question, right, wrong) in enumerate(FACTS):
-        criteria = f"Says that it is {right}."
+    for number, (question, wanted, right, wrong) in enumerate(FACTS):
+        criteria = f"{wanted}, which is {right}"
         for label, answer in ((True, right), (False, wrong)):
             sample = Sample(
                 name=f"{number}-{'right' if label else 'wrong'}",
