@@ -95,7 +95,9 @@ class OracleProvider(ContainerProvider):
             raise ValueError("its targets always run in a container")
         failure = None if result.outcome == "exited" else failure_of(ran, _ended(result))
         text = last(result.stdout.decode("utf-8", "replace"), 4000)
-        notes = () if result.exit_code == 0 or failure else (f"the solution ended with {result.exit_text}",)
+        notes = () if failure else ran.limits_met
+        if result.exit_code != 0 and not failure:
+            notes = (*notes, f"the solution ended with {result.exit_text}")
         return AgentResponse(
             messages=(AnswerMessage(role="assistant", content=text),),
             duration_ms=round(result.duration_s * 1000, 1),
