@@ -17,7 +17,7 @@ from agentv_sandbox.base.logs import safe_name
 from agentv_sandbox.judging.kind import Assertions, PreprocessorDoc
 from agentv_sandbox.judging.rubric_items import RubricDoc
 from agentv_sandbox.models.suite import NetworkPolicy
-from agentv_sandbox.request.values import size
+from agentv_sandbox.request.values import enough_memory, size
 
 
 def _not_empty(value: Seq) -> Seq:
@@ -54,6 +54,7 @@ def _printable(text: str) -> str:
 
 Id = Annotated[Text, AfterValidator(_printable)]
 Size = Annotated[Annotated[int, Field(gt=0)] | Text, AfterValidator(size), WithJsonSchema(SIZE_SCHEMA)]
+Memory = Annotated[Size, AfterValidator(enough_memory)]
 Host = Annotated[Text, AfterValidator(allowed_host), WithJsonSchema(_HOST_SCHEMA)]
 Glob = Annotated[Text, AfterValidator(_relative_glob), WithJsonSchema(_GLOB_SCHEMA)]
 Input = Annotated[Any, WithJsonSchema({"x-ref": "Input"})]
@@ -84,7 +85,7 @@ class NetworkDoc(Doc):
 
 
 class LimitsDoc(Doc):
-    memory: Size | None = None
+    memory: Memory | None = None
     """Memory of a container, with `/tmp`; bytes, or as in `512m`, `2g`."""
     cpus: Annotated[float, Field(gt=0)] | None = None
     """Processors of a container."""
@@ -160,7 +161,7 @@ class DockerDoc(Doc):
     """Here only: a Dockerfile that makes it."""
     timeout: Seconds | None = None
     """Seconds of a grader's program that has no `timeout_seconds` of its own; 1800 where `docker` does not say."""
-    memory: Size | None = None
+    memory: Memory | None = None
     """As in `limits`."""
     cpus: Annotated[float, Field(gt=0)] | None = None
     """As in `limits`."""
