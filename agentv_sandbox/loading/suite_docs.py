@@ -86,7 +86,7 @@ class NetworkDoc(Doc):
 
 class LimitsDoc(Doc):
     memory: Memory | None = None
-    """Memory of a container, with `/tmp`; bytes, or as in `512m`, `2g`."""
+    """Memory of a container, with `/tmp`; bytes, or as in `512m`, `2g`; at least `6m`."""
     cpus: Annotated[float, Field(gt=0)] | None = None
     """Processors of a container."""
     pids: Annotated[int, Field(gt=0)] | None = None
@@ -388,7 +388,7 @@ class TestDoc(Doc):
     suite: str | None = None
     """Accepted, without effect."""
     depends_on: list[Text] | None = None
-    """Ids of tests that run first."""
+    """Ids of tests that run first; tests that wait for each other in a circle are an error."""
     on_dependency_failure: Literal["skip", "fail", "run"] = "skip"
     """What happens when one of them ended with an execution error or was not run; one that only scored low counts as
     done. `skip` and `fail` are the same: the test is not run."""

@@ -588,7 +588,7 @@ MISTAKES = [
     ),
     Mistake(
         "variables as a list",
-        "vars: must be a mapping",
+        "must be a mapping, found a list",
         case(f"vars: [x], assert: {OK}").replace("input: x", "input: '{{ x }}'"),
         line=3,
     ),
