@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -18,6 +19,7 @@ from agentv_sandbox.loading.session import LoadingSession
 from agentv_sandbox.loading.suite_docs import TestDoc
 
 MAX_FILES = 10_000
+_LIST_OF_TESTS = re.compile(r"\s*\[\s*\{")
 _GLOB = frozenset("*?{[")
 
 
@@ -153,7 +155,7 @@ def json_lines(session: LoadingSession, path: Path) -> Iterator[Map]:
     """One test a line."""
     session.test_files.add(path)
     text = read_text(path, session.problems)
-    if text is not None and text.lstrip()[:1] == "[":
+    if text is not None and _LIST_OF_TESTS.match(text):
         hint = f"this is one list: name the file {path.stem}.json, or write each test on a line of its own"
         message = "must hold one JSON object a line, found a list"
         session.problems.add(Problem(message=message, path=path, line=1, column=1, hint=hint))

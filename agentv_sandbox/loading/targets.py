@@ -176,7 +176,7 @@ class TargetReader:
             return
         if not self.docs:
             self.unread = True  # said once, not for each name
-            hint = "there is no targets.yaml, or none in it: write one beside the eval file, as `agentv-sandbox init` does"
+            hint = "there is no targets.yaml, or none in it: write one, as `agentv-sandbox init` does"
         if judge:
             message = f"no target is named {show(name)}: tests that it is to judge become execution errors"
             self.problems.warn(node, key, message, hint=hint)
