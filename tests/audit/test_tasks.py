@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
 
 import pytest
 
+from tests import forkserver
 from tests.e2e.conftest import Project
 from tests.tasks.corpus import REWARD, Task
 
@@ -35,9 +35,7 @@ def test_tasks_are_audited_with_their_own_solutions(
         "oracle",
         "--json",
     ]
-    done = subprocess.run(
-        argv, cwd=project.folder, env=project.env(), capture_output=True, text=True, timeout=300, check=False
-    )
+    done = forkserver.run(argv, cwd=project.folder, env=project.env(), timeout=300)
     assert done.returncode == 1, done.stderr
     report = json.loads(done.stdout)
     assert {(each["test"], each["rule"]) for each in report["findings"]} == {

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote, unquote
 
@@ -36,16 +38,28 @@ class Tags:
         self._path(tag).unlink(missing_ok=True)
 
     def by_id(self) -> dict[str, tuple[str, ...]]:
+        """Names of each image in the order of their bytes. Read several times a run, and of hundreds of images: paths
+        as objects would take ten times as long."""
         tags: dict[str, tuple[str, ...]] = {}
-        for path in sorted(self._folder.iterdir()):
-            with suppress(OSError):
-                if not path.name.startswith("."):
-                    image_id = path.readlink().name
-                    tags[image_id] = (*tags.get(image_id, ()), unquote(path.name))
+        with _opened(self._folder) as folder:
+            for name in sorted(entry.name for entry in os.scandir(folder)):
+                with suppress(OSError):
+                    if not name.startswith("."):
+                        image_id = os.readlink(name, dir_fd=folder).rpartition("/")[2]
+                        tags[image_id] = (*tags.get(image_id, ()), unquote(name))
         return tags
 
     def _path(self, tag: str) -> Path:
         return self._folder / quote(tag, safe="")
+
+
+@contextmanager
+def _opened(folder: Path) -> Iterator[int]:
+    known = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield known
+    finally:
+        os.close(known)
 
 
 def full_tag(tag: str) -> str:
