@@ -101,7 +101,7 @@ def import_image(engine: Images, path: Path, cache_dir: Path) -> str:
                         engine.load_image(archive)
                     present = engine.image(known.tag)
                 elif tree_of(engine, known.tag) != known.resolution.tree_sha256:
-                    raise _replaces(path, known.tag)
+                    raise _replaces(path, known.tag, engine.info().kind)
     except ArchiveError as error:
         raise _not_ours(path, str(error)) from error
     except (OSError, EOFError, zstandard.ZstdError, tarfile.TarError) as error:
@@ -210,13 +210,18 @@ def _not_ours(path: Path, why: str) -> InputError:
     return InputError([Problem(message=f"cannot be imported: {why}", path=path)])
 
 
-def _replaces(path: Path, tag: str) -> InputError:
+def _replaces(path: Path, tag: str, kind: str) -> InputError:
+    removal = f"`{kind} rmi {tag}`"
+    if kind == "native":
+        removal = (
+            "`agentv-sandbox clean --images --days 0 --engine native`, which removes the other images, too"
+        )
     return InputError(
         [
             Problem(
                 message=f"cannot be imported: this engine has another image named {tag}, and it is not replaced",
                 path=path,
-                hint=f"If the one in the file is what you want: `docker rmi {tag}`, then import again.",
+                hint=f"If the one in the file is what you want: {removal}; then import again.",
             )
         ]
     )
