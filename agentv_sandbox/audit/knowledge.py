@@ -186,6 +186,7 @@ def keys_of(suite: Suite, case: EvalCase) -> list[Path]:
         named = scripts(argv, cwd, suite.project_root)
         texts = [*(word for word in argv if " " in word), *map(text_of, named)]
         for text in texts:
+            # Names in a program are relative to where it runs or to where it lies, and it does not say which.
             for match in _NAME.finditer(text[:MOST_BYTES]):
                 for base in (cwd, *(script.parent for script in named)):
                     path = Path(os.path.normpath(base / match[1]))

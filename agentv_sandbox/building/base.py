@@ -17,8 +17,8 @@ from agentv_sandbox.base.errors import (
 )
 from agentv_sandbox.building.bootstrap import make_base
 from agentv_sandbox.building.containers import Builder
-from agentv_sandbox.building.labels import image_with_key
-from agentv_sandbox.building.own import neutralised
+from agentv_sandbox.building.neutral import neutralised
+from agentv_sandbox.building.store import image_with_key
 from agentv_sandbox.building.trees import Trees, env_key
 from agentv_sandbox.engines import LABEL_ENV_KEY, ContainerEngine, puller_of
 from agentv_sandbox.fetching.events import CancelCheck, OnEvent

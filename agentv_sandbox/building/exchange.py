@@ -28,9 +28,8 @@ from agentv_sandbox.archives.untrusted_tar import (
 from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.building.base import RECIPE
 from agentv_sandbox.building.foreign_archive import as_saved, repacked, tree_of, tree_sha256
-from agentv_sandbox.building.labels import LABEL_DEPTH, LABEL_TREE
 from agentv_sandbox.building.lock import checked_resolution, write_entry
-from agentv_sandbox.building.store import note_use
+from agentv_sandbox.building.store import LABEL_DEPTH, LABEL_TREE, note_use
 from agentv_sandbox.engines import LABEL_ENV_KEY, Images
 from agentv_sandbox.models.image import Image, ImagePlan, Resolution, content_key, image_tag
 from agentv_sandbox.models.json.untrusted import read_json
@@ -192,6 +191,7 @@ def _description(tar: tarfile.TarFile, path: Path) -> _Description:
         resolution = checked_resolution(raw["resolution"], path)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise _not_ours(path, "its description cannot be read") from error
+    # Names are made again from the content: an archive must not take the place of another image.
     if not good or texts["tag"] != image_tag(texts["key"]) or texts["plan_key"] != content_key(request):
         raise _not_ours(path, "its description does not fit")
     if texts["key"] != resolution.key(RECIPE):

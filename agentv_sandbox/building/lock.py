@@ -215,6 +215,7 @@ def _unsafe(resolution: Resolution) -> Iterator[str]:
         for artefact in artefacts:
             if bad := _unsafe_artefact(kind, artefact):
                 yield f"{kind}: {bad!r} is not plain"
+    # A lock comes with a project, so whoever wrote the project wrote these.
     names = [("links", word) for link in resolution.links for word in link]
     names += [("npm_roots", root) for root in resolution.npm_roots]
     for field, name in names:

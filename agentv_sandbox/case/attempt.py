@@ -25,6 +25,7 @@ from agentv_sandbox.case.tasksteps import run_task
 from agentv_sandbox.containers.times import containers_seen
 from agentv_sandbox.gateway.meter import Bounds, Meter
 from agentv_sandbox.graders.grade import Graded, effective_threshold
+from agentv_sandbox.grading.programs import check_health
 from agentv_sandbox.modelcalls.recording import asked_by
 from agentv_sandbox.models.capture import Capture, CapturedState
 from agentv_sandbox.models.case import (
@@ -46,7 +47,6 @@ from agentv_sandbox.request.jobs import (
     unfinished,
 )
 from agentv_sandbox.steps.caseworkspace import case_workspace, spoil
-from agentv_sandbox.steps.programs import check_health
 from agentv_sandbox.steps.suiterun import SuiteRun
 from agentv_sandbox.targets.chosen import missing_judges
 from agentv_sandbox.targets.money import uncounted_notes
@@ -166,6 +166,8 @@ def _attempts(run: SuiteRun, job: Job, blank: CaseResult, at: AttemptProgress) -
             except (EngineLost, EngineUnavailable):
                 raise
             except (CaseFailed, EngineError) as error:
+                # A fault of the engine says nothing of the agent: it costs none of its
+                # attempts, but is forgiven only once.
                 of_engine = is_of_engine(error) and at.stage != "evaluator"
                 if of_engine:
                     spoil(run, replace(job, target=target), blank.target)

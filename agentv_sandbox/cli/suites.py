@@ -137,6 +137,7 @@ def _target_problems(result: LoadResult) -> list[Problem]:
     that are not set are warnings: who checks a suite need not have its keys."""
     broken = {problem.path for problem in result.errors}
     readable = [suite for suite in result.suites if suite.targets_path not in broken]
+    # A target that cannot be read is reported where it is written; its absence from a suite would be an echo.
     named = [s for s in readable if all(name in s.targets for name in target_names(s, ()))]
     own = [{suite.path, *suite.test_files} for suite in result.suites]
     elsewhere = broken - {suite.targets_path for suite in result.suites} - set().union(*own)

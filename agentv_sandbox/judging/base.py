@@ -16,8 +16,7 @@ from agentv_sandbox.judging.llm_proxy import LlmProxy
 from agentv_sandbox.models.case import Assertion, Candidate, CaseOutput, GraderResult, Verdict
 from agentv_sandbox.models.container import ExecResult, Stdin
 from agentv_sandbox.models.suite import PASS_SCORE, EvalCase, GraderSpec, Json, Suite, Target
-from agentv_sandbox.models.task import Artifact, TaskEnvironment, TaskVerifier
-from agentv_sandbox.models.verified import Verified
+from agentv_sandbox.models.task import Artifact, TaskEnvironment, TaskVerifier, Verified
 from agentv_sandbox.models_api.records import LlmReply, LlmRequest
 
 OptionsT = TypeVar("OptionsT", bound=BaseModel)

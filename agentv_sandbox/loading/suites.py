@@ -13,12 +13,12 @@ from agentv_sandbox.authoring.messages import FileCache
 from agentv_sandbox.authoring.references import ReferenceScope, project_root
 from agentv_sandbox.authoring.tree import Map, Node, Problems, Seq, nearest, plain, show
 from agentv_sandbox.base.errors import Problem
+from agentv_sandbox.documents.suites import ExecutionDoc, SuiteDoc, TargetRefDoc
 from agentv_sandbox.loading import targets as target_files
 from agentv_sandbox.loading.cases import CaseReader, category, grader_items, suite_name, trials_of
 from agentv_sandbox.loading.expand import from_evals_json, json_lines, tests_of
 from agentv_sandbox.loading.interpolate import TooLarge, Variables, env_files
 from agentv_sandbox.loading.session import LoadingSession
-from agentv_sandbox.loading.suite_docs import ExecutionDoc, SuiteDoc, TargetRefDoc
 from agentv_sandbox.loading.targets import TargetReader
 from agentv_sandbox.loading.workspaces import limits, warn_of_large_tmp
 from agentv_sandbox.models.suite import EvalCase, Execution, NetworkPolicy, Suite

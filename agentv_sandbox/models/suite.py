@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
+from agentv_sandbox.models.container import LimitOverrides
 from agentv_sandbox.models.image import PackageKind, Runtime
-from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.task import TaskSpec
 
 PASS_SCORE = 0.8

@@ -197,6 +197,8 @@ class RunFolder:
             kept = [*(folder for _, folder in standing), *taken.begun.values()]
             gone = [slug(row.artifact_dir.split("/")[0]) for row in taken.superseded]
             own = [slug(suite, fallback="suite") for suite in taken.suites]
+            # Rows are in place by now; were folders removed first, a stop between would leave
+            # rows without files.
             for folder in taken.lost:
                 shutil.rmtree(folder)
             prune(self.path, kept, {*(folder.parent.name for folder in kept), *gone, *own})

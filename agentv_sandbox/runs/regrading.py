@@ -208,6 +208,7 @@ class _Grading:
                 result = result_of(row) if row is not None else None
                 if row is None or result is None or result.status == "execution_error":
                     continue
+                # By the scheme of the row's own version: an update alone grades nothing again.
                 now = hashes.like(job, row.input_hashes)
                 same = all(now[part] == row.input_hashes.get(part) for part in OF_GRADING)
                 if same and intact.holds(row):

@@ -22,7 +22,8 @@ import pytest
 from agentv_sandbox.base.errors import BuildError, Cancelled, InputError
 from agentv_sandbox.building import ensure_image, list_images
 from agentv_sandbox.building.context import ignore_pattern, write_context
-from agentv_sandbox.building.own import build_dockerfile, findings, neutralised
+from agentv_sandbox.building.neutral import findings, neutralised
+from agentv_sandbox.building.own import build_dockerfile
 from agentv_sandbox.building.packages.deb import deb_tar
 from agentv_sandbox.cli.inputs import cache_dir
 from agentv_sandbox.containers.sandbox import Role, Sandbox, sweep

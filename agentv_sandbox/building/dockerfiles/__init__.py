@@ -1,7 +1,7 @@
-"""Dockerfiles on an engine that builds none by itself: read, done step by step in sealed containers, kept by content.
+"""Dockerfiles on an engine that builds none by itself: done step by step in sealed containers, kept by content.
 
-``lexing`` and ``words`` read the file, ``stages`` checks it, ``evaluating`` says what each stage does, ``stepping``
-does it, ``recorder`` is all that a step reaches of the network, ``layers`` keeps what a step changed.
+``agentv_sandbox.dockerfile`` reads the file and says what each stage does, ``stepping`` does it, ``recorder`` is all
+that a step reaches of the network, ``layers`` keeps what a step changed.
 """
 
 from __future__ import annotations
@@ -15,21 +15,20 @@ from importlib.resources import files
 from pathlib import Path
 from typing import IO, Any, Protocol
 
+from agentv_sandbox.archives.writing import write_archive
 from agentv_sandbox.base.errors import BuildError, InputError, Problem
 from agentv_sandbox.base.logs import safe_name
-from agentv_sandbox.building.archive import write_archive
 from agentv_sandbox.building.containers import Builder
 from agentv_sandbox.building.dockerfiles.bases import packaged, preparation, tool_plan
 from agentv_sandbox.building.dockerfiles.diskwatch import DiskWatch
-from agentv_sandbox.building.dockerfiles.evaluating import Copy, Evaluated, Run, Step, evaluate
 from agentv_sandbox.building.dockerfiles.inputs import ContextIndex
 from agentv_sandbox.building.dockerfiles.layers import StageLayers
 from agentv_sandbox.building.dockerfiles.recorder import FetchRecorder, Registries
-from agentv_sandbox.building.dockerfiles.stages import Dockerfile, Stage, platform_arguments, read_dockerfile
 from agentv_sandbox.building.dockerfiles.stepping import StageContainers, StepGroup, closing
-from agentv_sandbox.building.labels import image_with_key
-from agentv_sandbox.building.store import note_use
+from agentv_sandbox.building.store import image_with_key, note_use
 from agentv_sandbox.containers.volumes import StagedFile
+from agentv_sandbox.dockerfile.evaluating import Copy, Evaluated, Run, Step, evaluate
+from agentv_sandbox.dockerfile.stages import Dockerfile, Stage, platform_arguments, read_dockerfile
 from agentv_sandbox.engines import LABEL_ENV_KEY, LABEL_PREFIX, ContainerEngine, StepImages
 from agentv_sandbox.fetching.events import CancelCheck, OnEvent
 from agentv_sandbox.fetching.fetch import Cache

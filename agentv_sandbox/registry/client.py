@@ -19,8 +19,8 @@ from agentv_sandbox.base.errors import Cancelled
 from agentv_sandbox.base.lazy import calling, lazily
 from agentv_sandbox.base.logs import safe_text
 from agentv_sandbox.base.webclient import tls_context, without_proxy
-from agentv_sandbox.engines.native.registry.references import ImageReference
 from agentv_sandbox.models.json.untrusted import read_json
+from agentv_sandbox.registry.references import ImageReference
 
 if TYPE_CHECKING:
     import httpx

@@ -19,23 +19,22 @@ from agentv_sandbox.containers.volumes import StagedFile, VolumeSpec
 from agentv_sandbox.egress import Budget, EgressProxy, Handler, ServerAnswer
 from agentv_sandbox.egress.relay import MOUNT, SOCKET
 from agentv_sandbox.graders.grade import Graded, grade_case
+from agentv_sandbox.grading.beginning import Beginning
+from agentv_sandbox.grading.candidates import REQUESTS, Candidates
+from agentv_sandbox.grading.programs import ask_alone
 from agentv_sandbox.judging.base import GradeContext, NotBegunError
 from agentv_sandbox.judging.llm_proxy import LlmProxy
 from agentv_sandbox.modelcalls.recording import asked_by, current_scope
 from agentv_sandbox.models.case import Candidate, CaseOutput
-from agentv_sandbox.models.container import MB, ExecResult, Limits, Stdin
+from agentv_sandbox.models.container import MB, ExecResult, LimitOverrides, Limits, Stdin
 from agentv_sandbox.models.content import counted
-from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.messages import prompt_text
 from agentv_sandbox.models.paths import FILES, GRADING, SUITE, WORKSPACE
 from agentv_sandbox.models.suite import EvalCase, GraderSpec, NetworkPolicy, Target
-from agentv_sandbox.models.task import Artifact, TaskEnvironment, TaskVerifier
-from agentv_sandbox.models.verified import Verified
+from agentv_sandbox.models.task import Artifact, TaskEnvironment, TaskVerifier, Verified
 from agentv_sandbox.models_api.records import LlmReply, LlmRequest
 from agentv_sandbox.providers import PROVIDERS
 from agentv_sandbox.request.jobs import CaseFailed, Job
-from agentv_sandbox.steps.beginning import Beginning
-from agentv_sandbox.steps.candidates import REQUESTS, Candidates
 from agentv_sandbox.steps.invoke import (
     input_paths,
     merged,
@@ -43,7 +42,6 @@ from agentv_sandbox.steps.invoke import (
     with_overrides,
 )
 from agentv_sandbox.steps.limits import suite_limits
-from agentv_sandbox.steps.programs import ask_alone
 from agentv_sandbox.steps.suiterun import SuiteRun
 from agentv_sandbox.steps.tasks.verifying import TaskSystem, VerifierRun
 from agentv_sandbox.workspace.shared import CaseVolumes
