@@ -5,6 +5,7 @@ index.jsonl  benchmark.json  timing.json  run.json
                     outputs/{answer.md,response.md,trace.json,transcript.jsonl}
                     prompts/<grader>.json   logs/{agent.stdout,agent.stderr}.txt
                     trials/<n>/  the same of each trial, where a test ran several times
+tasks/<suite>/             copies of the tests, which AgentV's `runs rerun` runs again
 artifacts/sha256/<hash>    bytes of collected files; their names stand in manifest.json only
 """
 
@@ -59,6 +60,7 @@ from agentv_sandbox.runfolder.artifacts import Artifacts
 from agentv_sandbox.runfolder.casefolders import CaseFolders
 from agentv_sandbox.runfolder.earlier import DEFAULT_ROOT, folder_of, not_written_to, prune
 from agentv_sandbox.runfolder.intact import files_hash
+from agentv_sandbox.runfolder.taskbundle import TaskBundles
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,6 +103,7 @@ class RunFolder:
         self._lock_fd = lock
         self._mutex = threading.Lock()
         self._folders = CaseFolders(path, matrix=matrix)
+        self._tasks = TaskBundles(path, redactor)
         self._aggregate = Aggregate(experiment=experiment)
         self._uncounted: list[str] = []
 
@@ -357,7 +360,9 @@ class RunFolder:
             names = self._write_files(directory, result, case, suite)
         files.sync_all([directory.parent, self.path])  # its own name, and that of its suite
         paths = self._paths(directory, names)
-        row = self._row_of(result, case, suite, paths)
+        task, reason = self._tasks.write(directory, result.target, case, suite)
+        noted = replace(result, notes=(*result.notes, reason)) if reason else result
+        row = self._row_of(noted, case, suite, {**paths, **task})
         with self._mutex:
             if result.ungraded:
                 (self.path / UNGRADED).touch()
