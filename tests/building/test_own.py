@@ -548,7 +548,9 @@ def test_an_interrupt_ends_a_build_and_leaves_no_process(
 
 
 @engine_test
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda each: each.name)
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda each: each.name
+)
 def test_the_command_ends_a_build_when_it_is_interrupted(
     base_tag: str, tmp_path: Path, number: signal.Signals
 ) -> None:
