@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -48,6 +48,7 @@ from agentv_sandbox.request.jobs import (
 )
 from agentv_sandbox.steps.caseworkspace import case_workspace, spoil
 from agentv_sandbox.steps.suiterun import SuiteRun
+from agentv_sandbox.steps.tasks.variables import verifier_key
 from agentv_sandbox.targets.chosen import missing_judges
 from agentv_sandbox.targets.money import uncounted_notes
 from agentv_sandbox.targets.scopes import scope_of
@@ -220,8 +221,20 @@ def _one_attempt(
             notes = [*response.notes, *workspace.side.after("after_each")]
         if job.workspace.storage == "disk":
             notes.append(ON_DISK)
+        notes += base_notes(run, job)
         result = with_verdict(blank, graded, output, response)
         return keeper.noted(replace(result, notes=tuple(notes), capture=captured(run, job, answers.states)))
+
+
+def base_notes(run: SuiteRun, job: Job) -> Iterator[str]:
+    """On bases that the operator replaced, of the images of the agent and of its verifiers."""
+    steps = job.case.task.steps if job.case.task is not None else ()
+    keys = [verifier_key(each.verifier.environment) for each in steps if each.verifier.environment]
+    images = [run.image, *(run.verifier_images[key] for key in keys if key in run.verifier_images)]
+    replaced = dict.fromkeys(each for image in images for each in image.stand_ins)
+    for each in replaced:
+        name, _, other = each.partition("=")
+        yield f"built on {other} in place of {name} (--base)"
 
 
 def captured(run: SuiteRun, job: Job, states: Sequence[CapturedState]) -> Capture | None:

@@ -172,11 +172,12 @@ def build(request: RunRequest, paths: OptionalPaths = None) -> int:
 @asks("lock")
 def lock(request: RunRequest, paths: Paths) -> int:
     """Write agentv-sandbox.lock beside each suite: every file of its image, by hash."""
-    return _build(replace(request, suites=paths))
+    return _build(replace(request, suites=paths), writes_locks=True)
 
 
-def _build(request: RunRequest) -> int:
+def _build(request: RunRequest, *, writes_locks: bool = False) -> int:
     prepared = prepare(request, "images", on_warning=show_warning)
+    prepared = replace(prepared, options=replace(prepared.options, writes_locks=writes_locks))
     with _sandbox(prepared) as sandbox, Progress(out, sentence=sentence) as progress:
         made = prepared.made(sandbox, progress.on_event)
     for suite in prepared.loaded.suites:
