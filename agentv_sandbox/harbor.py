@@ -28,8 +28,7 @@ from agentv_sandbox.base.errors import BuildError, InputError, SandboxError
 from agentv_sandbox.base.logs import safe_text
 from agentv_sandbox.loading import LoadResult
 from agentv_sandbox.loading.tasks.network import listed
-from agentv_sandbox.models.container import MB
-from agentv_sandbox.models.limits import LimitOverrides
+from agentv_sandbox.models.container import MB, LimitOverrides
 from agentv_sandbox.models.suite import NetworkPolicy, SystemSpec
 from agentv_sandbox.models.task import TaskNetwork
 from agentv_sandbox.request import RunRequest

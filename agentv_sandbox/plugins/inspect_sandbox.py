@@ -34,9 +34,8 @@ from agentv_sandbox.base.errors import (
 )
 from agentv_sandbox.engines.table import find_engine
 from agentv_sandbox.loading import LoadResult
-from agentv_sandbox.models.container import MB
+from agentv_sandbox.models.container import MB, LimitOverrides
 from agentv_sandbox.models.container import ExecResult as Done
-from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.paths import WORKSPACE
 from agentv_sandbox.models.suite import NetworkPolicy, SystemSpec
 from agentv_sandbox.plugins.composefile import from_compose, from_services, read_yaml

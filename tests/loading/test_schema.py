@@ -9,9 +9,9 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from agentv_sandbox.authoring.docs import known_keys
+from agentv_sandbox.documents.suites import SuiteDoc, TestDoc
 from agentv_sandbox.graders import WRITTEN
 from agentv_sandbox.loading.schema import schema
-from agentv_sandbox.loading.suite_docs import SuiteDoc, TestDoc
 
 from .conftest import Project
 

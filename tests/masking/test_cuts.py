@@ -15,6 +15,10 @@ PLACES = (
     "agents",
     "authoring",
     "building",
+    "dockerfile",
+    "documents",
+    "grading",
+    "registry",
     "fetching",
     "egress",
     "engines",
@@ -58,8 +62,8 @@ REASONS = {
         runs/believed.py: names[:_SHOWN]
         runs/checks.py: known[:20]
         targets/chosen.py: sorted(suite.targets)[:20]
-        building/dockerfiles/stages.py: lexed.lines[:_MAX_INSTRUCTIONS]
-        engines/native/registry/pulling.py: rows[:_MOST_LAYERS]
+        dockerfile/stages.py: lexed.lines[:_MAX_INSTRUCTIONS]
+        registry/pulling.py: rows[:_MOST_LAYERS]
         graders/verifier.py: list(results.items())[:_MOST_TESTS]
         steps/restoring.py: named[:_MOST_NAMED]
         steps/tasks/verifying.py: tests[:_MOST_SCRIPTS]

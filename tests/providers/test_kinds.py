@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from agentv_sandbox.authoring.docs import known_keys
 from agentv_sandbox.cli import app
+from agentv_sandbox.documents.targets import TargetDoc
 from agentv_sandbox.loading.schema import schema, targets_schema
-from agentv_sandbox.loading.target_docs import TargetDoc
 from agentv_sandbox.providers import EVALUATED, PROVIDERS
 
 SUITE = "tests: [{id: a, input: x, assertions: [{type: contains, value: x}]}]\n"

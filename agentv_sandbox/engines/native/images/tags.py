@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote, unquote
 
@@ -38,28 +37,18 @@ class Tags:
         self._path(tag).unlink(missing_ok=True)
 
     def by_id(self) -> dict[str, tuple[str, ...]]:
-        """Names of each image in the order of their bytes. Read several times a run, and of hundreds of images: paths
-        as objects would take ten times as long."""
         tags: dict[str, tuple[str, ...]] = {}
-        with _opened(self._folder) as folder:
-            for name in sorted(entry.name for entry in os.scandir(folder)):
-                with suppress(OSError):
-                    if not name.startswith("."):
-                        image_id = os.readlink(name, dir_fd=folder).rpartition("/")[2]
-                        tags[image_id] = (*tags.get(image_id, ()), unquote(name))
+        with os.scandir(self._folder) as entries:
+            names = sorted(entry.name for entry in entries if not entry.name.startswith("."))
+        for name in names:
+            with suppress(OSError):
+                # Each start of a container looks here: a text is read in a fifth of the time of a Path.
+                image_id = os.readlink(f"{self._folder}/{name}").rpartition("/")[2]  # noqa: PTH115
+                tags[image_id] = (*tags.get(image_id, ()), unquote(name))
         return tags
 
     def _path(self, tag: str) -> Path:
         return self._folder / quote(tag, safe="")
-
-
-@contextmanager
-def _opened(folder: Path) -> Iterator[int]:
-    known = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        yield known
-    finally:
-        os.close(known)
 
 
 def full_tag(tag: str) -> str:
