@@ -348,6 +348,7 @@ class Sandbox:
         system: System | None = None,
     ) -> ContainerSpec:
         policy = policy_of(role, system=system is not None)
+        # The policy alone decides from here: no caller can hand a role more than it may have.
         limits = self.bounded(limits or policy.limits, role)
         check_positive(limits)
         for mount in mounts:

@@ -248,6 +248,7 @@ class TargetReader:
         warn_of_large_tmp(doc.limits, problems)
         own_hooks = named.hooks or doc.hooks
         hooks = self.workspaces.hooks(own_hooks, node.path.parent, {}) if own_hooks else {}
+        # The suite's hooks come over the target's own: they are nearer to the test.
         if (more := self.hooks.get(named.name)) is not None:
             hooks = self.workspaces.hooks(more, more.src.path.parent, hooks)
         return Target(

@@ -62,7 +62,6 @@ class McpServer:
     command: str | None = None
     args: tuple[str, ...] = ()
     headers: Mapping[str, str] = field(default_factory=dict)
-    """Values may hold ``${NAME}``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,8 +173,6 @@ class TaskSpec:
     def templates(self) -> Iterator[Mapping[str, str]]:
         """All mappings whose values may stand for variables of this machine, but the solution's."""
         yield self.environment.env
-        for server in self.environment.mcp_servers:
-            yield server.headers
         for step in self.steps:
             yield step.verifier.env
             if step.verifier.environment is not None:

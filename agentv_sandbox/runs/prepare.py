@@ -351,6 +351,7 @@ def project_problems(
         with _collected(problems):
             settings[root] = operator.settings(root)
     with _collected(problems):
+        # Settings that were refused would be refused once more for not going together.
         if settings and not problems:
             settings_together(settings, operator)
     suites = [suite for suite in result.suites if suite.project_root in settings]

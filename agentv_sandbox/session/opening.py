@@ -91,6 +91,7 @@ def open_session(
             begun, uid, mounts = opening.enter_context(
                 _workspace(place.sandbox, staged, limits, uid, snapshot, of_user=system is None)
             )
+        # Each step is undone by the stack until the session owns it: an error leaves nothing behind.
         if var_tmp and whole is None:
             scratch = opening.enter_context(place.sandbox.unheld_workspace(_SCRATCH))
             mounts.append(Mount(source=scratch, target=VAR_TMP, read_only=False))

@@ -147,6 +147,7 @@ def _offers(
             fits = SpecifierSet(package.requires_python or "").contains(python)
         except (InvalidSdistFilename, InvalidSpecifier):
             continue
+        # As pip: yanked releases and previews count where they are asked for exactly.
         exact = any(part.operator in ("==", "===") and "*" not in part.version for part in specifier)
         if name != page.project and canonicalize_name(page.project) != name:
             continue

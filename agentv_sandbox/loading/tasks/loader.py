@@ -109,6 +109,8 @@ class TaskLoader:
 
     def _made(self, parent: Path, root: Path) -> _Surroundings:
         inside = parent.is_relative_to(root)
+        # Targets and .env files are searched upwards, which ends at the project and never passes a
+        # stranger's folder.
         home = parent if inside else self.cwd
         project = ReferenceScope(eval_dir=home, root=root, cwd=self.cwd, allow_outside=self.allow_outside)
         folders = [*project.upwards(home), self.cwd] if inside else [self.cwd]
