@@ -289,6 +289,7 @@ def _read() -> Mapping[str, Json]:
 
 def _prompt_fields(payload: Mapping[str, Json]) -> dict[str, Any]:
     output = payload.get("output")
+    # Long answers are in a file, as a pipe would block a grader that reads none of it.
     if output is None and payload.get("output_path"):
         output = json.loads(Path(payload["output_path"]).read_text(encoding="utf-8"))
     summary, tokens, workspace = (payload.get(k) for k in ("trace_summary", "token_usage", "workspace_path"))

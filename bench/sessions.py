@@ -22,7 +22,7 @@ from agentv_sandbox import LimitOverrides, open_session
 from agentv_sandbox.engines import LABEL_RUN
 from agentv_sandbox.engines.table import find_engine
 from agentv_sandbox.kernel.layout import Places
-from agentv_sandbox.models.container import VolumeSpec
+from agentv_sandbox.models.container import OwnedObject, VolumeSpec
 
 _ROUNDS = 30
 _COMMANDS = 300
@@ -45,12 +45,13 @@ def open_and_print(engine: str) -> None:
         assert session.exec(["/usr/bin/cat", "x"]).stdout == b"y"
 
 
-def runtime_alone() -> Callable[[], None]:
-    """The runtime with the bundle of a session, running ``true``: what no program around it can save."""
+def runtime_alone(folder: str) -> Callable[[], None]:
+    """The runtime with the bundle of the open session, running ``true``: what no program around it can save."""
     state = Path(find_engine(os.environ, "native").address.removeprefix("native://"))
     containers = Places(state, group=0).containers
-    bundle = max(containers.glob("*-session-*/config.json"), key=lambda file: file.stat().st_mtime)
-    copy = Path(tempfile.mkdtemp(prefix="bench-"))
+    names = {each.id for each in _mine("native")}
+    (bundle,) = (file for file in containers.glob("*/config.json") if file.parent.name in names)
+    copy = Path(folder)
     config = json.loads(bundle.read_text())
     config["process"]["args"] = ["/usr/bin/true"]
     config["linux"]["cgroupsPath"] += "-bench"
@@ -65,17 +66,25 @@ def runtime_alone() -> Callable[[], None]:
     return run
 
 
+def yardstick() -> object:
+    """What the machine takes for a million squares: figures of a busy or slow one are held against it."""
+    return sum(number * number for number in range(1_000_000))
+
+
 def cost(engine: str) -> None:
     for _ in range(3):
         open_and_print(engine)  # the engine is found, the image proved
     whole = [processor_ms(partial(open_and_print, engine)) for _ in range(_ROUNDS)]
-    print(f"open, one command, close: {statistics.median(whole):.1f} ms of processor time")
+    loop = statistics.median(processor_ms(yardstick) for _ in range(_ROUNDS))
+    print(f"a loop of a million squares, against which the figures are held: {loop:.1f} ms of processor time")
+    _say("open, a file in, one command, its output, close", statistics.median(whole), loop)
     session = open_session(engine=engine)
     if engine == "native":
-        run = runtime_alone()
-        own = [processor_ms(run) for _ in range(_ROUNDS)]
-        print(f"  of which the runtime alone: {statistics.median(own):.1f} ms")
-        print(f"  beyond it: {statistics.median(whole) - statistics.median(own):.1f} ms")
+        with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+            run = runtime_alone(folder)
+            own = [processor_ms(run) for _ in range(_ROUNDS)]
+        _say("  of which the runtime alone", statistics.median(own), loop)
+        _say("  beyond it", statistics.median(whole) - statistics.median(own), loop)
 
     def commands() -> None:
         for _ in range(_COMMANDS):
@@ -85,7 +94,12 @@ def cost(engine: str) -> None:
     begun = time.monotonic()
     each = processor_ms(commands) / _COMMANDS
     wall = (time.monotonic() - begun) / _COMMANDS * 1000
-    print(f"one command: {each:.2f} ms of processor time, {wall:.2f} ms on the clock")
+    _say("one command", each, loop)
+    print(f"  on the clock {wall:.1f} ms")
+
+
+def _say(what: str, taken_ms: float, loop_ms: float) -> None:
+    print(f"{what}: {taken_ms:.1f} ms, {taken_ms / loop_ms:.2f} loops")
 
 
 def open_many(engine: str, count: int) -> None:
@@ -144,9 +158,12 @@ def fork(engine: str, count: int) -> None:
 
 
 def _say_what_is_left(engine: str) -> None:
+    print(f"left: {len(_mine(engine))} objects of this process")
+
+
+def _mine(engine: str) -> list[OwnedObject]:
     found = find_engine(dict(os.environ), engine).owned({LABEL_RUN: None})
-    mine = [each for each in found if f":{os.getpid()}:" in str(each.labels)]
-    print(f"left: {len(mine)} objects of this process")
+    return [each for each in found if f":{os.getpid()}:" in str(each.labels)]
 
 
 def _available() -> int:

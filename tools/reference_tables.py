@@ -23,10 +23,7 @@ from agentv_sandbox.authoring.docs import Doc, known_keys
 from agentv_sandbox.authoring.keydocs import key_docs
 from agentv_sandbox.base import hostprograms
 from agentv_sandbox.cli import imported_command
-from agentv_sandbox.graders import WRITTEN
-from agentv_sandbox.judging.kind import GraderKind, ItemDoc
-from agentv_sandbox.loading import schema as schemas
-from agentv_sandbox.loading.suite_docs import (
+from agentv_sandbox.documents.suites import (
     ExecutionDoc,
     HookDoc,
     HooksDoc,
@@ -36,7 +33,10 @@ from agentv_sandbox.loading.suite_docs import (
     TestDoc,
     WorkspaceDoc,
 )
-from agentv_sandbox.loading.target_docs import TargetDoc
+from agentv_sandbox.documents.targets import TargetDoc
+from agentv_sandbox.graders import WRITTEN
+from agentv_sandbox.judging.kind import GraderKind, ItemDoc
+from agentv_sandbox.loading import schema as schemas
 from agentv_sandbox.models.case import GraderResult
 from agentv_sandbox.models.json.wire import keys as wire_keys
 from agentv_sandbox.providers import PROVIDERS

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from typing import Any, ClassVar, Literal, get_args
@@ -36,14 +36,17 @@ from agentv_sandbox.agents.settings import (
     Secret,
     TargetSettings,
 )
+from agentv_sandbox.agents.toolservers import servers_of, skills_of
 from agentv_sandbox.authoring.fields import Text
 from agentv_sandbox.base.errors import InputError, Problem
+from agentv_sandbox.base.logs import safe_text
 from agentv_sandbox.containers.volumes import StagedFile
 from agentv_sandbox.egress import PORT, Credential, parse_secrets
 from agentv_sandbox.models.case import AgentResponse, Claim, Figure, Measure, TokenUsage
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.paths import HOME, INPUT, OUTPUT
 from agentv_sandbox.models.suite import MeasuredBy, Target
+from agentv_sandbox.models.task import McpServer
 from agentv_sandbox.models_api.policy import GatewayPolicy
 
 EVENTS = f"{OUTPUT}/events.jsonl"
@@ -136,6 +139,11 @@ class Question:
         return self.request.target.settings
 
     @property
+    def tool_servers(self) -> Sequence[McpServer]:
+        """Servers of the Model Context Protocol that the task names."""
+        return servers_of(self.request.case)
+
+    @property
     def input_files(self) -> tuple[str, ...]:
         """Container paths of the files that the prompt names."""
         prompt = self.request.prompt
@@ -165,6 +173,10 @@ class AgentCli(Provider):
     key_settings: ClassVar[tuple[str, ...]] = ("api_key_env",)
     """Settings that name the variable of the key; the first that is written counts."""
 
+    skills: ClassVar[str] = ""
+    """Folder below the home folder in which it looks for skills of the user."""
+    has_tool_servers: ClassVar[bool] = True
+    """Whether it can be given servers of the Model Context Protocol."""
     totals: ClassVar[bool] = False
     """Whether a resumed session reports the tokens and the cost of all its turns each time."""
 
@@ -273,6 +285,8 @@ class AgentCli(Provider):
             "files": {f"{HOME}/{name}": f"{_FOLDER}/home/{name}" for name in launch.files},
             "attach": dict(launch.attach),
         }
+        if folder := skills_of(request.case):
+            order["trees"] = {f"{HOME}/{self.skills}": folder}
         staged = {
             "run.py": runner,
             "order.json": json.dumps(order).encode(),
@@ -292,6 +306,7 @@ class AgentCli(Provider):
         if result is None:
             raise ValueError("its targets always run in a container")
         data = ran.output_file or b""
+        # Before anything reads it: a stand-in in a transcript looks like a key that got out.
         for token in ran.stand_ins:
             data = data.replace(token.encode(), b"(stand-in)")
         stream, record = SessionEvents(data), SessionRecord(self.tools, results_end=self.results_end)
@@ -333,7 +348,9 @@ class AgentCli(Provider):
             target_used=request.target.name,
             failure=failure,
             names_files=True,
-            notes=() if failure is not None else (*ran.limits_met, *_notes(stream, record)),
+            notes=()
+            if failure is not None
+            else (*ran.limits_met, *_notes(stream, record), *self._not_given(request)),
         )
 
     # -- parts -----------------------------------------------------------------------------------------
@@ -360,6 +377,12 @@ class AgentCli(Provider):
         """Where the API stands on its server: as the target says, else as on the kind's own."""
         own = urlsplit(self.server_url(settings)).path.rstrip("/")
         return own or urlsplit(self.api_of(settings).url).path.rstrip("/")
+
+    def _not_given(self, request: Request) -> Iterator[str]:
+        servers = servers_of(request.case)
+        if servers and not self.has_tool_servers:
+            names = ", ".join(safe_text(server.name, limit=40) for server in servers[:5])
+            yield f"{self.program} knows no servers of the Model Context Protocol, and so was not given {names}"
 
     def _usage(self, request: Request, record: SessionRecord) -> TokenUsage | None:
         """Tokens of this turn alone."""
@@ -394,6 +417,7 @@ class AgentCli(Provider):
         record: SessionRecord,
     ) -> str | None:
         """Why the run counts as failed; None when it does not. The events say it best, then the exit code."""
+        # From what the engine saw to what the program claims: a session may claim success and have been killed.
         words = _last_words(result, stream)
         if result.outcome != "exited":
             how = (bad_end(result) or "").replace("CLI provider", self.program, 1)

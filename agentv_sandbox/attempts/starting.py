@@ -58,6 +58,7 @@ def start_of(run: SuiteRun, job: Job) -> Start:
     left_out: list[bytes] = []
     outward: list[bytes] = []
     for path, entry in sorted(kept.entries.items()):
+        # On the other machine it would point to whatever is there.
         if entry.kind == "symlink" and leads_out(path, entry.link):
             outward.append(path)
             continue

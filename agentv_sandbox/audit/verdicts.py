@@ -192,6 +192,7 @@ def _solutions(outcome: Outcome) -> Iterator[Finding]:
     elif len(right) < len(rows) or len(scores) > 1:
         said = ", ".join(f"{row.score:g}" for row in rows)
         yield _finding(outcome, "disagrees-with-itself", oracles, f"the same solution is scored {said}")
+    # What passes with nothing passes with a mutant: that is found already, under its own name.
     if not right or outcome.passed("silent"):
         return
     mutants = [name for name in outcome.rows if AUDITORS[name].side == "mutant" and outcome.passed(name)]

@@ -62,6 +62,7 @@ def resolve_command(
     for i, element in enumerate(argv):
         script = looks_like_script(argv, i)
         inline = i and argv[i - 1] in _INLINE
+        # Only what looks like a file is looked up: "test" and "python3" may be names of files here by chance.
         if not script and (inline or i < len(argv) - 1 or ("/" not in element and "." not in element)):
             continue
         if element.startswith(("-", PREFIX)) or len(element) > 1024 or "\n" in element:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
@@ -20,9 +21,10 @@ Where = tuple["Where", str | int] | None
 
 
 class Map(dict[str, Any]):
-    """A mapping of an input file. ``keys_at`` and ``values_at`` hold the marks of its entries."""
+    """A mapping of an input file. ``keys_at`` and ``values_at`` hold the marks of its entries; ``written`` is the
+    mapping as it stands there, where variables were put into this one."""
 
-    __slots__ = ("keys_at", "mark", "path", "values_at", "where")
+    __slots__ = ("keys_at", "mark", "path", "values_at", "where", "written")
 
     def __init__(self, path: Path, mark: Mark, where: Where = None) -> None:
         super().__init__()
@@ -31,6 +33,7 @@ class Map(dict[str, Any]):
         self.where = where
         self.keys_at: dict[str, Mark] = {}
         self.values_at: dict[str, Mark] = {}
+        self.written: Map | None = None
 
     def put(self, key: str, value: Any, key_at: Mark, value_at: Mark) -> None:
         self[key] = value
@@ -41,6 +44,7 @@ class Map(dict[str, Any]):
         """The same place with other entries; marks are kept for keys that stay."""
         new = Map(self.path, self.mark, self.where)
         new.update(entries)
+        new.written = self.written
         new.keys_at, new.values_at = self.keys_at, self.values_at
         return new
 
@@ -95,6 +99,13 @@ def plain(value: Any) -> Any:
     if isinstance(value, list):
         return [plain(v) for v in value]
     return value
+
+
+def as_written(node: Map, *, without: Collection[str] = ()) -> str:
+    """JSON of ``node`` before variables were put in, and of entries that were added since."""
+    before = node.written if node.written is not None else node
+    entries = {key: before.get(key, value) for key, value in node.items() if key not in without}
+    return json.dumps(entries, ensure_ascii=False)
 
 
 def position(node: Node, key: str | int | None = None) -> Position:

@@ -204,6 +204,7 @@ def _plain(value: str, mark: Mark) -> Any:
         return _WORDS[value]
     if value[0] not in _NUMBER_START:
         return value
+    # Turning digits into a number takes time that grows with their square.
     if len(value) > 400 and (_INT.match(value) or _FLOAT.match(value)):
         raise _Invalid(mark, "is a number of more than 400 digits")
     if _INT.match(value):

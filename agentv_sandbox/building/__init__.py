@@ -11,9 +11,8 @@
 
 from agentv_sandbox.building.ensure import ensure_image
 from agentv_sandbox.building.exchange import export_image, import_image, load_saved
-from agentv_sandbox.building.labels import recorded_image
 from agentv_sandbox.building.lock import LOCK_NAME, sbom_path
-from agentv_sandbox.building.store import StoredImage, clean_images, list_images, prune_images
+from agentv_sandbox.building.store import StoredImage, clean_images, list_images, prune_images, recorded_image
 from agentv_sandbox.building.verify import ImageCandidate, prove
 from agentv_sandbox.fetching.events import sentence, size_text
 

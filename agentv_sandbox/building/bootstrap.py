@@ -16,9 +16,9 @@ from importlib.resources import files
 from pathlib import Path
 
 from agentv_sandbox.archives.own_image import add_bytes
+from agentv_sandbox.archives.writing import flatten
 from agentv_sandbox.base.errors import BuildError
 from agentv_sandbox.base.ownership import temporary_folder
-from agentv_sandbox.building.archive import flatten
 from agentv_sandbox.building.containers import STAGE, Builder, blob_files
 from agentv_sandbox.building.packages.deb import deb_tar
 from agentv_sandbox.fetching.fetch import Cache

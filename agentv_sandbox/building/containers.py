@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from agentv_sandbox import masking
+from agentv_sandbox.archives.writing import write_archive, write_config
 from agentv_sandbox.base.errors import (
     BuildError,
     EngineError,
@@ -17,7 +18,6 @@ from agentv_sandbox.base.errors import (
     EngineUnavailable,
 )
 from agentv_sandbox.base.logs import safe_text
-from agentv_sandbox.building.archive import write_archive, write_config
 from agentv_sandbox.containers.sandbox import POLICIES, Role, Sandbox
 from agentv_sandbox.containers.volumes import StagedFile
 from agentv_sandbox.engines import ContainerEngine

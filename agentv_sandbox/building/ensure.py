@@ -37,14 +37,13 @@ from agentv_sandbox.building.base import (
 from agentv_sandbox.building.containers import Builder, disk_full
 from agentv_sandbox.building.dockerfiles import Surroundings, packaged_image
 from agentv_sandbox.building.dockerfiles.recorder import Registries
-from agentv_sandbox.building.labels import LABEL_DEPTH, LABEL_TREE, image_with_key
 from agentv_sandbox.building.lock import LOCK_NAME, read_lock, repair, write_lock
 from agentv_sandbox.building.own import build_dockerfile
 from agentv_sandbox.building.packages.install import install
 from agentv_sandbox.building.packages.layering import best_start
 from agentv_sandbox.building.packages.npm import npm_registry
 from agentv_sandbox.building.packages.opening import open_cache
-from agentv_sandbox.building.store import note_use
+from agentv_sandbox.building.store import LABEL_DEPTH, LABEL_TREE, image_with_key, note_use
 from agentv_sandbox.building.trees import Trees
 from agentv_sandbox.engines import LABEL_ENV_KEY, ContainerEngine, StepImages
 from agentv_sandbox.fetching.events import CancelCheck, OnEvent, stop_if
@@ -400,8 +399,10 @@ class _ImageBuild:
         )
 
     def _image(self, image_id: str, resolution: Resolution, *, reused: bool) -> Image:
-        key = resolution.key(RECIPE)
-        base = base_in_use(self._engine, resolution.base)
+        key, facts = resolution.key(RECIPE), resolution.base
+        if self._plan.instead_of:
+            facts = {**facts, "instead": f"{self._plan.instead_of}={self._plan.base}"}
+        base = base_in_use(self._engine, facts)
         note_use(self._cache_dir, image_id, *([base.id] if base else []))
         if self._memory.exists():
             self._memory.touch()  # cleaning goes by age
@@ -410,7 +411,7 @@ class _ImageBuild:
             tag=image_tag(key),
             key=key,
             provides=self._plan.provides,
-            base=resolution.base,
+            base=facts,
             resolution=resolution,
             lock_path=self._lock_path,
             tree_sha256=resolution.tree_sha256,

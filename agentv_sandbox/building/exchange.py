@@ -28,9 +28,8 @@ from agentv_sandbox.archives.untrusted_tar import (
 from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.building.base import RECIPE
 from agentv_sandbox.building.foreign_archive import as_saved, repacked, tree_of, tree_sha256
-from agentv_sandbox.building.labels import LABEL_DEPTH, LABEL_TREE
 from agentv_sandbox.building.lock import checked_resolution, write_entry
-from agentv_sandbox.building.store import note_use
+from agentv_sandbox.building.store import LABEL_DEPTH, LABEL_TREE, note_use
 from agentv_sandbox.engines import LABEL_ENV_KEY, Images
 from agentv_sandbox.models.image import Image, ImagePlan, Resolution, content_key, image_tag
 from agentv_sandbox.models.json.untrusted import read_json
@@ -101,7 +100,7 @@ def import_image(engine: Images, path: Path, cache_dir: Path) -> str:
                         engine.load_image(archive)
                     present = engine.image(known.tag)
                 elif tree_of(engine, known.tag) != known.resolution.tree_sha256:
-                    raise _replaces(path, known.tag)
+                    raise _replaces(path, known.tag, engine.info().kind)
     except ArchiveError as error:
         raise _not_ours(path, str(error)) from error
     except (OSError, EOFError, zstandard.ZstdError, tarfile.TarError) as error:
@@ -192,6 +191,7 @@ def _description(tar: tarfile.TarFile, path: Path) -> _Description:
         resolution = checked_resolution(raw["resolution"], path)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise _not_ours(path, "its description cannot be read") from error
+    # Names are made again from the content: an archive must not take the place of another image.
     if not good or texts["tag"] != image_tag(texts["key"]) or texts["plan_key"] != content_key(request):
         raise _not_ours(path, "its description does not fit")
     if texts["key"] != resolution.key(RECIPE):
@@ -210,13 +210,18 @@ def _not_ours(path: Path, why: str) -> InputError:
     return InputError([Problem(message=f"cannot be imported: {why}", path=path)])
 
 
-def _replaces(path: Path, tag: str) -> InputError:
+def _replaces(path: Path, tag: str, kind: str) -> InputError:
+    removal = f"`{kind} rmi {tag}`"
+    if kind == "native":
+        removal = (
+            "`agentv-sandbox clean --images --days 0 --engine native`, which removes the other images, too"
+        )
     return InputError(
         [
             Problem(
                 message=f"cannot be imported: this engine has another image named {tag}, and it is not replaced",
                 path=path,
-                hint=f"If the one in the file is what you want: `docker rmi {tag}`, then import again.",
+                hint=f"If the one in the file is what you want: {removal}; then import again.",
             )
         ]
     )

@@ -43,6 +43,7 @@ _BASE = {
     "tree": re.compile(r"[0-9a-f]{64}"),
     "env": re.compile(r"[0-9a-f]{64}"),
     "release": re.compile(r"trixie|bookworm"),
+    "instead": re.compile(r"[^\x00-\x1f\x7f]{1,4000}"),
     "epoch": re.compile(r"[0-9]{1,12}"),
 }
 _REQUIRED = {"image": ("id",), "dockerfile": ("id",), "bootstrap": ("release", "epoch")}
@@ -215,6 +216,7 @@ def _unsafe(resolution: Resolution) -> Iterator[str]:
         for artefact in artefacts:
             if bad := _unsafe_artefact(kind, artefact):
                 yield f"{kind}: {bad!r} is not plain"
+    # A lock comes with a project, so whoever wrote the project wrote these.
     names = [("links", word) for link in resolution.links for word in link]
     names += [("npm_roots", root) for root in resolution.npm_roots]
     for field, name in names:

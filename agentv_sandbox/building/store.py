@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
@@ -12,6 +12,14 @@ from typing import Literal
 from agentv_sandbox.base.errors import EngineError
 from agentv_sandbox.engines import LABEL_ENV_KEY, Images
 from agentv_sandbox.models.container import ImageInfo
+from agentv_sandbox.models.image import ProvedImage, image_tag
+
+LABEL_TREE = "agentv-sandbox.tree"
+"""SHA-256 of the installed files."""
+LABEL_BASES = "agentv-sandbox.bases"
+"""Of an image of a Dockerfile: ``NAME=IMAGE`` of each base that another one stood in for, separated by spaces."""
+LABEL_DEPTH = "agentv-sandbox.depth"
+"""How many images this one was built on top of, one after the other."""
 
 Kind = Literal["env", "base", "own", "steps"]
 _KINDS: Mapping[str, Kind] = {
@@ -128,3 +136,18 @@ def _stored_image(info: ImageInfo, tag: str, cache_dir: Path) -> StoredImage | N
         key=info.labels.get(LABEL_ENV_KEY, ""),
         last_used=used,
     )
+
+
+def recorded_image(engine: Images, present: ProvedImage, key: str) -> ProvedImage | None:
+    """The image with the content ``key``, in which a run proved all that it needed; ``present`` is what the suite has
+    now. None when the engine does not have it."""
+    info = image_with_key(engine, image_tag(key), key)
+    if info is None:
+        return None
+    return ProvedImage(replace(present, id=info.id, tag=image_tag(key), key=key, reused=True))
+
+
+def image_with_key(engine: Images, tag: str, key: str) -> ImageInfo | None:
+    """The image ``tag`` if it carries ``key``; a tag alone can be moved to any image."""
+    info = engine.image(tag)
+    return info if info is not None and info.labels.get(LABEL_ENV_KEY) == key else None

@@ -160,6 +160,7 @@ def _problem(check: ImageCheck, result: Result, candidate: ImageCandidate) -> Pr
     name = safe_name(check.name)
     detail, field, hint = "", "", ""
     key = check.name
+    # A wrong version is not cured by another package, so it gets another hint than what is absent.
     if version := result.get("version"):
         runtime = "python" if check.name == "python3" else check.name
         key = f"versions.{runtime}"

@@ -14,6 +14,7 @@ from agentv_sandbox.containers.blobs import staged_files
 from agentv_sandbox.egress import server_faults
 from agentv_sandbox.gateway.trajectory import trajectory
 from agentv_sandbox.graders.grade import Graded, ungraded
+from agentv_sandbox.grading.tools import grade
 from agentv_sandbox.models.capture import CapturedState, KeptSystem, KeptWorkspace
 from agentv_sandbox.models.case import AgentResponse, CaseOutput, Claim, ModelCalls
 from agentv_sandbox.models.content import FileBlock, OutputFile
@@ -30,7 +31,6 @@ from agentv_sandbox.steps.suiterun import SuiteRun
 from agentv_sandbox.steps.tasks.preparing import prepare_step, run_collect
 from agentv_sandbox.steps.tasks.tolerance import tolerated, with_notes
 from agentv_sandbox.steps.tasks.verifying import TaskSystem
-from agentv_sandbox.steps.tools import grade
 from agentv_sandbox.workspace.collect import (
     Baseline,
     Collected,

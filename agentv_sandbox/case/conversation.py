@@ -226,6 +226,7 @@ def _messages(expected: Json) -> tuple[Message, ...]:
 def joined_response(responses: Sequence[AgentResponse], messages: Sequence[AnswerMessage]) -> AgentResponse:
     """The turns' responses as one: sums, and logs one after the other."""
     last = responses[-1]
+    # What a turn did not measure stays unknown: a sum over the others would look like the whole.
     counted = [r.model_calls for r in responses if r.model_calls is not None]
     calls = sum(counted[1:], counted[0]) if counted else None
     said = any(r.claim is not None for r in responses)

@@ -29,6 +29,7 @@ from agentv_sandbox.containers.blobs import staged_files
 from agentv_sandbox.containers.sandbox import Role
 from agentv_sandbox.containers.volumes import DeferredVolumes, StagedFile, VolumeSet
 from agentv_sandbox.graders.grade import Graded, effective_threshold, effective_trials
+from agentv_sandbox.grading.tools import grade
 from agentv_sandbox.models.capture import Capture, CapturedState
 from agentv_sandbox.models.case import AgentResponse, CaseOutput, CaseResult
 from agentv_sandbox.models.container import Mount
@@ -44,7 +45,6 @@ from agentv_sandbox.steps.caseworkspace import GRADER_VOLUMES, system_again
 from agentv_sandbox.steps.limits import job_limits
 from agentv_sandbox.steps.suiterun import SuiteRun
 from agentv_sandbox.steps.tasks.verifying import TaskSystem
-from agentv_sandbox.steps.tools import grade
 from agentv_sandbox.targets.chosen import is_selected
 from agentv_sandbox.workspace.shared import CaseVolumes
 from agentv_sandbox.workspace.template import workspace_volume

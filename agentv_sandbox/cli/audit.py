@@ -108,6 +108,7 @@ def audit(
     started = time.monotonic()
     if write and baseline is None:
         raise InputError([Problem(field="--write-baseline", message="needs --baseline FILE")])
+    # The first --write-baseline names a file that is not there yet; any other missing one is a mistake.
     there = baseline is not None and not (write and not baseline.exists())
     reasons = read_baseline(baseline.absolute()) if baseline is not None and there else {}
     console = err if as_json else out

@@ -56,7 +56,7 @@ _COMMANDS: Mapping[str, str] = {
     "dashboard": "`report` writes a page; `run --serve` shows a run as it goes",
     "serve": "`report` writes a page; `run --serve` shows a run as it goes",
     "pipeline": "`run --no-grade` answers, `grade` grades",
-    "runs": "`run --retry-errors RUN` and `run --rerun-failed` run tests again",
+    "runs": "`run --retry-errors RUN` and `run --rerun-failed` run tests again; AgentV's own `runs rerun`, too",
     "workspace": "`clean` removes what earlier runs left",
     "convert": "JSONL and evals.json are run as they are",
     "create": "`init` writes a first suite",

@@ -189,6 +189,7 @@ def _clean(engine: ContainerEngine, *, everything: bool, images: bool, days: flo
                 continue
             out.print(f"removed {obj.kind} {obj.name}", markup=False)
             removed += 1
+    # What runs left comes first: images and snapshots that they hold cannot be removed before.
     removed += sweep_copies(engine)
     if images and (copies := remove_copies(engine, before=time.time() - days * 86_400)):
         out.print(f"removed {copies} copies of large projects", markup=False)

@@ -54,6 +54,7 @@ from agentv_sandbox.models.container import (
     Command,
     ContainerSpec,
     ExecResult,
+    LimitOverrides,
     Limits,
     Mount,
     OnOutput,
@@ -61,7 +62,6 @@ from agentv_sandbox.models.container import (
     VolumeSpec,
     not_put_off,
 )
-from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.paths import SYSTEM, WORKSPACE
 
 log = get_logger()
@@ -348,6 +348,7 @@ class Sandbox:
         system: System | None = None,
     ) -> ContainerSpec:
         policy = policy_of(role, system=system is not None)
+        # The policy alone decides from here: no caller can hand a role more than it may have.
         limits = self.bounded(limits or policy.limits, role)
         check_positive(limits)
         for mount in mounts:

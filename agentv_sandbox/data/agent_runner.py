@@ -3,10 +3,11 @@
     agent_runner.py REQUEST
 
 REQUEST is a JSON file: ``argv``, ``stdin`` (a file), ``events`` (the file to write), ``env`` (more variables),
-``same`` (variable -> another one whose value it gets), ``folders`` and ``files`` (path -> a file to copy there), both
-made before, and ``attach`` (name -> a pattern of files; the content of the last one is added at the end). Each line
-of the program's standard output becomes one JSON line, ``{"at": SECONDS, "event": LINE}`` or, where it is not an
-object, ``{"at": …, "text": "…"}``. Standard library only.
+``same`` (variable -> another one whose value it gets), ``folders``, ``files`` (path -> a file to copy there) and
+``trees`` (path -> a folder whose entries are copied there, where it exists), all made before, and ``attach`` (name ->
+a pattern of files; the content of the last one is added at the end). Each line of the program's standard output
+becomes one JSON line, ``{"at": SECONDS, "event": LINE}`` or, where it is not an object, ``{"at": …, "text": "…"}``.
+Standard library only.
 """
 
 import fcntl
@@ -74,6 +75,9 @@ def prepared(request):
     for path, source in request["files"].items():
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, path)
+    for path, source in request.get("trees", {}).items():
+        with suppress(OSError, shutil.Error):
+            shutil.copytree(source, path, symlinks=True, dirs_exist_ok=True)
     return env
 
 

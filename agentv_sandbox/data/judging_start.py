@@ -43,6 +43,7 @@ def started():
         if word.startswith("--"):
             at += word == "--check-hash-based-pycs"
             continue
+        # Letters may stand together (-Bc), and the rest of a word may be the option's own.
         for number, letter in enumerate(word[1:], 2):
             unwanted = unwanted or letter == "P"
             if letter in "cm":

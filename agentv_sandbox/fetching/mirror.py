@@ -252,6 +252,7 @@ def _host_mirrors() -> tuple[str, str]:
     for path in [HOST_SOURCES / "sources.list", *sorted(HOST_SOURCES.glob("sources.list.d/*.list"))]:
         rows = re.findall(r"^deb\s+(?:\[[^\]]*\]\s+)?(\S+)\s+(\S+)", _text(path), re.M)
         pairs += [(url, suite) for url, suite in rows]
+    # A machine of another distribution has mirrors, too, without the releases that images are made of.
     for url, suites in pairs:
         if not re.search(rf"\b(?:{_CODENAMES})\b", suites) or not url.startswith(("http://", "https://")):
             continue

@@ -70,6 +70,7 @@ def grade(spec: GraderSpec, context: GradeContext) -> GraderResult:
     output = context.output
     summary = trace.summarise(output.messages, output.measure.answers)
     needs_trace = (options.max_tool_calls, options.max_llm_calls, options.target_exploration_ratio)
+    # A bound on what nobody counted is neither kept nor broken.
     if not output.measure.calls_known and set(_reads(options)) - {"duration_ms"}:
         return unmeasured(spec)
     if not output.messages and any(bound is not None for bound in needs_trace):

@@ -49,6 +49,7 @@ def score_checklist(reply: ChecklistReply, rubrics: Sequence[Rubric]) -> RubricS
 def score_ranges(reply: RangesReply, rubrics: Sequence[Rubric]) -> RubricScore:
     """Weighted mean of the scores over ten. An item below its gate makes the verdict fail."""
     checks = {check.id: check for check in reversed(reply.checks)}
+    # Of two answers to one item the first counts, so that a judge who was talked into more adds none.
     answered = [(rubric, checks[rubric.id]) for rubric in rubrics if rubric.id in checks]
     total = sum(rubric.weight for rubric, _ in answered)
     earned = sum(check.score / 10 * rubric.weight for rubric, check in answered)

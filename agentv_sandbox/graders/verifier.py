@@ -10,8 +10,7 @@ from agentv_sandbox.judging.base import GradeContext, options_of, result
 from agentv_sandbox.judging.kind import GraderKind, Options, Translation
 from agentv_sandbox.models.case import Assertion, GraderResult
 from agentv_sandbox.models.suite import GraderSpec
-from agentv_sandbox.models.task import Artifact, TaskEnvironment, TaskVerifier
-from agentv_sandbox.models.verified import Verified
+from agentv_sandbox.models.task import Artifact, TaskEnvironment, TaskVerifier, Verified
 
 _TAIL = 4000
 _MOST_TESTS = 500

@@ -71,6 +71,7 @@ def suite_env(suite: Suite, targets: Sequence[Target] = ()) -> WorkspaceEnv:
     modules += [module for grader in graders_of(suite) for module in modules_of(grader)]
     packages: dict[PackageKind, dict[str, str]] = {}
     versions: dict[Runtime, str] = {}
+    # All places are compared before anything is refused: every conflict is seen at once.
     problems: dict[Problem, None] = {}
     for env in envs:
         for kind, pins in env.packages.items():

@@ -225,6 +225,8 @@ def javascript_calls(text: str) -> tuple[Started, ...]:
         said = token[2] or ""
         if not kind or len(said) < 2 or said[0] != said[-1]:
             continue
+        # Tokens are no grammar: only a literal right behind the opening of the call is certainly what
+        # it starts.
         opens = "".join(text[token.end(1) : token.start(2)].split())
         called = _HOLE.sub(UNKNOWN_WORD, said[1:-1]) if said[0] == "`" else said[1:-1]
         at = line + text.count("\n", token.start(), token.start(2))

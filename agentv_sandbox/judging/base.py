@@ -16,8 +16,7 @@ from agentv_sandbox.judging.llm_proxy import LlmProxy
 from agentv_sandbox.models.case import Assertion, Candidate, CaseOutput, GraderResult, Verdict
 from agentv_sandbox.models.container import ExecResult, Stdin
 from agentv_sandbox.models.suite import PASS_SCORE, EvalCase, GraderSpec, Json, Suite, Target
-from agentv_sandbox.models.task import Artifact, TaskEnvironment, TaskVerifier
-from agentv_sandbox.models.verified import Verified
+from agentv_sandbox.models.task import Artifact, TaskEnvironment, TaskVerifier, Verified
 from agentv_sandbox.models_api.records import LlmReply, LlmRequest
 
 OptionsT = TypeVar("OptionsT", bound=BaseModel)
@@ -55,6 +54,20 @@ class GradeTools(Protocol):
         are absolute host paths inside the project are translated. ``timeout_s`` None: the role's default.
         ``proxy``: make it reachable and set ``AGENTV_TARGET_PROXY_URL`` and ``_TOKEN``.
         Raises ``NotBegunError``."""
+        ...
+
+    def run_without_agent(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        stdin: bytes = b"",
+        timeout_s: float | None = None,
+        files: Sequence[StagedFile] = (),
+        shown: Sequence[str] = (),
+    ) -> ExecResult:
+        """As ``run``, where nothing is that the agent made: an empty workspace and no answer. So what comes of it is
+        not the agent's doing."""
         ...
 
     def verify(

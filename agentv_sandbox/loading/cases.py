@@ -13,11 +13,11 @@ from agentv_sandbox.authoring import messages as text
 from agentv_sandbox.authoring.docs import read
 from agentv_sandbox.authoring.tree import Map, Problems, Seq, nearest, plain, position, show
 from agentv_sandbox.base.errors import Problem
+from agentv_sandbox.documents.suites import SuiteDoc, TestDoc, TrialsDoc, TurnDoc
 from agentv_sandbox.loading.assertions import implicit_grader
 from agentv_sandbox.loading.interpolate import Expansion, interpolate_vars, to_json, unknown_vars
 from agentv_sandbox.loading.oracles import read_oracle
 from agentv_sandbox.loading.session import LoadingSession
-from agentv_sandbox.loading.suite_docs import SuiteDoc, TestDoc, TrialsDoc, TurnDoc
 from agentv_sandbox.loading.workspaces import Part
 from agentv_sandbox.models.messages import prompt_text
 from agentv_sandbox.models.suite import Conversation, EvalCase, GraderSpec, Json, Trials, Turn, Workspace

@@ -213,7 +213,9 @@ def _rewrite(value: Any, wanted: Callable[[str], bool], replace: Callable[[str, 
         entries = [(k, _entry(value, k, v, wanted, replace)) for k, v in value.items()]
         if all(new is value[k] for k, new in entries):
             return value
-        return value.copy_with(entries)
+        rewritten = value.copy_with(entries)
+        rewritten.written = value.written or value
+        return rewritten
     if isinstance(value, Seq):
         items = [_entry(value, i, v, wanted, replace) for i, v in enumerate(value)]
         if all(new is old for new, old in zip(items, value, strict=True)):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agentv_sandbox.authoring.commands import IN_IMAGE, script_index
 from agentv_sandbox.authoring.tree import Map, Seq, position, show
-from agentv_sandbox.loading.session import LoadingSession
-from agentv_sandbox.loading.suite_docs import OracleDoc
+from agentv_sandbox.documents.suites import OracleDoc
 from agentv_sandbox.models.suite import Oracle
+
+if TYPE_CHECKING:
+    from agentv_sandbox.loading.session import LoadingSession
 
 NOTHING = "nothing"
 _SHELL = ("sh", "-ec")

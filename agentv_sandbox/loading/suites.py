@@ -11,19 +11,20 @@ from agentv_sandbox.authoring.docs import read
 from agentv_sandbox.authoring.foreign_config import warn_of_config
 from agentv_sandbox.authoring.messages import FileCache
 from agentv_sandbox.authoring.references import ReferenceScope, project_root
-from agentv_sandbox.authoring.tree import Map, Node, Problems, Seq, nearest, plain, show
+from agentv_sandbox.authoring.tree import Map, Node, Problems, Seq, as_written, nearest, plain, show
 from agentv_sandbox.base.errors import Problem
+from agentv_sandbox.documents.suites import ExecutionDoc, SuiteDoc, TargetRefDoc
 from agentv_sandbox.loading import targets as target_files
 from agentv_sandbox.loading.cases import CaseReader, category, grader_items, suite_name, trials_of
 from agentv_sandbox.loading.expand import from_evals_json, json_lines, tests_of
 from agentv_sandbox.loading.interpolate import TooLarge, Variables, env_files
 from agentv_sandbox.loading.session import LoadingSession
-from agentv_sandbox.loading.suite_docs import ExecutionDoc, SuiteDoc, TargetRefDoc
 from agentv_sandbox.loading.targets import TargetReader
 from agentv_sandbox.loading.workspaces import limits, warn_of_large_tmp
 from agentv_sandbox.models.suite import EvalCase, Execution, NetworkPolicy, Suite
 
 MAX_TESTS = 50_000
+_TESTS = ("tests", "eval_cases", "evalcases")
 
 
 def load_suite(
@@ -120,7 +121,7 @@ def _suite(session: LoadingSession, doc: SuiteDoc, targets_file: Path | None, ch
         workspace=part,
         suite_workspace=workspace,
     )
-    key = next(k for k in ("tests", "eval_cases", "evalcases") if k in doc.src)
+    key = next(k for k in _TESTS if k in doc.src)
     tests = list(_cases(session, cases, tests_of(session, doc.src, key)))
     _check_dependencies(tests, session.unread_ids, problems)
     targets, path, execution = _targets(session, doc, targets_file, chosen)
@@ -140,6 +141,7 @@ def _suite(session: LoadingSession, doc: SuiteDoc, targets_file: Path | None, ch
         execution=execution,
         targets=targets,
         targets_path=path,
+        written=as_written(doc.src, without=_TESTS),
         network=doc.network.policy() if doc.network else NetworkPolicy(),
         limits=limits(doc.limits),
         test_files=tuple(sorted(session.test_files)),
@@ -172,7 +174,7 @@ def _cases(
                 hint="results are filed by ids: give each test one of its own",
             )
             continue
-        yield case, item
+        yield replace(case, written=as_written(item)), item
 
 
 def _check_dependencies(tests: list[tuple[EvalCase, Map]], unread: set[str], problems: Problems) -> None:

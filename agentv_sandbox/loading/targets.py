@@ -23,10 +23,10 @@ from agentv_sandbox.authoring.tree import (
     show,
 )
 from agentv_sandbox.base.errors import InputError, Problem
+from agentv_sandbox.documents.suites import HooksDoc
+from agentv_sandbox.documents.targets import TargetDoc, unknown_settings
 from agentv_sandbox.egress import parse_secrets, plain_http_doubt
 from agentv_sandbox.loading.interpolate import env_reference
-from agentv_sandbox.loading.suite_docs import HooksDoc
-from agentv_sandbox.loading.target_docs import TargetDoc, unknown_settings
 from agentv_sandbox.loading.workspaces import WorkspaceReader, limits, warn_of_large_tmp
 from agentv_sandbox.models.suite import GatewaySpec, NetworkPolicy, Target
 from agentv_sandbox.providers import NAMES, PROVIDERS, Provider
@@ -259,6 +259,7 @@ class TargetReader:
         warn_of_large_tmp(doc.limits, problems)
         own_hooks = named.hooks or doc.hooks
         hooks = self.workspaces.hooks(own_hooks, node.path.parent, {}) if own_hooks else {}
+        # The suite's hooks come over the target's own: they are nearer to the test.
         if (more := self.hooks.get(named.name)) is not None:
             hooks = self.workspaces.hooks(more, more.src.path.parent, hooks)
         return Target(

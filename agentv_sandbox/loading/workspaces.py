@@ -14,7 +14,7 @@ from agentv_sandbox.authoring.names import EXPECTED, split_pin, well_formed
 from agentv_sandbox.authoring.references import OUTSIDE, ReferenceScope
 from agentv_sandbox.authoring.shadowing import warn_of_agents_code
 from agentv_sandbox.authoring.tree import Map, Node, Problems, position, show
-from agentv_sandbox.loading.suite_docs import (
+from agentv_sandbox.documents.suites import (
     DockerDoc,
     EnvDoc,
     HookDoc,
@@ -24,8 +24,8 @@ from agentv_sandbox.loading.suite_docs import (
     SystemDoc,
     WorkspaceDoc,
 )
+from agentv_sandbox.models.container import LimitOverrides
 from agentv_sandbox.models.image import PackageKind, Runtime
-from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.suite import (
     DockerSpec,
     Hook,
@@ -118,6 +118,7 @@ class WorkspaceReader:
         part, value = last
         doc = value if isinstance(value, SystemDoc) else SystemDoc(src=part.doc.src)
         node, key = (doc.src, "workdir") if isinstance(value, SystemDoc) else (part.doc.src, "system")
+        # Reported together: none of these follows from another.
         if _isolation(levels) == "shared":
             message = "a whole system cannot be shared by tests: each begins with the image"
             self.problems.error(part.doc.src, "system", message, hint="leave out isolation: shared")
@@ -247,6 +248,8 @@ class WorkspaceReader:
                 self.problems.broken(
                     doc.src, "cwd", f"the folder {show(doc.cwd)} {reason}", hint=reference.hint
                 )
+        # What a level leaves out is that of the level above, as a whole: a command keeps its own kind
+        # and time.
         argv = self._hook_command(doc, cwd)
         default = 60.0 if name.startswith("before") else 30.0
         if above is not None:

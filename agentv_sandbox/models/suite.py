@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
+from agentv_sandbox.models.container import LimitOverrides
 from agentv_sandbox.models.image import PackageKind, Runtime
-from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.task import TaskSpec
 
 PASS_SCORE = 0.8
@@ -334,6 +334,8 @@ class EvalCase:
     oracle: Oracle | None = None
     depends_on: tuple[str, ...] = ()
     on_dependency_failure: Literal["skip", "fail", "run"] = "skip"
+    written: str = field(default="", repr=False, compare=False)
+    """JSON of what stands in the suite, before variables were put in; empty where it is not written as a test."""
     task: TaskSpec | None = None
     """Of a task folder: all that it says. ``assertions`` are the verifiers of its steps, in their order."""
     position: Position | None = None
@@ -380,6 +382,8 @@ class Suite:
     limits: LimitOverrides = LimitOverrides()
     variables: tuple[str, ...] = ()
     """Names of the environment's variables that its files and its targets expand, set or not."""
+    written: str = field(default="", repr=False, compare=False)
+    """JSON of what stands in the file beside tests, before variables were put in; empty of other formats."""
     test_files: tuple[Path, ...] = ()
     """What was read of tests, of what is expected and of how answers are judged, for this suite and those that were
     loaded with it: graders do not see these files."""

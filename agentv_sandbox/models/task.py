@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from agentv_sandbox.models.container import Outcome
+
 TaskFormat = Literal["harbor", "terminal-bench"]
 VerifierMode = Literal["shared", "separate"]
 Judge = Literal["reward", "pytest"]
@@ -60,7 +62,6 @@ class McpServer:
     command: str | None = None
     args: tuple[str, ...] = ()
     headers: Mapping[str, str] = field(default_factory=dict)
-    """Values may hold ``${NAME}``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,9 +173,21 @@ class TaskSpec:
     def templates(self) -> Iterator[Mapping[str, str]]:
         """All mappings whose values may stand for variables of this machine, but the solution's."""
         yield self.environment.env
-        for server in self.environment.mcp_servers:
-            yield server.headers
         for step in self.steps:
             yield step.verifier.env
             if step.verifier.environment is not None:
                 yield step.verifier.environment.env
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verified:
+    """How a task's verifier ended."""
+
+    outcome: Outcome
+    exit_code: int = 0
+    """It decides nothing."""
+    output: bytes = b""
+    """What it printed, the end of it where it printed much."""
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    """Files of ``/logs/verifier`` by their path in it, as far as they are small."""
+    notes: tuple[str, ...] = ()

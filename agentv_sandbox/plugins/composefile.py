@@ -145,6 +145,7 @@ def _fields(service: Mapping[str, Any], path: Path, environ: Mapping[str, str]) 
         environment = dict(_variable(str(each), environ) for each in environment)
     if environment:
         yield "env", {str(key): "" if value is None else str(value) for key, value in environment.items()}
+    # -1 is compose's word for no limit of processes; ours are bounded in any case.
     for key, field in (("working_dir", "working_dir"), ("user", "user"), ("pids_limit", "pids")):
         if service.get(key) not in (None, -1):
             yield field, service[key]

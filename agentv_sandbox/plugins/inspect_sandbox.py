@@ -34,9 +34,8 @@ from agentv_sandbox.base.errors import (
 )
 from agentv_sandbox.engines.table import find_engine
 from agentv_sandbox.loading import LoadResult
-from agentv_sandbox.models.container import MB
+from agentv_sandbox.models.container import MB, LimitOverrides
 from agentv_sandbox.models.container import ExecResult as Done
-from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.paths import WORKSPACE
 from agentv_sandbox.models.suite import NetworkPolicy, SystemSpec
 from agentv_sandbox.plugins.composefile import from_compose, from_services, read_yaml
@@ -170,8 +169,13 @@ class AgentvSandboxEnvironment(SandboxEnvironment):
         read = _config(config, metadata)
         session = await _in_thread(partial(_opened, read, metadata))
         box = cls(session, read)
-        if read.working_dir != WORKSPACE:
-            await box.exec([*_SHELL, 'mkdir -p -- "$1"', "sh", read.working_dir], cwd="/")
+        try:
+            if read.working_dir != WORKSPACE:
+                await box.exec([*_SHELL, 'mkdir -p -- "$1"', "sh", read.working_dir], cwd="/")
+        except BaseException:  # Inspect cleans up only what it was given
+            with anyio.CancelScope(shield=True):
+                await _in_thread(session.close)
+            raise
         return {"default": box}
 
     @classmethod

@@ -22,9 +22,12 @@ from agentv_sandbox.agents.session import (
     text_of,
 )
 from agentv_sandbox.agents.settings import Flag, Number, Positive
+from agentv_sandbox.agents.toolservers import as_mcp_json
 from agentv_sandbox.authoring.fields import Text
+from agentv_sandbox.models.paths import HOME
 from agentv_sandbox.models.suite import Json, Target
 
+_SERVERS = ".agentv-mcp.json"
 _SYNTHETIC = "<synthetic>"
 """Model of messages that the program makes up, such as errors."""
 _LIMITS = {
@@ -65,6 +68,7 @@ class Claude(AgentCli):
     program = "claude"
     package = "npm:@anthropic-ai/claude-code"
     resumes = True
+    skills = ".claude/skills"
     totals = True
     results_end = True
     side_models = ("claude-haiku-*", "claude-3-5-haiku-*")
@@ -114,7 +118,11 @@ class Claude(AgentCli):
             "DISABLE_AUTOUPDATER": "1",
             "CLAUDE_CODE_MAX_RETRIES": "4",
         }
-        return Launch(argv=tuple(argv), env=env)
+        files = {}
+        if question.tool_servers:
+            argv += ["--mcp-config", f"{HOME}/{_SERVERS}"]
+            files[_SERVERS] = as_mcp_json(question.tool_servers)
+        return Launch(argv=tuple(argv), env=env, files=files)
 
     def read_event(self, event: SessionEvent, record: SessionRecord) -> None:
         row = event.row
@@ -173,6 +181,8 @@ def _result(row: Row, record: SessionRecord) -> None:
     record.ended = True
     record.stop_reason = text_of(row.get("stop_reason")) or text_of(row.get("terminal_reason"))
     turns, took = row.get("num_turns"), row.get("duration_ms")
+    # Numbers of a program in the container: bools, infinities and negative ones are attempts, not
+    # measurements.
     record.turns = turns if isinstance(turns, int) and not isinstance(turns, bool) and turns >= 0 else None
     record.duration_ms = float(took) if isinstance(took, int | float) and 0 <= took < 1e12 else None
     record.add_cost(row.get("total_cost_usd"))

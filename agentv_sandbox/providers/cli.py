@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -23,6 +23,7 @@ from agentv_sandbox.agents.base import (
 )
 from agentv_sandbox.agents.container import ContainerProvider, bad_end
 from agentv_sandbox.agents.settings import Flag, Seconds, TargetSettings
+from agentv_sandbox.agents.toolservers import as_mcp_json, servers_of
 from agentv_sandbox.authoring.docs import Doc
 from agentv_sandbox.authoring.fields import Text
 from agentv_sandbox.authoring.tree import nearest
@@ -163,10 +164,16 @@ class CliProvider(ContainerProvider):
         timeout = settings.get("timeout_seconds")
         return PreparedAgent(
             argv=("/bin/sh", "-c", command),
-            inputs=(StagedFile(path=_PROMPT_FILE.removeprefix("/input/"), data=request.prompt.encode()),),
+            inputs=tuple(_inputs(request)),
             suite_files=(*named.values(), *beside, *more),
             timeout_s=float(timeout) if timeout is not None else None,
         )
+
+
+def _inputs(request: Request) -> Iterator[StagedFile]:
+    yield StagedFile(path=_PROMPT_FILE.removeprefix("/input/"), data=request.prompt.encode())
+    if servers := servers_of(request.case):
+        yield StagedFile(path="mcp.json", data=as_mcp_json(servers).encode())
 
 
 def script_command(script: Path) -> str:

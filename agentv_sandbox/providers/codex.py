@@ -24,6 +24,7 @@ from agentv_sandbox.agents.session import (
     rows_of,
     text_of,
 )
+from agentv_sandbox.agents.toolservers import for_codex
 from agentv_sandbox.models.paths import HOME, WORKSPACE
 
 _SERVER = "sandbox"
@@ -53,6 +54,7 @@ class Codex(AgentCli):
     program = "codex"
     package = "npm:@openai/codex"
     resumes = True
+    skills = ".agents/skills"
     totals = True
     api = Api(key="OPENAI_API_KEY", url="https://api.openai.com/v1", speaks=("responses",))
     tools: ClassVar = {"command_execution": "Bash", "file_change": "Edit"}
@@ -107,7 +109,7 @@ class Codex(AgentCli):
             configuration["web_search"] = '"disabled"'
         if effort := question.settings.get("model_reasoning_effort"):
             configuration["model_reasoning_effort"] = json.dumps(effort)
-        return configuration
+        return configuration | for_codex(question.tool_servers)
 
     def read_event(self, event: SessionEvent, record: SessionRecord) -> None:
         row = event.row

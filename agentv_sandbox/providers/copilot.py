@@ -29,6 +29,7 @@ from agentv_sandbox.agents.session import (
     text_of,
 )
 from agentv_sandbox.agents.settings import Secret
+from agentv_sandbox.agents.toolservers import as_mcp_json
 from agentv_sandbox.authoring.fields import Text
 from agentv_sandbox.base.errors import Problem
 from agentv_sandbox.models.json.untrusted import ForeignJsonError, read_json
@@ -91,6 +92,7 @@ class Copilot(AgentCli):
     program = "copilot"
     package = "npm:@github/copilot"
     resumes = True
+    skills = ".copilot/skills"
     totals = True
     api = _APIS["openai"]
     key_settings: ClassVar = ("bearer_token_env", "api_key_env")
@@ -144,6 +146,9 @@ class Copilot(AgentCli):
         for file in question.input_files:
             if file.lower().endswith(_IMAGES):
                 argv += ["--attachment", file]
+        if question.tool_servers:
+            servers = as_mcp_json(question.tool_servers, local="local", more={"tools": ["*"]})
+            argv.append(f"--additional-mcp-config={servers}")
         env = {
             # No telemetry, updates, login, MCP servers and web tools of GitHub's: nothing but the model's server.
             "COPILOT_OFFLINE": "true",

@@ -25,6 +25,7 @@ from agentv_sandbox.agents.session import (
     text_of,
 )
 from agentv_sandbox.agents.settings import Positive
+from agentv_sandbox.agents.toolservers import for_gemini
 from agentv_sandbox.models.case import TokenUsage
 from agentv_sandbox.models.json.untrusted import (
     ForeignJsonError,
@@ -67,6 +68,7 @@ class GeminiCli(AgentCli):
     program = "gemini"
     package = "npm:@google/gemini-cli"
     resumes = True
+    skills = ".gemini/skills"
     side_models = ("gemini-*-flash", "gemini-*-flash-lite", "gemini-*-flash-lite-preview")
     api = Api(
         key="GEMINI_API_KEY",
@@ -146,6 +148,8 @@ def _configuration(question: Question) -> dict[str, Any]:
     }
     if turns := question.settings.get("max_turns"):
         configuration["model"] = {"maxSessionTurns": turns}
+    if question.tool_servers:
+        configuration["mcpServers"] = for_gemini(question.tool_servers)
     return configuration
 
 

@@ -25,6 +25,7 @@ from agentv_sandbox.agents.session import (
     time_of,
 )
 from agentv_sandbox.agents.settings import Positive
+from agentv_sandbox.agents.toolservers import for_opencode
 from agentv_sandbox.authoring.fields import Text
 from agentv_sandbox.base.errors import Problem
 from agentv_sandbox.models.json.untrusted import amount
@@ -71,6 +72,7 @@ class OpenCode(AgentCli):
     program = "opencode"
     package = "npm:opencode-ai"
     resumes = True
+    skills = ".config/opencode/skills"
     api = _SERVERS["anthropic"]
     tools: ClassVar = {"write": "Write", "edit": "Edit", "read": "Read", "bash": "Bash", "skill": "Skill"}
 
@@ -145,6 +147,8 @@ class OpenCode(AgentCli):
             configuration["instructions"] = [f"{HOME}/{_SYSTEM}"]
         if turns := settings.get("max_turns"):
             configuration["agent"] = {"build": {"steps": turns}}
+        if question.tool_servers:
+            configuration["mcp"] = for_opencode(question.tool_servers)
         return configuration
 
     def read_event(self, event: SessionEvent, record: SessionRecord) -> None:

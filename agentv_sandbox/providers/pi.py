@@ -83,6 +83,8 @@ class Pi(AgentCli):
     package = "npm:@earendil-works/pi-coding-agent"
     oldest = "0.79.0"  # the first that knows --approve
     resumes = True
+    skills = ".agents/skills"
+    has_tool_servers = False
     api = _APIS[_DEFAULT]
     tools: ClassVar = {"read": "Read", "bash": "Bash", "write": "Write", "edit": "Edit"}
 

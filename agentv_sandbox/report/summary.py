@@ -168,6 +168,7 @@ def summary(
         console.print(_table(rows))
     if tables and (targets := side_by_side(rows)):
         console.print(_comparison(targets))
+    # One suite and one target need not stand in each heading.
     several = len({(row.suite, row.target) for row in rows}) > 1
     for row in rows:
         lines = reasons(row, redactor)

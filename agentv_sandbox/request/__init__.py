@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from agentv_sandbox.base.errors import InputError, Problem
-from agentv_sandbox.models.limits import LimitOverrides
+from agentv_sandbox.models.container import LimitOverrides
 from agentv_sandbox.request.limits import LIMIT_OPTIONS
 from agentv_sandbox.request.option import (
     ATTEMPTS,

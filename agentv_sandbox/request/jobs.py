@@ -11,9 +11,9 @@ from agentv_sandbox.base.errors import EngineError, InputError, Problem, Sandbox
 from agentv_sandbox.base.logs import safe_name
 from agentv_sandbox.base.times import now_text
 from agentv_sandbox.models.case import AgentResponse, CaseFailure, CaseOutput, CaseResult
+from agentv_sandbox.models.container import LimitOverrides
 from agentv_sandbox.models.identity import Key, suite_key
 from agentv_sandbox.models.image import ImageConfig
-from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.suite import EvalCase, Hook, Suite, Target, Workspace
 from agentv_sandbox.request import RunRequest
 
@@ -32,6 +32,8 @@ class RunOptions:
     """By root of a project: how images of its suites are made."""
     ceilings: Mapping[Path, LimitOverrides] = field(default_factory=dict)
     """By root of a project: what commands of its suites get at most."""
+    writes_locks: bool = False
+    """Whether folders of tasks get lock files that they have not."""
     cache_dir: Path = Path()
     cwd: Path = Path()
     egress: Way = "auto"

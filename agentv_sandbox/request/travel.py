@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from agentv_sandbox.models.case import CaseResult
+from agentv_sandbox.models.container import LimitOverrides
 from agentv_sandbox.models.content import Blob
 from agentv_sandbox.models.image import ProvedImage
-from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.suite import Json
 from agentv_sandbox.request import RunRequest
 

@@ -52,6 +52,7 @@ _OF_THE_RUN = frozenset(
         "judged_as",
         "opening",
         "oracle",
+        "written",
     }
 )
 """Fields of a test that only decide whether it runs, or that are counted elsewhere."""

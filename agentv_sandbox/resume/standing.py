@@ -132,6 +132,7 @@ class _Sorting:
             return _ERROR
         if self._rerun_failed and result.status != "ok" and not result.ungraded:
             return "they are below their threshold"
+        # The gravest reason first, since one is shown for each row.
         changed = [part for part, value in wanted.items() if before.get(part) != value]
         if before and SCHEME in changed:
             return "their rows were hashed in a way that this version does not know"
@@ -212,6 +213,8 @@ class _Sorting:
             result = result_of(row)
             if not row:
                 continue
+            # A suite that was not asked for today may still have its tests; only a known one can
+            # have lost them.
             if key[0] in names and key[:2] not in known:
                 self._drop(row, "no longer in their suite, so left out")
             elif result is None or not self._intact.holds(row):

@@ -26,6 +26,9 @@ STORES = ("artifacts", "captured")
 """Folders of contents by hash: what was collected, and what is only there to make workspaces again."""
 MASKED = "masked.json"
 """In a store: hashes of contents in which secrets were masked."""
+TASKS = "tasks"
+"""Copies of what tests are made of, for AgentV's `runs rerun`: files of the project, by their names there. Nothing of
+ours reads them, and no packed run holds them."""
 TRIALS = "trials"
 TRIAL = "trial.json"
 """The row of one trial, beside its files, until all trials of its test are one row."""

@@ -57,6 +57,7 @@ def row(
     ``stands_for``: of the target."""
     response, failure = result.response, result.failure
     source = result.output or response
+    # Absent and empty are one to readers, so a key with nothing behind it is left out.
     usage, cost_usd = spent(result)
     return defined(
         timestamp=result.timestamp,

@@ -167,6 +167,7 @@ class Trace:
             }
             for index, message in enumerate(self._messages())
         )
+        # Names of three conventions side by side: readers of each find theirs and skip the rest.
         attributes = defined(
             **{
                 "gen_ai.operation.name": "invoke_agent",

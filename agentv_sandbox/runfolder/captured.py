@@ -189,6 +189,7 @@ def _refuse_nothing_to_grade(
     kept = any(is_plain(path, f"{t.folder}/{NAME}") for test in tests.values() for t in test.trials)
     waiting = [test for test in tests.values() if test.result.ungraded]
     message, hint = "", ""
+    # Of several reasons the one that the user can act upon.
     if not tests:
         message = "holds no rows, so there is nothing to grade"
     elif not kept and all(test.result.status == "execution_error" for test in tests.values()):

@@ -170,6 +170,7 @@ def _write_output(out: _Writer, output: CaseOutput) -> None:
 
 def _manifest(output: CaseOutput) -> Json:
     """Which artifact is which file. Paths are data here; no file of the run folder is named by them."""
+    # Generators: a workspace may have a million entries, and each is written as it is made.
     return {
         "artifacts": "artifacts/sha256",
         "files": (

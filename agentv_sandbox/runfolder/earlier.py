@@ -31,6 +31,7 @@ from agentv_sandbox.rows.layout import (
     STORES,
     SUMS,
     SUPERSEDED,
+    TASKS,
     TIMING,
     TRIAL,
     is_view,
@@ -164,7 +165,7 @@ def earlier_run(path: Path, *, alter: bool = True, locked: bool = False) -> Earl
 def folder_of(path: Path, row: Row) -> Path | None:
     """The folder of a row's files; None when it is not there, or when the row names anything else."""
     parts = row.artifact_dir.split("/")
-    if len(parts) != 2 or any(part != slug(part) for part in parts) or parts[0] in STORES:
+    if len(parts) != 2 or any(part != slug(part) for part in parts) or parts[0] in (*STORES, TASKS):
         return None
     folder = path / parts[0] / parts[1]
     return folder if (folder / "grading.json").is_file() else None
@@ -190,7 +191,7 @@ def prune(path: Path, keep: Iterable[Path], suites: Iterable[str]) -> None:
     kept = set(keep)
     for name in set(suites):
         suite = path / name
-        if name in STORES or not suite.is_dir():
+        if name in (*STORES, TASKS) or not suite.is_dir():
             continue
         for folder in list(suite.iterdir()):
             if folder.is_dir() and folder not in kept:

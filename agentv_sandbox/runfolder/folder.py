@@ -5,6 +5,7 @@ index.jsonl  benchmark.json  timing.json  run.json
                     outputs/{answer.md,response.md,trace.json,transcript.jsonl}
                     prompts/<grader>.json   logs/{agent.stdout,agent.stderr}.txt
                     trials/<n>/  the same of each trial, where a test ran several times
+tasks/<suite>/             copies of the tests, which AgentV's `runs rerun` runs again
 artifacts/sha256/<hash>    bytes of collected files; their names stand in manifest.json only
 """
 
@@ -24,11 +25,11 @@ from pathlib import Path
 from types import TracebackType
 
 from agentv_sandbox.base.errors import (
-    DISK_FULL,
     InputError,
     NoSpaceError,
     Problem,
     SandboxError,
+    is_disk_full,
 )
 from agentv_sandbox.base.logs import error_line, safe_name
 from agentv_sandbox.models.case import CaseFailure, CaseResult
@@ -59,6 +60,7 @@ from agentv_sandbox.runfolder.artifacts import Artifacts
 from agentv_sandbox.runfolder.casefolders import CaseFolders
 from agentv_sandbox.runfolder.earlier import DEFAULT_ROOT, folder_of, not_written_to, prune
 from agentv_sandbox.runfolder.intact import files_hash
+from agentv_sandbox.runfolder.taskbundle import TaskBundles
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,6 +103,7 @@ class RunFolder:
         self._lock_fd = lock
         self._mutex = threading.Lock()
         self._folders = CaseFolders(path, matrix=matrix)
+        self._tasks = TaskBundles(path, redactor)
         self._aggregate = Aggregate(experiment=experiment)
         self._uncounted: list[str] = []
 
@@ -197,6 +200,8 @@ class RunFolder:
             kept = [*(folder for _, folder in standing), *taken.begun.values()]
             gone = [slug(row.artifact_dir.split("/")[0]) for row in taken.superseded]
             own = [slug(suite, fallback="suite") for suite in taken.suites]
+            # Rows are in place by now; were folders removed first, a stop between would leave
+            # rows without files.
             for folder in taken.lost:
                 shutil.rmtree(folder)
             prune(self.path, kept, {*(folder.parent.name for folder in kept), *gone, *own})
@@ -284,9 +289,9 @@ class RunFolder:
         self.write_run({**self._facts, **more})
 
     def note_end(self, fault: str) -> None:
-        """Why the run ends early, into ``run.json``. What cannot be written is missing there."""
+        """Why the run ends early, into ``run.json``: the first reason. What cannot be written is missing there."""
         with suppress(SandboxError):
-            self.write_run({**self._facts, "ended": fault})
+            self.write_run({**self._facts, "ended": self._facts.get("ended") or fault})
 
     def write_result(self, result: CaseResult, case: EvalCase, suite: Suite) -> tuple[CaseResult, Row]:
         """``result`` as it was written, and its row. One that cannot be written is written without what the agent
@@ -355,7 +360,9 @@ class RunFolder:
             names = self._write_files(directory, result, case, suite)
         files.sync_all([directory.parent, self.path])  # its own name, and that of its suite
         paths = self._paths(directory, names)
-        row = self._row_of(result, case, suite, paths)
+        task, reason = self._tasks.write(directory, result.target, case, suite)
+        noted = replace(result, notes=(*result.notes, reason)) if reason else result
+        row = self._row_of(noted, case, suite, {**paths, **task})
         with self._mutex:
             if result.ungraded:
                 (self.path / UNGRADED).touch()
@@ -413,7 +420,7 @@ class RunFolder:
         be called again. ``views``: by the name of the file, what writes it below a run folder.
 
         ``planned``: number of tests that were to run, where an interrupt left some out. Whatever fails, the other
-        steps are taken; then raises SandboxError that names what is missing."""
+        steps are taken; then raises SandboxError that names what is missing, NoSpaceError where the disk is full."""
         steps: Mapping[str, Callable[[], object]] = {
             # First, since views show what artifacts hold, and since it matters most.
             "masking secrets in artifacts": self._stores[0].mask,
@@ -423,13 +430,17 @@ class RunFolder:
             **{name: partial(write, self.path) for name, write in (views or {}).items()},
         }
         problems = [f"{BENCHMARK}: {text}" for text in self._uncounted[:3]]
+        full = False
         for name, step in steps.items():
             try:
                 step()
             except Exception as error:  # unexpected ones included: the next step must still run
                 problems.append(f"{name}: {_reason(error)}")
+                full = full or is_disk_full(error)
+        if full:
+            self.note_end(NoSpaceError.fault)
         if problems:
-            raise SandboxError(
+            raise (NoSpaceError if full else SandboxError)(
                 f"the results in {self.path} are incomplete: {'; '.join(problems)}",
                 hint=f"The rows in {INDEX} and the folders of the tests are complete.",
             )
@@ -533,7 +544,7 @@ def _refusal(message: str, hint: str = "name a folder that is new or empty") -> 
 
 
 def _disk_error(path: Path, error: OSError) -> SandboxError:
-    kind = NoSpaceError if error.errno in DISK_FULL else SandboxError
+    kind = NoSpaceError if is_disk_full(error) else SandboxError
     return kind(
         f"cannot write results below {path}: {error.strerror or error}",
         hint="free some space or choose another folder with --output; the rows written so far are complete",

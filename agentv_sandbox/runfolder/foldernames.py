@@ -17,6 +17,7 @@ from agentv_sandbox.rows.layout import (
     STORES,
     SUMS,
     SUPERSEDED,
+    TASKS,
     TIMING,
     TRIAL,
     TRIALS,
@@ -39,7 +40,7 @@ TOP_LEVEL = (
     *STORES,
 )
 _TOP_FILES = frozenset(TOP_LEVEL) - {*STORES, SUMS}
-_TAKEN = frozenset(name.casefold() for name in (*TOP_LEVEL, RATINGS))
+_TAKEN = frozenset(name.casefold() for name in (*TOP_LEVEL, RATINGS, TASKS))
 _OF_A_TEST = frozenset({*NAMES.values(), TRIAL})
 _FOLDER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,254}")
 """As ``slug`` makes them, with what keeps equal ones apart."""

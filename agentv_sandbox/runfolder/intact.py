@@ -31,12 +31,14 @@ _MOST_CONTENTS = 4 << 30
 _MOST_TRIALS = 1000
 _HASH = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 _NAME = re.compile(r"[0-9a-f]{64}")
+_OF_TASKS = frozenset({"eval_path", "targets_path"})
+"""Copies of what was written, which say nothing of what came of it; tests share them."""
 _NOTHING = hashlib.sha256(b"").hexdigest()
 
 
 def files_hash(run: Path, row: Mapping[str, Any]) -> str:
     """Of the files that a row names by ``*_path``, and of those in its ``prompts_dir``: of their keys and bytes."""
-    named = {key: str(name) for key, name in row.items() if key.endswith("_path")}
+    named = {key: str(name) for key, name in row.items() if key.endswith("_path") and key not in _OF_TASKS}
     prompts = str(row["prompts_dir"]) if row.get("prompts_dir") else ""
     for name in _names(run, prompts):
         named[f"prompts/{name}"] = f"{prompts}/{name}"

@@ -42,6 +42,7 @@ from agentv_sandbox.rows.layout import (
     MARK,
     RATINGS,
     SUMS,
+    TASKS,
     is_view,
 )
 from agentv_sandbox.runfolder.earlier import not_written_to
@@ -200,7 +201,8 @@ def _run_files(run: Path) -> list[str]:
 
 def is_outside(name: str) -> bool:
     """Whether a packed run holds no such file: one that belongs to the folder, or is made anew in it."""
-    return name in _OUTSIDE or (is_view(name) and name != JUNIT)
+    below_tasks = name.startswith(f"{TASKS}/")
+    return name in _OUTSIDE or below_tasks or (is_view(name) and name != JUNIT)
 
 
 def _is_left_over(name: str) -> bool:

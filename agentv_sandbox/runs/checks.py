@@ -140,6 +140,7 @@ def planned_tests(loaded: LoadResult, options: RunOptions) -> int:
     missed = [
         glob for glob in options.request.follow if not any(is_selected(job.case.id, [glob]) for job in jobs)
     ]
+    # A pattern of --follow without a test is a typing error that would wait for ever.
     if jobs and not missed:
         return len(jobs)
     message = "no tests were found"

@@ -32,9 +32,9 @@ from agentv_sandbox.images.plan import refusals
 from agentv_sandbox.loading import LoadResult, load_suites
 from agentv_sandbox.modelcalls.recording import Recorder
 from agentv_sandbox.modelcalls.replaying import Player, Tape
+from agentv_sandbox.models.container import LimitOverrides
 from agentv_sandbox.models.identity import eval_file_of
 from agentv_sandbox.models.image import ProvedImage
-from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.suite import Suite
 from agentv_sandbox.request import OnEvent, Paths, RunRequest
 from agentv_sandbox.rows.redact import Redactor
@@ -351,6 +351,7 @@ def project_problems(
         with _collected(problems):
             settings[root] = operator.settings(root)
     with _collected(problems):
+        # Settings that were refused would be refused once more for not going together.
         if settings and not problems:
             settings_together(settings, operator)
     suites = [suite for suite in result.suites if suite.project_root in settings]

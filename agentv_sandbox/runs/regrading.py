@@ -208,6 +208,7 @@ class _Grading:
                 result = result_of(row) if row is not None else None
                 if row is None or result is None or result.status == "execution_error":
                     continue
+                # By the scheme of the row's own version: an update alone grades nothing again.
                 now = hashes.like(job, row.input_hashes)
                 same = all(now[part] == row.input_hashes.get(part) for part in OF_GRADING)
                 if same and intact.holds(row):
@@ -415,6 +416,8 @@ class _Grading:
             definitions = {**self._definitions, **regrading.definitions}
             changes = changes_of(before, report.rows, definitions)
             later = api.failure_of(lambda: results.write_changes(self._source.origin, changes))
+            if later is not None:
+                results.note_end(later.fault)
         values = {name: getattr(report, name) for name in ("folder", "rows", "planned")}
         return RegradeReport(**values, failure=report.failure or later, changes=changes)
 

@@ -11,8 +11,7 @@ limit, an output bound and an end of its own; many may run at a time.
 """
 
 from agentv_sandbox.box import Running
-from agentv_sandbox.models.container import ExecResult
-from agentv_sandbox.models.limits import LimitOverrides
+from agentv_sandbox.models.container import ExecResult, LimitOverrides
 from agentv_sandbox.models.suite import NetworkPolicy, SystemSpec
 from agentv_sandbox.session.asynchronous import AsyncSession, open_async_session
 from agentv_sandbox.session.files import Entry, Files

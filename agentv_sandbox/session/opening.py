@@ -13,8 +13,7 @@ from agentv_sandbox.box import open_box
 from agentv_sandbox.containers.policy import PATH, Role, policy_of
 from agentv_sandbox.containers.sandbox import Sandbox, System
 from agentv_sandbox.containers.volumes import StagedFile
-from agentv_sandbox.models.container import ImageInfo, Mount, VolumeSpec
-from agentv_sandbox.models.limits import LimitOverrides
+from agentv_sandbox.models.container import ImageInfo, LimitOverrides, Mount, VolumeSpec
 from agentv_sandbox.models.paths import VAR_TMP, WORKSPACE
 from agentv_sandbox.models.suite import NetworkPolicy, SystemSpec, Workspace
 from agentv_sandbox.request import ignore
@@ -92,6 +91,7 @@ def open_session(
             begun, uid, mounts = opening.enter_context(
                 _workspace(place.sandbox, staged, limits, uid, snapshot, of_user=system is None)
             )
+        # Each step is undone by the stack until the session owns it: an error leaves nothing behind.
         if var_tmp and whole is None:
             scratch = opening.enter_context(place.sandbox.unheld_workspace(_SCRATCH))
             mounts.append(Mount(source=scratch, target=VAR_TMP, read_only=False))

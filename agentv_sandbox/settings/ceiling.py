@@ -7,7 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from agentv_sandbox.base.errors import Problem
-from agentv_sandbox.models.limits import LimitOverrides
+from agentv_sandbox.models.container import LimitOverrides
 from agentv_sandbox.models.suite import Suite
 from agentv_sandbox.settings.files import NAME
 

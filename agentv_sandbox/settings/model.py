@@ -9,12 +9,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
+from agentv_sandbox.documents.suites import SIZE_SCHEMA
 from agentv_sandbox.egress import Way
 from agentv_sandbox.engines.table import ENGINES, known_kind
 from agentv_sandbox.engines.tier import Level
-from agentv_sandbox.loading.suite_docs import SIZE_SCHEMA
+from agentv_sandbox.models.container import LimitOverrides
 from agentv_sandbox.models.image import ImageConfig
-from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.request.values import size
 
 Size = Annotated[int, BeforeValidator(size), WithJsonSchema(SIZE_SCHEMA)]

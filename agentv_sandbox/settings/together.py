@@ -10,8 +10,8 @@ from typing import Any
 from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.egress import Way
 from agentv_sandbox.engines.runtimenames import runtime_doubt
+from agentv_sandbox.models.container import LimitOverrides
 from agentv_sandbox.models.image import ImageConfig
-from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.settings.files import SettingsFile
 from agentv_sandbox.settings.model import Settings, value_of
 from agentv_sandbox.settings.operator import Operator, lowest, strictest

@@ -19,9 +19,8 @@ from agentv_sandbox.egress import EgressProxy
 from agentv_sandbox.gateway.meter import Meter
 from agentv_sandbox.graders.grade import effective_threshold
 from agentv_sandbox.models.case import AgentResponse, CaseFailure
-from agentv_sandbox.models.container import MB, ExecResult, Mount, OnOutput
+from agentv_sandbox.models.container import MB, ExecResult, LimitOverrides, Mount, OnOutput
 from agentv_sandbox.models.content import Blob
-from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.paths import HOME, INPUT, MOUNTED, OUTPUT, WORKSPACE
 from agentv_sandbox.models.suite import Hook, Target
 from agentv_sandbox.project import Project

@@ -14,8 +14,7 @@ from agentv_sandbox.containers.volumes import StagedFile, VolumeSpec
 from agentv_sandbox.gateway.meter import Meter
 from agentv_sandbox.models.capture import KeptSystem
 from agentv_sandbox.models.case import CaseFailure
-from agentv_sandbox.models.container import MB
-from agentv_sandbox.models.limits import LimitOverrides
+from agentv_sandbox.models.container import MB, LimitOverrides
 from agentv_sandbox.models.suite import EvalCase, SystemSpec
 from agentv_sandbox.providers import PROVIDERS
 from agentv_sandbox.request.jobs import ENGINE_ENDED, CaseFailed, Job

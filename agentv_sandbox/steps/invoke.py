@@ -15,9 +15,8 @@ from agentv_sandbox.containers.sandbox import Role, Sandbox, System
 from agentv_sandbox.containers.volumes import StagedFile
 from agentv_sandbox.egress import Grant
 from agentv_sandbox.modelcalls.limiter import MOST_ADDED_S
-from agentv_sandbox.models.container import ExecResult, Limits, Mount, OnOutput
+from agentv_sandbox.models.container import ExecResult, LimitOverrides, Limits, Mount, OnOutput
 from agentv_sandbox.models.json.javascript import dumps
-from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.paths import INPUT, SUITE, WORKSPACE
 from agentv_sandbox.models.suite import EvalCase, Hook, Target
 from agentv_sandbox.project import Project

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from agentv_sandbox.models.limits import LimitOverrides
+from agentv_sandbox.models.container import LimitOverrides
 from agentv_sandbox.models.suite import Suite, Target, Workspace
 from agentv_sandbox.request.jobs import Job
 from agentv_sandbox.steps.invoke import merged

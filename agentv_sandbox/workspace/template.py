@@ -19,8 +19,7 @@ from agentv_sandbox.base.errors import (
 from agentv_sandbox.base.singleflight import SingleFlight
 from agentv_sandbox.containers.sandbox import Role, Sandbox
 from agentv_sandbox.containers.volumes import StagedFile, VolumeSpec
-from agentv_sandbox.models.container import MB
-from agentv_sandbox.models.limits import LimitOverrides
+from agentv_sandbox.models.container import MB, LimitOverrides
 from agentv_sandbox.models.paths import WORKSPACE
 from agentv_sandbox.models.suite import Hook, Target, Workspace
 from agentv_sandbox.workspace.collect import Baseline, Collected

@@ -20,8 +20,7 @@ from agentv_sandbox.engines.bindcheck import SHARED_PREFIX, check_bind
 from agentv_sandbox.engines.docker.comparison import differences
 from agentv_sandbox.engines.docker.config import container_config
 from agentv_sandbox.engines.owner import Owner
-from agentv_sandbox.models.container import Command, ContainerSpec, ExecResult, Limits, Mount
-from agentv_sandbox.models.limits import LimitOverrides
+from agentv_sandbox.models.container import Command, ContainerSpec, ExecResult, LimitOverrides, Limits, Mount
 from tests.fake_engine import FakeEngine
 from tools import seccomp_profiles
 

@@ -15,7 +15,7 @@ from agentv_sandbox.base.errors import BuildError
 from agentv_sandbox.building import ensure_image
 from agentv_sandbox.building.base import RECIPE, Base, existing_base, locked_base
 from agentv_sandbox.building.containers import Builder
-from agentv_sandbox.building.labels import LABEL_TREE
+from agentv_sandbox.building.store import LABEL_TREE
 from agentv_sandbox.building.trees import Trees
 from agentv_sandbox.cli.inputs import cache_dir
 from agentv_sandbox.containers.sandbox import Role, Sandbox

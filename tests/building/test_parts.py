@@ -15,16 +15,16 @@ from typing import Any
 
 import pytest
 
+from agentv_sandbox.archives.writing import flatten, reconfigured, write_archive
 from agentv_sandbox.base.errors import BuildError, ImageRequestError, InputError
-from agentv_sandbox.building.archive import flatten, reconfigured, write_archive
 from agentv_sandbox.building.base import Survey
 from agentv_sandbox.building.containers import step_failed
-from agentv_sandbox.building.labels import image_with_key
 from agentv_sandbox.building.lock import read_lock, repair, sbom_path, write_lock
 from agentv_sandbox.building.packages.npm import npm_tokens, split_version
 from agentv_sandbox.building.packages.resolving import _compiler_packages
 from agentv_sandbox.building.packages.sbom import write_sbom
 from agentv_sandbox.building.packages.wheels import Platform, resolve_uv, resolve_wheels
+from agentv_sandbox.building.store import image_with_key
 from agentv_sandbox.engines import LABEL_ENV_KEY
 from agentv_sandbox.fetching.credentials import Credentials
 from agentv_sandbox.fetching.events import sentence

@@ -16,7 +16,7 @@ from agentv_sandbox.base.errors import InputError
 from agentv_sandbox.cli import COMMANDS, app, imported_command
 from agentv_sandbox.engines.table import ENGINES
 from agentv_sandbox.engines.tier import LEVELS
-from agentv_sandbox.models.limits import LimitOverrides
+from agentv_sandbox.models.container import LimitOverrides
 from agentv_sandbox.models.suite import PASS_SCORE
 from agentv_sandbox.request import RunRequest
 from agentv_sandbox.request.asked import as_json, options_of

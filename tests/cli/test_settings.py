@@ -9,7 +9,7 @@ import pytest
 from agentv_sandbox.base.errors import InputError
 from agentv_sandbox.containers.sandbox import Role, Sandbox
 from agentv_sandbox.containers.volumes import VolumeSpec
-from agentv_sandbox.models.limits import LimitOverrides
+from agentv_sandbox.models.container import LimitOverrides
 from agentv_sandbox.models.suite import Position, Suite, Target
 from agentv_sandbox.settings import Operator, Settings, ceiling_problems
 from agentv_sandbox.settings.trust import VARIABLE

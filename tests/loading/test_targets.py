@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agentv_sandbox.models.limits import LimitOverrides
+from agentv_sandbox.models.container import LimitOverrides
 from agentv_sandbox.models.suite import NetworkPolicy, Suite
 
 from .conftest import Project

@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 import agentv_sandbox
 
 ROOT = Path(agentv_sandbox.__file__).parent
@@ -13,6 +15,10 @@ PLACES = (
     "agents",
     "authoring",
     "building",
+    "dockerfile",
+    "documents",
+    "grading",
+    "registry",
     "fetching",
     "egress",
     "engines",
@@ -56,8 +62,8 @@ REASONS = {
         runs/believed.py: names[:_SHOWN]
         runs/checks.py: known[:20]
         targets/chosen.py: sorted(suite.targets)[:20]
-        building/dockerfiles/stages.py: lexed.lines[:_MAX_INSTRUCTIONS]
-        engines/native/registry/pulling.py: rows[:_MOST_LAYERS]
+        dockerfile/stages.py: lexed.lines[:_MAX_INSTRUCTIONS]
+        registry/pulling.py: rows[:_MOST_LAYERS]
         graders/verifier.py: list(results.items())[:_MOST_TESTS]
         steps/restoring.py: named[:_MOST_NAMED]
         steps/tasks/verifying.py: tests[:_MOST_SCRIPTS]
@@ -127,6 +133,7 @@ def cuts(source: str) -> Iterator[str]:
             yield ast.unparse(node)
 
 
+@pytest.mark.slow
 def test_texts_are_cut_by_masking() -> None:
     paths = [
         *(path for place in PLACES for path in (ROOT / place).rglob("*.py")),

@@ -14,8 +14,7 @@ from agentv_sandbox.containers.sandbox import POLICIES, Role
 from agentv_sandbox.graders.code import CodeGraderOptions
 from agentv_sandbox.graders.llm_grader import LlmGraderOptions
 from agentv_sandbox.images.needs import argv_commands
-from agentv_sandbox.models.container import ExecResult, Limits
-from agentv_sandbox.models.limits import LimitOverrides
+from agentv_sandbox.models.container import ExecResult, LimitOverrides, Limits
 from agentv_sandbox.models.media import of_name
 from agentv_sandbox.models.suite import (
     DockerSpec,

@@ -7,6 +7,7 @@ hashes of what it is about, so that ``test_box_of_harbor.py`` notices when it is
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import os
@@ -27,20 +28,26 @@ KEPT = Path(__file__).with_name("recorded_box.json")
 ENVIRONMENT = "agentv_sandbox.harbor:Environment"
 PAGE = CHECKOUT / "docs/how-to/harbor-environment.md"
 INSIDE = Path(__file__).with_name("box_in_harbor.py")
-PARTS = (
+_SESSIONS = ("agentv_sandbox/session", "agentv_sandbox/box")
+_UNUSED = {"forwarding.py", "mcp.py", "pool.py", "snapshots.py"}
+"""Of sessions: what the environment never calls."""
+_PARTS = (
     "agentv_sandbox/harbor.py",
+    "agentv_sandbox/data/supervisor.py",
+    "agentv_sandbox/loading/tasks/network.py",
     "tests/tasks/box_in_harbor.py",
     "tests/tasks/corpus.py",
     "tests/tasks/recorded.json",
 )
-"""What the record is about."""
+"""What the record is about, beside sessions: what is sent to a container, and what is read of it. How containers are
+started and confined is no part of it: `tests/session` tries that each time, on the same engine."""
 _QUIET = {"HARBOR_TELEMETRY": "off", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
 """Nobody is asked: where no internet is, each of them waits a minute."""
 _READY = "/var/lib/agentv-sandbox-for-harbor"
 _SET_UP = f"""
 set -e
 cd {CHECKOUT}
-sum=$(sha256sum pyproject.toml)
+sum="$(sha256sum pyproject.toml) $PWD"
 [ "$(cat {_READY} 2>/dev/null)" = "$sum" ] || {{
   DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends runc e2fsprogs >/dev/null
   /opt/harbor/bin/uv pip install -q --python /opt/harbor/bin/python --override /overrides -e '.[harbor]'
@@ -93,8 +100,31 @@ def page(folder: Path) -> None:
         raise RuntimeError(f"{command}: {results}")
 
 
+def parts() -> list[str]:
+    """Files whose change makes the record old."""
+    sessions = (path for folder in _SESSIONS for path in (CHECKOUT / folder).glob("*.py"))
+    used = (str(path.relative_to(CHECKOUT)) for path in sessions if path.name not in _UNUSED)
+    return sorted((*_PARTS, *used))
+
+
 def hashes() -> dict[str, str]:
-    return {part: hashlib.sha256((CHECKOUT / part).read_bytes()).hexdigest() for part in PARTS}
+    return {part: meaning(CHECKOUT / part) for part in parts()}
+
+
+def meaning(path: Path) -> str:
+    """The hash of a file; of Python, without empty lines, docstrings and lines of comments. Any Python has the same."""
+    text = path.read_text("utf-8")
+    if path.suffix == ".py":
+        strings = {
+            number
+            for node in ast.walk(ast.parse(text))
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+            for number in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+        }
+        lines = enumerate(text.splitlines(), 1)
+        code = [line for number, line in lines if number not in strings and line.strip()]
+        text = "\n".join(line for line in code if not line.lstrip().startswith("#"))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def main() -> int:

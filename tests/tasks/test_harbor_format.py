@@ -134,6 +134,26 @@ def test_all_that_an_environment_says_is_kept(tasks: Tasks) -> None:
     assert suite.variables == ("B",)
 
 
+def test_a_header_that_stands_for_a_variable_of_this_machine_is_left_out_with_a_warning(tasks: Tasks) -> None:
+    toml = """
+        [environment]
+        docker_image = "debian:trixie"
+        [[environment.mcp_servers]]
+        name = "tools"
+        transport = "http"
+        url = "https://tools.example.com/mcp"
+        headers = { Authorization = "Bearer ${TOKEN}", X-Team = "one" }
+    """
+    suite = tasks.suite(toml, environ={"TOKEN": "secret"})
+    task = suite.cases[0].task
+    assert task is not None
+    assert task.environment.mcp_servers[0].headers == {"X-Team": "one"}
+    assert tasks.problems() == [
+        "warning tasks/one/task.toml:8: the header Authorization stands for a variable of this machine: agents are not "
+        "given it"
+    ]
+
+
 def test_all_that_a_verifier_says_is_kept(tasks: Tasks) -> None:
     toml = """
         artifacts = ["/app/out", { source = "/app/log", destination = "log", exclude = ["*.tmp"] }]

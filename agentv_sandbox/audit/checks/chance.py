@@ -135,6 +135,7 @@ def _only_shown(tree: ast.Module) -> set[ast.AST]:
         to_errors = any(word.arg == "file" and dotted(word.value) == "sys.stderr" for word in call.keywords)
         if (name == "print" and to_errors) or name.startswith(("logging.", "log.", "logger.")):
             found |= set(ast.walk(call))
+    # A clock that is only subtracted from measures, and decides no verdict.
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and all(
             isinstance(target, ast.Name)

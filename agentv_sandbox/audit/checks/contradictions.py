@@ -41,6 +41,7 @@ def _needed(examined: Examined, specs: Sequence[GraderSpec], first: GraderSpec, 
 def _against(first: GraderSpec, second: GraderSpec) -> str:
     """Why ``second`` cannot hold where ``first`` does."""
     ours, theirs = _values(first), _values(second)
+    # Only pairs that no answer at all can meet; what merely looks unlikely would be a false alarm.
     if first.negate:
         return ""
     if second.negate:

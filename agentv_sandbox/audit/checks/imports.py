@@ -51,6 +51,7 @@ def _loads(tree: ast.Module) -> Iterator[tuple[str, int]]:
     for name, call in called(tree):
         arguments = [*call.args, *(word.value for word in call.keywords)]
         there = any(mentions_workspace(argument, names) for argument in arguments)
+        # One finding a call, the most telling first: a path opens the way to all that is imported later.
         if name in _PATHS and there:
             yield "puts the workspace on Python's path, and imports from it in its own process", call.lineno
         elif there and (why := _LOADS.get(name.rpartition(".")[2])):

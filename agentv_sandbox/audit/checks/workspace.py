@@ -75,6 +75,7 @@ def started(words: Sequence[str], *, entered: bool) -> str:
         return f"{name} of the workspace" if name != UNKNOWN else ""
     if not _INTERPRETERS.match(words[0]):
         return ""
+    # Code after -c is the grader's own; a module or a script may be the agent's.
     rest = [word for word in words[1:] if not word.startswith("-") or word in ("-m", "-c")]
     if rest[:1] == ["-m"] and len(rest) > 1:
         return f"{name} -m {rest[1]}" if there and rest[1] in _MODULES else ""

@@ -1,7 +1,7 @@
-"""Dockerfiles on an engine that builds none by itself: read, done step by step in sealed containers, kept by content.
+"""Dockerfiles on an engine that builds none by itself: done step by step in sealed containers, kept by content.
 
-``lexing`` and ``words`` read the file, ``stages`` checks it, ``evaluating`` says what each stage does, ``stepping``
-does it, ``recorder`` is all that a step reaches of the network, ``layers`` keeps what a step changed.
+``agentv_sandbox.dockerfile`` reads the file and says what each stage does, ``stepping`` does it, ``recorder`` is all
+that a step reaches of the network, ``layers`` keeps what a step changed.
 """
 
 from __future__ import annotations
@@ -15,21 +15,20 @@ from importlib.resources import files
 from pathlib import Path
 from typing import IO, Any, Protocol
 
+from agentv_sandbox.archives.writing import write_archive
 from agentv_sandbox.base.errors import BuildError, InputError, Problem
 from agentv_sandbox.base.logs import safe_name
-from agentv_sandbox.building.archive import write_archive
 from agentv_sandbox.building.containers import Builder
 from agentv_sandbox.building.dockerfiles.bases import packaged, preparation, tool_plan
 from agentv_sandbox.building.dockerfiles.diskwatch import DiskWatch
-from agentv_sandbox.building.dockerfiles.evaluating import Copy, Evaluated, Run, Step, evaluate
 from agentv_sandbox.building.dockerfiles.inputs import ContextIndex
 from agentv_sandbox.building.dockerfiles.layers import StageLayers
 from agentv_sandbox.building.dockerfiles.recorder import FetchRecorder, Registries
-from agentv_sandbox.building.dockerfiles.stages import Dockerfile, Stage, platform_arguments, read_dockerfile
 from agentv_sandbox.building.dockerfiles.stepping import StageContainers, StepGroup, closing
-from agentv_sandbox.building.labels import image_with_key
-from agentv_sandbox.building.store import note_use
+from agentv_sandbox.building.store import LABEL_BASES, image_with_key, note_use
 from agentv_sandbox.containers.volumes import StagedFile
+from agentv_sandbox.dockerfile.evaluating import Copy, Evaluated, Run, Step, evaluate
+from agentv_sandbox.dockerfile.stages import Dockerfile, Stage, platform_arguments, read_dockerfile
 from agentv_sandbox.engines import LABEL_ENV_KEY, LABEL_PREFIX, ContainerEngine, StepImages
 from agentv_sandbox.fetching.events import CancelCheck, OnEvent
 from agentv_sandbox.fetching.fetch import Cache
@@ -128,6 +127,8 @@ class _Build:
         self._arguments = platform_arguments(architecture)
         self._dockerfile = read_dockerfile(path, text, architecture=architecture)
         self._made: dict[int, _Made] = {}
+        self._replaced: dict[str, str] = {}
+        """Bases that others stand in for, by the operator's word."""
         self._layers = StageLayers(around.cache_dir / "layers")
         self._refuse_what_is_wrong()
 
@@ -185,11 +186,14 @@ class _Build:
         return self._named(stage.base, stage.line)
 
     def _image(self, stage: Stage, base: _Made, evaluated: Evaluated, *, tag: str, key: str) -> _Made:
-        groups = list(self._groups(stage, base, evaluated.steps))
+        groups, is_last = list(self._groups(stage, base, evaluated.steps)), bool(tag)
         if not tag:
             key = content_key([base.image, [group.key for group in groups], evaluated.config])
             tag = f"{LAYER_TAG}:{key[:16]}"
-        config = {**evaluated.config, "Labels": {**evaluated.config["Labels"], LABEL_ENV_KEY: key}}
+        labels = {**evaluated.config["Labels"], LABEL_ENV_KEY: key}
+        if is_last and self._replaced:
+            labels[LABEL_BASES] = " ".join(f"{name}={other}" for name, other in self._replaced.items())
+        config = {**evaluated.config, "Labels": labels}
         known = None if self._around.anew else image_with_key(self._engine, tag, key)
         if known is not None:
             note_use(self._around.cache_dir, known.id)
@@ -362,6 +366,7 @@ class _Build:
         around = self._around
         wanted = around.config.base_for(name)
         if wanted != name:
+            self._replaced[name] = wanted
             around.on_event("own.base", {"ref": name, "base": wanted})
         info = self._engine.image(wanted)
         if info is not None:

@@ -48,6 +48,7 @@ def packaged(name: str, config: ImageConfig) -> ImagePlan | None:
         memory_bytes=config.memory_bytes,
         cpus=config.cpus,
     )
+    # Tags of the library images follow one scheme; a tag that does not is no promise that packages could keep.
     version = (_DEBIAN if kind == "debian" else _VERSION).fullmatch(tag)
     if kind not in ("debian", "python", "node") or version is None:
         return None

@@ -15,9 +15,9 @@ from agentv_sandbox.base.errors import BuildError, Cancelled
 from agentv_sandbox.base.logs import safe_text
 from agentv_sandbox.building.containers import Builder
 from agentv_sandbox.building.dockerfiles.diskwatch import DiskWatch
-from agentv_sandbox.building.dockerfiles.evaluating import Copy, Folder, Run, Step
 from agentv_sandbox.building.dockerfiles.layers import MAX_LAYER_BYTES, StageLayers
 from agentv_sandbox.building.dockerfiles.recorder import FetchRecorder, step_variables
+from agentv_sandbox.dockerfile.evaluating import Copy, Folder, Run, Step
 from agentv_sandbox.egress import MOUNT, PORT, Budget, EgressProxy, Grant
 from agentv_sandbox.engines import StepImages
 from agentv_sandbox.engines.stream import Tail

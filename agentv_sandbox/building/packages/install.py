@@ -13,7 +13,7 @@ from typing import Any
 
 from agentv_sandbox.base.errors import BuildError
 from agentv_sandbox.building.containers import Builder, blob_files, step_failed
-from agentv_sandbox.building.labels import LABEL_TREE
+from agentv_sandbox.building.store import LABEL_TREE
 from agentv_sandbox.containers.volumes import StagedFile
 from agentv_sandbox.fetching.events import OnEvent
 from agentv_sandbox.fetching.fetch import Cache

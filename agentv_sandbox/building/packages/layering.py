@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agentv_sandbox.base.errors import InputError
-from agentv_sandbox.building.labels import LABEL_DEPTH, image_with_key
 from agentv_sandbox.building.lock import all_entries
 from agentv_sandbox.building.packages.deb import deb_tar
+from agentv_sandbox.building.store import LABEL_DEPTH, image_with_key
 from agentv_sandbox.engines import ContainerEngine
 from agentv_sandbox.fetching.fetch import Cache
 from agentv_sandbox.models.image import Artefact, Resolution, base_identity, image_tag

@@ -260,6 +260,7 @@ def _remaining_needs(plan: ImagePlan, seen: Survey, *, bootstrapped: bool) -> _N
     """The plan without what only serves requirements that the base meets already."""
     met = {p for check in plan.checks if (check.kind, check.name) in seen.has for p in check.packages}
     open_ = {p for check in plan.checks if (check.kind, check.name) not in seen.has for p in check.packages}
+    # A package may serve two requirements, of which the base meets one.
     needless = met - open_
     apt = [name for name in plan.apt if f"apt:{name}" not in needless]
     npm = [name for name in plan.npm if f"npm:{name}" not in needless]

@@ -35,9 +35,9 @@ from agentv_sandbox.base.errors import BuildError, ImageRequestError, Problem
 from agentv_sandbox.base.logs import safe_name
 from agentv_sandbox.building.base import RECIPE, Base
 from agentv_sandbox.building.containers import Builder, blob_files, step_failed
-from agentv_sandbox.building.labels import image_with_key
 from agentv_sandbox.building.packages.install import install, unpacked_uv
 from agentv_sandbox.building.packages.wheels import Platform
+from agentv_sandbox.building.store import image_with_key
 from agentv_sandbox.containers.volumes import StagedFile
 from agentv_sandbox.engines import LABEL_ENV_KEY
 from agentv_sandbox.fetching.credentials import without_credentials
@@ -147,6 +147,7 @@ def _offers(
             fits = SpecifierSet(package.requires_python or "").contains(python)
         except (InvalidSdistFilename, InvalidSpecifier):
             continue
+        # As pip: yanked releases and previews count where they are asked for exactly.
         exact = any(part.operator in ("==", "===") and "*" not in part.version for part in specifier)
         if name != page.project and canonicalize_name(page.project) != name:
             continue

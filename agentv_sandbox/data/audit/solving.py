@@ -129,6 +129,7 @@ def _file(lines, at, old, new):
         start = max(int(match[1]) - 1, 0) if match[2] != "0" else int(match[1])
         result += source[done:start]
         done, at = start, at + 1
+        # By the counts of its head, as a line of the text may begin like a head itself.
         left = [int(match[2] or 1), int(match[4] or 1)]
         while (left[0] or left[1]) and at < len(lines):
             mark, line = lines[at][:1], lines[at][1:]

@@ -9,9 +9,9 @@ from typing import Any
 from agentv_sandbox.base.errors import EngineError
 from agentv_sandbox.engines.native.images.store import ImageStore
 from agentv_sandbox.engines.native.records import Records
-from agentv_sandbox.engines.native.registry import RegistryError, parse_reference, pulled_archive
 from agentv_sandbox.engines.pulls import not_pulled
 from agentv_sandbox.models.container import ImageInfo, never
+from agentv_sandbox.registry import RegistryError, parse_reference, pulled_archive
 
 
 class ImageMaking:

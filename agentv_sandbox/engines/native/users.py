@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentv_sandbox.base.errors import EngineError
-from agentv_sandbox.engines.native.images.rooted import (
+from agentv_sandbox.archives.rooted import (
     LAST_ID,
     Disk,
     RootedFolder,
     shown,
 )
+from agentv_sandbox.base.errors import EngineError
 
 _FILE_BYTES = 1 << 20
 _NUMBER = re.compile(r"[0-9]{1,9}")
@@ -37,6 +37,7 @@ def user_of(rootfs: Path, said: str) -> User:
         return _checked(said, User(int(name), int(group)))
     with RootedFolder(rootfs, _IMAGE) as folder:
         users, groups = _rows(folder, "etc/passwd", 4), _rows(folder, "etc/group", 3)
+    # As Docker: a number need not be in the file, a name must.
     number = int(name) if _NUMBER.fullmatch(name) else None
     known = next((row for row in users if name == row[0] or number == _id(row[2])), None)
     if known is None and number is None:

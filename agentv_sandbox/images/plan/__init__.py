@@ -81,6 +81,7 @@ def resolve_requirements(
         draft.add("command", name, resolve.command(name, pins, release), "required_commands")
     for name in dict.fromkeys(env.required_python_modules):
         draft.add("module", name, resolve.module(name, pins, release, python), "required_python_modules")
+    # What commands merely begin with is a guess; a guess is never a reason to refuse.
     for name, where in argv_commands:
         answer = None if name in _SHELL_WORDS else resolve.command(name, pins, release)
         if isinstance(answer, Provision):
@@ -94,6 +95,7 @@ def resolve_requirements(
         draft.note("pip", (NODE,), "npm packages need Node.js", "")
     plan = ImagePlan(
         base=base,
+        instead_of=docker.image if docker and docker.image and docker.image != base else "",
         dockerfile=docker.dockerfile if docker else None,
         release=release,
         apt=tuple(sorted(draft.packages["apt"])),

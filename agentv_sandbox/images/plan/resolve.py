@@ -148,6 +148,7 @@ def module(name: str, pins: Pins, release: Release, python: str = "") -> Provisi
         if pinned := _pinned(prefix, pins):
             return _owned(pinned) if isinstance(pinned, Provision) else pinned
     top = name.partition(".")[0]
+    # Before any table: distributions of such a name exist, and most are somebody else's.
     if python and top in _LAST_MINOR and int(python.partition(".")[2]) > _LAST_MINOR[top]:
         return Refusal(
             reason=f"left Python's standard library after 3.{_LAST_MINOR[top]}, and this is {python}",

@@ -20,6 +20,7 @@ from agentv_sandbox.loading.tasks.written import (
     EnvironmentTable,
     HarborFile,
     HealthcheckTable,
+    McpServerTable,
     StepTable,
     VerifierTable,
 )
@@ -161,12 +162,22 @@ class _Reader:
                     url=each.url,
                     command=each.command,
                     args=tuple(each.args),
-                    headers=each.headers,
+                    headers=self._headers(each, *loc, "mcp_servers", number, "headers"),
                 )
-                for each in {each.name: each for each in written.mcp_servers}.values()
+                for number, each in {
+                    each.name: (number, each) for number, each in enumerate(written.mcp_servers)
+                }.values()
             ),
             skills_dir=written.skills_dir,
         )
+
+    def _headers(self, server: McpServerTable, *loc: str | int) -> Mapping[str, str]:
+        """Those that an agent may see: what a variable of this machine holds is a key, as likely as not."""
+        kept = {name: value for name, value in server.headers.items() if "${" not in value}
+        for name in server.headers.keys() - kept.keys():
+            message = f"the header {name[:80]} stands for a variable of this machine: agents are not given it"
+            self.file.warn(message, *loc, name)
+        return kept
 
     def _with_image(
         self, made: TaskEnvironment, name: str, image: str | None, *, required: bool
@@ -256,6 +267,7 @@ class _Reader:
         if not bundled and not found and not self.folder.is_broken("tests", f"{prefix}tests"):
             message = f"there is no {prefix}tests/test.sh"
             self.folder.error(self.folder.path / f"{prefix}tests", message)
+        # Harbor asks whether a step wrote the key, not whether its value differs from the default.
         timeout = own.timeout_sec if "timeout_sec" in own.model_fields_set else task.timeout_sec
         user = own.user if own.user is not None else task.user
         phase = own if own.network_mode else task

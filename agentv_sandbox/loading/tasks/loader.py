@@ -27,7 +27,7 @@ from agentv_sandbox.loading.tasks.shared import LoadedTask
 from agentv_sandbox.loading.tasks.terminal_bench import read_terminal_bench
 from agentv_sandbox.loading.tasks.tools import warning, with_tools
 from agentv_sandbox.loading.tasks.verdicts import verifier_of
-from agentv_sandbox.models.limits import LimitOverrides
+from agentv_sandbox.models.container import LimitOverrides
 from agentv_sandbox.models.suite import (
     DockerSpec,
     EvalCase,
@@ -109,6 +109,8 @@ class TaskLoader:
 
     def _made(self, parent: Path, root: Path) -> _Surroundings:
         inside = parent.is_relative_to(root)
+        # Targets and .env files are searched upwards, which ends at the project and never passes a
+        # stranger's folder.
         home = parent if inside else self.cwd
         project = ReferenceScope(eval_dir=home, root=root, cwd=self.cwd, allow_outside=self.allow_outside)
         folders = [*project.upwards(home), self.cwd] if inside else [self.cwd]

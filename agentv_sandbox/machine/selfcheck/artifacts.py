@@ -147,6 +147,7 @@ def _collection_verdicts(
     skipped = {row.path: row.reason for row in collected.skipped}
     names = {path.removeprefix(b"names/") for path in entries if path.startswith(b"names/")}
     files = sum(path.startswith(b"many/") for path in entries)
+    # Verdicts come from what arrived, not from what the collector says of itself.
     wide = [e for e in entries.values() if e.kind == "file" and e.mode & 0o7000]
     modes = {path.stat().st_mode & 0o7111 for path in stored}
     yield attempt(

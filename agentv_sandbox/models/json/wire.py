@@ -151,6 +151,7 @@ def _reader(hint: Any) -> _Read:
     origin, args = get_origin(hint), get_args(hint)
     if hint is Any:
         return lambda value, _found, _at: value
+    # Made once for each record, so that reading a row asks no type about itself.
     if origin in (Union, UnionType):
         return _reader(next(arg for arg in args if arg is not NoneType)) if len(args) == 2 else _any_of(args)
     if origin is Literal:

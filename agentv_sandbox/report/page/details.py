@@ -309,6 +309,7 @@ def _timeline(row: Row, containers: Sequence[Wire]) -> list[list[Json]]:
     start, end = _moment(row.start_time), _moment(row.end_time)
     if start is not None and end is not None:
         before.append(["agent, as it says", "agent", start - begun, end - start])
+    # Some moments are the agent's word; those outside of the test would stretch the picture.
     spans = [span for span in [*before, *spans] if 0 <= span[2] <= whole and 0 <= span[3] <= whole]
     return [*sorted(spans, key=lambda span: span[2]), ["all", "all", 0.0, whole]]
 

@@ -203,6 +203,7 @@ def _figures(rows: Sequence[Row]) -> Wire:
     graded = [row for row in rows if verdict(row) in _JUDGED]
     scores = [min(max(value, 0.0), 1.0) for value in numbers(row.score for row in graded)]
     counts = Counter(map(verdict, rows))
+    # Equal scores have an interval of no width, which would read as certainty.
     spread = mean_interval(scores) if scores and min(scores) < max(scores) else None
     reasons = Counter(name for row in rows for name in _reasons(row)[0])
     return {

@@ -102,6 +102,7 @@ def _result(run: Run, trial: _Trial) -> Wire:
     row = trial.row
     begun = time_of(row.timestamp)
     ms = amount(row.total_duration_ms, 1e12) or amount(row.duration_ms, 1e12) or 0.0
+    # Harbor's models refuse a missing field, so each has a value where a row has none.
     task = {"path": row.test_id or "test"}
     usage = row.token_usage
     model = row.agent.get("model")

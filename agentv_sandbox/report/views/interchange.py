@@ -163,6 +163,7 @@ def spans(run: str, row: Row, messages: Iterable[Wire], model_calls: Iterable[Wi
             "status": {"code": _ERROR if error else _OK},
         }
 
+    # Readers refuse a span that ends before it starts and one without a parent: each is made whole here.
     name = f"invoke_agent {_word(row.target) or 'agent'}"
     attributes = _agent_attributes(row, lines)
     yield span(name, start=begun, end=ended, kind=_INTERNAL, error=_failed(row), attributes=attributes)

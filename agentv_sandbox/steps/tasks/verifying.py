@@ -15,9 +15,8 @@ from agentv_sandbox.containers.volumes import StagedFile, VolumeSpec
 from agentv_sandbox.egress import EgressProxy
 from agentv_sandbox.judging.base import NotBegunError
 from agentv_sandbox.loading.tasks.network import listed
-from agentv_sandbox.models.container import MB, ExecResult, ImageInfo, Mount
+from agentv_sandbox.models.container import MB, ExecResult, ImageInfo, LimitOverrides, Mount
 from agentv_sandbox.models.content import Blob
-from agentv_sandbox.models.limits import LimitOverrides
 from agentv_sandbox.models.paths import INPUT, JUDGING, JUDGING_TOOLS, WORKSPACE
 from agentv_sandbox.models.suite import NetworkPolicy
 from agentv_sandbox.models.task import (
@@ -27,8 +26,8 @@ from agentv_sandbox.models.task import (
     Artifact,
     TaskEnvironment,
     TaskVerifier,
+    Verified,
 )
-from agentv_sandbox.models.verified import Verified
 from agentv_sandbox.steps.agent import AgentSide
 from agentv_sandbox.steps.invoke import with_overrides
 from agentv_sandbox.steps.restoring import (

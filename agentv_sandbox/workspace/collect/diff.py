@@ -138,6 +138,7 @@ def difference(
 def _pairs(old: Mapping[bytes, FileEntry], new: Mapping[bytes, FileEntry]) -> Iterator[_Pair]:
     """Changed paths. A deleted file whose content turned up under a new name is a rename."""
     gone: dict[str, list[FileEntry]] = {}
+    # Backwards, so that pop gives the first name: equal files are paired in the order of their names.
     for path in sorted(old.keys() - new.keys(), reverse=True):
         if old[path].kind == "file" and old[path].size:
             gone.setdefault(old[path].sha256, []).append(old[path])
@@ -176,6 +177,7 @@ def _write_pair(writer: _Writer, pair: _Pair) -> None:
         lines += ["similarity index 100%", f"rename from {quoted(old.path)}", f"rename to {quoted(new.path)}"]
     binary = False
     hunks: list[str] = []
+    # Contents are read last and only where they differ: an agent decides how large they are.
     if not pair.renamed and (old is None or new is None or _identity(old) != _identity(new)):
         binary, extra, hunks = _contents(writer, old, new)
         lines += extra

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agentv_sandbox.building.archive import write_archive
+from agentv_sandbox.archives.writing import write_archive
 from agentv_sandbox.building.ensure import _ImageBuild
 from agentv_sandbox.building.packages.deb import deb_tar
 from agentv_sandbox.building.packages.opening import open_cache

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from agentv_sandbox.archives import untrusted_tar
+from agentv_sandbox.archives.rooted import Attributes, Disk, RootedFolder
 from agentv_sandbox.base.errors import EngineError
 from agentv_sandbox.containers.volumes import StagedFile, tar_stream
-from agentv_sandbox.engines.native.images.rooted import Attributes, Disk, RootedFolder
 from agentv_sandbox.engines.native.images.store import ImageStore
 from agentv_sandbox.engines.native.images.unpacking import unpack
 from tests.engines.native.archives import Row, image, layer, member

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from agentv_sandbox.archives.rooted import Disk, RootedFolder
 from agentv_sandbox.base.errors import EngineError, SandboxError
 from agentv_sandbox.containers.policy import ON_SYSTEM
 from agentv_sandbox.containers.sandbox import Role, Sandbox, System
 from agentv_sandbox.engines import LABEL_OWNER, ContainerEngine
-from agentv_sandbox.engines.native.images.rooted import Disk, RootedFolder
 from agentv_sandbox.engines.native.users import User, user_of
 from agentv_sandbox.engines.owner import Owner
 from agentv_sandbox.models.container import CHANGES, MB, ContainerSpec, ExecResult, VolumeSpec

@@ -7,15 +7,15 @@ import stat
 import tarfile
 from collections.abc import Collection, Iterator
 
-from agentv_sandbox.archives.untrusted_tar import MAX_BYTES
-from agentv_sandbox.base.errors import EngineError
-from agentv_sandbox.engines.native.images.rooted import (
+from agentv_sandbox.archives.rooted import (
     LAST_ID,
     NOBODY,
     FoundFile,
     RootedFolder,
     shown,
 )
+from agentv_sandbox.archives.untrusted_tar import MAX_BYTES
+from agentv_sandbox.base.errors import EngineError
 
 _CHUNK = 1 << 20
 _KINDS = {

@@ -15,18 +15,18 @@ from pathlib import Path
 from typing import IO, Any
 
 from agentv_sandbox.archives.own_image import clean_config, config_bytes
+from agentv_sandbox.archives.rooted import (
+    Attributes,
+    Disk,
+    RootedFolder,
+    shown,
+)
 from agentv_sandbox.archives.untrusted_image import Layers
 from agentv_sandbox.archives.untrusted_tar import ArchiveError
 from agentv_sandbox.base.errors import EngineError
 from agentv_sandbox.base.logs import get_logger
 from agentv_sandbox.engines.native.images.descriptions import ImageDescription, config_for, info_of
 from agentv_sandbox.engines.native.images.layer import Layer
-from agentv_sandbox.engines.native.images.rooted import (
-    Attributes,
-    Disk,
-    RootedFolder,
-    shown,
-)
 from agentv_sandbox.engines.native.images.tags import Tags, full_tag
 from agentv_sandbox.engines.native.images.unpacking import unpack_image
 from agentv_sandbox.engines.native.staging import (

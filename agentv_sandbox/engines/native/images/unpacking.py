@@ -6,16 +6,7 @@ import tarfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from agentv_sandbox.archives.untrusted_image import ImageEntry, Layers, plain_path
-from agentv_sandbox.archives.untrusted_tar import (
-    MAX_BYTES,
-    ArchiveError,
-    ForeignTar,
-    ReadBudget,
-    archive_errors,
-)
-from agentv_sandbox.base.errors import EngineError
-from agentv_sandbox.engines.native.images.rooted import (
+from agentv_sandbox.archives.rooted import (
     LAST_ID,
     NOBODY,
     VOLUME,
@@ -25,6 +16,15 @@ from agentv_sandbox.engines.native.images.rooted import (
     shown,
     write_all,
 )
+from agentv_sandbox.archives.untrusted_image import ImageEntry, Layers, plain_path
+from agentv_sandbox.archives.untrusted_tar import (
+    MAX_BYTES,
+    ArchiveError,
+    ForeignTar,
+    ReadBudget,
+    archive_errors,
+)
+from agentv_sandbox.base.errors import EngineError
 
 _MAX_LINKS = 40
 _EARLIEST, _LATEST = -(1 << 31), 1 << 33

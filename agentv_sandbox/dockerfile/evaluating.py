@@ -12,8 +12,8 @@ from typing import Any
 from agentv_sandbox.archives.own_image import PATH
 from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.base.logs import safe_name
-from agentv_sandbox.building.dockerfiles.lexing import Heredoc, Line, lex
-from agentv_sandbox.building.dockerfiles.stages import Dockerfile, Stage, check, mount_options
+from agentv_sandbox.dockerfile.lexing import Heredoc, Line, lex
+from agentv_sandbox.dockerfile.stages import Dockerfile, Stage, check, mount_options
 
 _SHELL = ("/bin/sh", "-c")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ns|us|ms|s|m|h)")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from agentv_sandbox.base.errors import Problem
 from agentv_sandbox.base.logs import safe_name
-from agentv_sandbox.building.dockerfiles.words import Words
+from agentv_sandbox.dockerfile.words import Words
 
 MAX_BYTES = 1 << 20
 _DIRECTIVE = re.compile(r"#\s*([A-Za-z][A-Za-z0-9]*)\s*=\s*(.+?)\s*")

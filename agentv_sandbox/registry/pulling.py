@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import IO, Any
 
 from agentv_sandbox.archives.untrusted_tar import MAX_BYTES
-from agentv_sandbox.engines.native.registry.client import (
+from agentv_sandbox.models.json.untrusted import read_json
+from agentv_sandbox.registry.client import (
     MOST_DOCUMENT_BYTES,
     RegistryClient,
     RegistryError,
 )
-from agentv_sandbox.engines.native.registry.references import HUB, ImageReference
-from agentv_sandbox.models.json.untrusted import read_json
+from agentv_sandbox.registry.references import HUB, ImageReference
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _MOST_LAYERS = 200

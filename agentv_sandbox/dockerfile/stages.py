@@ -8,8 +8,8 @@ from pathlib import Path
 
 from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.base.logs import safe_name
-from agentv_sandbox.building.dockerfiles.lexing import MAX_BYTES, Line, lex
-from agentv_sandbox.building.dockerfiles.words import Words
+from agentv_sandbox.dockerfile.lexing import MAX_BYTES, Line, lex
+from agentv_sandbox.dockerfile.words import Words
 
 INSTRUCTIONS = frozenset(
     [

@@ -28,11 +28,11 @@ from agentv_sandbox.building.packages.opening import open_cache
 from agentv_sandbox.cli.inputs import cache_dir
 from agentv_sandbox.engines import ContainerEngine
 from agentv_sandbox.engines.native.engine import NativeEngine
-from agentv_sandbox.engines.native.registry import parse_reference
 from agentv_sandbox.fetching.mirror import load_index, newest
 from agentv_sandbox.fetching.pipconf import read_pip_settings
 from agentv_sandbox.models.container import ImageInfo
 from agentv_sandbox.models.image import ImageConfig
+from agentv_sandbox.registry import parse_reference
 from tests.building.registry import Registry, registry, tiny_image
 from tests.harness.processes import DISK
 from tests.llm.test_environment import certificate
