@@ -14,9 +14,9 @@ from agentv_sandbox.authoring.tables import SUFFIXES, table_rows
 from agentv_sandbox.authoring.tree import Map, Node, Seq, show
 from agentv_sandbox.authoring.yaml12 import parse_json_line, read_text
 from agentv_sandbox.base.errors import Problem
+from agentv_sandbox.documents.suites import TestDoc
 from agentv_sandbox.loading.interpolate import interpolate_env
 from agentv_sandbox.loading.session import LoadingSession
-from agentv_sandbox.loading.suite_docs import TestDoc
 
 MAX_FILES = 10_000
 _LIST_OF_TESTS = re.compile(r"\s*\[\s*\{")
