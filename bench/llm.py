@@ -90,6 +90,8 @@ class Tools:
     def run(self, argv: Sequence[str], **_fields: Any) -> ExecResult:
         raise NotImplementedError(argv)
 
+    run_without_agent = run
+
     def verify(self, *_task: Any) -> Verified:
         raise NotImplementedError
 

@@ -10,8 +10,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from agentv_sandbox.agents.spoiling import CHANGES
 from agentv_sandbox.audit.injections import INJECTIONS
-from agentv_sandbox.audit.knowledge import all_specs, has_solution, names_in, solutions_of_others, text_of
+from agentv_sandbox.audit.knowledge import (
+    all_specs,
+    has_solution,
+    names_in,
+    scripts_of,
+    solutions_of_others,
+    text_of,
+)
 from agentv_sandbox.graders import models_asked
 from agentv_sandbox.models.suite import EvalCase, Suite
 from agentv_sandbox.providers.audit import solution
@@ -69,15 +77,26 @@ def _changeable(_suite: Suite, case: EvalCase) -> bool:
     return said is not None and not said.nothing
 
 
+def _spoils(change: str, case: EvalCase) -> bool:
+    """Whether a change makes another script of a task's solution."""
+    return any(CHANGES[change](text) != text for text in map(text_of, scripts_of(case)))
+
+
 def _has_constants(suite: Suite, case: EvalCase) -> bool:
+    if has_solution(case):
+        return _spoils("numbers", case)
     return _changeable(suite, case) and _spoilable(case, r"\d|\b[Tt]rue\b|\b[Ff]alse\b")
 
 
 def _has_parts(suite: Suite, case: EvalCase) -> bool:
+    if has_solution(case):
+        return _spoils("half", case)
     return _changeable(suite, case) and _spoilable(case, r"\S\s*\S")
 
 
 def _has_lines(suite: Suite, case: EvalCase) -> bool:
+    if has_solution(case):
+        return _spoils("early", case)
     return _changeable(suite, case) and _spoilable(case, r"\S[ \t]*\n\s*\S")
 
 

@@ -4,6 +4,7 @@ beside them. So an agent that fails has not failed for want of a guess.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -104,6 +105,33 @@ def all_specs(case: EvalCase) -> list[GraderSpec]:
 def has_solution(case: EvalCase) -> bool:
     """Whether it is a task folder with a solution for its first step, which ``provider: oracle`` runs."""
     return case.task is not None and case.task.steps[0].solution is not None
+
+
+def scripts_of(case: EvalCase) -> list[Path]:
+    """Scripts of a task's solution, one a step that has one."""
+    return [step.solution for step in case.task.steps if step.solution is not None] if case.task else []
+
+
+def scripts_of_others(suite: Suite, tasks: Sequence[Suite]) -> dict[str, dict[str, Json]]:
+    """For each task of ``suite``, by its name, the script of the next one of ``tasks`` that is another. Tasks of
+    several steps have none: which of another's would stand for which step?"""
+    found: dict[str, dict[str, Json]] = {}
+    at = tasks.index(suite) if suite in tasks else -1
+    for case in suite.cases if at >= 0 else ():
+        own = scripts_of(case)
+        if len(own) != 1:
+            continue
+        later = (script for each in (*tasks[at + 1 :], *tasks[:at]) for script in _single(each))
+        other = next((script for script in later if text_of(script) not in ("", text_of(own[0]))), None)
+        if other is not None:
+            sha256 = hashlib.sha256(text_of(other).encode("utf-8", "replace")).hexdigest()
+            found[case.id] = {"path": str(other), "sha256": sha256}
+    return found
+
+
+def _single(suite: Suite) -> list[Path]:
+    scripts = [scripts_of(case) for case in suite.cases]
+    return [each[0] for each in scripts if len(each) == 1]
 
 
 def solutions_of_others(suite: Suite, case: EvalCase) -> list[EvalCase]:

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from agentv_sandbox.agents.spoiling import CHANGES
 from agentv_sandbox.audit.agents import AUDITORS, PREFIX, Auditor
 from agentv_sandbox.audit.injections import INJECTIONS, KINDS_FIRST
-from agentv_sandbox.audit.knowledge import all_specs, has_solution, known_of
+from agentv_sandbox.audit.knowledge import all_specs, known_of, scripts_of_others
 from agentv_sandbox.authoring.tree import nearest
 from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.graders import members_of, models_asked
 from agentv_sandbox.loading import LoadResult
-from agentv_sandbox.models.suite import EvalCase, GraderSpec, Suite, Target, Trials
+from agentv_sandbox.models.suite import EvalCase, GraderSpec, Json, Suite, Target, Trials
 from agentv_sandbox.providers import PROVIDERS, is_model
 from agentv_sandbox.request import RunRequest
 
 MOCK = "mock"
+_OTHER = "mutant-other"
 ALL = "all"
 """In the place of a name: every agent."""
 
@@ -131,17 +133,23 @@ def chosen(request: RunRequest) -> list[Auditor]:
 def audited(loaded: LoadResult, request: RunRequest) -> LoadResult:
     """``loaded`` with agents of the audit as targets; suites of which nothing can be graded are left out."""
     agents = chosen(request)
-    suites = (_audited(suite, judging_of(loaded, suite, request), agents) for suite in loaded.suites)
+    tasks = [suite for suite in loaded.suites if suite.is_task]
+    suites = (_audited(suite, judging_of(loaded, suite, request), agents, tasks) for suite in loaded.suites)
     return replace(loaded, suites=tuple(suite for suite in suites if suite.cases))
 
 
-def _audited(suite: Suite, judging: Judging, agents: Sequence[Auditor]) -> Suite:
+def _audited(suite: Suite, judging: Judging, agents: Sequence[Auditor], tasks: Sequence[Suite]) -> Suite:
+    others = scripts_of_others(suite, tasks)
     cases: list[EvalCase] = []
     for case in suite.cases:
         left = heard(case, judging)
         if left is not None:
             # Ids stay: what depends on a test that is left out would be refused.
-            names = tuple(target_name(each) for each in agents if each.applies(suite, left))
+            names = tuple(
+                target_name(each)
+                for each in agents
+                if (case.id in others if each.name == _OTHER and suite.is_task else each.applies(suite, left))
+            )
             cases.append(replace(left, targets=names, trials=Trials()))
     there = {case.id for case in cases}
     cases = [
@@ -150,7 +158,7 @@ def _audited(suite: Suite, judging: Judging, agents: Sequence[Auditor]) -> Suite
     used = {name for case in cases for name in case.targets}
     whole = replace(suite, cases=tuple(cases))
     targets = {
-        target_name(each): _target(each, whole, judging.reference)
+        target_name(each): _target(each, whole, judging.reference, others)
         for each in agents
         if target_name(each) in used
     }
@@ -168,12 +176,20 @@ def target_name(auditor: Auditor) -> str:
     return PREFIX + auditor.name.replace("#", "-")
 
 
-def _target(auditor: Auditor, suite: Suite, reference: Target | None) -> Target:
+def _target(
+    auditor: Auditor, suite: Suite, reference: Target | None, others: Mapping[str, Mapping[str, Json]]
+) -> Target:
+    if suite.is_task and auditor.side != "cheats":
+        change = auditor.name.removeprefix("mutant-")
+        spoilt: Mapping[str, Json] = {"change": change} if change in CHANGES else {}
+        if auditor.name == _OTHER:
+            spoilt = {"instead": {**others}}
+        return Target(
+            name=target_name(auditor), provider="oracle", settings=spoilt, base_dir=suite.path.parent
+        )
     injection = INJECTIONS[auditor.injection].text if auditor.injection is not None else None
     known = {case.id: known_of(suite, case, injection) for case in suite.cases}
     settings = {"agent": auditor.name, "known": known}
-    if auditor.side == "solves" and all(has_solution(case) for case in suite.cases):
-        return Target(name=target_name(auditor), provider="oracle", base_dir=suite.path.parent)
     if reference is None:
         return Target(
             name=target_name(auditor), provider="audit", settings=settings, base_dir=suite.path.parent

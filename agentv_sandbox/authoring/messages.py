@@ -227,7 +227,7 @@ class MessageReader:
             if data is None and _is_binary(path):
                 return None
         except OSError as error:
-            self.problems.error(node, key, f"the input file cannot be read: {error.strerror}")
+            self.problems.error(node, key, f"the input file cannot be read: {error.strerror or error}")
             return ""
         if data is None:
             self.problems.warn(

@@ -18,7 +18,7 @@ from agentv_sandbox.base.errors import (
 from agentv_sandbox.building.bootstrap import make_base
 from agentv_sandbox.building.containers import Builder
 from agentv_sandbox.building.neutral import neutralised
-from agentv_sandbox.building.store import image_with_key
+from agentv_sandbox.building.store import LABEL_BASES, image_with_key
 from agentv_sandbox.building.trees import Trees, env_key
 from agentv_sandbox.engines import LABEL_ENV_KEY, ContainerEngine, puller_of
 from agentv_sandbox.fetching.events import CancelCheck, OnEvent
@@ -337,6 +337,8 @@ def _base_description(
     # Where to get it; not what it is: some image stores give a digest to what no registry has.
     if digest := _digest_of(info, wanted):
         facts["digest"] = digest
+    if kind == "dockerfile" and engine.steps is not None and (bases := info.labels.get(LABEL_BASES)):
+        facts["instead"] = bases
     if tree := trees.tree_of(info):
         facts |= {"tree": tree, "env": env_key(info)}
     return Base(ref=clean.id, facts=facts)

@@ -399,8 +399,10 @@ class _ImageBuild:
         )
 
     def _image(self, image_id: str, resolution: Resolution, *, reused: bool) -> Image:
-        key = resolution.key(RECIPE)
-        base = base_in_use(self._engine, resolution.base)
+        key, facts = resolution.key(RECIPE), resolution.base
+        if self._plan.instead_of:
+            facts = {**facts, "instead": f"{self._plan.instead_of}={self._plan.base}"}
+        base = base_in_use(self._engine, facts)
         note_use(self._cache_dir, image_id, *([base.id] if base else []))
         if self._memory.exists():
             self._memory.touch()  # cleaning goes by age
@@ -409,7 +411,7 @@ class _ImageBuild:
             tag=image_tag(key),
             key=key,
             provides=self._plan.provides,
-            base=resolution.base,
+            base=facts,
             resolution=resolution,
             lock_path=self._lock_path,
             tree_sha256=resolution.tree_sha256,

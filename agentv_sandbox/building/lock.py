@@ -43,6 +43,7 @@ _BASE = {
     "tree": re.compile(r"[0-9a-f]{64}"),
     "env": re.compile(r"[0-9a-f]{64}"),
     "release": re.compile(r"trixie|bookworm"),
+    "instead": re.compile(r"[^\x00-\x1f\x7f]{1,4000}"),
     "epoch": re.compile(r"[0-9]{1,12}"),
 }
 _REQUIRED = {"image": ("id",), "dockerfile": ("id",), "bootstrap": ("release", "epoch")}

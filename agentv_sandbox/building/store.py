@@ -16,6 +16,8 @@ from agentv_sandbox.models.image import ProvedImage, image_tag
 
 LABEL_TREE = "agentv-sandbox.tree"
 """SHA-256 of the installed files."""
+LABEL_BASES = "agentv-sandbox.bases"
+"""Of an image of a Dockerfile: ``NAME=IMAGE`` of each base that another one stood in for, separated by spaces."""
 LABEL_DEPTH = "agentv-sandbox.depth"
 """How many images this one was built on top of, one after the other."""
 

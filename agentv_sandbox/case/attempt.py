@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -13,6 +13,7 @@ from agentv_sandbox.base.errors import (
     EngineError,
     EngineLost,
     EngineUnavailable,
+    NoSpaceError,
     NotKeptError,
     SandboxError,
 )
@@ -47,6 +48,7 @@ from agentv_sandbox.request.jobs import (
 )
 from agentv_sandbox.steps.caseworkspace import case_workspace, spoil
 from agentv_sandbox.steps.suiterun import SuiteRun
+from agentv_sandbox.steps.tasks.variables import verifier_key
 from agentv_sandbox.targets.chosen import missing_judges
 from agentv_sandbox.targets.money import uncounted_notes
 from agentv_sandbox.targets.scopes import scope_of
@@ -86,8 +88,8 @@ class AttemptProgress:
 
 
 def run_case(run: SuiteRun, job: Job) -> CaseResult:
-    """Run and grade ``job``. A failure of the case becomes its result; Cancelled and the loss of the engine
-    are raised, since every other case would meet them too."""
+    """Run and grade ``job``. A failure of the case becomes its result; Cancelled, the loss of the engine
+    and a full disk are raised, since every other case would meet them too."""
     return guarded_case(run, job, partial(_attempts, run, job))
 
 
@@ -104,7 +106,7 @@ def guarded_case(
     try:
         with asked_by(scope_of(run.suite, job)), containers_seen(started) as containers:
             result = work(result, at)
-    except (Cancelled, EngineLost, EngineUnavailable):
+    except (Cancelled, EngineLost, EngineUnavailable, NoSpaceError):
         raise
     except CaseFailed as failed:
         result = replace(
@@ -219,8 +221,20 @@ def _one_attempt(
             notes = [*response.notes, *workspace.side.after("after_each")]
         if job.workspace.storage == "disk":
             notes.append(ON_DISK)
+        notes += base_notes(run, job)
         result = with_verdict(blank, graded, output, response)
         return keeper.noted(replace(result, notes=tuple(notes), capture=captured(run, job, answers.states)))
+
+
+def base_notes(run: SuiteRun, job: Job) -> Iterator[str]:
+    """On bases that the operator replaced, of the images of the agent and of its verifiers."""
+    steps = job.case.task.steps if job.case.task is not None else ()
+    keys = [verifier_key(each.verifier.environment) for each in steps if each.verifier.environment]
+    images = [run.image, *(run.verifier_images[key] for key in keys if key in run.verifier_images)]
+    replaced = dict.fromkeys(each for image in images for each in image.stand_ins)
+    for each in replaced:
+        name, _, other = each.partition("=")
+        yield f"built on {other} in place of {name} (--base)"
 
 
 def captured(run: SuiteRun, job: Job, states: Sequence[CapturedState]) -> Capture | None:

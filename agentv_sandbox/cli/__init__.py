@@ -36,6 +36,11 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
         "audit",
         "Put agents to suites that solve nothing, and solutions that do: what measures nothing is found.",
     ),
+    "judge-check": (
+        "judges",
+        "judge_check",
+        "Put answers that a person labelled to a judge: agreement, kappa, biases and repeatability.",
+    ),
     "schema": (
         "suites",
         "schema",

@@ -2,7 +2,8 @@
 here stand modules (``stand_ins.py``) whose functions ask there.
 
 Reads what to run as JSON on standard input, and prints counts as JSON to standard output; what tests print goes to
-standard error. No line of the agent's runs in this process. Standard library, the SDK and pytest; Python 3.8.
+standard error. No line of the agent's runs in this process. Where nothing of the agent's is (``without``), what skips
+does so by the suite's own word (``absent_candidate.py``). Standard library, the SDK and pytest; Python 3.8.
 """
 
 import ast
@@ -16,7 +17,9 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 SDK = os.path.join(os.path.dirname(HERE), "sdk")
 
 MOST_TESTS = 100_000
+MOST_LEFT_OUT = 10_000
 WHY = 2000
+LEFT_OUT = ("skipped", "expected", "surprising")
 
 
 def beside(name):
@@ -34,6 +37,8 @@ class Counts:
 
     def __init__(self):
         self.outcomes = {}
+        self.files = {}
+        """What was left out before its tests were counted."""
         self.why = {}
         self.broken = []
 
@@ -44,6 +49,12 @@ class Counts:
     def pytest_collectreport(self, report):
         if report.failed:
             self.broken.append(f"{report.nodeid}: {str(report.longrepr)[-WHY:]}")
+        if report.skipped:
+            self.files[report.nodeid] = "skipped"
+
+    def pytest_deselected(self, items):
+        for item in items:
+            self.files[item.nodeid] = "skipped"
 
     def pytest_runtest_logreport(self, report):
         known = self.outcomes.get(report.nodeid)
@@ -53,7 +64,7 @@ class Counts:
         elif known == "failed":
             return
         elif hasattr(report, "wasxfail"):
-            self.outcomes[report.nodeid] = "expected"
+            self.outcomes[report.nodeid] = "expected" if report.skipped else "surprising"
         elif report.skipped:
             self.outcomes[report.nodeid] = "skipped"
         elif report.when == "call":
@@ -72,9 +83,8 @@ def wanted(asked):
             names = imported(file.read())
         for name in names:
             there = os.path.join(asked["folder"], name)
-            if (os.path.isfile(there + ".py") or os.path.isdir(there)) and PathFinder.find_spec(
-                name, beside
-            ) is None:
+            left = asked["without"] or os.path.isfile(there + ".py") or os.path.isdir(there)
+            if left and PathFinder.find_spec(name, beside) is None and name not in sys.builtin_module_names:
                 found.add(name)
     return sorted(found)
 
@@ -93,6 +103,14 @@ def imported(text):
     return {name.partition(".")[0] for name in names}
 
 
+def box_of(asked, stand_ins):
+    """Who answers for the candidate."""
+    if asked["without"]:
+        return beside("absent_candidate").Nobody(asked["tests"], stand_ins.Failed)
+    with open(os.path.join(HERE, "served_candidate.py")) as file:
+        return stand_ins.Candidates(asked, file.read())
+
+
 def main():
     asked = json.load(sys.stdin)
     out = os.fdopen(os.dup(1), "w")
@@ -100,9 +118,7 @@ def main():
     import pytest
 
     stand_ins = beside("stand_ins")
-    with open(os.path.join(HERE, "served_candidate.py")) as file:
-        box = stand_ins.Candidates(asked, file.read())
-    finder = stand_ins.Finder(box, wanted(asked))
+    finder = stand_ins.Finder(box_of(asked, stand_ins), wanted(asked))
     sys.meta_path.insert(0, finder)
     counts = Counts()
     root = (
@@ -112,9 +128,10 @@ def main():
     )
     options = ["-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", root, *asked["tests"]]
     code = pytest.main(options, plugins=[counts])
-    total = dict.fromkeys(("passed", "failed", "skipped", "expected", "missing"), 0)
+    total = dict.fromkeys(("passed", "failed", "skipped", "expected", "surprising", "missing"), 0)
     for outcome in counts.outcomes.values():
         total[outcome] += 1
+    left_out = [each for each in counts.outcomes.items() if each[1] in LEFT_OUT]
     tests = [
         {"name": name, "outcome": outcome, "why": counts.why.get(name, "")}
         for name, outcome in list(counts.outcomes.items())[:200]
@@ -125,6 +142,8 @@ def main():
             "code": int(code),
             "broken": counts.broken[:20],
             "tests": tests,
+            "left_out": dict(left_out[:MOST_LEFT_OUT]),
+            "files_left_out": list(counts.files)[:MOST_LEFT_OUT],
             "modules": sorted(finder.names),
         },
         out,

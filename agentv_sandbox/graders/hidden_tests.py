@@ -2,32 +2,51 @@
 
 The tests' process holds no code of the agent's: their imports of its modules give stand-ins, whose calls are answered
 in the box with plain data (``data/hidden_tests.py``). So neither their outcome nor their number is the agent's to say.
+
+Nor is which of them are skipped or expected to fail: where some were, all run once more without anything of the
+agent's, and what is left out only with it counts as failed.
 """
 
 from __future__ import annotations
 
 import json
+from collections import Counter
+from contextlib import suppress
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError
 
+from agentv_sandbox import masking
 from agentv_sandbox.authoring.fields import Names, Positive, Text
 from agentv_sandbox.authoring.globs import matching
 from agentv_sandbox.containers.volumes import StagedFile
 from agentv_sandbox.graders.code import ProgramError, check_ended, exit_message
-from agentv_sandbox.judging.base import GradeContext, GraderError, NotBegunError, failed, options_of, result
+from agentv_sandbox.judging.base import (
+    GradeContext,
+    GraderError,
+    GradeTools,
+    NotBegunError,
+    failed,
+    options_of,
+    result,
+)
 from agentv_sandbox.judging.kind import GraderKind, ItemDoc, LoadTools, Options, Translation
 from agentv_sandbox.models.case import Assertion, GraderResult
+from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.json.untrusted import ForeignJsonError, read_json
 from agentv_sandbox.models.suite import GraderSpec
 
 _DATA = resources.files("agentv_sandbox") / "data"
 _RUNNER = "hidden_tests.py"
-_PARTS = (_RUNNER, "stand_ins.py", "served_candidate.py")
+_PARTS = (_RUNNER, "stand_ins.py", "served_candidate.py", "absent_candidate.py")
 _MOST_FILES = 500
 _MARKS = {"passed": True, "failed": False, "missing": False}
+_WHY = 300
+"""Characters of why files could not be collected without the candidate."""
+_LEFT_OUT = ("skipped", "expected", "surprising")
+_STEERED = "left out by what the candidate says or left, and not without it: counts as failed"
 _STRICT = ConfigDict(strict=True)
 
 
@@ -35,12 +54,13 @@ class _Test(BaseModel):
     model_config = _STRICT
 
     name: str
-    outcome: Literal["passed", "failed", "skipped", "expected", "missing"]
+    outcome: Literal["passed", "failed", "skipped", "expected", "surprising", "missing"]
     why: str
 
 
 class _Counts(BaseModel):
-    """Of tests; ``missing``: that were collected and have no end."""
+    """Of tests; ``missing``: that were collected and have no end; ``surprising``: that passed and were expected to
+    fail."""
 
     model_config = _STRICT
 
@@ -48,6 +68,7 @@ class _Counts(BaseModel):
     failed: NonNegativeInt
     skipped: NonNegativeInt
     expected: NonNegativeInt
+    surprising: NonNegativeInt
     missing: NonNegativeInt
 
 
@@ -59,6 +80,11 @@ class _Ran(_Counts):
     broken: list[str]
     """Why files could not be collected."""
     tests: list[_Test]
+    """The first ones."""
+    left_out: dict[str, Literal["skipped", "expected", "surprising"]]
+    """Tests that do not count, by name: as many as are remembered."""
+    files_left_out: list[str]
+    """Files that were skipped as a whole, and tests that were deselected."""
     modules: list[str]
 
 
@@ -127,17 +153,34 @@ def load(doc: PytestDoc, tools: LoadTools) -> PytestOptions | None:
 
 
 def grade(spec: GraderSpec, context: GradeContext) -> GraderResult:
-    options, tools = options_of(spec, PytestOptions), context.tools
-    if tools.workspace_path is None:
+    options = options_of(spec, PytestOptions)
+    if context.tools.workspace_path is None:
         raise GraderError("there is no workspace with modules to be tested")
+    ran = _run(options, context.tools, without=False)
+    try:
+        check_ended(ran)
+    except ProgramError as error:
+        return failed(spec, error.message, crashed=error.crashed)
+    if ran.exit_code != 0:
+        raise NotBegunError(f"pytest could not be run: {exit_message(ran)}")
+    said = _read(ran.stdout)
+    if said.left_out or said.files_left_out:
+        said = _settled(said, _run(options, context.tools, without=True))
+    return _judged(spec, options, said)
+
+
+def _run(options: PytestOptions, tools: GradeTools, *, without: bool) -> ExecResult:
+    """``without``: where there is nothing of the agent's."""
     asked = {
         "tests": [tools.container_path(path) for path in options.tests],
         "modules": list(options.modules),
         "folder": f"{tools.workspace_path}/{options.folder}".removesuffix("/."),
         "call_timeout": options.call_timeout_s,
         "timeout": options.timeout_s or 86_400,
+        "without": without,
     }
-    ran = tools.run(
+    run = tools.run_without_agent if without else tools.run
+    return run(
         ["python3", "-I", f"{tools.staging_path}/{_RUNNER}"],
         cwd=options.cwd,
         stdin=json.dumps(asked).encode(),
@@ -145,13 +188,6 @@ def grade(spec: GraderSpec, context: GradeContext) -> GraderResult:
         files=[StagedFile(path=name, data=(_DATA / name).read_bytes()) for name in _PARTS],
         shown=[path.name for path in options.tests],
     )
-    try:
-        check_ended(ran)
-    except ProgramError as error:
-        return failed(spec, error.message, crashed=error.crashed)
-    if ran.exit_code != 0:
-        raise NotBegunError(f"pytest could not be run: {exit_message(ran)}")
-    return _judged(spec, options, _read(ran.stdout))
 
 
 def _read(stdout: bytes) -> _Ran:
@@ -159,6 +195,47 @@ def _read(stdout: bytes) -> _Ran:
         return _Ran.model_validate(read_json(stdout))
     except (ForeignJsonError, ValidationError):
         raise GraderError("tests printed to the verdict's place, or ended their process") from None
+
+
+def _settled(said: _Ran, without: ExecResult) -> _Ran:
+    """``said`` with what is left out only with the candidate as failed. What cannot be read of the run ``without`` it
+    excuses nothing. Raises ``NotBegunError`` where the engine ended that run."""
+    if without.outcome == "engine":
+        raise NotBegunError("the container engine ended it, or was away while it ran")
+    own: set[str] = set()
+    why = _STEERED
+    with suppress(GraderError):
+        alone = _read(without.stdout) if without.ok else None
+        own = {*alone.left_out, *alone.files_left_out} if alone else own
+        why = (
+            f"{_STEERED} (without it: {masking.last(alone.broken[0], _WHY)})"
+            if alone and alone.broken
+            else why
+        )
+    steered = {name: outcome for name, outcome in said.left_out.items() if name not in own}
+    excused: Counter[str] = Counter(outcome for name, outcome in said.left_out.items() if name in own)
+    left_out = said.skipped + said.expected + said.surprising
+    passed = sum(outcome == "surprising" for outcome in steered.values())
+    tests = [
+        each
+        if each.name not in steered
+        else each.model_copy(
+            update={"outcome": "passed"}
+            if each.outcome == "surprising"
+            else {"outcome": "failed", "why": why}
+        )
+        for each in said.tests
+    ]
+    files = [f"{name} is {why}" for name in said.files_left_out if name not in own]
+    return said.model_copy(
+        update={
+            **{outcome: excused[outcome] for outcome in _LEFT_OUT},
+            "passed": said.passed + passed,
+            "failed": said.failed + left_out - passed - excused.total(),
+            "tests": tests,
+            "broken": [*said.broken, *files],
+        }
+    )
 
 
 def _judged(spec: GraderSpec, options: PytestOptions, said: _Ran) -> GraderResult:

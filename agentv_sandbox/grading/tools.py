@@ -55,6 +55,8 @@ _CANDIDATE = "candidate"
 _TRAFFIC = Budget(total_bytes=1 << 30, requests=REQUESTS)
 _LATER_S = 30.0
 """By how much a box may outlive its grader, which ends it."""
+_STAGED_BYTES = 16 * MB
+"""Of programs of graders, where nothing of the agent's is."""
 _WITHOUT_AGENT_S = 30.0
 """How long a grader may take that runs again without anything of the agent's, to see whether it can begin."""
 
@@ -138,14 +140,8 @@ class ContainerTools:
     ) -> ExecResult:
         run = self.run_of
         if files:
-            self.volumes.put("grading", [replace(f, path=_below("files", f.path)) for f in files])
-        limits = with_overrides(
-            POLICIES[Role.GRADER].limits,
-            merged(
-                suite_limits(run.suite, self.case.workspace).graders,
-                LimitOverrides(timeout_s=timeout_s),
-            ),
-        )
+            self.volumes.put("grading", _staged(files))
+        limits = self._limits(timeout_s)
         mounts = [
             run.views.without_tests(shown, cwd),
             self.volumes.mount("workspace", WORKSPACE),
@@ -183,7 +179,9 @@ class ContainerTools:
             raise NotBegunError("the container engine ended it, or was away while it ran")
         if result.ok:
             return result
-        why = Beginning(argv, cwd, run.project).failure(result, lambda: self._without_agent(argv, cwd, shown))
+        why = Beginning(argv, cwd, run.project).failure(
+            result, lambda: self.run_without_agent(argv, cwd=cwd, timeout_s=_WITHOUT_AGENT_S, shown=shown)
+        )
         if why is not None:
             raise NotBegunError(why + self._missed_word(result, cwd, shown))
         word = self._missed_word(result, cwd, shown).encode("utf-8", "replace")
@@ -212,18 +210,28 @@ class ContainerTools:
             limits=limits,
         )
 
-    def _without_agent(self, argv: Sequence[str], cwd: Path, shown: Sequence[str]) -> ExecResult:
-        """The same command where nothing is that the agent made: an empty workspace, no answer, nothing on stdin."""
+    def run_without_agent(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        stdin: bytes = b"",
+        timeout_s: float | None = None,
+        files: Sequence[StagedFile] = (),
+        shown: Sequence[str] = (),
+    ) -> ExecResult:
         run = self.run_of
         space = VolumeSpec(size_bytes=MB)
-        with run.sandbox.volumes(workspace=space, grading=space) as volumes:
-            volumes.put("grading", _sdk_files())
+        with run.sandbox.volumes(
+            workspace=space, grading=replace(space, size_bytes=_STAGED_BYTES)
+        ) as volumes:
+            volumes.put("grading", [*_sdk_files(), *_staged(files)])
             return run.sandbox.run(
                 Role.GRADER,
                 run.project.translate(argv),
                 image=run.image.id,
-                stdin=b"",
-                limits=replace(POLICIES[Role.GRADER].limits, timeout_s=_WITHOUT_AGENT_S),
+                stdin=stdin,
+                limits=self._limits(timeout_s),
                 mounts=[
                     run.views.without_tests(shown, cwd),
                     volumes.mount("workspace", WORKSPACE),
@@ -232,6 +240,15 @@ class ContainerTools:
                 workdir=run.project.container_path(cwd) if run.project.holds(cwd) else SUITE,
                 env={**run.run_env, **_ENV},
             )
+
+    def _limits(self, timeout_s: float | None) -> Limits:
+        return with_overrides(
+            POLICIES[Role.GRADER].limits,
+            merged(
+                suite_limits(self.run_of.suite, self.case.workspace).graders,
+                LimitOverrides(timeout_s=timeout_s),
+            ),
+        )
 
     def _missed_word(self, result: ExecResult, cwd: Path, shown: Sequence[str]) -> str:
         """A word on files that a program may have missed since they hold tests, to stand after its output."""
@@ -296,6 +313,10 @@ def _sdk_files() -> list[StagedFile]:
         StagedFile(path="sdk/sitecustomize.py", data=(package / "data" / "judging_start.py").read_bytes()),
         StagedFile(path="files", kind="dir", mode=0o755),
     ]
+
+
+def _staged(files: Sequence[StagedFile]) -> list[StagedFile]:
+    return [replace(each, path=_below("files", each.path)) for each in files]
 
 
 def _below(folder: str, path: str | bytes) -> str | bytes:

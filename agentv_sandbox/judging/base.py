@@ -56,6 +56,20 @@ class GradeTools(Protocol):
         Raises ``NotBegunError``."""
         ...
 
+    def run_without_agent(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        stdin: bytes = b"",
+        timeout_s: float | None = None,
+        files: Sequence[StagedFile] = (),
+        shown: Sequence[str] = (),
+    ) -> ExecResult:
+        """As ``run``, where nothing is that the agent made: an empty workspace and no answer. So what comes of it is
+        not the agent's doing."""
+        ...
+
     def verify(
         self, verifier: TaskVerifier, environment: TaskEnvironment, artifacts: Sequence[Artifact]
     ) -> Verified:

@@ -109,6 +109,10 @@ class ImagePlan:
 
     base: str = ""
     """As ``ImageConfig.base``, or the suite's ``workspace.docker.image``."""
+    instead_of: str = ""
+    """What the suite names as its image, where the operator has another one stand in for it."""
+    part: str = ""
+    """Of which part of a test it is, where several of them have a Dockerfile of the same name."""
     dockerfile: Path | None = None
     """The suite's own Dockerfile, which makes the base."""
     release: Literal["trixie", "bookworm"] = "trixie"
@@ -169,6 +173,8 @@ class ImagePlan:
             "npm": sorted(self.npm),
             "links": sorted([name, target] for name, target in self.links),
             "exclude_newer": self.config.exclude_newer,
+            **({"instead_of": self.instead_of} if self.instead_of else {}),
+            **({"part": self.part} if self.part else {}),
         }
 
     @property
@@ -283,6 +289,11 @@ class Image:
     """The lock file that holds it; None when there is none."""
     tree_sha256: str = ""
     reused: bool = False
+
+    @property
+    def stand_ins(self) -> tuple[str, ...]:
+        """``NAME=IMAGE`` of each base that the operator replaced."""
+        return tuple(filter(None, self.base.get("instead", "").split(" ")))
 
 
 ProvedImage = NewType("ProvedImage", Image)

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from agentv_sandbox.agents.base import (
     AgentRun,
@@ -19,6 +21,8 @@ from agentv_sandbox.agents.base import (
     setting_problem,
 )
 from agentv_sandbox.agents.container import ContainerProvider, failure_of
+from agentv_sandbox.agents.settings import TargetSettings
+from agentv_sandbox.agents.spoiling import CHANGES
 from agentv_sandbox.base.errors import InputError
 from agentv_sandbox.containers.volumes import StagedFile
 from agentv_sandbox.masking import last
@@ -26,6 +30,7 @@ from agentv_sandbox.models.case import AgentResponse
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.content import AnswerMessage
 from agentv_sandbox.models.paths import INPUT
+from agentv_sandbox.models.suite import Json
 from agentv_sandbox.models.task import SOLUTION, TaskStep
 
 _STAGED = "solution"
@@ -38,9 +43,18 @@ def _step(request: Request) -> TaskStep | None:
     return request.case.task.steps[0] if request.case.task is not None else None
 
 
+class OracleSettings(TargetSettings):
+    change: Literal["numbers", "half", "early"] | None = None
+    """Spoil the script: other constants, without its second half, an exit after its first line. `agentv-sandbox audit`
+    does."""
+    instead: Json = None
+    """Scripts of other tasks that run in the place of a task's own, by its name; `agentv-sandbox audit` fills it in."""
+
+
 class OracleProvider(ContainerProvider):
     name = "oracle"
     summary = "The reference solution of a task folder: what `solution/solve.sh` does."
+    settings = OracleSettings
     ours = True
 
     def prepare(self, request: Request) -> PreparedAgent:
@@ -54,13 +68,14 @@ class OracleProvider(ContainerProvider):
             message = f"there is no solution in {task.folder}"
             message += f" for step {step.name!r}" if step.name else ""
             raise InputError([setting_problem(request.target, "provider", message)])
-        script, place = step.solution, SOLUTION
+        script, place = _script(request, step.solution), SOLUTION
         files = list(_tree(script.parent))
         if task.format == "terminal-bench":
             files, place = (
                 [StagedFile(path=f"{_STAGED}/{script.name}", data=script, mode=0o755)],
                 _TERMINAL_BENCH,
             )
+        files = [_spoilt(each, script, request.target.settings.get("change")) for each in files]
         staged, run = f"{INPUT}/{_STAGED}", f"{place}/{script.name}"
         lay = f"mkdir -p {place} && cp -R {staged}/. {place}/ && chmod +x {shlex.quote(run)}"
         start = f"exec {'bash ' if task.format == 'terminal-bench' else ''}{shlex.quote(run)}"
@@ -80,7 +95,9 @@ class OracleProvider(ContainerProvider):
             raise ValueError("its targets always run in a container")
         failure = None if result.outcome == "exited" else failure_of(ran, _ended(result))
         text = last(result.stdout.decode("utf-8", "replace"), 4000)
-        notes = () if result.exit_code == 0 or failure else (f"the solution ended with {result.exit_text}",)
+        notes = () if failure else ran.limits_met
+        if result.exit_code != 0 and not failure:
+            notes = (*notes, f"the solution ended with {result.exit_text}")
         return AgentResponse(
             messages=(AnswerMessage(role="assistant", content=text),),
             duration_ms=round(result.duration_s * 1000, 1),
@@ -92,6 +109,20 @@ class OracleProvider(ContainerProvider):
             failure=failure,
             notes=notes,
         )
+
+
+def _script(request: Request, own: Path) -> Path:
+    """The script that is run: the task's own, or the other one that an audit gives in its place."""
+    instead = request.target.settings.get("instead")
+    other = instead.get(request.case.id) if isinstance(instead, Mapping) else None
+    return Path(str(other["path"])) if isinstance(other, Mapping) else own
+
+
+def _spoilt(staged: StagedFile, script: Path, change: Json) -> StagedFile:
+    if change is None or staged.data != script:
+        return staged
+    text = script.read_bytes().decode("utf-8", "surrogateescape")
+    return replace(staged, data=CHANGES[str(change)](text).encode("utf-8", "surrogateescape"))
 
 
 def _ended(result: ExecResult) -> str:

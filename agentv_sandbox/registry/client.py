@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -69,9 +70,15 @@ class RegistryClient:
             verify=tls_context(str(_CERTIFICATES / self.host / "ca.crt")),
             mounts=without_proxy(),
         )
+        # A read ends when nothing comes; who sends a byte now and then, before the first line of an answer is whole,
+        # holds nobody up either.
+        self._end = threading.Timer(left, self._client.close)
+        self._end.daemon = True
+        self._end.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._end.cancel()
         self._client.close()
 
     # -- what is asked --------------------------------------------------------------------------------
@@ -130,7 +137,7 @@ class RegistryClient:
                 if not self._may_be_plain(error):
                     raise RegistryError(safe_text(str(error), limit=300)) from error
                 self._scheme = "http"
-            except httpx.HTTPError as error:
+            except (httpx.HTTPError, RuntimeError) as error:  # the second where it was closed meanwhile
                 said = safe_text(str(error), limit=300) or type(error).__name__
                 raise RegistryError(f"no progress and no answer from the registry ({said})") from error
         raise RegistryError("unauthorized: the registry does not take the login")

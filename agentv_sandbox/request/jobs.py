@@ -32,6 +32,8 @@ class RunOptions:
     """By root of a project: how images of its suites are made."""
     ceilings: Mapping[Path, LimitOverrides] = field(default_factory=dict)
     """By root of a project: what commands of its suites get at most."""
+    writes_locks: bool = False
+    """Whether folders of tasks get lock files that they have not."""
     cache_dir: Path = Path()
     cwd: Path = Path()
     egress: Way = "auto"

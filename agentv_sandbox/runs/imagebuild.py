@@ -20,7 +20,7 @@ from agentv_sandbox.images.needs import suite_env, suite_plan, tool_plan
 from agentv_sandbox.images.plan import plan_image
 from agentv_sandbox.models.image import Image, ImagePlan, ProvedImage
 from agentv_sandbox.models.suite import DockerSpec, Suite, Target, WorkspaceEnv
-from agentv_sandbox.models.task import VerifierTools
+from agentv_sandbox.models.task import TaskEnvironment, VerifierTools
 from agentv_sandbox.request import OnEvent
 from agentv_sandbox.request.jobs import RunOptions
 from agentv_sandbox.steps.tasks.variables import tools_key, verifier_key
@@ -82,10 +82,15 @@ def _wanted(suite: Suite, options: RunOptions) -> WantedImage:
     asked = options.request
     targets = [*image_targets(suite, asked.targets), *_grader_target(suite, asked.grader_target)]
     plan = suite_plan(suite, targets, options.image_of(suite))
-    lock_path: Path | None = suite.path.parent / LOCK_NAME
-    if suite.is_task and asked.lock_mode == "default" and not (suite.path.parent / LOCK_NAME).is_file():
-        lock_path = None  # a run leaves nothing in folders of tasks, of which there may be thousands
+    lock_path = _lock_path(suite, options)
     return WantedImage(plan, suite_env(suite, targets), lock_path, f"the image of {suite.name}")
+
+
+def _lock_path(suite: Suite, options: RunOptions) -> Path | None:
+    """Of all images of ``suite``. A run leaves nothing in folders of tasks, of which there may be thousands."""
+    path = suite.path.parent / LOCK_NAME
+    is_wanted = options.writes_locks or options.request.lock_mode != "default" or path.is_file()
+    return path if is_wanted or not suite.is_task else None
 
 
 def _of_verifiers(suite: Suite, options: RunOptions) -> dict[Path | None, WantedImage]:
@@ -93,17 +98,26 @@ def _of_verifiers(suite: Suite, options: RunOptions) -> dict[Path | None, Wanted
     tasks = [case.task for case in suite.cases if case.task is not None]
     environments = [step.verifier.environment for task in tasks for step in task.steps]
     wanted: dict[Path | None, WantedImage] = {}
+    lock_path = _lock_path(suite, options)
     for environment in environments:
         if environment is not None:
             docker = DockerSpec(image=environment.image, dockerfile=environment.dockerfile)
             plan = plan_image(WorkspaceEnv(), docker=docker, config=options.image_of(suite))
+            plan = replace(plan, part=_part(environment, suite))
             what = f"the image of the verifier of {suite.name}"
-            wanted[verifier_key(environment)] = WantedImage(plan, WorkspaceEnv(), None, what)
+            wanted[verifier_key(environment)] = WantedImage(plan, WorkspaceEnv(), lock_path, what)
     for tools in {step.verifier.tools for task in tasks for step in task.steps} - {None}:
         assert tools is not None
         what = f"the tools of the verifier of {suite.name}"
-        wanted[tools_key(tools)] = WantedImage(tools_plan(tools, options), WorkspaceEnv(), None, what)
+        wanted[tools_key(tools)] = WantedImage(tools_plan(tools, options), WorkspaceEnv(), lock_path, what)
     return wanted
+
+
+def _part(environment: TaskEnvironment, suite: Suite) -> str:
+    """The folder of a verifier's own Dockerfile: in a lock, Dockerfiles are known by their names."""
+    own = suite.workspace.docker.dockerfile if suite.workspace and suite.workspace.docker else None
+    path = environment.dockerfile
+    return path.parent.relative_to(suite.path.parent).as_posix() if path is not None and path != own else ""
 
 
 def tools_plan(tools: VerifierTools, options: RunOptions) -> ImagePlan:

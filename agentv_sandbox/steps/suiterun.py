@@ -46,7 +46,7 @@ class SuiteRun:
     environ: Mapping[str, str]
     on_event: OnEvent
     verifier_images: Mapping[Path, ProvedImage] = field(default_factory=dict)
-    """Images of separate verifiers of task folders, by ``verifier_key``."""
+    """Images of separate verifiers of task folders, by ``verifier_key``, and of tools, by ``tools_key``."""
     starts: TemplateCache
     shared: SharedWorkspaces
     health: SingleFlight[str | None] = field(default_factory=SingleFlight)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
+from pathlib import Path
 
 import pytest
 
+from tests import forkserver
 from tests.e2e.conftest import Project
 from tests.tasks.corpus import REWARD, Task
 
@@ -15,6 +16,12 @@ TASKS = (
     Task(name="good", why="Say hello."),
     Task(name="gives-it-away", why="Do it.", test=f"echo 1 > {REWARD}"),
     Task(name="unsolved", why="Do it.", solve="true"),
+    Task(
+        name="weak",
+        why="Write 41 to /app/answer.",
+        solve="mkdir -p /app\necho 41 > /app/answer",
+        test=f"[ -f /app/answer ] && echo 1 > {REWARD} || echo 0 > {REWARD}",
+    ),
 )
 
 
@@ -24,24 +31,35 @@ def test_tasks_are_audited_with_their_own_solutions(
     project = Project(tmp_path_factory.mktemp("audited"), "native")
     for task in TASKS:
         task.write(project.folder / "tasks", tool_image)
-    argv = [
-        *project.argv("audit"),
-        "tasks",
-        "--agent",
-        "silent",
-        "--agent",
-        "claims",
-        "--agent",
-        "oracle",
-        "--json",
-    ]
-    done = subprocess.run(
-        argv, cwd=project.folder, env=project.env(), capture_output=True, text=True, timeout=300, check=False
-    )
+    chosen = ("silent", "claims", "oracle", "mutant-numbers", "mutant-half", "mutant-early", "mutant-other")
+    argv = [*project.argv("audit"), "tasks", "--json"]
+    argv += [word for name in chosen for word in ("--agent", name)]
+    done = forkserver.run(argv, cwd=project.folder, env=project.env(), timeout=300)
     assert done.returncode == 1, done.stderr
     report = json.loads(done.stdout)
     assert {(each["test"], each["rule"]) for each in report["findings"]} == {
         ("gives-it-away", "always-passes"),
         ("unsolved", "never-passes"),
+        ("weak", "mutant-passes"),
     }
-    assert report["line"] == "audited: 3 tests, 1 passed without being solved, 2 of 3 oracles"
+    assert report["line"] == "audited: 4 tests, 1 passed without being solved, 3 of 4 oracles"
+    (weak,) = (each for each in report["findings"] if each["test"] == "weak")
+    assert [agent["agent"] for agent in weak["agents"]] == ["mutant-numbers"]
+    assert weak["confidence"] == "possible" and "changes the constants" in weak["message"]
+    assert (weak["grader"], weak["path"]) == ("verifier", "tasks/weak/task.toml"), weak
+    assert weak["repair"]
+    folder = project.folder / report["run"] / weak["agents"][0]["artifact_dir"]
+    assert folder.is_dir() and any(folder.rglob("*"))
+    ran = {path.name for path in (project.folder / report["run"]).rglob("weak--audit-*")}
+    assert {f"weak--audit-{name}" for name in chosen} <= ran
+    scored = {name: _score(project.folder / report["run"], f"audit-{name}") for name in chosen}
+    assert scored == {
+        **dict.fromkeys(chosen, 0),
+        **{"oracle": 1, "mutant-numbers": 1},
+    }
+
+
+def _score(run: Path, target: str) -> float:
+    rows = map(json.loads, (run / "index.jsonl").read_text().splitlines())
+    (score,) = (float(row["score"]) for row in rows if (row["test_id"], row["target"]) == ("weak", target))
+    return score

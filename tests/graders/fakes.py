@@ -94,6 +94,9 @@ class FakeTools:
             raise result
         return result
 
+    def run_without_agent(self, argv: Sequence[str], **more: Any) -> ExecResult:
+        return self.run(argv, **more)
+
     def container_path(self, path: Path) -> str:
         return f"/suite/{path.relative_to(PROJECT)}"
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from agentv_sandbox.models.case import GraderResult
 from tests import forkserver
 from tests.graders.fakes import PROJECT, FakeTools, grade_one, ran, spec_of
 
@@ -16,10 +17,13 @@ NONE = {
     "failed": 0,
     "skipped": 0,
     "expected": 0,
+    "surprising": 0,
     "missing": 0,
     "code": 0,
     "broken": [],
     "tests": [],
+    "left_out": {},
+    "files_left_out": [],
     "modules": [],
 }
 
@@ -44,6 +48,61 @@ def verdict(score: str = "all", **said: Any) -> tuple[float, str | None]:
 def test_the_score_is_the_share_or_all_or_nothing(said: dict[str, int], whole: float, share: float) -> None:
     assert verdict(**said) == (whole, None)
     assert verdict("share", **said) == (share, None)
+
+
+def settled(left_out: dict[str, str], own: dict[str, str], *, alone: Any = None, **said: Any) -> GraderResult:
+    """Verdict where ``left_out`` is with the candidate, and ``own`` without it; ``alone``: how that run ended."""
+    counts = {outcome: list(left_out.values()).count(outcome) for outcome in set(left_out.values())}
+    names = {**left_out, **dict.fromkeys(said.pop("fine", ()), "passed")}
+    tests = [{"name": name, "outcome": outcome, "why": ""} for name, outcome in names.items()]
+    first = {**NONE, "passed": 2, **counts, "left_out": left_out, "tests": tests, **said}
+    second = json.dumps({**NONE, "left_out": own, "files_left_out": said.get("own_files", [])})
+    first.pop("own_files", None)
+    tools = FakeTools([ran(json.dumps(first)), alone or ran(second)])
+    options = {"tests": (PROJECT / "hidden" / "test_it.py",), "cwd": PROJECT, "score": "share"}
+    done = grade_one(spec_of("pytest", options), tools)
+    assert [json.loads(call.stdin)["without"] for call in tools.calls] == [False, True]
+    return done
+
+
+@pytest.mark.parametrize(
+    ("left_out", "own", "share"),
+    [
+        ({"a": "skipped"}, {"a": "skipped"}, 1),
+        ({"a": "skipped"}, {}, 2 / 3),
+        ({"a": "expected", "b": "skipped"}, {"b": "skipped"}, 2 / 3),
+        ({"a": "expected"}, {"a": "skipped"}, 1),
+        ({"a": "surprising"}, {}, 1),
+        ({"a": "skipped", "b": "surprising"}, {"c": "skipped"}, 3 / 4),
+    ],
+)
+def test_what_is_left_out_only_with_the_candidate_has_failed(
+    left_out: dict[str, str], own: dict[str, str], share: float
+) -> None:
+    done = settled(left_out, own)
+    assert done.score == pytest.approx(share)
+    said = {each.text: each.evidence or "" for each in done.assertions if not each.passed}
+    assert all("by what the candidate says" in why for why in said.values())
+
+
+def test_what_is_not_remembered_by_name_has_failed() -> None:
+    assert settled({"a": "skipped"}, {"a": "skipped"}, skipped=3).score == 0.5
+
+
+@pytest.mark.parametrize("alone", [ran("{"), ran(code=1), ran(outcome="timeout"), ran(json.dumps([]))])
+def test_a_run_without_the_candidate_that_says_nothing_excuses_nothing(alone: Any) -> None:
+    assert settled({"a": "skipped"}, {"a": "skipped"}, alone=alone).score == pytest.approx(2 / 3)
+
+
+def test_an_engine_that_ends_the_run_without_the_candidate_gives_no_verdict() -> None:
+    assert settled({"a": "skipped"}, {}, alone=ran(outcome="engine")).not_begun
+
+
+@pytest.mark.parametrize(("own", "score"), [([], 0), (["test_two.py"], 1)])
+def test_a_file_that_is_skipped_only_with_the_candidate_fails_all(own: list[str], score: float) -> None:
+    done = settled({}, {}, files_left_out=["test_two.py"], own_files=own)
+    assert done.score == score
+    assert score or "test_two.py is left out by what the candidate says" in (done.error or "")
 
 
 @pytest.mark.parametrize(

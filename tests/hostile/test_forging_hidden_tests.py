@@ -70,7 +70,14 @@ def _folders(
     }
 
 
-def _graded(folder: Path, engine: str, folders: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
+def _graded(
+    folder: Path,
+    engine: str,
+    folders: Mapping[str, Mapping[str, str]],
+    *,
+    tests: str = HIDDEN,
+    score: str = "all",
+) -> dict[str, Any]:
     """Scores of graders by name; ``boxed``: what the grader with a box says of each folder."""
     project = Project(folder, engine)
     left = {f"{name}/{path}": text for name, files in folders.items() for path, text in files.items()}
@@ -82,6 +89,7 @@ def _graded(folder: Path, engine: str, folders: Mapping[str, Mapping[str, str]])
             "tests": ["hidden/test_*.py"],
             "folder": name,
             "call_timeout_seconds": 5,
+            "score": score,
         }
         for name in folders
     ]
@@ -97,7 +105,7 @@ def _graded(folder: Path, engine: str, folders: Mapping[str, Mapping[str, str]])
         {
             "targets.yaml": 'targets: [{name: agent, provider: cli, command: "python3 agent.py {OUTPUT_FILE}"}]\n',
             "agent.py": agent + "open(sys.argv[1], 'w').write('done')\n",
-            "hidden/test_solution.py": HIDDEN,
+            "hidden/test_solution.py": tests,
             "graders/boxed.py": BOXED,
             "s.eval.yaml": json.dumps(suite),
         }
@@ -117,6 +125,67 @@ def _check(scores: Mapping[str, Any], folders: Mapping[str, object]) -> None:
         assert (scores[name]["score"] == 1) is honest, (name, scores[name])
         assert said[name][:2] == [honest, honest] or not honest, (name, said[name])
         assert honest or not any(said[name][:2]), (name, said[name])
+
+
+LEAVES_OUT = """
+import sys
+import pytest
+import solution
+from solution import add
+
+@pytest.mark.skipif(sys.platform == "win32", reason="not here")
+def test_values():
+    assert add(2, 3) == 5
+
+@pytest.mark.skipif(sys.platform != "win32", reason="not there")
+def test_elsewhere():
+    assert add(2, 3) == 5
+
+@pytest.mark.xfail(reason="known")
+def test_known():
+    assert add(2) == 2
+
+@pytest.mark.skipif(not hasattr(solution, "big"), reason="optional")
+def test_optional():
+    assert solution.big(2) == 2
+
+def test_asks():
+    if not callable(getattr(solution, "ready", None)) or not solution.ready():
+        pytest.skip("not ready")
+    assert add(4, 4) == 8
+
+def test_expects():
+    try:
+        got = add("a", "b")
+    except NotImplementedError:
+        pytest.xfail("not done")
+    assert got == "ab"
+"""
+LEAVING_OUT = {
+    "honest": (HONEST["plain"] + "\ndef big(n): return n\ndef ready(): return True\n", 1.0),
+    "wrong": (WRONG + "def big(n): return n\ndef ready(): return True\n", 0.25),
+    "not ready": (HONEST["plain"] + "\ndef big(n): return n\ndef ready(): return False\n", 0.75),
+    "skips all that it can": (
+        "def add(a, b):\n    if a == 2: return 5\n    raise NotImplementedError\ndef ready(): return False\n",
+        0.25,
+    ),
+}
+"""Candidates, and the share of the four tests of ``LEAVES_OUT`` that count."""
+
+
+@pytest.mark.engine
+@pytest.mark.native
+@pytest.mark.xdist_group("forging-native")
+def test_no_test_is_left_out_by_the_candidate(
+    engine: ContainerEngine, tool_image: str, tmp_path: Path
+) -> None:
+    folders = {f"a{number}": {"solution.py": text} for number, (text, _) in enumerate(LEAVING_OUT.values())}
+    scores = _graded(tmp_path, engine.info().kind, folders, tests=LEAVES_OUT, score="share")
+    said = {name: scores[f"a{number}"] for number, name in enumerate(LEAVING_OUT)}
+    assert {name: each["score"] for name, each in said.items()} == {
+        name: share for name, (_, share) in LEAVING_OUT.items()
+    }, said
+    assert said["honest"]["details"]["skipped"] == said["wrong"]["details"]["expected"] == 1
 
 
 @pytest.mark.engine

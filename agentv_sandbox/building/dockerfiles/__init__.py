@@ -25,7 +25,7 @@ from agentv_sandbox.building.dockerfiles.inputs import ContextIndex
 from agentv_sandbox.building.dockerfiles.layers import StageLayers
 from agentv_sandbox.building.dockerfiles.recorder import FetchRecorder, Registries
 from agentv_sandbox.building.dockerfiles.stepping import StageContainers, StepGroup, closing
-from agentv_sandbox.building.store import image_with_key, note_use
+from agentv_sandbox.building.store import LABEL_BASES, image_with_key, note_use
 from agentv_sandbox.containers.volumes import StagedFile
 from agentv_sandbox.dockerfile.evaluating import Copy, Evaluated, Run, Step, evaluate
 from agentv_sandbox.dockerfile.stages import Dockerfile, Stage, platform_arguments, read_dockerfile
@@ -127,6 +127,8 @@ class _Build:
         self._arguments = platform_arguments(architecture)
         self._dockerfile = read_dockerfile(path, text, architecture=architecture)
         self._made: dict[int, _Made] = {}
+        self._replaced: dict[str, str] = {}
+        """Bases that others stand in for, by the operator's word."""
         self._layers = StageLayers(around.cache_dir / "layers")
         self._refuse_what_is_wrong()
 
@@ -184,11 +186,14 @@ class _Build:
         return self._named(stage.base, stage.line)
 
     def _image(self, stage: Stage, base: _Made, evaluated: Evaluated, *, tag: str, key: str) -> _Made:
-        groups = list(self._groups(stage, base, evaluated.steps))
+        groups, is_last = list(self._groups(stage, base, evaluated.steps)), bool(tag)
         if not tag:
             key = content_key([base.image, [group.key for group in groups], evaluated.config])
             tag = f"{LAYER_TAG}:{key[:16]}"
-        config = {**evaluated.config, "Labels": {**evaluated.config["Labels"], LABEL_ENV_KEY: key}}
+        labels = {**evaluated.config["Labels"], LABEL_ENV_KEY: key}
+        if is_last and self._replaced:
+            labels[LABEL_BASES] = " ".join(f"{name}={other}" for name, other in self._replaced.items())
+        config = {**evaluated.config, "Labels": labels}
         known = None if self._around.anew else image_with_key(self._engine, tag, key)
         if known is not None:
             note_use(self._around.cache_dir, known.id)
@@ -361,6 +366,7 @@ class _Build:
         around = self._around
         wanted = around.config.base_for(name)
         if wanted != name:
+            self._replaced[name] = wanted
             around.on_event("own.base", {"ref": name, "base": wanted})
         info = self._engine.image(wanted)
         if info is not None:

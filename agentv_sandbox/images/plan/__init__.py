@@ -95,6 +95,7 @@ def resolve_requirements(
         draft.note("pip", (NODE,), "npm packages need Node.js", "")
     plan = ImagePlan(
         base=base,
+        instead_of=docker.image if docker and docker.image and docker.image != base else "",
         dockerfile=docker.dockerfile if docker else None,
         release=release,
         apt=tuple(sorted(draft.packages["apt"])),

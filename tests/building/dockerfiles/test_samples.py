@@ -15,6 +15,7 @@ import pytest
 from agentv_sandbox.base.errors import BuildError
 from agentv_sandbox.building import dockerfiles
 from agentv_sandbox.building.dockerfiles.diskwatch import DiskWatch
+from agentv_sandbox.building.store import LABEL_BASES
 from agentv_sandbox.building.trees import Trees
 from agentv_sandbox.engines import ContainerEngine
 from agentv_sandbox.models.container import ImageInfo
@@ -125,6 +126,10 @@ def test_the_second_build_needs_no_network_and_gives_the_same_tree(
         again = made.build(DATA / name / "Dockerfile", mode="update", offline=True, **config)
         assert server.asked == asked
     assert again.id == first.id
+    replaced = (
+        f"replaced-base:9={BASE}" if "replaced-base:9" in (DATA / name / "Dockerfile").read_text() else None
+    )
+    assert again.labels.get(LABEL_BASES) == replaced
     trees = Trees(made.engine, made.folder)
     assert trees.tree_of(first) == trees.tree_of(again) != ""
     check(name, made.files(again))

@@ -1,0 +1,57 @@
+"""Scripts of solutions changed for the worse, as texts: what audits have graders refuse. Nothing is run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+_CONSTANT = re.compile(r"(?<![\w$&<>/.{])\d{1,15}(?![\w<>/.}])|\b[Tt]rue\b|\b[Ff]alse\b")
+"""Not of redirections, variables, paths and versions, whose change makes no other solution but none."""
+_SETTING = re.compile(r"\s*(?:#.*|set\s+-.*|cd\s.*|export\s.*)?\Z")
+"""Lines that solve nothing."""
+_OPPOSITES = {"true": "false", "false": "true", "True": "False", "False": "True"}
+
+
+def with_other_constants(script: str) -> str:
+    """Each number one higher, true for false."""
+
+    def changed(match: re.Match[str]) -> str:
+        word = match[0]
+        return _OPPOSITES.get(word) or str(int(word) + 1)
+
+    return _of_body(script, lambda body: [_CONSTANT.sub(changed, line) for line in body])
+
+
+def without_second_half(script: str) -> str:
+    """The first half of the lines that do something; all of one line is nothing."""
+
+    def cut(body: list[str]) -> list[str]:
+        doing = [number for number, line in enumerate(body) if not _SETTING.match(line.rstrip("\n"))]
+        return body[: doing[len(doing) // 2]] if doing else body
+
+    return _of_body(script, cut)
+
+
+def left_early(script: str) -> str:
+    """An exit, with success, after the first line that does something."""
+
+    def left(body: list[str]) -> list[str]:
+        doing = [number for number, line in enumerate(body) if not _SETTING.match(line.rstrip("\n"))]
+        return [*body[: doing[1]], "exit 0\n", *body[doing[1] :]] if len(doing) > 1 else body
+
+    return _of_body(script, left)
+
+
+def _of_body(script: str, change: Callable[[list[str]], list[str]]) -> str:
+    """``script`` with all changed that follows the line which names its interpreter."""
+    lines = script.splitlines(keepends=True)
+    head = 1 if script.startswith("#!") else 0
+    return "".join([*lines[:head], *change(lines[head:])])
+
+
+CHANGES: Mapping[str, Callable[[str], str]] = {
+    "numbers": with_other_constants,
+    "half": without_second_half,
+    "early": left_early,
+}
+"""By the names that audits have for them."""

@@ -1,0 +1,178 @@
+"""Labelled answers: what a judge is to see, and what a person says of it."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentv_sandbox.base.errors import InputError, Problem
+from agentv_sandbox.base.logs import safe_name
+from agentv_sandbox.base.plainfiles import NotPlainError, read_plain
+from agentv_sandbox.models.json.untrusted import ForeignJsonError, read_json
+from agentv_sandbox.models.suite import Json
+
+MAX_BYTES = 64 << 20
+MAX_SAMPLES = 10_000
+MAX_TEXT = 1_000_000
+"""Characters of one text."""
+_MAX_VALUES = 2_000
+_MOST_PROBLEMS = 20
+_MAX_RUBRICS = 100
+_TEXTS = ("input", "output", "criteria", "expected_output", "id")
+_FIELDS = (*_TEXTS, "rubrics", "label")
+_LABELS: Mapping[object, bool] = {
+    **dict.fromkeys(("pass", "passed", "true", "yes", "1", "good", "correct"), True),
+    **dict.fromkeys(("fail", "failed", "false", "no", "0", "bad", "incorrect"), False),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """One answer with a person's verdict."""
+
+    name: str
+    answer: str
+    label: bool
+    """Whether the person says that it passes."""
+    question: str = ""
+    criteria: str = ""
+    reference: str = ""
+    rubrics: tuple[str, ...] = ()
+
+
+def read_samples(path: Path, *, criteria_elsewhere: bool = False) -> list[Sample]:
+    """Those of a JSONL file, or of a CSV file by its ending. ``criteria_elsewhere``: the judge's prompt has them.
+
+    Raises InputError with all that is wrong, each with its line."""
+    text = _text_of(path)
+    rows = _csv_rows(path, text) if path.suffix.lower() == ".csv" else _json_rows(text)
+    samples: list[Sample] = []
+    problems: list[Problem] = []
+    names: dict[str, int] = {}
+    for line, row in rows:
+        if len(samples) >= MAX_SAMPLES:
+            problems.append(Problem(path=path, line=line, message=f"more than {MAX_SAMPLES:,} samples"))
+            break
+        sample = _sample(row, line, criteria_elsewhere) if isinstance(row, dict) else row
+        if isinstance(sample, str):
+            problems.append(Problem(path=path, line=line, message=sample))
+        elif (before := names.setdefault(sample.name, line)) != line:
+            said = f"'id' {safe_name(sample.name)} stands in line {before}, too"
+            problems.append(Problem(path=path, line=line, message=said))
+        else:
+            samples.append(sample)
+    if not samples and not problems:
+        hint = 'One a line: {"input": "…", "output": "…", "criteria": "…", "label": "pass"}; or CSV with these columns.'
+        problems.append(Problem(path=path, message="holds no sample", hint=hint))
+    if problems:
+        raise InputError(_some(problems, path))
+    return samples
+
+
+def _some(problems: Sequence[Problem], path: Path) -> list[Problem]:
+    more = len(problems) - _MOST_PROBLEMS
+    rest = [Problem(path=path, message=f"{more} more lines are wrong")] if more > 0 else []
+    return [*problems[:_MOST_PROBLEMS], *rest]
+
+
+def _text_of(path: Path) -> str:
+    try:
+        data = read_plain(path.absolute().parent, path.name, MAX_BYTES + 1)
+    except NotPlainError as error:
+        raise InputError([Problem(path=path, message=f"cannot be read: {error}")]) from None
+    except OSError as error:
+        raise InputError([Problem(path=path, message=f"cannot be read: {error.strerror or error}")]) from None
+    if len(data) > MAX_BYTES:
+        raise InputError([Problem(path=path, message=f"is larger than {MAX_BYTES >> 20} MiB")])
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise InputError([Problem(path=path, line=line, message="is not UTF-8 text")]) from None
+
+
+def _json_rows(text: str) -> Iterator[tuple[int, dict[str, Json] | str]]:
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            value = read_json(line, max_values=_MAX_VALUES)
+        except ForeignJsonError as error:
+            yield number, f"is not JSON: {error}"
+            continue
+        yield number, value if isinstance(value, dict) else "is not a JSON object"
+
+
+def _csv_rows(path: Path, text: str) -> Iterator[tuple[int, dict[str, Json] | str]]:
+    csv.field_size_limit(MAX_TEXT * 4)
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    try:
+        names = [name.strip() for name in next(reader, [])]
+        if "output" not in names or "label" not in names or len(set(names)) < len(names):
+            message = "the first line must name columns, 'output' and 'label' among them, none twice"
+            raise InputError([Problem(path=path, line=1, message=message)])
+        line = reader.line_num + 1
+        for cells in reader:
+            if cells:
+                wrong = f"has {len(cells)} columns, the first line {len(names)}"
+                yield line, {**dict(zip(names, cells, strict=True))} if len(cells) == len(names) else wrong
+            line = reader.line_num + 1
+    except csv.Error as error:
+        yield reader.line_num, f"is not CSV: {error}"
+
+
+def _sample(row: Mapping[str, Json], line: int, criteria_elsewhere: bool) -> Sample | str:
+    """The sample of a line, or why it is none."""
+    if unknown := sorted(set(row) - {*_FIELDS}):
+        return f"unknown field {safe_name(unknown[0])}; there are {', '.join(_FIELDS)}"
+    texts = {name: row.get(name) if row.get(name) is not None else "" for name in _TEXTS}
+    if "id" in row and isinstance(texts["id"], int):
+        texts["id"] = str(texts["id"])
+    for name, value in texts.items():
+        if not isinstance(value, str):
+            return f"'{name}' must be a text"
+        if len(value) > MAX_TEXT:
+            return f"'{name}' is longer than {MAX_TEXT:,} characters"
+    label = _label(row.get("label"))
+    if label is None:
+        return "'label' must be pass or fail (or true, false, 1, 0)"
+    if not isinstance(row.get("output"), str):
+        return "'output' is missing: the answer that was labelled"
+    rubrics = _rubrics(row.get("rubrics"))
+    if rubrics is None:
+        return f"'rubrics' must be a list of at most {_MAX_RUBRICS} texts"
+    if not (criteria_elsewhere or rubrics or str(texts["criteria"]).strip()):
+        return "'criteria' or 'rubrics' is missing: what the answer is judged by"
+    said = {name: str(value) for name, value in texts.items()}
+    return Sample(
+        name=said["id"] or f"line {line}",
+        answer=said["output"],
+        label=label,
+        question=said["input"],
+        criteria=said["criteria"],
+        reference=said["expected_output"],
+        rubrics=rubrics,
+    )
+
+
+def _label(value: Json) -> bool | None:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int) and value in (0, 1):
+        return value == 1
+    return _LABELS.get(value.strip().lower()) if isinstance(value, str) else None
+
+
+def _rubrics(value: Json) -> tuple[str, ...] | None:
+    """Of JSON a list of texts, of CSV one a line of the cell."""
+    if value is None or value == "":
+        return ()
+    given: Iterable[Json] = (
+        value.splitlines() if isinstance(value, str) else value if isinstance(value, list) else ()
+    )
+    texts = [each.strip() for each in given if isinstance(each, str) and each.strip()]
+    whole = isinstance(value, str) or (isinstance(value, list) and len(texts) == len(value))
+    return tuple(texts) if whole and texts and len(texts) <= _MAX_RUBRICS else None

@@ -1,0 +1,314 @@
+"""``agentv-sandbox judge-check``: how far a judge agrees with a person, and what moves it that should not."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from agentv_sandbox import masking
+from agentv_sandbox.audit.judges.asking import Judge
+from agentv_sandbox.audit.judges.checking import REQUESTS_EACH, Checked, Plan, check, require_bound
+from agentv_sandbox.audit.judges.documents import document
+from agentv_sandbox.audit.judges.figures import Figure
+from agentv_sandbox.audit.judges.keeping import Kept, known_in
+from agentv_sandbox.audit.judges.rated import rated_samples
+from agentv_sandbox.audit.judges.samples import Sample, read_samples
+from agentv_sandbox.audit.judges.variants import BIASES, Bias
+from agentv_sandbox.authoring.tree import nearest
+from agentv_sandbox.base.errors import Cancelled, InputError, Problem
+from agentv_sandbox.base.logs import safe_name, safe_text
+from agentv_sandbox.base.plainfiles import NotPlainError, read_plain
+from agentv_sandbox.cli import options as opt
+from agentv_sandbox.cli.asking import parser
+from agentv_sandbox.cli.common import counted, err, out, relative, start_logs, with_exit_codes
+from agentv_sandbox.cli.run import interruptible
+from agentv_sandbox.loading.targetalone import load_target
+from agentv_sandbox.models.suite import Target
+from agentv_sandbox.providers import PROVIDERS, is_model
+from agentv_sandbox.request.values import count, number_between
+from agentv_sandbox.rows.reader import Run
+
+_PROMPT_BYTES = 1 << 20
+_EVERY = 25
+_ERROR = 3
+_MEANS: Mapping[str, str] = {
+    "position": "passes more often where it stands first, and padding last",
+    "length": "passes more often with padding that answers nothing",
+    "self-praise": "passes more often where it praises itself",
+}
+
+Labelled = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FILE",
+        show_default=False,
+        help="Labelled answers (JSONL, or CSV by its ending), or a run folder with ratings.",
+    ),
+]
+TargetName = Annotated[
+    str | None,
+    typer.Option("--target", metavar="NAME", show_default=False, help="The judge: a model of targets.yaml."),
+]
+TargetsFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--targets", metavar="FILE", show_default=False, help="Targets file, instead of looking for one."
+    ),
+]
+GraderName = Annotated[
+    str | None,
+    typer.Option(
+        "--grader", metavar="NAME", show_default=False, help="Of a run folder: which grader's prompts."
+    ),
+]
+PromptFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--prompt",
+        metavar="FILE",
+        show_default=False,
+        help="A prompt with variables, instead of the built-in one.",
+    ),
+]
+BiasNames = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--bias", metavar="NAME", show_default="all", help=f"Of {', '.join(BIASES)}; may be repeated."
+    ),
+]
+Repeats = Annotated[
+    int,
+    typer.Option(
+        "--repeats", parser=parser(count(1, 20)), metavar="N", help="How often each answer is judged."
+    ),
+]
+Limit = Annotated[
+    int | None,
+    typer.Option(
+        "--limit", parser=parser(count(1)), metavar="N", show_default=False, help="The first N answers."
+    ),
+]
+MaxAsks = Annotated[
+    int,
+    typer.Option(
+        "--max-asks", parser=parser(count(1)), metavar="N", help="Refuse to ask more questions than N."
+    ),
+]
+Budget = Annotated[
+    float | None,
+    typer.Option(
+        "--budget-usd",
+        parser=parser(number_between(0)),
+        metavar="N",
+        show_default=False,
+        help="Ask no more once the questions of this check have cost so much.",
+    ),
+]
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        "-o",
+        "--output",
+        metavar="FILE",
+        show_default="NAME.judgements.jsonl",
+        help="Where judgements are kept; what stands there is not asked again.",
+    ),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say how many questions there are, and ask none.")]
+FailUnder = Annotated[
+    float | None,
+    typer.Option(
+        "--fail-under",
+        parser=parser(number_between(0, 1)),
+        metavar="N",
+        show_default=False,
+        help="End with 1 where the agreement is lower.",
+    ),
+]
+Workers = Annotated[
+    int, typer.Option("--workers", parser=parser(count(1, 64)), metavar="N", help="Questions at a time.")
+]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Of the bootstrap.")]
+AsJson = Annotated[bool, typer.Option("--json", help="The figures as JSON on stdout; all else on stderr.")]
+
+
+@with_exit_codes
+def judge_check(
+    path: Labelled,
+    target: TargetName = None,
+    targets_file: TargetsFile = None,
+    grader: GraderName = None,
+    prompt: PromptFile = None,
+    bias: BiasNames = None,
+    repeats: Repeats = 3,
+    limit: Limit = None,
+    max_asks: MaxAsks = 2000,
+    budget_usd: Budget = None,
+    output: Output = None,
+    dry_run: DryRun = False,
+    fail_under: FailUnder = None,
+    workers: Workers = 4,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+    verbose: opt.Verbose = False,
+) -> int:
+    """Put answers that a person labelled to a judge: agreement, kappa, biases and repeatability.
+
+    Exit status: 0, 1 agreement below --fail-under, 2 bad input, 3 questions without a usable verdict or left
+    by --budget-usd, 130 interrupted.
+    """
+    start_logs(verbose)
+    console = err if as_json else out
+    found, asked_of = _samples(path, grader, prompt, console)
+    name = target or asked_of
+    if name is None:
+        raise InputError([Problem(field="--target", message="is missing: which target judges?")])
+    folder = path if path.is_dir() else path.absolute().parent
+    judge_target, variables = load_target(
+        name, folder, targets_file=targets_file, cwd=Path.cwd(), environ=os.environ
+    )
+    plan = Plan(
+        samples=found[:limit],
+        judge=_judge(judge_target, prompt),
+        biases=_biases(bias),
+        repeats=repeats,
+        workers=workers,
+        max_asks=max_asks,
+        budget_usd=budget_usd,
+        seed=seed,
+    )
+    kept_at = output or Path(f"{path.absolute().stem}.judgements.jsonl")
+    left = len(plan.left(known_in(kept_at)))
+    console.print(_cost(plan, left), markup=False)
+    if dry_run:
+        return 0
+    require_bound(plan, left)
+    _require_keys(judge_target, variables)
+    with Kept(kept_at) as kept, interruptible() as stop:
+        checked = check(plan, kept, variables, stop, _progress)
+    if as_json:
+        out.file.write(json.dumps(document(checked), indent=2) + "\n")
+    else:
+        _show(checked, console)
+    console.print(f"Judgements: {relative(str(kept_at))}", markup=False)
+    if checked.interrupted:
+        raise Cancelled
+    return _status(checked, fail_under)
+
+
+def _samples(
+    path: Path, grader: str | None, prompt: Path | None, console: Console
+) -> tuple[Sequence[Sample], str | None]:
+    """The answers, and who judged them before."""
+    if not path.is_dir():
+        if grader is not None:
+            raise InputError([Problem(field="--grader", message="is for run folders")])
+        return read_samples(path, criteria_elsewhere=prompt is not None), None
+    found = rated_samples(Run.open(path), grader)
+    for note in found.notes[:20]:
+        console.print(f"note: {safe_text(note)}", markup=False, style="dim")
+    return found.samples, found.targets[0] if len(found.targets) == 1 else None
+
+
+def _judge(target: Target, prompt: Path | None) -> Judge:
+    if not is_model(target):
+        message = f"{safe_name(target.name)} is not a model that is asked from this machine"
+        raise InputError([Problem(field="--target", message=message)])
+    if prompt is None:
+        return Judge(target=target)
+    try:
+        data = read_plain(prompt.absolute().parent, prompt.name, _PROMPT_BYTES)
+        text = data.decode().replace("\r\n", "\n")
+    except (NotPlainError, OSError, UnicodeDecodeError) as error:
+        raise InputError([Problem(path=prompt, message=f"cannot be read: {error}")]) from None
+    return Judge(target=target, prompt=text, prompt_file=prompt)
+
+
+def _biases(names: Sequence[str] | None) -> list[Bias]:
+    for name in names or ():
+        if name not in BIASES:
+            meant = nearest(name, BIASES)
+            hint = f"did you mean {meant}?" if meant else f"there are: {', '.join(BIASES)}"
+            raise InputError(
+                [Problem(field="--bias", message=f"there is no bias {safe_name(name)}", hint=hint)]
+            )
+    return [each for each in BIASES if not names or each in names]
+
+
+def _require_keys(target: Target, variables: Mapping[str, str]) -> None:
+    """Have the values of the judge's keys masked. Raises InputError where one is missing."""
+    names = PROVIDERS[target.provider].variables(target)
+    missing = [name for name in names if not variables.get(name, "").strip()]
+    if missing:
+        message = f"{', '.join(missing)} of target {safe_name(target.name)} is not set"
+        raise InputError([Problem(path=target.position.path if target.position else None, message=message)])
+    masking.know([variables[name] for name in names])
+
+
+def _cost(plan: Plan, left: int) -> str:
+    known = len(plan.asks) - left
+    words = f"judge-check: {counted(left, 'question')} to {safe_name(plan.judge.target.name)}"
+    words += f" on {counted(len(plan.samples), 'answer')} (at most {left * REQUESTS_EACH} requests)"
+    return f"{words}; {known} known from before" if known else words
+
+
+def _progress(done: int, total: int) -> None:
+    if done == total or done % _EVERY == 0:
+        err.print(f"{done} of {total} questions answered", markup=False)
+
+
+def _show(checked: Checked, console: Console) -> None:
+    found = checked.measured
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in ("figure", "value", "95 % interval", "answers"):
+        table.add_column(name, justify="left" if name == "figure" else "right")
+    table.add_row("agreement", *_cells(found.agreement, share=True))
+    table.add_row("Cohen's kappa", *_cells(found.kappa))
+    table.add_row("repeatability", *_cells(found.repeatability, share=True))
+    for name, each in found.biases.items():
+        table.add_row(f"bias: {name}", *_cells(each.difference))
+    table.add_row("invalid replies", *_cells(found.invalid, share=True))
+    console.print(table)
+    for line in _sentences(checked):
+        console.print(line, markup=False)
+
+
+def _cells(figure: Figure | None, *, share: bool = False) -> Iterator[str]:
+    if figure is None:
+        yield from ("-", "-", "0")
+        return
+    form = ".1%" if share else "+.2f"
+    yield format(figure.value, form)
+    yield f"{figure.low:{form}} to {figure.high:{form}}"
+    yield str(figure.of)
+
+
+def _sentences(checked: Checked) -> Iterator[str]:
+    found = checked.measured
+    yield f"too kind: {found.too_kind}, too strict: {found.too_strict}"
+    for name, each in found.biases.items():
+        if each.difference.low > 0:
+            yield f"{name}: the same answer {_MEANS[name]} ({each.to_pass} to pass, {each.to_fail} to fail)"
+        elif each.difference.high < 0:
+            yield f"{name}: the other way round: {each.to_fail} answers fell, {each.to_pass} rose"
+    for error in checked.errors:
+        yield f"without a verdict: {safe_text(error, limit=500)}"
+    if checked.left:
+        yield f"{counted(checked.left, 'question')} left; the same command goes on"
+    if checked.cost_usd is not None:
+        yield f"cost: {checked.cost_usd:.4f} USD"
+
+
+def _status(checked: Checked, fail_under: float | None) -> int:
+    agreement = checked.measured.agreement
+    if checked.left or agreement is None or (checked.measured.invalid and checked.measured.invalid.value > 0):
+        return _ERROR
+    return int(fail_under is not None and agreement.value < fail_under)

@@ -1,0 +1,42 @@
+"""Scripts of solutions are changed where it matters, and stay scripts."""
+
+from __future__ import annotations
+
+import pytest
+
+from agentv_sandbox.agents.spoiling import CHANGES, left_early, with_other_constants, without_second_half
+
+SCRIPT = """#!/bin/bash
+set -euo pipefail
+# writes 3 lines
+cd /app1
+seq 3 > out2.txt 2>&1
+python3 -c 'print(7, True, $1, 0.5)' >> out2.txt
+echo done
+"""
+
+
+def test_constants_change_and_redirections_names_and_versions_stay() -> None:
+    said = with_other_constants(SCRIPT)
+    assert "seq 4 > out2.txt 2>&1" in said and "cd /app1" in said
+    assert "print(8, False, $1, 0.5)" in said and said.startswith("#!/bin/bash\n")
+
+
+def test_half_leaves_out_what_comes_last() -> None:
+    said = without_second_half(SCRIPT)
+    assert "seq 3" in said and "python3 -c" not in said and said.startswith("#!/bin/bash\nset -euo")
+    assert without_second_half("#!/bin/sh\ntouch done\n") == "#!/bin/sh\n"
+
+
+def test_early_ends_with_success_after_the_first_line_that_does_something() -> None:
+    said = left_early(SCRIPT).splitlines()
+    assert said[said.index("seq 3 > out2.txt 2>&1") + 1] == "exit 0"
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize(
+    "script", ["", "#!/bin/sh", "#!/bin/sh\n# nothing\n\nset -e\n", "\x00\udcff\n", "é" * 9999]
+)
+def test_what_does_nothing_stays_as_it_is(change: str, script: str) -> None:
+    said = CHANGES[change](script)
+    assert said == script or change == "half"
