@@ -132,7 +132,8 @@ class NativeEngine:
             return runtime
         raise EngineUnavailable(
             f"containers cannot be run natively here: {'; '.join([*lacking, *filter(None, [runtime])])}",
-            hint="Use an engine (`--engine docker`), or mend what is named; see docs/reference/engines.md.",
+            hint="Mend what is named, or use another kind of engine: docs/reference/engines.md says what each needs, "
+            "and `agentv-sandbox doctor` which of them answer here.",
         )
 
     def info(self) -> EngineInfo:
