@@ -37,6 +37,7 @@ from agentv_sandbox.images.plan import plan_image
 from agentv_sandbox.models.container import ImageInfo
 from agentv_sandbox.models.image import Image, ImageConfig, ImagePlan
 from agentv_sandbox.models.suite import DockerSpec, WorkspaceEnv
+from tests import forkserver
 from tests.building.mirrors import Anywhere
 from tests.building.proving import misses
 from tests.harness.processes import DISK
@@ -172,7 +173,7 @@ def context_written_alone(dockerfile: Path, *, before: str, after: str) -> str:
         f"{after}\n"
     )
     command = [sys.executable, "-c", script, dockerfile]
-    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+    return forkserver.run(command, check=True).stdout
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="becomes another user to be refused")
