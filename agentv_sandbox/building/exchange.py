@@ -30,7 +30,7 @@ from agentv_sandbox.building.base import RECIPE
 from agentv_sandbox.building.foreign_archive import as_saved, repacked, tree_of, tree_sha256
 from agentv_sandbox.building.lock import checked_resolution, write_entry
 from agentv_sandbox.building.store import LABEL_DEPTH, LABEL_TREE, note_use
-from agentv_sandbox.engines import LABEL_ENV_KEY, Images
+from agentv_sandbox.engines import LABEL_ENV_KEY, ContainerEngine, Images
 from agentv_sandbox.models.image import Image, ImagePlan, Resolution, content_key, image_tag
 from agentv_sandbox.models.json.untrusted import read_json
 
@@ -82,7 +82,7 @@ def export_image(engine: Images, image: Image, plan: ImagePlan, out: Path, *, pl
         part.unlink(missing_ok=True)
 
 
-def import_image(engine: Images, path: Path, cache_dir: Path) -> str:
+def import_image(engine: ContainerEngine, path: Path, cache_dir: Path) -> str:
     """Load an exported image and remember its versions; returns its tag.
 
     Its files must be those of its description, to the byte. Only its own tag is set, and an image of that name

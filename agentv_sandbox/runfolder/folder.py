@@ -482,7 +482,9 @@ def refuse_unusable(output: Path | None, cwd: Path) -> None:
         if not existing.is_dir():
             raise _refusal(f"cannot write results to {output or path}: {existing} is not a folder")
         if not os.access(existing, os.W_OK | os.X_OK):
-            raise _refusal(f"cannot write results to {output or path}: {existing} cannot be written")
+            raise _refusal(
+                f"cannot write results to {output or path}: {existing} cannot be written", _MAY_WRITE
+            )
         _try_to_write(existing, output or path)
     except OSError as error:
         raise _refusal(f"cannot write results to {output or path}: {error.strerror or error}") from error
@@ -496,7 +498,7 @@ def _try_to_write(folder: Path, output: Path) -> None:
         message = (
             f"cannot write results to {output}: {folder} takes no new folder ({error.strerror or error})"
         )
-        raise _refusal(message) from error
+        raise _refusal(message, _MAY_WRITE) from error
 
 
 def _lock(path: Path) -> int:
@@ -534,8 +536,11 @@ def _reason(error: Exception) -> str:
     return error.strerror or str(error) if isinstance(error, OSError) else error_line(error)
 
 
-def _refusal(message: str) -> InputError:
-    return InputError([Problem(message=message, field="--output", hint="name a folder that is new or empty")])
+_MAY_WRITE = "name a folder in which the user who runs this may write"
+
+
+def _refusal(message: str, hint: str = "name a folder that is new or empty") -> InputError:
+    return InputError([Problem(message=message, field="--output", hint=hint)])
 
 
 def _disk_error(path: Path, error: OSError) -> SandboxError:
