@@ -25,7 +25,7 @@ from harbor.models.task.config import NetworkMode
 from harbor.utils.path_filter import filter_paths_by_patterns
 
 from agentv_sandbox.base.errors import BuildError, InputError, SandboxError
-from agentv_sandbox.base.logs import safe_text
+from agentv_sandbox.base.logs import safe_name, safe_text
 from agentv_sandbox.loading import LoadResult
 from agentv_sandbox.loading.tasks.network import listed
 from agentv_sandbox.models.container import MB, LimitOverrides
@@ -268,7 +268,7 @@ class Environment(BaseEnvironment):
             each.path: each for each in await self._box.list(top, deep=True, user=0) if _is_inside(each)
         }
         if sum(each.size for each in entries.values() if each.is_file) > _FOLDER_BYTES:
-            raise SandboxError(f"{safe_text(top, limit=200)} holds more than {_FOLDER_BYTES // MB} MiB")
+            raise SandboxError(f"{safe_name(top, limit=200)} holds more than {_FOLDER_BYTES // MB} MiB")
         wanted = set(chosen(list(entries)))
         left = _FOLDER_BYTES
         for path, entry in entries.items():
@@ -279,7 +279,7 @@ class Environment(BaseEnvironment):
             elif entry.is_file:
                 left -= await self._take_one(f"{top}/{path}", target / path, min(left, _FILE_BYTES))
             else:
-                self.logger.warning(f"{safe_text(path, limit=200)} is left out: it is not a regular file")
+                self.logger.warning(f"{safe_name(path, limit=200)} is left out: it is not a regular file")
 
     async def _take_one(self, source: str, target: Path, limit_bytes: int) -> int:
         """How many bytes it had; what is gone meanwhile has none. Raises SandboxError for more than the limit."""

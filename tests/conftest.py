@@ -5,6 +5,7 @@ Tests that share what takes long to make are of one ``xdist_group``: otherwise e
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -35,6 +36,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     interruptible()
+    gc.disable()  # until all tests are collected: they are a million objects, none of which is garbage
     if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
         config.pluginmanager.register(leftovers.Leftovers())
         config.pluginmanager.register(limits.Limits())
@@ -53,6 +55,12 @@ def pytest_collection_arranged(items: list[pytest.Item]) -> None:
     order.arrange(items)
     for item in items:
         limits.limit(item)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)

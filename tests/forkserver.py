@@ -1,4 +1,4 @@
-"""Python processes of our own code that start in a few milliseconds: ``command`` and ``python``.
+"""Python processes of our own code that start in a few milliseconds: ``command``, ``python``, and ``run`` for an argv.
 
 A start of the command is half a second of importing, hundreds of times. Here one process a pytest worker has imported
 everything and forks for each start: the process of a test is as real as any other, with its own descriptors, folder,
@@ -37,6 +37,9 @@ OURS = (
     *(f"agentv_sandbox.cli.{module}" for module in dict.fromkeys(module for module, *_ in COMMANDS.values())),
     "agentv_sandbox.engines.docker",
     "agentv_sandbox.engines.docker.client",
+    "agentv_sandbox.engines.native",
+    "agentv_sandbox.models_api.prices",
+    "rich._emoji_codes",
     "typer._adapters",
 )
 _ONE_TESTS = (MARK, "COVERAGE_PROCESS_START")
@@ -56,15 +59,37 @@ def command(
     return python("-m", "agentv_sandbox", *args, cwd=cwd, env=env, stdout=stdout, timeout=timeout)
 
 
+def run(
+    argv: Sequence[str | Path],
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    input: str = "",
+    timeout: float = 120,
+    check: bool = False,
+) -> subprocess.CompletedProcess[str]:
+    """As ``subprocess.run`` with captured text, of a command that starts this Python; ``-P`` and ``-u`` are as good as
+    given."""
+    program, *args = map(str, argv)
+    assert program == sys.executable, argv
+    while args[0] in ("-P", "-u"):
+        args.pop(0)
+    done = python(*args, cwd=cwd, env=env, stdin=input, timeout=timeout)
+    if check:
+        done.check_returncode()
+    return done
+
+
 def python(
     *args: str,
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
+    stdin: str = "",
     stdout: int | IO[Any] | None = None,
     timeout: float = 120,
 ) -> subprocess.CompletedProcess[str]:
     """As ``python_bytes``, for text."""
-    done = python_bytes(*args, cwd=cwd, env=env, stdout=stdout, timeout=timeout)
+    done = python_bytes(*args, cwd=cwd, env=env, stdin=stdin.encode(), stdout=stdout, timeout=timeout)
     return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
@@ -164,6 +189,9 @@ def _import_all(names: Sequence[str]) -> None:
             if isinstance(value, lazy):
                 import_module(value._name)
     _complete_models(import_module("pydantic").BaseModel)
+    if "agentv_sandbox.cli" in sys.modules:
+        _complete_commands()
+        _read_tables()
     gc.collect()
     gc.freeze()
 
@@ -174,6 +202,34 @@ def _complete_models(model: Any) -> None:
         if not below.__pydantic_complete__:
             below.model_rebuild(raise_errors=False)
         _complete_models(below)
+
+
+def _complete_commands() -> None:
+    """Their options as typer wants them, which takes longer than to run one that only looks."""
+    cli, typer = import_module("agentv_sandbox.cli"), import_module("typer.main")
+    cli.imported_command = functools.cache(cli.imported_command)
+    typer.get_command = functools.cache(typer.get_command)
+    for command in (typer.get_command(cli.app), *map(cli.imported_command, COMMANDS)):
+        for param in command.params:
+            param.get_runtime_param()
+
+
+def _read_tables() -> None:
+    """What is the same for every process and kept once it was read."""
+    tables = import_module("agentv_sandbox.images.plan.tables")
+    for read in (
+        tables.commands,
+        tables.modules,
+        tables.debian_commands,
+        tables.debian_modules,
+        tables.libraries,
+    ):
+        read("trixie")
+    for read in (tables.namespaces, tables.well_known_distributions, tables.spelled_together):
+        read()
+    import_module("agentv_sandbox.models_api.prices")._library()
+    import_module("agentv_sandbox.authoring.docs")._all_aliases()
+    import_module("agentv_sandbox.report.page.shell")._parts()
 
 
 def _next_job(control: socket.socket) -> tuple[dict[str, Any], list[int]]:

@@ -7,9 +7,9 @@ the JSON Schema for editors (``schema.py``).
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, SkipValidation, ValidationError, model_validator
 from pydantic.json_schema import SkipJsonSchema
@@ -71,11 +71,18 @@ class Doc(BaseModel):
     @classmethod
     def _unknown(cls, key: str, node: Map, extras: dict[str, Any], problems: Problems) -> None:
         if not cls.OPEN:
-            problems.unknown_key(node, key, known_keys(cls))
+            problems.unknown_key(node, key, known_keys(cls), inside=_inside(cls, key))
             return
         extras[key] = node[key]
         meant = nearest(key, known_keys(cls))
-        if meant:
+        if (
+            meant
+            and meant not in node
+            and meant in cls.model_fields
+            and cls.model_fields[meant].is_required()
+        ):
+            problems.unknown_key(node, key, known_keys(cls))
+        elif meant:
             problems.warn(node, key, f"'{key}' is passed on as config", hint=f"did you mean '{meant}'?")
 
 
@@ -85,6 +92,24 @@ def known_keys(model: type[Doc]) -> Mapping[str, str]:
     fields = {name: name for name in model.model_fields if name not in ("src", "extras")}
     keys = {**fields, **{alias: name for alias, name in model.ALIASES.items() if name in fields}}
     return {key: name for key, name in keys.items() if key != "schema_uri"}
+
+
+@cache
+def _inside(model: type[Doc], key: str) -> str:
+    """The key of ``model`` whose own keys ``key`` is among, such as ``execution`` for ``trials``; empty without one."""
+
+    def docs(annotation: Any) -> Iterator[type[Doc]]:
+        if isinstance(annotation, type) and issubclass(annotation, Doc):
+            yield annotation
+        for each in get_args(annotation):
+            yield from docs(each)
+
+    for name, field in model.model_fields.items():
+        if get_origin(field.annotation) is not list and any(
+            key in known_keys(each) for each in docs(field.annotation)
+        ):
+            return name
+    return ""
 
 
 AnyDoc = TypeVar("AnyDoc", bound=Doc)
@@ -131,6 +156,8 @@ def _report(errors: list[ErrorDetails], root: Node, problems: Problems, model: t
         if missing and isinstance(key, str) and problems.is_misspelt(node, key):
             continue
         message, hint = explain(details, value)
+        if missing and isinstance(node, Map) and (other := problems.instead(node)) is not None:
+            hint = f"{show(other)} is not a key here: is it {key} under another name?"
         if missing and not hint and node is root:
             said = key_docs(model).get(str(key), "")
             hint = f"write {key}: {said[0].lower()}{said[1:]}" if said else ""

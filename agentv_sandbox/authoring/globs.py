@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from agentv_sandbox.authoring.references import may_be_read
 from agentv_sandbox.authoring.taskfolders import HARBOR_FILE, is_task_file, task_file
 from agentv_sandbox.authoring.tree import Problems
 from agentv_sandbox.base.errors import Problem
@@ -62,8 +63,8 @@ def _files(path: Path, cwd: Path, problems: Problems) -> list[Path]:
     if absolute.is_file():
         return _single(absolute, problems)
     if absolute.is_dir():
-        files = sorted(_walk(absolute))
-        if not files:
+        files, before = sorted(_walk(absolute, problems)), problems.errors
+        if not files and problems.errors == before:
             hint = "eval files are named EVAL.yaml or something.eval.yaml; a task folder holds task.toml or task.yaml"
             problems.add(Problem(message="holds no eval files and no task folders", path=absolute, hint=hint))
         return files
@@ -105,11 +106,19 @@ def _glob(pattern: Path, cwd: Path) -> Iterator[Path]:
             yield path / name
 
 
-def _walk(folder: Path) -> Iterator[Path]:
+def _walk(folder: Path, problems: Problems) -> Iterator[Path]:
     """Eval files and files of task folders below ``folder``; links are not followed, and nothing is looked for inside a
-    task folder."""
+    task folder. A folder that cannot be read is reported: suites may be in it."""
     seen = 0
-    for current, folders, files in os.walk(folder, followlinks=False):
+
+    def unreadable(error: OSError) -> None:
+        path = Path(error.filename)
+        hint = may_be_read(path) if isinstance(error, PermissionError) else ""
+        problems.add(
+            Problem(message=f"cannot be searched for eval files: {error.strerror}", path=path, hint=hint)
+        )
+
+    for current, folders, files in os.walk(folder, followlinks=False, onerror=unreadable):
         if name := task_file({*folders, *files}):
             folders.clear()
             seen += len(files)

@@ -214,7 +214,9 @@ class MessageReader:
         if path not in self.files.texts:
             self.files.texts[path] = self._text(at, where, path)
         text = self.files.texts[path]
-        found = {**block, "path": display, "text": text or "", "resolvedPath": str(path)}
+        # What is expected is shown to judges as it stands: AgentV keeps no `value` there, and nothing else.
+        written = {"type": "file"} if self._expecting else block
+        found = {**written, "path": display, "text": text or "", "resolvedPath": str(path)}
         return found if text is not None else {**found, "media_type": media.of_name(path.name)}
 
     def _text(self, node: Any, key: str | int, path: Path) -> str | None:
@@ -225,7 +227,7 @@ class MessageReader:
             if data is None and _is_binary(path):
                 return None
         except OSError as error:
-            self.problems.error(node, key, f"the input file cannot be read: {error.strerror}")
+            self.problems.error(node, key, f"the input file cannot be read: {error.strerror or error}")
             return ""
         if data is None:
             self.problems.warn(

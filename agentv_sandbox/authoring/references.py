@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 OUTSIDE = "lies outside the project"
+UNREADABLE = "cannot be read: permission denied"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,10 +73,16 @@ class ReferenceScope:
                 if not self.contains(path):
                     hint = f"the project is {self.root}; move the file into it or use --allow-outside"
                     return Reference(display=display, reason=OUTSIDE, hint=hint)
+                if not os.access(path, os.R_OK | (os.X_OK if path.is_dir() else 0)):
+                    return Reference(display=display, reason=UNREADABLE, hint=may_be_read(path))
                 return Reference(display=display, path=path)
         except (OSError, ValueError) as error:
             return Reference(display=display[:200], reason=f"is not a usable path ({error})")
         looked = ", ".join(str(root) for root in roots)
+        if "\\" in value:
+            return Reference(
+                display=display, reason="does not exist", hint=f"write / between folders; looked in {looked}"
+            )
         return Reference(display=display, reason="does not exist", hint=f"looked in {looked}")
 
     def contains(self, path: Path) -> bool:
@@ -85,6 +92,13 @@ class ReferenceScope:
         if self._resolved_root is None:
             self._resolved_root = self.root.resolve()
         return path.resolve().is_relative_to(self._resolved_root)
+
+
+def may_be_read(path: Path) -> str:
+    """What to do about a file or folder that this user may not read."""
+    return (
+        f"give the user who runs this the right to read it: chmod {'u+rx' if path.is_dir() else 'u+r'} {path}"
+    )
 
 
 def project_root(eval_dir: Path, cwd: Path) -> Path:

@@ -6,14 +6,15 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from agentv_sandbox import masking
-from agentv_sandbox.authoring.tree import Map, Problems
+from agentv_sandbox.authoring.tree import Map, Problems, nearest, show
 from agentv_sandbox.authoring.yaml12 import parse_json_line, read_text
 from agentv_sandbox.base.errors import Problem
 
@@ -23,19 +24,57 @@ MAX_BYTES = 256 << 20
 _MAX_COLUMNS = 200
 _TEXTS = frozenset({"id", "input", "criteria", "expected_outcome", "expected_output", "conversation_id"})
 """Columns whose cells are text as they stand; a cell of another one may be JSON."""
+_LISTS = frozenset({"assert", "assertions", "evaluators", "turns", "rubrics"})
+_EXAMPLE = "id,input,criteria"
+_QUOTES = (
+    'inside the quotes of a cell each quote is written twice: "[{""type"": ""contains"", ""value"": ""x""}]"'
+)
+_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
-def table_rows(path: Path, problems: Problems) -> Iterator[Map]:
-    """The tests of a table, each with the number of its line (CSV) or row (Parquet); what is wrong is reported."""
-    rows = _csv_rows(path, problems) if path.suffix == ".csv" else _parquet_rows(path, problems)
-    for line, entry in rows:
+def _columns(
+    names: Sequence[str], known: Collection[str], path: Path, problems: Problems
+) -> list[str] | None:
+    """The columns that count, of the keys of a test that are ``known``; None where no test can be made of them. What is
+    wrong is said once, at the line that names them."""
+    outer = [name.partition(".")[0] for name in names]
+    strange = [name for name, key in zip(names, outer, strict=True) if key not in known]
+
+    def add(message: str, hint: str, *, warning: bool = False) -> None:
+        problems.add(Problem(message=message, path=path, line=1, column=1, hint=hint, warning=warning))
+
+    if len(strange) == len(names):
+        other = next((word for mark, word in _SEPARATORS.items() if len(names) == 1 and mark in names[0]), "")
+        hint = f"columns are separated by commas, not by {other}" if other else f"such as: {_EXAMPLE}"
+        shown = ", ".join(map(show, strange[:10]))
+        add(f"the first line must name the columns, and no key of a test is called {shown}", hint)
+        return None
+    if not {"input", "turns"} & set(outer):
+        meant = nearest("input", strange) or (strange[0] if len(strange) == 1 else None)
+        hint = f"is the column {show(meant)} what the agent is asked? name it input" if meant else ""
+        add("has no column input", hint or f"write what the agent is asked, such as: {_EXAMPLE}")
+        return None
+    misspelt = False
+    for name in strange:
+        near = nearest(name.partition(".")[0], known, cutoff=0.75)
+        hint = f"did you mean '{near}'?" if near else f"known: {', '.join(sorted(known))}"
+        add(f"unknown column {show(name)}", hint, warning=near is None)
+        misspelt = misspelt or near is not None
+    return None if misspelt else [name for name in names if name not in strange]
+
+
+def table_rows(path: Path, known: Collection[str], problems: Problems) -> Iterator[Map]:
+    """The tests of a table, each with the number of its line (CSV) or row (Parquet); what is wrong is reported.
+    ``known``: keys of a test."""
+    made = _csv_rows if path.suffix == ".csv" else _parquet_rows
+    for line, entry in made(path, known, problems):
         entry.setdefault("id", f"{path.stem}-{line}")
         placed = parse_json_line(json.dumps(entry, default=str), path, line, problems)
         if isinstance(placed, Map):
             yield placed
 
 
-def _csv_rows(path: Path, problems: Problems) -> Iterator[tuple[int, dict[str, Any]]]:
+def _csv_rows(path: Path, known: Collection[str], problems: Problems) -> Iterator[tuple[int, dict[str, Any]]]:
     text = read_text(path, problems)
     if text is None:
         return
@@ -43,7 +82,8 @@ def _csv_rows(path: Path, problems: Problems) -> Iterator[tuple[int, dict[str, A
     reader = csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=True)
     try:
         names = [name.strip() for name in next(reader, [])]
-        if not _usable(names, path, problems):
+        counted = _columns(names, known, path, problems) if _usable(names, path, problems) else None
+        if counted is None:
             return
         line = reader.line_num + 1
         for cells in reader:
@@ -52,12 +92,38 @@ def _csv_rows(path: Path, problems: Problems) -> Iterator[tuple[int, dict[str, A
                 hint = "a text with a comma stands in double quotes"
                 problems.add(Problem(message=message, path=path, line=line, column=1, hint=hint))
             elif any(cells):
-                yield line, _entry(zip(names, cells, strict=False))
+                row = [(name, cell) for name, cell in zip(names, cells, strict=False) if name in counted]
+                if (bad := _not_json(row)) is None:
+                    yield line, _entry(row)
+                else:
+                    problems.add(replace(bad, path=path, line=line, column=1))
             line = reader.line_num + 1
     except csv.Error as error:
         hint = "a text with a comma, a quote or a line break stands in double quotes, a quote in it is written twice"
         message = f"is not valid CSV: {error}"
         problems.add(Problem(message=message, path=path, line=reader.line_num, column=1, hint=hint))
+
+
+def _not_json(cells: Iterable[tuple[str, str]]) -> Problem | None:
+    """What is wrong with the first cell that must be a list, or begins as one, and is not JSON."""
+    for name, cell in cells:
+        begins = name not in _TEXTS and cell.lstrip()[:1] in ("[", "{") and "." not in name
+        if name in _LISTS and cell.strip() and not begins:
+            reason = f"must be a JSON list, found {show(cell)}"
+        elif begins and (error := _json_error(cell)):
+            reason = f"begins as JSON and is not: {error}"
+        else:
+            continue
+        return Problem(message=reason, field=name, hint=_QUOTES)
+    return None
+
+
+def _json_error(text: str) -> str:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError) as error:
+        return masking.first(str(error), 100)
+    return ""
 
 
 def _usable(names: Sequence[str], path: Path, problems: Problems) -> bool:
@@ -66,13 +132,15 @@ def _usable(names: Sequence[str], path: Path, problems: Problems) -> bool:
     if twice or not all(names) or not names or len(names) > _MAX_COLUMNS:
         what = f"{twice[0]!r} stands twice" if twice else f"there are {len(names)}, some without a name"
         message = f"the first line must name the columns, each once: {what}"
-        hint = "such as: id,input,criteria"
+        hint = f"such as: {_EXAMPLE}"
         problems.add(Problem(message=message, path=path, line=1, column=1, hint=hint))
         return False
     return True
 
 
-def _parquet_rows(path: Path, problems: Problems) -> Iterator[tuple[int, dict[str, Any]]]:
+def _parquet_rows(
+    path: Path, known: Collection[str], problems: Problems
+) -> Iterator[tuple[int, dict[str, Any]]]:
     if find_spec("pyarrow") is None:
         hint = "pip install pyarrow beside agentv-sandbox, or write the table as .csv or .jsonl"
         problems.add(Problem(message="is a Parquet file, which pyarrow reads", path=path, hint=hint))
@@ -85,6 +153,9 @@ def _parquet_rows(path: Path, problems: Problems) -> Iterator[tuple[int, dict[st
         size = sum(file.metadata.row_group(i).total_byte_size for i in range(file.metadata.num_row_groups))
         if size > MAX_BYTES:
             raise ValueError(f"its columns hold more than {MAX_BYTES >> 20} MiB")
+        counted = _columns(file.schema_arrow.names, known, path, problems)
+        if counted is None:
+            return
         number = held = 0
         for batch in file.iter_batches(batch_size=1000):
             held += batch.nbytes
@@ -92,7 +163,7 @@ def _parquet_rows(path: Path, problems: Problems) -> Iterator[tuple[int, dict[st
                 raise ValueError(f"its columns hold more than {MAX_BYTES >> 20} MiB")
             for row in batch.to_pylist():
                 number += 1
-                yield number, _entry((name, value) for name, value in row.items())
+                yield number, _entry((name, value) for name, value in row.items() if name in counted)
     except Exception as error:  # whatever the library raises for a file that somebody made
         message = f"cannot be read as Parquet: {masking.first(str(error), 200)}"
         problems.add(Problem(message=message, path=path, hint="write the table as .csv or .jsonl"))

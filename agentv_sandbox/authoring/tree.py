@@ -175,6 +175,8 @@ class Problems:
         self._unknown_keys = 0
         self._misspelt: set[tuple[Path, Mark, str]] = set()
         """Where an unknown key was reported, and what it probably was to be."""
+        self._strange: dict[tuple[Path, Mark], list[tuple[str, Problem]]] = {}
+        """Unknown keys that are like no known one, by the mapping in which they stand, with their warnings."""
 
     def __iter__(self) -> Iterator[Problem]:
         return iter(self._found.values())
@@ -207,9 +209,9 @@ class Problems:
     def warn(self, node: Node, key: str | int | None, message: str, *, hint: str = "") -> None:
         self._at(node, key, _mark(node, key), message, hint, warning=True)
 
-    def unknown_key(self, node: Map, key: str, valid: Iterable[str]) -> None:
+    def unknown_key(self, node: Map, key: str, valid: Iterable[str], *, inside: str = "") -> None:
         """An unknown key: an error when it is nearly a known one (it would change what is tested without
-        anybody noticing), else a warning."""
+        anybody noticing), else a warning. ``inside``: the key below which it would be known."""
         self._unknown_keys += 1
         if self._unknown_keys > self._limit:
             self.error(node, None, f"more than {self._limit} unknown keys")
@@ -220,25 +222,40 @@ class Problems:
             self._misspelt.add((node.path, node.mark, meant))
         name = safe_text(key, limit=80, keep=frozenset())
         hint = f"did you mean '{meant}'?" if meant else f"known here: {', '.join(known)}"
+        if inside and not meant:
+            hint = f"it is a key of {inside}: write {inside}: {{{name}: …}}"
         mark = node.keys_at.get(key, node.mark)
-        self._at(node, key, mark, f"unknown key '{name}'", hint, warning=meant is None)
+        problem = self._at(node, key, mark, f"unknown key '{name}'", hint, warning=meant is None)
+        if meant is None:
+            self._strange.setdefault((node.path, node.mark), []).append((name, problem))
 
     def is_misspelt(self, node: Node, key: str) -> bool:
         """Whether ``key`` is written there, probably, and was reported as unknown: that it is
         missing need not be reported again."""
         return (node.path, node.mark, key) in self._misspelt
 
+    def instead(self, node: Map) -> str | None:
+        """The one unknown key of a mapping in which a required one is missing: what is said of the missing one says it
+        all, so that the warning goes. None where there are none, or several."""
+        strange = self._strange.pop((node.path, node.mark), [])
+        if len(strange) != 1:
+            return None
+        [(name, problem)] = strange
+        if self._found.pop(replace(problem, warning=True), None) is not None:
+            self._warnings -= 1
+        return name
+
     def _at(
         self, node: Node, key: str | int | None, mark: Mark, message: str, hint: str, *, warning: bool
-    ) -> None:
-        self.add(
-            Problem(
-                message=message,
-                path=node.path,
-                line=mark[0],
-                column=mark[1],
-                field=safe_text(field_path(node, key), limit=200, keep=frozenset()),
-                hint=hint,
-                warning=warning,
-            )
+    ) -> Problem:
+        problem = Problem(
+            message=message,
+            path=node.path,
+            line=mark[0],
+            column=mark[1],
+            field=safe_text(field_path(node, key), limit=200, keep=frozenset()),
+            hint=hint,
+            warning=warning,
         )
+        self.add(problem)
+        return problem

@@ -17,6 +17,7 @@ import yaml
 from yaml import events
 from yaml.cyaml import CParser  # type: ignore[attr-defined]
 
+from agentv_sandbox.authoring.references import may_be_read
 from agentv_sandbox.authoring.tree import Map, Mark, Node, Problems, Seq, Where
 from agentv_sandbox.base.errors import Problem
 from agentv_sandbox.base.logs import safe_text
@@ -55,7 +56,8 @@ def read_text(path: Path, problems: Problems, *, limit: int = MAX_BYTES) -> str 
         with path.open("rb") as file:
             data = file.read(limit + 1)
     except OSError as error:
-        problems.add(Problem(message=f"cannot be read: {error.strerror or error}", path=path))
+        hint = may_be_read(path) if isinstance(error, PermissionError) else ""
+        problems.add(Problem(message=f"cannot be read: {error.strerror or error}", path=path, hint=hint))
         return None
     if len(data) > limit:
         problems.add(Problem(message=f"is larger than {limit >> 20} MiB", path=path))

@@ -221,9 +221,14 @@ class Cancelled(SandboxError):
         super().__init__("interrupted")
 
 
+def is_disk_full(error: Exception) -> bool:
+    """Whether a disk without room is why."""
+    return isinstance(error, NoSpaceError) or (isinstance(error, OSError) and error.errno in DISK_FULL)
+
+
 def unforeseen(error: Exception) -> SandboxError:
     """An unexpected exception, as an error with one message."""
-    if isinstance(error, OSError) and error.errno in DISK_FULL:
+    if is_disk_full(error):
         return NoSpaceError(f"a disk is full: {error_line(error)}", hint="Free some space; --resume goes on.")
     hint = "This is a fault of agentv-sandbox; please report this line, which holds no values of yours."
     return SandboxError(f"something unforeseen went wrong: {error_line(error)}", hint=hint)

@@ -90,7 +90,7 @@ GIT = HostProgram(
     },
 )
 DOCKER = HostProgram(
-    name="docker",
+    name="docker, by `setpriv` where that is installed",
     purpose="build a Dockerfile with BuildKit",
     reads="`~/.docker` or `DOCKER_CONFIG`: logins and credential helpers",
     variables=(

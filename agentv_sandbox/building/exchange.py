@@ -30,7 +30,7 @@ from agentv_sandbox.building.base import RECIPE
 from agentv_sandbox.building.foreign_archive import as_saved, repacked, tree_of, tree_sha256
 from agentv_sandbox.building.lock import checked_resolution, write_entry
 from agentv_sandbox.building.store import LABEL_DEPTH, LABEL_TREE, note_use
-from agentv_sandbox.engines import LABEL_ENV_KEY, Images
+from agentv_sandbox.engines import LABEL_ENV_KEY, ContainerEngine, Images
 from agentv_sandbox.models.image import Image, ImagePlan, Resolution, content_key, image_tag
 from agentv_sandbox.models.json.untrusted import read_json
 
@@ -82,7 +82,7 @@ def export_image(engine: Images, image: Image, plan: ImagePlan, out: Path, *, pl
         part.unlink(missing_ok=True)
 
 
-def import_image(engine: Images, path: Path, cache_dir: Path) -> str:
+def import_image(engine: ContainerEngine, path: Path, cache_dir: Path) -> str:
     """Load an exported image and remember its versions; returns its tag.
 
     Its files must be those of its description, to the byte. Only its own tag is set, and an image of that name
@@ -100,7 +100,7 @@ def import_image(engine: Images, path: Path, cache_dir: Path) -> str:
                         engine.load_image(archive)
                     present = engine.image(known.tag)
                 elif tree_of(engine, known.tag) != known.resolution.tree_sha256:
-                    raise _replaces(path, known.tag)
+                    raise _replaces(path, known.tag, engine.info().kind)
     except ArchiveError as error:
         raise _not_ours(path, str(error)) from error
     except (OSError, EOFError, zstandard.ZstdError, tarfile.TarError) as error:
@@ -210,13 +210,18 @@ def _not_ours(path: Path, why: str) -> InputError:
     return InputError([Problem(message=f"cannot be imported: {why}", path=path)])
 
 
-def _replaces(path: Path, tag: str) -> InputError:
+def _replaces(path: Path, tag: str, kind: str) -> InputError:
+    removal = f"`{kind} rmi {tag}`"
+    if kind == "native":
+        removal = (
+            "`agentv-sandbox clean --images --days 0 --engine native`, which removes the other images, too"
+        )
     return InputError(
         [
             Problem(
                 message=f"cannot be imported: this engine has another image named {tag}, and it is not replaced",
                 path=path,
-                hint=f"If the one in the file is what you want: `docker rmi {tag}`, then import again.",
+                hint=f"If the one in the file is what you want: {removal}; then import again.",
             )
         ]
     )

@@ -13,6 +13,7 @@ from agentv_sandbox.base.errors import (
     EngineError,
     EngineLost,
     EngineUnavailable,
+    NoSpaceError,
     NotKeptError,
     SandboxError,
 )
@@ -87,8 +88,8 @@ class AttemptProgress:
 
 
 def run_case(run: SuiteRun, job: Job) -> CaseResult:
-    """Run and grade ``job``. A failure of the case becomes its result; Cancelled and the loss of the engine
-    are raised, since every other case would meet them too."""
+    """Run and grade ``job``. A failure of the case becomes its result; Cancelled, the loss of the engine
+    and a full disk are raised, since every other case would meet them too."""
     return guarded_case(run, job, partial(_attempts, run, job))
 
 
@@ -105,7 +106,7 @@ def guarded_case(
     try:
         with asked_by(scope_of(run.suite, job)), containers_seen(started) as containers:
             result = work(result, at)
-    except (Cancelled, EngineLost, EngineUnavailable):
+    except (Cancelled, EngineLost, EngineUnavailable, NoSpaceError):
         raise
     except CaseFailed as failed:
         result = replace(

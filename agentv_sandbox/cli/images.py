@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,6 +20,7 @@ from agentv_sandbox.cli.asking import asks
 from agentv_sandbox.cli.common import out, show_problems, with_exit_codes
 from agentv_sandbox.cli.inputs import cache_dir, settings_here, show_warning
 from agentv_sandbox.cli.options import OptionalPaths, Paths, parsed_option
+from agentv_sandbox.cli.run import interruptible
 from agentv_sandbox.request import RunRequest
 from agentv_sandbox.request.values import size
 
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
         sentence,
         size_text,
     )
+    from agentv_sandbox.containers.sandbox import Sandbox
     from agentv_sandbox.engines import ContainerEngine
     from agentv_sandbox.engines.table import find_engine
     from agentv_sandbox.images.needs import suite_env, suite_plan_with_refusals
@@ -41,7 +44,7 @@ if TYPE_CHECKING:
     from agentv_sandbox.models.suite import Suite
     from agentv_sandbox.report.progress import Progress
     from agentv_sandbox.runs.execute import RunOptions, image_targets
-    from agentv_sandbox.runs.prepare import prepare, project_problems, settings_of
+    from agentv_sandbox.runs.prepare import Prepared, prepare, project_problems, settings_of
     from agentv_sandbox.session.snapshots import snapshots
     from agentv_sandbox.settings import Operator
     from agentv_sandbox.targets.destinations import destinations
@@ -175,7 +178,7 @@ def lock(request: RunRequest, paths: Paths) -> int:
 def _build(request: RunRequest, *, writes_locks: bool = False) -> int:
     prepared = prepare(request, "images", on_warning=show_warning)
     prepared = replace(prepared, options=replace(prepared.options, writes_locks=writes_locks))
-    with prepared.sandbox(None) as sandbox, Progress(out, sentence=sentence) as progress:
+    with _sandbox(prepared) as sandbox, Progress(out, sentence=sentence) as progress:
         made = prepared.made(sandbox, progress.on_event)
     for suite in prepared.loaded.suites:
         image = made[suite.path].image
@@ -185,11 +188,18 @@ def _build(request: RunRequest, *, writes_locks: bool = False) -> int:
 
 def _build_base(request: RunRequest) -> int:
     prepared = prepare(replace(request, suites=LoadResult()), "images")
-    with prepared.sandbox(None) as sandbox:
+    with _sandbox(prepared) as sandbox:
         with Progress(out, sentence=sentence) as progress:
             prepared.made(sandbox, progress.on_event)
         out.print(sandbox.tool_image, markup=False)
     return 0
+
+
+@contextmanager
+def _sandbox(prepared: Prepared) -> Iterator[Sandbox]:
+    """What images are built with. Builds end by SIGINT and SIGTERM, also where whoever started us ignores them."""
+    with interruptible() as stop, prepared.sandbox(stop) as sandbox:
+        yield sandbox
 
 
 def _engine(request: RunRequest) -> ContainerEngine:
@@ -255,7 +265,7 @@ def export_images(
     """Write what suites need as files, for a machine without network: their images and the tool image."""
     prepared = prepare(replace(request, suites=paths), "images", on_warning=show_warning)
     directory.mkdir(parents=True, exist_ok=True)
-    with prepared.sandbox(None) as sandbox:
+    with _sandbox(prepared) as sandbox:
         with Progress(out, sentence=sentence) as progress:
             made = prepared.made(sandbox, progress.on_event)
         for each in {each.image.tag: each for each in made.values()}.values():

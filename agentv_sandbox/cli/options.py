@@ -19,10 +19,11 @@ def parsed_option(read: Callable[[object], object], metavar: str, text: str, *, 
 
 
 Paths = Annotated[
-    list[Path], typer.Argument(metavar="PATH", help="Eval files, folders or globs.", show_default=False)
+    list[Path],
+    typer.Argument(metavar="PATH", help="Eval files, folders or globs.", show_default=False, readable=False),
 ]
 OptionalPaths = Annotated[
-    list[Path] | None, typer.Argument(metavar="PATH", help="Eval files, folders or globs.")
+    list[Path] | None, typer.Argument(metavar="PATH", help="Eval files, folders or globs.", readable=False)
 ]
 AsJson = Annotated[
     bool,

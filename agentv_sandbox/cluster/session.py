@@ -18,6 +18,7 @@ from agentv_sandbox.base.errors import (
     Cancelled,
     EngineError,
     InputError,
+    NoSpaceError,
     Problem,
     SandboxError,
     unforeseen,
@@ -328,7 +329,7 @@ class WorkerSession:
             work.note_spent(order.spent_usd)
             start = SuiteStart(trials={(job.target.name, job.case.id): order.begun} if order.begun else {})
             result = run_job(replace(work.run, start=start), job)
-        except (EngineError, Cancelled) as error:
+        except (EngineError, NoSpaceError, Cancelled) as error:
             raise WorkerUnfit(error.message) from error
         finally:
             with self._mutex:

@@ -11,11 +11,13 @@ import os
 import posixpath
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 from urllib.parse import unquote, urlsplit
 
+from agentv_sandbox.base.errors import NoSpaceError, is_disk_full
 from agentv_sandbox.base.logs import safe_name
 from agentv_sandbox.containers.volumes import StagedFile
 from agentv_sandbox.models.content import Blob, OutputFile
@@ -41,8 +43,12 @@ class BlobStore:
 
     def put(self, data: bytes) -> Blob:
         writer = self.writer()
-        writer.write(data)
-        return writer.commit()
+        try:
+            writer.write(data)
+            return writer.commit()
+        except BaseException:
+            writer.abort()
+            raise
 
     def read(self, blob: Blob, *, limit: int = -1) -> bytes:
         """The content, at most ``limit`` bytes of it when that is not negative."""
@@ -51,11 +57,13 @@ class BlobStore:
 
 
 class BlobWriter:
-    """One content on its way into the store. End it with ``commit`` or ``abort``."""
+    """One content on its way into the store. End it with ``commit`` or ``abort``. Each raises NoSpaceError where the
+    disk is full, as all that follows would meet it too."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        handle, name = tempfile.mkstemp(prefix=".new-", dir=folder)
+        with _room(folder):
+            handle, name = tempfile.mkstemp(prefix=".new-", dir=folder)
         self._path = Path(name)
         self._stream: BinaryIO = os.fdopen(handle, "wb", buffering=0)
         self._hash = hashlib.sha256()
@@ -68,20 +76,33 @@ class BlobWriter:
             self._stream.seek(len(data), os.SEEK_CUR)  # a hole: sparse files stay sparse here too
         else:
             view = memoryview(data)
-            while view:
-                view = view[self._stream.write(view) :]
+            with _room(self._folder):
+                while view:
+                    view = view[self._stream.write(view) :]
 
     def commit(self) -> Blob:
-        self._stream.truncate(self.size)
-        self._stream.close()
         blob = Blob(sha256=self._hash.hexdigest(), size=self.size)
-        self._path.chmod(0o644)
-        self._path.replace(self._folder / blob.sha256)
+        with _room(self._folder):
+            self._stream.truncate(self.size)
+            self._stream.close()
+            self._path.chmod(0o644)
+            self._path.replace(self._folder / blob.sha256)
         return blob
 
     def abort(self) -> None:
         self._stream.close()
         self._path.unlink(missing_ok=True)
+
+
+@contextmanager
+def _room(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if not is_disk_full(error):
+            raise
+        message = f"what an agent left cannot be kept below {folder}: {error.strerror}"
+        raise NoSpaceError(message, hint="Free some space; --resume goes on.") from error
 
 
 def container_meaning(path: str) -> str | None:

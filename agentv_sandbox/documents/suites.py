@@ -17,7 +17,7 @@ from agentv_sandbox.base.logs import safe_name
 from agentv_sandbox.judging.kind import Assertions, PreprocessorDoc
 from agentv_sandbox.judging.rubric_items import RubricDoc
 from agentv_sandbox.models.suite import NetworkPolicy
-from agentv_sandbox.request.values import size
+from agentv_sandbox.request.values import enough_memory, size
 
 
 def _not_empty(value: Seq) -> Seq:
@@ -54,6 +54,7 @@ def _printable(text: str) -> str:
 
 Id = Annotated[Text, AfterValidator(_printable)]
 Size = Annotated[Annotated[int, Field(gt=0)] | Text, AfterValidator(size), WithJsonSchema(SIZE_SCHEMA)]
+Memory = Annotated[Size, AfterValidator(enough_memory)]
 Host = Annotated[Text, AfterValidator(allowed_host), WithJsonSchema(_HOST_SCHEMA)]
 Glob = Annotated[Text, AfterValidator(_relative_glob), WithJsonSchema(_GLOB_SCHEMA)]
 Input = Annotated[Any, WithJsonSchema({"x-ref": "Input"})]
@@ -84,8 +85,8 @@ class NetworkDoc(Doc):
 
 
 class LimitsDoc(Doc):
-    memory: Size | None = None
-    """Memory of a container, with `/tmp`; bytes, or as in `512m`, `2g`."""
+    memory: Memory | None = None
+    """Memory of a container, with `/tmp`; bytes, or as in `512m`, `2g`; at least `6m`."""
     cpus: Annotated[float, Field(gt=0)] | None = None
     """Processors of a container."""
     pids: Annotated[int, Field(gt=0)] | None = None
@@ -160,7 +161,7 @@ class DockerDoc(Doc):
     """Here only: a Dockerfile that makes it."""
     timeout: Seconds | None = None
     """Seconds of a grader's program that has no `timeout_seconds` of its own; 1800 where `docker` does not say."""
-    memory: Size | None = None
+    memory: Memory | None = None
     """As in `limits`."""
     cpus: Annotated[float, Field(gt=0)] | None = None
     """As in `limits`."""
@@ -213,9 +214,9 @@ class EnvDoc(Doc):
 
 class SystemDoc(Doc):
     size_mb: Annotated[int, Field(ge=16, le=1 << 20)] | None = None
-    """MiB that the agent's changes may take; 4096 where nobody says."""
+    """MiB that the agent's changes may take; 4096 by default."""
     files: Annotated[int, Field(ge=1000, le=100_000_000)] | None = None
-    """Files, folders and links that it may make or change; 400,000 where nobody says."""
+    """Files, folders and links that it may make or change; 400,000 by default."""
     user: Text | None = None
     """Whom the agent's processes belong to, a user of the image; root where neither this nor the image names one."""
     workdir: Text | None = None
@@ -303,7 +304,7 @@ class ExecutionDoc(Doc):
     workers: Annotated[int, Field(ge=1, le=50)] | None = None
     """How many tests run at a time."""
     threshold: Unit | None = None
-    """Score from which a test passes; 0.8 where nobody says."""
+    """Score from which a test passes; 0.8 by default."""
     trials: TrialsDoc | Annotated[int, Field(ge=1)] | None = None
     """Repetitions of each test: their number, or a mapping."""
     budget_usd: Annotated[float, Field(gt=0)] | None = None
@@ -387,7 +388,7 @@ class TestDoc(Doc):
     suite: str | None = None
     """Accepted, without effect."""
     depends_on: list[Text] | None = None
-    """Ids of tests that run first."""
+    """Ids of tests that run first; tests that wait for each other in a circle are an error."""
     on_dependency_failure: Literal["skip", "fail", "run"] = "skip"
     """What happens when one of them ended with an execution error or was not run; one that only scored low counts as
     done. `skip` and `fail` are the same: the test is not run."""

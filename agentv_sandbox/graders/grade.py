@@ -13,6 +13,7 @@ from agentv_sandbox.base.deadline import BudgetSpent
 from agentv_sandbox.base.errors import (
     Cancelled,
     EngineError,
+    NoSpaceError,
     NotKeptError,
     SandboxError,
 )
@@ -59,7 +60,8 @@ def effective_trials(case: EvalCase, suite: Suite) -> Trials:
 
 
 def grade_case(context: GradeContext) -> Graded:
-    """Run the case's graders one after the other. Raises only ``Cancelled``, ``EngineError`` and ``NotKeptError``."""
+    """Run the case's graders one after the other. Raises only ``Cancelled``, ``EngineError``,
+    ``NoSpaceError`` and ``NotKeptError``."""
     scores = tuple(run_grader(spec, context) for spec in context.case.assertions)
     return aggregate(context.case.assertions, scores, context.threshold)
 
@@ -70,7 +72,7 @@ def run_grader(spec: GraderSpec, context: GradeContext) -> GraderResult:
     started, clock = datetime.now(UTC), time.monotonic()
     try:
         graded = GRADERS[spec.type].grade(spec, replace(context, run_grader=run_grader))
-    except (Cancelled, EngineError, NotKeptError):
+    except (Cancelled, EngineError, NoSpaceError, NotKeptError):
         raise
     except NotBegunError as error:
         graded = not_begun(spec, error.message)

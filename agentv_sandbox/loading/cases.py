@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agentv_sandbox import masking
 from agentv_sandbox.authoring import messages as text
 from agentv_sandbox.authoring.docs import read
-from agentv_sandbox.authoring.tree import Map, Problems, Seq, plain, position, show
+from agentv_sandbox.authoring.tree import Map, Problems, Seq, nearest, plain, position, show
 from agentv_sandbox.base.errors import Problem
 from agentv_sandbox.documents.suites import SuiteDoc, TestDoc, TrialsDoc, TurnDoc
 from agentv_sandbox.loading.assertions import implicit_grader
-from agentv_sandbox.loading.interpolate import Expansion, interpolate_vars, to_json
+from agentv_sandbox.loading.interpolate import Expansion, interpolate_vars, to_json, unknown_vars
 from agentv_sandbox.loading.oracles import read_oracle
 from agentv_sandbox.loading.session import LoadingSession
 from agentv_sandbox.loading.workspaces import Part
@@ -49,6 +51,8 @@ class CaseReader:
     def read(self, item: Map) -> EvalCase | None:
         """The test, or None with its problems. Raises TooLarge, which ends the loading of the suite."""
         variables = item.get("vars")
+        if variables is None or isinstance(variables, Map):
+            self._check_variables(item, variables or {})
         if isinstance(variables, Map):
             item = item.copy_with((k, self._rendered(k, v, variables)) for k, v in item.items())
         number = item.get("id")
@@ -61,7 +65,7 @@ class CaseReader:
         messages = self._input(doc, skip_defaults)
         expected = self._expected(doc)
         has_turns = "turns" in item
-        conversation = self._conversation(doc, has_turns)
+        conversation = self._conversation(doc, has_turns, moded="mode" in item)
         before = self.session.problems.errors
         assertions = self._assertions(doc, skip_defaults)
         broken = self.session.problems.errors > before
@@ -70,7 +74,7 @@ class CaseReader:
         if not expected and conversation is None:
             self._check_compared(assertions)
         if not assertions and conversation is None:
-            if not criteria and not expected and not self._names_graders(doc):
+            if not criteria and not expected and not self._names_graders(doc, item):
                 hint = "add assertions, criteria or expected_output"
                 self.session.problems.error(doc.src, None, "has nothing to grade the answer by", hint=hint)
             if not broken:  # whoever wrote assertions that cannot be read did not ask for a model
@@ -103,6 +107,16 @@ class CaseReader:
             on_dependency_failure=doc.on_dependency_failure,
             position=position(doc.src),
         )
+
+    def _check_variables(self, item: Map, variables: Mapping[str, Any]) -> None:
+        """A warning for each variable that no test has: it stays as it is written, which may be meant."""
+        for key in _TEMPLATED & set(item):
+            for node, at, name in unknown_vars(item[key], variables, item, key):
+                meant = nearest(name.removeprefix("vars."), variables)
+                known = ", ".join(map(str, list(variables)[:20])) or "none"
+                hint = f"did you mean '{meant}'?" if meant else f"vars of this test: {known}"
+                message = f"{{{{ {masking.first(name, 80)} }}}} is not a variable of this test: the text stays as it is"
+                self.session.problems.warn(node, at, message, hint=hint)
 
     def _rendered(self, key: str, value: Any, variables: Map) -> Any:
         """A field of a test with its variables put in. A number that a variable brings where text is due is
@@ -240,9 +254,11 @@ class CaseReader:
         self.expansion.spend_values(len(self.assertions) // 4)
         return (*own, *self.assertions)
 
-    def _names_graders(self, doc: TestDoc) -> bool:
-        """Whether there are assertions to begin with; what is wrong with each, or with the key of all, is reported by
-        itself."""
+    def _names_graders(self, doc: TestDoc, item: Map) -> bool:
+        """Whether there are assertions to begin with, in ``item`` as it was written; what is wrong with each, or with
+        the key of all, is reported by itself."""
+        if any(item.get(key) and key not in doc.src for key in (*_GRADED_BY, "turns", "mode")):
+            return True
         if any(self.session.problems.is_misspelt(doc.src, key) for key in _GRADED_BY):
             return True
         inner = doc.execution.assertions if doc.execution is not None else None
@@ -282,14 +298,15 @@ class CaseReader:
 
     # -- conversations --------------------------------------------------------------------------------
 
-    def _conversation(self, doc: TestDoc, has_turns: bool) -> Conversation | None:
-        """``has_turns``: some were written, though they may be of no use."""
+    def _conversation(self, doc: TestDoc, has_turns: bool, *, moded: bool) -> Conversation | None:
+        """``has_turns``: some were written, though they may be of no use; ``moded``: so was a mode."""
         if doc.turns is None:
             if doc.mode is not None and not has_turns:  # else what is wrong with them was said
                 self.session.problems.error(doc.src, "mode", "a conversation needs turns")
             return None
         if doc.mode is None:
-            self._turns_alone(doc)
+            if not moded:
+                self._turns_alone(doc)
             return None
         return Conversation(
             turns=tuple(self._turn(turn) for turn in doc.turns),

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from agentv_sandbox.authoring.docs import known_keys
 from agentv_sandbox.authoring.globs import matching
 from agentv_sandbox.authoring.tables import SUFFIXES, table_rows
 from agentv_sandbox.authoring.tree import Map, Node, Seq, show
 from agentv_sandbox.authoring.yaml12 import parse_json_line, read_text
 from agentv_sandbox.base.errors import Problem
+from agentv_sandbox.documents.suites import TestDoc
 from agentv_sandbox.loading.interpolate import interpolate_env
 from agentv_sandbox.loading.session import LoadingSession
 
 MAX_FILES = 10_000
+_LIST_OF_TESTS = re.compile(r"\s*\[\s*\{")
 _GLOB = frozenset("*?{[")
 
 
@@ -83,15 +87,19 @@ def _source(session: LoadingSession, node: Node, key: str | int, value: str) -> 
         elif content is not None:
             session.problems.error(node, key, f"{reference.display} must hold a list of tests")
     else:
+        tables = reference.path.suffix.lower() in (".xlsx", ".xls", ".ods", ".tsv")
         session.problems.error(
-            node, key, f"{show(value)} must be .yaml, .yml, .json, .jsonl, .csv, .parquet or a folder"
+            node,
+            key,
+            f"{show(value)} must be .yaml, .yml, .json, .jsonl, .csv, .parquet or a folder",
+            hint="export the table as CSV, with commas" if tables else "",
         )
 
 
 def _table(session: LoadingSession, path: Path) -> Iterator[Map]:
     session.test_files.add(path)
     before, empty = session.problems.errors, True
-    for placed in table_rows(path, session.problems):
+    for placed in table_rows(path, known_keys(TestDoc), session.problems):
         empty = False
         value = interpolate_env(placed, session.environ, session.problems)
         if isinstance(value, Map):
@@ -147,6 +155,11 @@ def json_lines(session: LoadingSession, path: Path) -> Iterator[Map]:
     """One test a line."""
     session.test_files.add(path)
     text = read_text(path, session.problems)
+    if text is not None and _LIST_OF_TESTS.match(text):
+        hint = f"this is one list: name the file {path.stem}.json, or write each test on a line of its own"
+        message = "must hold one JSON object a line, found a list"
+        session.problems.add(Problem(message=message, path=path, line=1, column=1, hint=hint))
+        return
     for number, line in enumerate((text or "").split("\n"), 1):
         if not line.strip():
             continue

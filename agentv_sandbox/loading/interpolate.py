@@ -181,6 +181,27 @@ def interpolate_vars(value: Any, variables: Mapping[str, Any], expansion: Expans
     return _rewrite(value, lambda text: "{{" in text, replace)
 
 
+def unknown_vars(
+    value: Any, variables: Mapping[str, Any], node: Map | Seq, key: str | int
+) -> Iterator[tuple[Map | Seq, str | int, str]]:
+    """Variables that stand in ``value``, which is ``node[key]``, and that a test does not have; with their places.
+    Assertions have variables of their own."""
+    if isinstance(value, str) and "{{" in value:
+        for match in _VAR.finditer(value):
+            if interpolate_vars(match[0], variables, Expansion()) == match[0]:
+                yield node, key, match[1]
+    elif isinstance(value, Map):
+        for inner, each in value.items():
+            if inner not in _GRADERS:
+                yield from unknown_vars(each, variables, value, inner)
+    elif isinstance(value, Seq):
+        for number, each in enumerate(value):
+            yield from unknown_vars(each, variables, value, number)
+
+
+_GRADERS = frozenset({"assert", "assertions", "evaluators"})
+
+
 def to_json(value: Any) -> str:
     """Compact JSON, as it appears inside other text."""
     return dumps(plain(value))

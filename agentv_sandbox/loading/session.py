@@ -28,6 +28,8 @@ class LoadingSession:
     files: FileCache
     test_files: set[Path] = field(default_factory=set)
     """Files that hold tests, what is expected of answers, or how they are judged."""
+    unread_ids: set[str] = field(default_factory=set)
+    """Ids of tests that could not be read; what is wrong with them was reported."""
     _documents: dict[Path, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

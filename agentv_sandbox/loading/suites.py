@@ -123,7 +123,7 @@ def _suite(session: LoadingSession, doc: SuiteDoc, targets_file: Path | None, ch
     )
     key = next(k for k in _TESTS if k in doc.src)
     tests = list(_cases(session, cases, tests_of(session, doc.src, key)))
-    _check_dependencies(tests, problems)
+    _check_dependencies(tests, session.unread_ids, problems)
     targets, path, execution = _targets(session, doc, targets_file, chosen)
     warn_of_large_tmp(doc.limits, problems, memory="1g")
     return Suite(
@@ -162,6 +162,7 @@ def _cases(
             session.problems.error(item, None, str(error))
             return
         if case is None:
+            session.unread_ids.add(str(item.get("id")))
             continue
         first = seen.setdefault(case.id, item)
         if first is not item:
@@ -176,13 +177,13 @@ def _cases(
         yield replace(case, written=as_written(item)), item
 
 
-def _check_dependencies(tests: list[tuple[EvalCase, Map]], problems: Problems) -> None:
-    """Unknown names and circles of ``depends_on``."""
+def _check_dependencies(tests: list[tuple[EvalCase, Map]], unread: set[str], problems: Problems) -> None:
+    """Unknown names and circles of ``depends_on``; ``unread`` are ids of tests that could not be read."""
     cases = {case.id: (case, item) for case, item in tests}
     done: set[str] = set()
     for case, item in tests:
         for i, name in enumerate(case.depends_on):
-            if name not in cases:
+            if name not in cases and name not in unread:
                 meant = nearest(name, cases)
                 hint = (
                     f"did you mean '{meant}'?"

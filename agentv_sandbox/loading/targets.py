@@ -35,6 +35,7 @@ from agentv_sandbox.providers.cli import SCRIPT_SUFFIXES, CliProvider, script_co
 FILE_NAMES = ("targets.yaml", "targets.yml", ".agentv/targets.yaml", ".agentv/targets.yml")
 MAX_DELEGATIONS = 10
 _UNSET = "is not set"
+_A_TARGET = "write {name: …, provider: …}"
 _SCRIPT = PROVIDERS[CliProvider.name]
 """The kind of a provider of the user's own: its script is a command line."""
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z", re.ASCII)
@@ -90,6 +91,8 @@ class TargetReader:
     """More hooks of targets, which an eval file has for them, by the target's name."""
     unread: bool = False
     """The file could not be read, so that nobody knows which targets there are."""
+    _circles: set[frozenset[str]] = field(default_factory=set)
+    """Those of ``use_target`` that were reported."""
     _problems_by_name: dict[str, Problems] = field(default_factory=dict)
     """What is wrong with each target, by name."""
 
@@ -106,7 +109,9 @@ class TargetReader:
             if isinstance(entry, Map):
                 self.add(entry)
             else:
-                self.problems.error(entries, i, f"must be a mapping with a name, found {show(entry)}")
+                self.problems.error(
+                    entries, i, f"must be a mapping with a name, found {show(entry)}", hint=_A_TARGET
+                )
 
     def add(self, entry: Map, *, local: bool = False) -> None:
         """One definition. A ``local`` one, of the eval file itself, wins over one of the same name."""
@@ -128,7 +133,7 @@ class TargetReader:
     ) -> dict[str, Target]:
         """All targets. ``used`` are the names that suites mention, with their places; ``judges`` those that graders
         ask, of which one that is missing fails only the tests that need it."""
-        pending = [*used, *self._known(judges)]
+        pending = [*used, *self._known(judges)][::-1]
         errors: set[str] = set()
         while pending:
             name, node, key = pending.pop()
@@ -166,10 +171,12 @@ class TargetReader:
 
     def _unknown(self, name: str, node: Node, key: str | int, *, judge: bool = False) -> None:
         meant = nearest(name, self.docs)
-        known = ", ".join(self.docs) or "none: there is no targets.yaml"
-        hint = f"did you mean '{meant}'?" if meant else f"known targets: {known}"
+        hint = f"did you mean '{meant}'?" if meant else f"known targets: {', '.join(self.docs)}"
         if self.unread:
             return
+        if not self.docs:
+            self.unread = True  # said once, not for each name
+            hint = "there is no targets.yaml, or none in it: write one, as `agentv-sandbox init` does"
         if judge:
             message = f"no target is named {show(name)}: tests that it is to judge become execution errors"
             self.problems.warn(node, key, message, hint=hint)
@@ -222,7 +229,11 @@ class TargetReader:
             if name in chain or len(chain) > MAX_DELEGATIONS:
                 route = " → ".join([*chain, name])
                 hint = f"at most {MAX_DELEGATIONS} steps, and the last target has a provider of its own"
-                problems.error(doc.src, "use_target", f"delegates in a circle or too far: {route}", hint=hint)
+                circle = frozenset(chain[chain.index(name) :]) if name in chain else frozenset({doc.name})
+                if circle not in self._circles:
+                    self._circles.add(circle)
+                    message = f"delegates in a circle or too far: {route}"
+                    problems.error(doc.src, "use_target", message, hint=hint)
                 return None
             if name not in self.docs:
                 meant = nearest(name, self.docs)

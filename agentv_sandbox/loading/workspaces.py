@@ -235,7 +235,8 @@ class WorkspaceReader:
         return hooks
 
     def _hook(self, name: str, doc: HookDoc, base: Path, above: Hook | None) -> Hook:
-        if doc.command is None and doc.reset == "none" and above is None:
+        does_nothing = doc.command is None and doc.reset == "none" and above is None
+        if does_nothing and not self.problems.is_misspelt(doc.src, "command"):
             self.problems.error(doc.src, None, "needs a command or a reset")
         cwd = above.cwd if above is not None else base
         if doc.cwd is not None:
@@ -282,8 +283,15 @@ class WorkspaceReader:
             dockerfile = reference.path if reference.path is not None and reference.path.is_file() else None
             if dockerfile is None:
                 reason = reference.reason or "is not a file"
-                self.problems.broken(doc.src, "dockerfile", f"the Dockerfile {reason}", hint=reference.hint)
-        elif doc.image is None:
+                self.problems.broken(
+                    doc.src,
+                    "dockerfile",
+                    f"the Dockerfile {show(doc.dockerfile)} {reason}",
+                    hint=reference.hint,
+                )
+        elif doc.image is None and not any(
+            self.problems.is_misspelt(doc.src, key) for key in ("image", "dockerfile")
+        ):
             self.problems.error(doc.src, None, "needs an image or a dockerfile")
         if doc.image is not None and not well_formed("image", doc.image):
             hint = f"expected {EXPECTED['image']}"

@@ -169,8 +169,13 @@ class AgentvSandboxEnvironment(SandboxEnvironment):
         read = _config(config, metadata)
         session = await _in_thread(partial(_opened, read, metadata))
         box = cls(session, read)
-        if read.working_dir != WORKSPACE:
-            await box.exec([*_SHELL, 'mkdir -p -- "$1"', "sh", read.working_dir], cwd="/")
+        try:
+            if read.working_dir != WORKSPACE:
+                await box.exec([*_SHELL, 'mkdir -p -- "$1"', "sh", read.working_dir], cwd="/")
+        except BaseException:  # Inspect cleans up only what it was given
+            with anyio.CancelScope(shield=True):
+                await _in_thread(session.close)
+            raise
         return {"default": box}
 
     @classmethod

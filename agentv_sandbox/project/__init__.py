@@ -71,6 +71,8 @@ class Project:
     def __init__(self, root: Path, *, cwd: Path) -> None:
         self.root = root
         self._prefix = f"{root}{os.sep}"
+        self.unreadable: dict[Path, None] = {}
+        """Files and folders that a walk left out since this user may not read them, such as a database's."""
         self.workdir = self.container_path(cwd) if self.holds(cwd) else SUITE
         """Where the process's own working directory stands inside; the project's root when it lies outside."""
 
@@ -165,8 +167,12 @@ class Project:
         folders = [self.root]
         while folders:
             folder = folders.pop()
-            with os.scandir(folder) as scan:
-                entries = sorted(scan, key=lambda e: e.name)
+            try:
+                with os.scandir(folder) as scan:
+                    entries = sorted(scan, key=lambda e: e.name)
+            except PermissionError:
+                self.unreadable[folder] = None
+                continue
             if folder != self.root and {entry.name for entry in entries} >= _RUN_FOLDER:
                 continue
             for entry in entries:
@@ -176,8 +182,14 @@ class Project:
                         folders.append(path)
                 elif not entry.name.startswith(".env"):
                     info = entry.stat(follow_symlinks=False)
-                    if stat.S_ISREG(info.st_mode) or stat.S_ISLNK(info.st_mode):
+                    if stat.S_ISLNK(info.st_mode) or (stat.S_ISREG(info.st_mode) and self._readable(path)):
                         yield path, info
+
+    def _readable(self, path: Path) -> bool:
+        if os.access(path, os.R_OK):
+            return True
+        self.unreadable[path] = None
+        return False
 
     def _skipped(self, folder: Path) -> bool:
         return folder.name in _SKIPPED_DIRS or folder.relative_to(self.root).as_posix() in _SKIPPED_PATHS

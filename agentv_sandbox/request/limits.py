@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from agentv_sandbox.request.option import Option
-from agentv_sandbox.request.values import count, number_between, size
+from agentv_sandbox.request.values import count, enough_memory, number_between, size
 
 LIMITS = "Limits of an agent"
 LIMIT_OPTIONS: Mapping[str, Option] = {
@@ -20,7 +20,7 @@ LIMIT_OPTIONS: Mapping[str, Option] = {
     "memory_bytes": Option(
         flags=("--memory",),
         metavar="SIZE",
-        read=size,
+        read=enough_memory,
         sentence="Memory of an agent, such as 2g.",
         default_text="the suite's, else 1g",
         group=LIMITS,

@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)i?b?\Z", re.IGNORECASE)
+MIN_MEMORY = 6 << 20
+"""Docker's least."""
 _SCALE = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _EXPERIMENT = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._-]+")
 
@@ -56,6 +58,17 @@ def size(value: object) -> int:
     if number <= 0:
         raise ValueError("must be more than 0; 0 would mean no limit")
     return number
+
+
+def enough_memory(number: object) -> int:
+    """Bytes of memory with which a container can start. Engines refuse less, some with a message about something
+    else."""
+    count = size(number)
+    if count < MIN_MEMORY:
+        raise ValueError(
+            f"must be at least {MIN_MEMORY >> 20}m, found {number}: bytes without a letter, else k, m, g"
+        )
+    return count
 
 
 def flag(value: object) -> bool:

@@ -81,15 +81,13 @@ def _sync(path: Path) -> None:
 
 
 def append_line(path: Path, line: bytes) -> None:
-    """Append one line with a single write, then fsync. When the disk is full, the file is cut back to what it
-    was before, and OSError is raised."""
+    """Append one line with a single write where the disk takes it whole, then fsync. When the disk is full, the file is
+    cut back to what it was before, and OSError is raised."""
     fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         before = os.fstat(fd).st_size
         try:
-            written = os.write(fd, line)
-            if written != len(line):
-                raise OSError(f"{path}: only {written} of {len(line)} bytes were written")
+            write_all(fd, line)  # a disk that takes a part says with the rest why
             os.fsync(fd)
         except OSError:
             os.ftruncate(fd, before)

@@ -25,11 +25,11 @@ from pathlib import Path
 from types import TracebackType
 
 from agentv_sandbox.base.errors import (
-    DISK_FULL,
     InputError,
     NoSpaceError,
     Problem,
     SandboxError,
+    is_disk_full,
 )
 from agentv_sandbox.base.logs import error_line, safe_name
 from agentv_sandbox.models.case import CaseFailure, CaseResult
@@ -289,9 +289,9 @@ class RunFolder:
         self.write_run({**self._facts, **more})
 
     def note_end(self, fault: str) -> None:
-        """Why the run ends early, into ``run.json``. What cannot be written is missing there."""
+        """Why the run ends early, into ``run.json``: the first reason. What cannot be written is missing there."""
         with suppress(SandboxError):
-            self.write_run({**self._facts, "ended": fault})
+            self.write_run({**self._facts, "ended": self._facts.get("ended") or fault})
 
     def write_result(self, result: CaseResult, case: EvalCase, suite: Suite) -> tuple[CaseResult, Row]:
         """``result`` as it was written, and its row. One that cannot be written is written without what the agent
@@ -420,7 +420,7 @@ class RunFolder:
         be called again. ``views``: by the name of the file, what writes it below a run folder.
 
         ``planned``: number of tests that were to run, where an interrupt left some out. Whatever fails, the other
-        steps are taken; then raises SandboxError that names what is missing."""
+        steps are taken; then raises SandboxError that names what is missing, NoSpaceError where the disk is full."""
         steps: Mapping[str, Callable[[], object]] = {
             # First, since views show what artifacts hold, and since it matters most.
             "masking secrets in artifacts": self._stores[0].mask,
@@ -430,13 +430,17 @@ class RunFolder:
             **{name: partial(write, self.path) for name, write in (views or {}).items()},
         }
         problems = [f"{BENCHMARK}: {text}" for text in self._uncounted[:3]]
+        full = False
         for name, step in steps.items():
             try:
                 step()
             except Exception as error:  # unexpected ones included: the next step must still run
                 problems.append(f"{name}: {_reason(error)}")
+                full = full or is_disk_full(error)
+        if full:
+            self.note_end(NoSpaceError.fault)
         if problems:
-            raise SandboxError(
+            raise (NoSpaceError if full else SandboxError)(
                 f"the results in {self.path} are incomplete: {'; '.join(problems)}",
                 hint=f"The rows in {INDEX} and the folders of the tests are complete.",
             )
@@ -478,7 +482,9 @@ def refuse_unusable(output: Path | None, cwd: Path) -> None:
         if not existing.is_dir():
             raise _refusal(f"cannot write results to {output or path}: {existing} is not a folder")
         if not os.access(existing, os.W_OK | os.X_OK):
-            raise _refusal(f"cannot write results to {output or path}: {existing} cannot be written")
+            raise _refusal(
+                f"cannot write results to {output or path}: {existing} cannot be written", _MAY_WRITE
+            )
         _try_to_write(existing, output or path)
     except OSError as error:
         raise _refusal(f"cannot write results to {output or path}: {error.strerror or error}") from error
@@ -492,7 +498,7 @@ def _try_to_write(folder: Path, output: Path) -> None:
         message = (
             f"cannot write results to {output}: {folder} takes no new folder ({error.strerror or error})"
         )
-        raise _refusal(message) from error
+        raise _refusal(message, _MAY_WRITE) from error
 
 
 def _lock(path: Path) -> int:
@@ -530,12 +536,15 @@ def _reason(error: Exception) -> str:
     return error.strerror or str(error) if isinstance(error, OSError) else error_line(error)
 
 
-def _refusal(message: str) -> InputError:
-    return InputError([Problem(message=message, field="--output", hint="name a folder that is new or empty")])
+_MAY_WRITE = "name a folder in which the user who runs this may write"
+
+
+def _refusal(message: str, hint: str = "name a folder that is new or empty") -> InputError:
+    return InputError([Problem(message=message, field="--output", hint=hint)])
 
 
 def _disk_error(path: Path, error: OSError) -> SandboxError:
-    kind = NoSpaceError if error.errno in DISK_FULL else SandboxError
+    kind = NoSpaceError if is_disk_full(error) else SandboxError
     return kind(
         f"cannot write results below {path}: {error.strerror or error}",
         hint="free some space or choose another folder with --output; the rows written so far are complete",

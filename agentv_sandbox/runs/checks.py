@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from agentv_sandbox.agents.base import setting_problem
 from agentv_sandbox.authoring.commands import IN_IMAGE, first_script
+from agentv_sandbox.authoring.references import UNREADABLE, may_be_read
 from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.loading import LoadResult
 from agentv_sandbox.models.suite import Suite, Target
@@ -25,6 +27,7 @@ from agentv_sandbox.targets.chosen import (
     unset_variables,
 )
 from agentv_sandbox.targets.money import unpriced_problems
+from agentv_sandbox.workspace.template import unreadable
 
 
 def run_problems(loaded: LoadResult, options: RunOptions) -> list[Problem]:
@@ -41,6 +44,7 @@ def run_problems(loaded: LoadResult, options: RunOptions) -> list[Problem]:
             continue
         jobs = jobs_of(suite, options)
         problems |= dict.fromkeys(missing_scripts(suite, jobs))
+        problems |= dict.fromkeys(unreadable_templates(suite, jobs))
         problems |= dict.fromkeys(unsendable(suite, jobs))
         if options.request.grader_target is None:
             unjudged = missing_judges(suite, [(job.case, job.target) for job in jobs])
@@ -57,18 +61,41 @@ def missing_scripts(suite: Suite, jobs: Iterable[Job]) -> Iterator[Problem]:
     for job in jobs:
         target, template = job.target, job.workspace.template
         filled = job.workspace.repos or job.hooks("before_all") or job.hooks("before_each")
-        if filled or target.name in reported:
+        if target.name in reported:
             continue
         bases = dict.fromkeys([*target.script_folders, suite.path.parent, project.root])
         for script in _scripts(target):
             in_template = template is not None and holds_word(template, script)
-            if in_template or any(project.path_of(script, base) for base in bases):
+            found = next((path for base in bases if (path := project.path_of(script, base))), None)
+            if found is not None and not os.access(found, os.R_OK):
+                reported.add(target.name)
+                message = f"the script '{script}' {UNREADABLE}"
+                yield setting_problem(target, "command", message, hint=may_be_read(found))
+            if filled or in_template or found is not None:
                 continue
             reported.add(target.name)
             message = f"the script '{script}' is neither in the project nor in the workspace of test {job.case.id!r}"
             hint = f"looked in {', '.join(map(str, bases))}"
             yield setting_problem(target, "command", message, hint=hint)
             break
+
+
+def unreadable_templates(suite: Suite, jobs: Iterable[Job]) -> Iterator[Problem]:
+    """Files of templates that this user may not read; one problem a template, at its first test."""
+    used = {
+        job.workspace.template: job.case for job in reversed(list(jobs)) if job.workspace.template is not None
+    }
+    for template, case in used.items():
+        if denied := unreadable(template):
+            at = case.position
+            more = f", and {len(denied) - 1} more" if len(denied) > 1 else ""
+            yield Problem(
+                path=at.path if at else suite.path,
+                line=at.line if at else None,
+                message=f"test {case.id!r}: the template {template.name} holds {denied[0].relative_to(template)}, "
+                f"which {UNREADABLE}{more}",
+                hint=may_be_read(denied[0]),
+            )
 
 
 def _scripts(target: Target) -> Iterator[str]:
@@ -86,6 +113,7 @@ def run_warnings(suite: Suite, options: RunOptions) -> list[Problem]:
     warnings = target_warnings(select_targets(suite, options.request.targets))
     unjudged = missing_judges(suite, pairs) if options.request.grader_target is None else []
     if len(unjudged) < len(pairs):
+        unjudged = missing_judges(suite, pairs, named=False) if unjudged else []
         warnings += [replace(problem, warning=True) for problem in unjudged]
     return [*warnings, *unpriced_problems(suite, pairs, options.request.grader_target)]
 

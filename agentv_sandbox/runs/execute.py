@@ -147,7 +147,7 @@ def run_suites(
     one at a time, and ``on_trial`` each of several trials of a test, from several threads. ``starts``: what is done
     already, by the suite's path. ``stand_in``: what is graded in the place of agents' answers.
 
-    Raises Cancelled, EngineLost or EngineUnavailable; results until then have been handed over.
+    Raises Cancelled, EngineLost, EngineUnavailable or NoSpaceError; results until then have been handed over.
     """
     crew = Threads(images, tools, options, on_event, on_trial, stand_in)
     work_through(suites, crew, options, on_event, on_result, starts, stand_in)

@@ -416,6 +416,8 @@ class _Grading:
             definitions = {**self._definitions, **regrading.definitions}
             changes = changes_of(before, report.rows, definitions)
             later = api.failure_of(lambda: results.write_changes(self._source.origin, changes))
+            if later is not None:
+                results.note_end(later.fault)
         values = {name: getattr(report, name) for name in ("folder", "rows", "planned")}
         return RegradeReport(**values, failure=report.failure or later, changes=changes)
 

@@ -18,7 +18,7 @@ from typing import IO, Any
 
 from agentv_sandbox import __version__
 from agentv_sandbox.base.errors import Cancelled, InputError, SandboxError
-from agentv_sandbox.base.logs import safe_text
+from agentv_sandbox.base.logs import safe_name, safe_text
 from agentv_sandbox.box import Running
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.session.session import Session
@@ -273,7 +273,7 @@ def _on_files(session: Session, name: str, given: Arguments) -> str:
         return f"{len(given['content'])} characters written"
     entries = session.list(given.get("path", "."), deep=given.get("deep", False))
     lines = [
-        f"{stat.filemode(each.mode)} {each.size:>10} {safe_text(each.path, limit=1000)}" for each in entries
+        f"{stat.filemode(each.mode)} {each.size:>10} {safe_name(each.path, limit=1000)}" for each in entries
     ]
     more = [f"… {len(lines) - _MOST_LISTED} more"] if len(lines) > _MOST_LISTED else []
     return "\n".join([*lines[:_MOST_LISTED], *more])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import struct
 import tempfile
@@ -25,7 +26,7 @@ from agentv_sandbox.base.errors import (
     SandboxError,
     TimeLimit,
 )
-from agentv_sandbox.base.logs import safe_text
+from agentv_sandbox.base.logs import safe_name, safe_text
 from agentv_sandbox.base.ownership import temporary_folder
 from agentv_sandbox.box import Box, Order, Running
 from agentv_sandbox.containers.blobs import BlobStore
@@ -55,6 +56,10 @@ _FILES_S = 120.0
 _FILE_HEAD = struct.Struct(">HIQ")
 """Length of the path, mode, size; the path and the content follow."""
 _ROOT = "root"
+_DIGITS = re.compile("[0-9]{1,10}")
+_NO_USER = 2**32 - 1
+"""The kernel's number for nobody at all."""
+_HOME = re.compile(r"/[^\0-\x1f\x7f]{0,4095}")
 _ERRORS = {"timeout": TimeLimit, "oom": OutOfMemory, "flood": OutputLimit}
 
 
@@ -186,13 +191,13 @@ class Session:
         if user is None:
             return self._held.uid
         if isinstance(user, int) or user.isdigit():
-            return int(user)
+            return _number(str(user), user)
         if user not in self._users:
             order = self._look("id", "-u", "--", user)
             said = self.settled(self._start(order)).stdout.strip()
             if not said.isdigit():
-                raise InputError([Problem(message=f"the image knows no user {safe_text(user, limit=100)!r}")])
-            self._users[user] = int(said)
+                raise InputError([Problem(message=f"the image knows no user {safe_name(user, limit=100)!r}")])
+            self._users[user] = _number(said.decode("ascii"), user)
         return self._users[user]
 
     def _look(self, *argv: str, env: Mapping[str, str] | None = None) -> Order:
@@ -212,7 +217,7 @@ class Session:
         if uid not in self._homes:
             order = self._look("getent", "passwd", str(uid), env={"PATH": PATH})
             fields = self.settled(self._start(order)).stdout.decode("utf-8", "replace").strip().split(":")
-            self._homes[uid] = fields[5] if len(fields) == 7 else "/"
+            self._homes[uid] = fields[5] if len(fields) == 7 and _HOME.fullmatch(fields[5]) else "/"
         return self._homes[uid]
 
     # -- files --------------------------------------------------------------------------------------------
@@ -237,7 +242,7 @@ class Session:
         checked = checked_path(path, self._held.below)
         done = self._ours("get", checked, str(limit_bytes), output_bytes=2 * limit_bytes + 2, user=user)
         if not done.ok:
-            raise SandboxError(f"{safe_text(path, limit=200)} cannot be read: {_reason(done)}")
+            raise SandboxError(f"{safe_name(path, limit=200)} cannot be read: {_reason(done)}")
         return done.stdout
 
     def list(self, path: str = ".", *, deep: bool = False, user: str | int | None = None) -> list[Entry]:
@@ -247,7 +252,7 @@ class Session:
         checked = "." if path in ("", ".", below) else path if path == "/" else checked_path(path, below)
         done = self._ours("list", checked, "1" if deep else "0", output_bytes=2 * _LIST_BYTES, user=user)
         if not done.ok:
-            raise SandboxError(f"{safe_text(path, limit=200)} cannot be listed: {_reason(done)}")
+            raise SandboxError(f"{safe_name(path, limit=200)} cannot be listed: {_reason(done)}")
         return list(entries_of(done.stdout))
 
     def _baseline(self, store: BlobStore) -> Baseline:
@@ -338,6 +343,14 @@ class Session:
             self._is_closed = True
             closing = self.closing.pop_all()
         closing.close()
+
+
+def _number(text: str, user: str | int) -> int:
+    """The number of a user. Raises InputError for what none can have, also where the system's own program says it."""
+    number = int(text) if _DIGITS.fullmatch(text) else _NO_USER
+    if number >= _NO_USER:
+        raise InputError([Problem(message=f"{safe_name(str(user), limit=100)!r} has no number of a user")])
+    return number
 
 
 def _reason(done: ExecResult) -> str:

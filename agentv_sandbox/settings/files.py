@@ -20,6 +20,7 @@ from agentv_sandbox.models.image import ImageConfig
 from agentv_sandbox.settings.model import Ceiling, Settings, all_keys
 
 NAME = "agentv-sandbox.toml"
+_FORM = "a setting is a line such as require_tier = 1, texts stand in double quotes"
 _MOST_BYTES = 1 << 20
 _LONGEST_KEY = 300
 """Characters of a line in which its key is looked for."""
@@ -63,7 +64,7 @@ def read_file(path: Path) -> SettingsFile:
         raise InputError([_problem(path, text, row) for row in error.errors()]) from error
     except (ValueError, RecursionError) as error:  # also of numbers with too many digits
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
-        raise InputError([Problem(path=path, message=f"is not valid TOML: {reason}")]) from error
+        raise InputError([Problem(path=path, message=f"is not valid TOML: {reason}", hint=_FORM)]) from error
     if settings.image.keyring is not None:
         keyring = path.parent / settings.image.keyring
         settings = settings.model_copy(update={"image": replace(settings.image, keyring=keyring)})

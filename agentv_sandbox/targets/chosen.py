@@ -153,9 +153,11 @@ def is_selected(case_id: str, globs: Sequence[str]) -> bool:
     return not globs or any(matches(case_id, glob) for glob in globs)
 
 
-def missing_judges(suite: Suite, pairs: Iterable[tuple[EvalCase, Target]]) -> list[Problem]:
+def missing_judges(
+    suite: Suite, pairs: Iterable[tuple[EvalCase, Target]], *, named: bool = True
+) -> list[Problem]:
     """Tests with a model grader that asks a target which does not exist, or for which nothing says which to ask; one
-    problem for each test and target."""
+    problem for each test and target. ``named``: also graders that name the target, which loading has reported."""
     problems: dict[tuple[str, str], Problem] = {}
     for case, target in pairs:
         own = target.grader_target in suite.targets or is_model(target)
@@ -163,7 +165,7 @@ def missing_judges(suite: Suite, pairs: Iterable[tuple[EvalCase, Target]]) -> li
             lost = [
                 name
                 for name in models_asked(grader)
-                if (not own if name is None else name not in suite.targets)
+                if (not own if name is None else named and name not in suite.targets)
             ]
             if not lost:
                 continue

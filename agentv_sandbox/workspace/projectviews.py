@@ -36,6 +36,12 @@ class ProjectVolumes:
     ) -> None:
         """``test_files``: what graders do not see, beside all files that are named as eval files are."""
         self._size = project.size()
+        if left_out := sorted(project.unreadable):
+            some = ", ".join(str(path.relative_to(project.root)) for path in left_out[:3])
+            message = f"hooks and graders do not see what this user may not read: {some}"
+            on_event(
+                "note", message=f"{message} and {len(left_out) - 3} more" if len(left_out) > 3 else message
+            )
         self._stack = stack
         self._sandbox = sandbox
         self._project = project

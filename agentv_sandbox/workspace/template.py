@@ -7,6 +7,7 @@ import stat
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from importlib import resources
+from pathlib import Path
 
 from agentv_sandbox import masking
 from agentv_sandbox.base.errors import (
@@ -57,6 +58,20 @@ def template_files(workspace: Workspace) -> list[StagedFile]:
                     path = root / os.fsdecode(relative)
                     staged.append(StagedFile(path=relative, data=path, mode=0o755 if executable else 0o644))
     return staged
+
+
+def unreadable(template: Path) -> list[Path]:
+    """What of a template this user may not read, so that no workspace can be made of it."""
+    denied: list[Path] = []
+
+    def note(error: OSError) -> None:
+        denied.append(Path(error.filename))
+
+    for folder, folders, files in os.walk(template, onerror=note):
+        folders[:] = [name for name in folders if name != ".git"]
+        paths = (Path(folder, name) for name in files)
+        denied += [path for path in paths if not path.is_symlink() and not os.access(path, os.R_OK)]
+    return sorted(denied)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentv_sandbox.engines.table import find_engine
+from tests import forkserver
 
 from . import test_claude, test_codex, test_copilot, test_gemini, test_opencode, test_pi
 from .harness import Agent, variables, write_template
@@ -88,4 +89,4 @@ def run_real(folder: Path) -> Real:
 def _run(folder: Path, *options: str, environ: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
     argv = [sys.executable, "-m", "agentv_sandbox", "run", "s.eval.yaml", *options]
     env = {**os.environ, **environ}
-    return subprocess.run(argv, cwd=folder, env=env, capture_output=True, text=True, timeout=900, check=False)
+    return forkserver.run(argv, cwd=folder, env=env, timeout=900)

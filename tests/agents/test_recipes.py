@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests import forkserver
 
 from .harness import KEY, call
 from .model_server import CACHED, INPUT, OUTPUT, REASONING, ModelServer, Seen, Step, do, say
@@ -113,9 +114,7 @@ def run(folder: Path, program: str, server: ModelServer, *, key: str) -> Ran:
     out = example / f"out-{program}-{key == KEY}"
     argv = [sys.executable, "-m", "agentv_sandbox", "run", f"{program}.eval.yaml", "-o", str(out)]
     env = {**os.environ, "AGENTV_SANDBOX_ENGINE": ENGINE, "OPENAI_API_KEY": key}
-    done = subprocess.run(
-        argv, cwd=example, env=env, capture_output=True, text=True, timeout=1500, check=False
-    )
+    done = forkserver.run(argv, cwd=example, env=env, timeout=1500)
     assert (out / "index.jsonl").exists(), done.stdout + done.stderr
     for path in out.rglob("*"):
         assert not path.is_file() or KEY.encode() not in path.read_bytes(), path

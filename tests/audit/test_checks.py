@@ -127,6 +127,7 @@ def test_a_judge_is_asked_about_one_injection_of_each_kind(tmp_path: Path) -> No
     assert counts == [12, 200, 0, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests import forkserver
 from tests.e2e.conftest import Project
 from tests.tasks.corpus import REWARD, Task
 
@@ -34,9 +34,7 @@ def test_tasks_are_audited_with_their_own_solutions(
     chosen = ("silent", "claims", "oracle", "mutant-numbers", "mutant-half", "mutant-early", "mutant-other")
     argv = [*project.argv("audit"), "tasks", "--json"]
     argv += [word for name in chosen for word in ("--agent", name)]
-    done = subprocess.run(
-        argv, cwd=project.folder, env=project.env(), capture_output=True, text=True, timeout=300, check=False
-    )
+    done = forkserver.run(argv, cwd=project.folder, env=project.env(), timeout=300)
     assert done.returncode == 1, done.stderr
     report = json.loads(done.stdout)
     assert {(each["test"], each["rule"]) for each in report["findings"]} == {

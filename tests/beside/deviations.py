@@ -51,9 +51,27 @@ DEVIATIONS = (
     Deviation("`fallback_targets`", ("fallback",), ("rows.*.target_used",)),
     Deviation(
         "attempts at a model's server that refuses (401)",
-        ("fallback", "provider-error", "depends-failed", "fail-on-error", "judge-says-error"),
+        ("fallback", "provider-error", "depends-*", "fail-on-error", "judge-says-error"),
         ("asked.*", "rows.*.scores.0.assertions.0.0"),
     ),
+    Deviation("`isolation` not written", ("workspace-of-test",), ("rows.b@*",)),
+    Deviation(
+        "a sentence among the `rubrics` of an `llm-grader`",
+        ("llm-rubrics",),
+        ("asked.judge.0.user.rubrics", "rows.*.assertions"),
+    ),
+    Deviation(
+        "a target that only a suite's `execution.targets` defines (`{name, use_target}`)",
+        ("target-of-suite",),
+        _WHOLE,
+    ),
+    Deviation("a model grader for which no target says which model", ("targets-first-file",), _WHOLE),
+    Deviation(
+        "`workspace_path` of a test without a workspace",
+        ("payload-rest",),
+        ("rows.*.scores.0.assertions.0.0",),
+    ),
+    Deviation("`target` of a `code-grader`", ("code-asks",), ("rows.*.score", "rows.*.scores.0.*")),
     Deviation("a date without a year", ("dates-no-year",), ("rows.*.assertions.0.0",)),
     Deviation("several trials", ("trials", "trials-bound"), ("rows.*.tokens.*",)),
     Deviation(
@@ -66,7 +84,7 @@ DEVIATIONS = (
     ),
     Deviation(
         "the least score of a rubric with ranges, in the prompt",
-        ("range-says-*",),
+        ("range-says-*", "llm-rubrics-ranges"),
         ("asked.judge.0.user.scoring_criteria",),
     ),
     Deviation(

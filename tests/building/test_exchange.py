@@ -174,8 +174,10 @@ def test_an_image_with_other_files_is_not_replaced(
         "resolution": {**exported.description["resolution"], "tree_sha256": tree},
     }
     other.config["config"]["Labels"] = exported.config["config"]["Labels"]
-    with pytest.raises(InputError, match=r"has another image named .* and it is not replaced"):
+    with pytest.raises(InputError, match=r"has another image named .* and it is not replaced") as refused:
         import_image(engine, other.write(tmp_path / "y"), tmp_path / "e")
+    way = "clean --images" if engine.info().kind == "native" else f"{engine.info().kind} rmi {exported.tag}"
+    assert way in refused.value.problems[0].hint
     assert engine.image(exported.tag) == before
     assert not (tmp_path / "e").exists()  # nor is anything remembered
 

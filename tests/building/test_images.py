@@ -44,6 +44,7 @@ from agentv_sandbox.images.plan import plan_image
 from agentv_sandbox.models.container import Limits
 from agentv_sandbox.models.image import Image, ImageConfig, ImagePlan
 from agentv_sandbox.models.suite import DockerSpec, WorkspaceEnv
+from tests import forkserver
 from tests.building.mirrors import serving
 from tests.building.proving import misses
 from tests.llm.test_environment import certificate
@@ -529,7 +530,7 @@ def test_images_of_another_cache_folder_are_not_taken_for_unused(
     assert clean_images(engine, tmp_path, unused_days=7) == []
     command = [sys.executable, "-m", "agentv_sandbox", "clean", "--images"]
     env = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    done = forkserver.run(command, env=env, check=True)
     assert "left alone" in done.stdout and "removed image" not in done.stdout
     # Others may be removed meanwhile by tests that made them.
     assert tools and tools <= {stored.tag for stored in list_images(engine, tmp_path)}

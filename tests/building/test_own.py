@@ -37,6 +37,7 @@ from agentv_sandbox.images.plan import plan_image
 from agentv_sandbox.models.container import ImageInfo
 from agentv_sandbox.models.image import Image, ImageConfig, ImagePlan
 from agentv_sandbox.models.suite import DockerSpec, WorkspaceEnv
+from tests import forkserver
 from tests.building.mirrors import Anywhere
 from tests.building.proving import misses
 from tests.harness.processes import DISK
@@ -172,7 +173,7 @@ def context_written_alone(dockerfile: Path, *, before: str, after: str) -> str:
         f"{after}\n"
     )
     command = [sys.executable, "-c", script, dockerfile]
-    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+    return forkserver.run(command, check=True).stdout
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="becomes another user to be refused")
@@ -548,8 +549,14 @@ def test_an_interrupt_ends_a_build_and_leaves_no_process(
 
 
 @engine_test
-def test_the_command_ends_a_build_when_it_is_interrupted(base_tag: str, tmp_path: Path) -> None:
-    nap = str(50_000 + os.getpid() % 10_000)
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda each: each.name
+)
+def test_the_command_ends_a_build_when_it_is_interrupted(
+    base_tag: str, tmp_path: Path, number: signal.Signals
+) -> None:
+    """Also where whoever started it ignores interrupts, as a shell does for what runs in the background."""
+    nap = f"{50_000 + os.getpid() % 10_000}{number:02}"
     (tmp_path / "Dockerfile").write_text(f"FROM {base_tag}\nRUN sleep {nap}\n")
     (tmp_path / "suite.eval.yaml").write_text(
         "workspace: {docker: {dockerfile: Dockerfile}}\ntests:\n  - {id: a, input: a, criteria: a}\n"
@@ -558,16 +565,21 @@ def test_the_command_ends_a_build_when_it_is_interrupted(base_tag: str, tmp_path
         "targets: [{name: default, provider: cli, command: 'sh a.sh {OUTPUT_FILE}'}]\n"
     )
     command = [sys.executable, "-m", "agentv_sandbox", "build", "suite.eval.yaml"]
-    process = subprocess.Popen(
-        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
-    )
-    deadline = time.monotonic() + 60
-    while not [row for row in processes() if row[-2:] == ["sleep", nap]]:
-        assert process.poll() is None and time.monotonic() < deadline, process.communicate()[0]
-        time.sleep(0.1)
-    os.killpg(process.pid, signal.SIGINT)
-    printed = process.communicate(timeout=20)[0].decode()
-    assert process.returncode == 130, printed
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    try:
+        deadline = time.monotonic() + 60
+        while not [row for row in processes() if row[-2:] == ["sleep", nap]]:
+            assert process.poll() is None and time.monotonic() < deadline
+            time.sleep(0.1)
+        process.send_signal(number)
+        printed = process.communicate(timeout=20)[0].decode()
+    finally:
+        process.kill()  # nobody after this test waits for its build
+    assert process.returncode == (-number if number == signal.SIGKILL else 130), printed
     for _ in range(100):
         left = working_on(tmp_path / "Dockerfile", nap)
         if not left:

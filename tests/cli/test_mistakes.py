@@ -480,6 +480,124 @@ MISTAKES = [
         "targets.yaml",
         warning=True,
     ),
+    Mistake(
+        "a misspelt name of a target",
+        "did you mean 'name'?",
+        top("execution: {targets: [{nme: default}]}"),
+        line=6,
+    ),
+    Mistake(
+        "another word for a required key",
+        "'url' is not a key here: is it repo under another name?",
+        top("workspace: {repos: [{url: 'https://git.example/a.git', path: a}]}"),
+        line=6,
+    ),
+    Mistake(
+        "a variable that no test has",
+        "{{ nmae }} is not a variable of this test",
+        "name: s\ntests:\n  - id: a\n    vars: {name: x}\n    input: Greet {{ nmae }}\n    assert: "
+        + OK
+        + "\n",
+        line=5,
+        warning=True,
+    ),
+    Mistake(
+        "a variable where nobody has any",
+        "vars of this test: none",
+        case(f"assert: {OK}").replace("input: x", "input: 'Greet {{ name }}'"),
+        line=3,
+        warning=True,
+    ),
+    Mistake(
+        "a circle of two targets",
+        "delegates in a circle or too far: default → b → default",
+        SUITE,
+        "targets:\n  - {name: default, use_target: b}\n  - {name: b, use_target: default}\n",
+        3,
+        "targets.yaml",
+    ),
+    Mistake("memory for no program", "must be at least 6m", top("limits: {memory: 1k}"), line=6),
+    Mistake(
+        "several targets and no file of them",
+        "as `agentv-sandbox init` does",
+        top("execution: {targets: [one, two]}"),
+        None,
+        6,
+    ),
+    Mistake(
+        "a circle of tests",
+        "tests wait for each other: a → b → a",
+        f"name: s\ntests:\n  - {{id: a, input: x, depends_on: [b], assert: {OK}}}\n"
+        f"  - {{id: b, input: x, depends_on: [a], assert: {OK}}}\n",
+        line=3,
+    ),
+    Mistake(
+        "a key that belongs elsewhere", "write execution: {trials: …}", top("trials: 3"), line=6, warning=True
+    ),
+    Mistake(
+        "a misspelt command of a hook",
+        "did you mean 'command'?",
+        top("workspace: {hooks: {before_each: {comand: [ls]}}}"),
+        line=6,
+    ),
+    Mistake("a misspelt image", "did you mean 'image'?", top("workspace: {docker: {img: 'x:1'}}"), line=6),
+    Mistake(
+        "one assertion without a dash", "begin each entry with a dash", SUITE.replace(OK, OK[1:-1]), line=5
+    ),
+    Mistake(
+        "one rubric as text",
+        "write it as a list: ['good']",
+        SUITE.replace(f"assert: {OK}", "rubrics: good"),
+        line=5,
+    ),
+    Mistake(
+        "a misspelt mode",
+        "did you mean 'conversation'?",
+        f"name: s\ntests:\n  - {{id: a, mode: conversational, turns: [{{input: x, assert: {OK}}}]}}\n",
+        line=3,
+    ),
+    Mistake(
+        "a turn with another word for its input",
+        "is it input under another name?",
+        f"name: s\ntests:\n  - {{id: a, mode: conversation, turns: [{{prompt: x, assert: {OK}}}]}}\n",
+        line=3,
+    ),
+    Mistake(
+        "a test that another one waits for",
+        "input",
+        f"name: s\ntests:\n  - {{id: a, input: 5, assert: {OK}}}\n"
+        f"  - {{id: b, input: x, depends_on: [a], assert: {OK}}}\n",
+        line=3,
+    ),
+    Mistake(
+        "a list in a file of lines",
+        "name the file list.json",
+        "name: s\ntests: list.jsonl\n",
+        line=1,
+        file="list.jsonl",
+        more=(("list.jsonl", '[\n{"id": "a", "input": "b", "criteria": "c"}\n]\n'),),
+    ),
+    Mistake("tests in a workbook", "export the table as CSV", "name: s\ntests: book.xlsx\n", line=2),
+    Mistake(
+        "targets as a list of names",
+        "write {name: …, provider: …}",
+        SUITE,
+        "targets: [one]\n",
+        1,
+        "targets.yaml",
+    ),
+    Mistake(
+        "variables as a list",
+        "must be a mapping, found a list",
+        case(f"vars: [x], assert: {OK}").replace("input: x", "input: '{{ x }}'"),
+        line=3,
+    ),
+    Mistake(
+        "a path of another system",
+        "write / between folders",
+        case(f"input_files: ['docs\\a.txt'], assert: {OK}"),
+        line=3,
+    ),
     Mistake("a host with its scheme", "host", top("network: {allow: ['https://api.example.com']}"), line=6),
 ]
 assert len({mistake.name for mistake in MISTAKES}) == len(MISTAKES) >= 81

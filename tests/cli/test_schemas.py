@@ -135,6 +135,7 @@ def test_answer_files(answers: Draft202012Validator, value: Json, good: bool) ->
     assert answers.is_valid(value) is good
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SCHEMAS)
 def test_every_schema_is_one_and_explains_keys(kind: str) -> None:
     made = printed(kind).schema

@@ -58,6 +58,7 @@ def test_blocks_that_are_no_files_stay(tmp_path: Path) -> None:
     assert output.answer == "end"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["a/" * 2_000_000, "d/" * 2000, "\x01" * 4000], ids=["huge", "deep", "odd"])
 def test_paths_of_an_answer_are_short_or_refused(tmp_path: Path, path: str) -> None:
     output = assembled(tmp_path, *(file_block(path) for _ in range(1000 if len(path) < 9000 else 4)))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests import forkserver
 from tests.e2e.conftest import Done, Project
 from tests.pagedata import index_of
 
@@ -31,14 +31,11 @@ def run(project: Project, name: str, answer: str) -> Path:
         }
     )
     folder = project.folder / name
-    done = subprocess.run(
+    done = forkserver.run(
         project.argv("run", "s.eval.yaml", "-o", str(folder)),
         cwd=project.folder,
         env=project.env(),
-        capture_output=True,
-        text=True,
         timeout=300,
-        check=False,
     )
     assert done.returncode in (0, 1), done.stderr
     return folder
@@ -46,9 +43,7 @@ def run(project: Project, name: str, answer: str) -> Path:
 
 def compare(project: Project, *args: str) -> Done:
     argv = project.argv("compare", *args)
-    done = subprocess.run(
-        argv, cwd=project.folder, env=project.env(), capture_output=True, text=True, timeout=60, check=False
-    )
+    done = forkserver.run(argv, cwd=project.folder, env=project.env(), timeout=60)
     return Done(done.returncode, done.stdout, done.stderr, project.folder)
 
 
@@ -93,7 +88,7 @@ def test_runs_are_compared_test_by_test_and_a_fall_ends_with_status_1(project: P
     (shown,) = index_of(project.folder / "page.html")["comparisons"]
     assert shown["sentence"].startswith("mean change -0.500 over 12 tests")
     assert [change[3] for change in shown["tests"]].count("fell") == 6
-    made = subprocess.run(
+    made = forkserver.run(
         project.argv("report", str(base), str(worse), "-o", "again.html"), cwd=project.folder, check=True
     )
     assert made.returncode == 0

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 import time
 
 import pytest
 
+from tests import forkserver
 from tests.e2e.conftest import Project
 
 pytestmark = pytest.mark.engine
@@ -63,12 +63,12 @@ def test_budgets_dependencies_hooks_and_servers_have_names(project: Project) -> 
     hooks = "workspace: {hooks: {before_each: {command: [sh, -c, exit 1]}}}\ntests:"
     project.write({"s.eval.yaml": text.replace("tests:", hooks).replace(", budget_usd: 1", "")})
     argv = project.argv("run", "s.eval.yaml", "-o", "hooks")
-    subprocess.run(argv, cwd=project.folder, env=project.env(), capture_output=True, check=False)
+    forkserver.run(argv, cwd=project.folder, env=project.env())
     lines = (project.folder / "hooks" / "index.jsonl").read_text().splitlines()
     assert {json.loads(line)["fault"] for line in lines} == {"setup_failed"}
     write(project, ("t",))
     argv = project.argv("run", "s.eval.yaml", "--target", "nobody", "-o", "nobody")
-    subprocess.run(argv, cwd=project.folder, env=project.env(), capture_output=True, check=False)
+    forkserver.run(argv, cwd=project.folder, env=project.env())
     row = json.loads((project.folder / "nobody" / "index.jsonl").read_text())
     assert row["fault"] == "target_unreachable", row
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import forkserver
 from tests.e2e.conftest import Project
 from tests.llm.servers import Answer, Asked, Server, sse, stream_of
 from tests.pagedata import contents
@@ -85,13 +86,8 @@ def test_every_kind_answers_and_every_fault_is_an_error_of_its_own(project: Proj
     with Server([answer]) as server:
         write(project, server.url.removesuffix("/v1"))
         env = {"MODEL_KEY": KEY}
-        checked = subprocess.run(
-            project.argv("validate", "m.eval.yaml"),
-            cwd=project.folder,
-            env=project.env(**env),
-            capture_output=True,
-            text=True,
-            check=False,
+        checked = forkserver.run(
+            project.argv("validate", "m.eval.yaml"), cwd=project.folder, env=project.env(**env)
         )
         done = project.run("m.eval.yaml", env=env)
     assert checked.returncode == 0, checked.stderr

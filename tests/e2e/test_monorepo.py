@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests import forkserver
 from tests.e2e.conftest import Done, Project
 
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("monorepo")]
@@ -77,7 +77,7 @@ def test_from_the_root_each_suite_finds_its_own(project: Project) -> None:
 def test_from_a_folder_below_too(project: Project) -> None:
     folder = project.folder / "services"
     argv = project.argv("run", "two", "-o", str(project.folder / "below"))
-    ran = subprocess.run(argv, cwd=folder, env=project.env(), capture_output=True, text=True, check=False)
+    ran = forkserver.run(argv, cwd=folder, env=project.env())
     done = Done(ran.returncode, ran.stdout, ran.stderr, project.folder / "below")
     assert done.code == 0, done.stdout + done.stderr
     assert {name: row["score"] for name, row in done.rows.items()} == {"two": 1.0}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests import forkserver
 from tests.e2e.conftest import Done, Project
 
 pytestmark = pytest.mark.engine
@@ -21,9 +21,7 @@ TARGETS = "targets: [{name: agent, provider: cli, command: 'sh agent.sh {OUTPUT_
 
 def command(project: Project, *args: str, cwd: Path) -> Done:
     argv = project.argv(*args)
-    done = subprocess.run(
-        argv, cwd=cwd, env=project.env(), capture_output=True, text=True, timeout=60, check=False
-    )
+    done = forkserver.run(argv, cwd=cwd, env=project.env(), timeout=60)
     return Done(done.returncode, done.stdout, done.stderr, cwd)
 
 

@@ -30,6 +30,7 @@ from agentv_sandbox.engines.owner import Owner
 from agentv_sandbox.engines.tier import tier
 from agentv_sandbox.models.container import OwnedObject
 from agentv_sandbox.workspace.projectcopies import LABEL_COPY
+from tests import forkserver
 from tests.e2e.conftest import Done, Project
 from tests.pagedata import contents, details_of, index_of
 from tests.unix import bind_to
@@ -72,14 +73,8 @@ def answer(project: Project, done: Done) -> str:
 def command(
     project: Project, *args: str, env: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        project.argv(*args),
-        cwd=project.folder,
-        env=project.env(**(env or {})),
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
+    return forkserver.run(
+        project.argv(*args), cwd=project.folder, env=project.env(**(env or {})), timeout=300
     )
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from agentv_sandbox.engines.docker import DockerEngine
+from tests import forkserver
 from tests.e2e.conftest import Project
 
 pytestmark = [pytest.mark.engine, pytest.mark.docker]
@@ -58,14 +59,8 @@ class OwnImage:
         self.project.write({".agentv/targets.yaml": TARGETS, "agent.sh": AGENT, file: text})
 
     def command(self, *args: str, **env: str) -> Done:
-        done = subprocess.run(
-            self.project.argv(*args),
-            cwd=self.project.folder,
-            env=self.project.env(**env),
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
+        done = forkserver.run(
+            self.project.argv(*args), cwd=self.project.folder, env=self.project.env(**env), timeout=300
         )
         self.made.update(re.findall(r"agentv-(?:env|own):[0-9a-f]{16}", done.stdout))
         return Done(done.returncode, done.stdout, done.stderr)

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from agentv_sandbox.graders import GRADERS
+from tests import forkserver
 from tests.e2e.conftest import Done, Project
 from tests.llm.servers import Server, chat
 from tests.pagedata import index_of
@@ -166,9 +167,7 @@ FILES = {
 
 def command(project: Project, *args: str, cwd: Path | None = None, **env: str) -> Done:
     argv, folder = project.argv(*args), cwd or project.folder
-    done = subprocess.run(
-        argv, cwd=folder, env=project.env(**env), capture_output=True, text=True, timeout=300, check=False
-    )
+    done = forkserver.run(argv, cwd=folder, env=project.env(**env), timeout=300)
     named = next((Path(args[n + 1]) for n, arg in enumerate(args) if arg == "-o"), Path())
     return Done(done.returncode, done.stdout, done.stderr, folder / named)
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from agentv_sandbox.engines import LABEL_RUN, ContainerEngine
+from tests import forkserver
 from tests.e2e.conftest import Project
 
 pytestmark = [pytest.mark.engine, pytest.mark.every_engine]
@@ -47,15 +48,12 @@ def own(project: Project, engine: ContainerEngine) -> Project:
 
 
 def shell(project: Project, *argv: str, typed: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+    return forkserver.run(
         project.argv("shell", str(project.output), *argv),
         cwd=project.folder,
         env=project.env(),
         input=typed,
-        capture_output=True,
-        text=True,
         timeout=200,
-        check=False,
     )
 
 

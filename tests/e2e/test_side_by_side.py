@@ -98,7 +98,9 @@ def test_a_run_whose_disk_is_full_goes_on_when_there_is_space(project: Project, 
     output = str(disk / "run")
     ended = call(project, "run", "s.eval.yaml", "-o", output)
     assert ended.returncode == 3, ended.stdout + ended.stderr
-    assert "No space left on device" in ended.stdout + ended.stderr
+    assert "No space left on device" in ended.stderr
+    assert ended.stderr.splitlines()[-1] == "fault: no_space"
+    assert json.loads((disk / "run" / "run.json").read_text())["ended"] == "no_space"
     before = (disk / "run" / "index.jsonl").read_bytes()
     kept = rows(disk / "run")
     assert (
@@ -106,14 +108,16 @@ def test_a_run_whose_disk_is_full_goes_on_when_there_is_space(project: Project, 
         and kept[0]["test_id"] == "first"
         and all(is_as_written(Row.of(row)[0]) for row in kept)
     )
-    finished = [row["test_id"] for row in kept if row["execution_status"] == "ok"]
-    assert len(finished) < 4
+    assert len(kept) < 4 and {row["execution_status"] for row in kept} == {
+        "ok"
+    }  # what has a row was finished
     subprocess.run(["mount", "-o", "remount,size=80m", disk], check=True)
     done = call(project, "run", "s.eval.yaml", "-o", output, "--resume")
     assert done.returncode == 0, done.stdout + done.stderr
     after = rows(disk / "run")
     assert sorted(str(row["test_id"]) for row in after) == ["big1", "big2", "first", "last"]
-    assert after[0] == kept[0]
+    assert after[: len(kept)] == kept
+    assert "ended" not in json.loads((disk / "run" / "run.json").read_text())
     assert not [path for path in (disk / "run").rglob(".*") if path.name != ".lock"]
 
 

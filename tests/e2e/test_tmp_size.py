@@ -4,10 +4,10 @@ the operator's bound on it."""
 from __future__ import annotations
 
 import shutil
-import subprocess
 
 import pytest
 
+from tests import forkserver
 from tests.e2e.conftest import Project
 
 pytestmark = pytest.mark.engine
@@ -103,13 +103,7 @@ def test_an_operators_bound_holds_for_who_asks_for_nothing(project: Project) -> 
 )
 def test_validate_names_what_cannot_work(project: Project, head: str, said: str) -> None:
     project.write({"s.eval.yaml": suite("execution: {target: plain}\n" + head, "big")})
-    done = subprocess.run(
-        project.argv("validate", "s.eval.yaml"),
-        cwd=project.folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = forkserver.run(project.argv("validate", "s.eval.yaml"), cwd=project.folder)
     assert done.returncode == (
         2 if said.startswith("must be") else 0
     )  # a warning, since more memory may be given later

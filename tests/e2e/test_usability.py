@@ -10,6 +10,7 @@ import pytest
 
 from agentv_sandbox.engines import LABEL_RUN
 from agentv_sandbox.engines.docker import DockerEngine
+from tests import forkserver
 from tests.e2e.conftest import COMMAND, Project
 
 TARGETS = """
@@ -90,7 +91,5 @@ def test_an_agent_that_lacks_a_module_of_the_project_is_pointed_to_files(project
 
 def test_plan_needs_no_target_named_default(tmp_path: Path) -> None:
     (tmp_path / "s.eval.yaml").write_text("name: s\ntests: [{id: t, input: go, criteria: c}]\n")
-    done = subprocess.run(
-        [*COMMAND, "plan", "s.eval.yaml"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    done = forkserver.run([*COMMAND, "plan", "s.eval.yaml"], cwd=tmp_path)
     assert done.returncode == 0, done.stderr

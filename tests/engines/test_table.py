@@ -16,6 +16,7 @@ from agentv_sandbox.base.errors import EngineUnavailable
 from agentv_sandbox.cli import app
 from agentv_sandbox.engines.docker import DockerEngine
 from agentv_sandbox.engines.docker.addresses import docker_addresses, podman_addresses
+from agentv_sandbox.engines.native import requirements
 from agentv_sandbox.engines.table import ENGINES, EngineKind, engine_at, find_engine
 from tests.fake_engine import FakeEngine, only_engine
 from tests.unix import bind_to
@@ -40,6 +41,22 @@ def test_the_first_engine_that_answers_is_taken(fake: FakeEngine) -> None:
             find_engine({})
         with pytest.raises(EngineUnavailable, match="tcp://elsewhere"):
             engine_at("tcp://elsewhere:1")
+
+
+def test_who_cannot_run_natively_is_sent_to_no_engine_that_may_not_be_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(requirements, "missing", lambda: iter(["no overlay file system"]))
+    with pytest.raises(EngineUnavailable, match="no overlay file system") as refused:
+        find_engine({}, "native")
+    assert "Mend what is named" in refused.value.hint and "docker" not in refused.value.hint.lower()
+    silent = EngineKind(addresses=lambda _environ: ["unix:///nowhere"], connect=DockerEngine)
+    with (
+        patch.dict(ENGINES, {"docker": silent, "podman": silent}),
+        pytest.raises(EngineUnavailable) as refused,
+    ):
+        find_engine({})
+    assert "--engine docker" not in refused.value.hint  # it was tried, and does not answer
 
 
 def test_every_command_finds_engines_by_the_table(fake: FakeEngine) -> None:

@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import agentv_sandbox
 
 ACME = """
@@ -184,6 +186,7 @@ def plant(folder: Path) -> None:
         listing.write_text(listing.read_text().replace("_FILES = (", '_FILES = ("acme", ', 1))
 
 
+@pytest.mark.slow
 def test_a_new_api_and_its_provider_are_known_to_everything(tmp_path: Path) -> None:
     plant(tmp_path)
     root = Path(agentv_sandbox.__file__).parent.parent

@@ -302,6 +302,7 @@ def test_errors_of_servers_are_replayed(tmp_path: Path) -> None:
     assert "set-cookie" not in again.headers
 
 
+@pytest.mark.slow
 def test_an_answer_too_large_to_keep_is_said(tmp_path: Path) -> None:
     piece = stream([{"choices": [{"delta": {"content": "x" * (1 << 20)}}]}])
     large = piece + piece.split(b"\r\n\r\n", 1)[1] * (MAX_REPLY >> 20)

@@ -15,6 +15,7 @@ from tests.harness.processes import descendants, stacks
 UNIT_S, LONG_S = 120, 600
 """Seconds for a test with its fixtures, which may build an image or ask a model; a busy machine needs many times what
 it takes."""
+_UNIT, _LONG = pytest.mark.timeout(UNIT_S), pytest.mark.timeout(LONG_S)
 _AGAIN_S = 3
 """Seconds after which a test that swallowed its end is ended again."""
 _OVER = pytest.StashKey[bool]()
@@ -29,9 +30,9 @@ def _kill_after_s(limit_s: float) -> float:
 
 def limit(item: pytest.Item) -> None:
     """State the test's limit where it states none by itself."""
-    if item.get_closest_marker("timeout") is None:
-        is_long = any(item.get_closest_marker(mark) for mark in ("engine", "slow"))
-        item.add_marker(pytest.mark.timeout(LONG_S if is_long else UNIT_S))
+    marks = {mark.name for mark in item.iter_markers()}
+    if "timeout" not in marks:
+        item.add_marker(_UNIT if marks.isdisjoint(("engine", "slow")) else _LONG)
 
 
 class Limits:

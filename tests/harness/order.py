@@ -9,48 +9,59 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import pytest
 
 SEED = "AGENTV_SANDBOX_TESTS_SEED"
 """Variable with the seed of a random order, for a look at whether tests depend on their order."""
+_LATE = {"engine", "slow"}
 
 
-def group_of(item: pytest.Item) -> str | None:
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """What the marks of a test say. They are read once: each look at them goes up to the session."""
+
+    group: str | None
     """The name of the group that one worker runs."""
-    marks = list(item.iter_markers("xdist_group"))
-    return str(marks[-1].args[0] if marks[-1].args else marks[-1].kwargs["name"]) if marks else None
+    late: bool
+
+    @classmethod
+    def of(cls, item: pytest.Item) -> _Place:
+        """Gives a unit test that has no group that of its file."""
+        marks = {mark.name: mark for mark in item.iter_markers()}  # of two, the one of the module
+        late = not marks.keys().isdisjoint(_LATE)
+        if mark := marks.get("xdist_group"):
+            return cls(str(mark.args[0] if mark.args else mark.kwargs["name"]), late)
+        if "engine" in marks:
+            return cls(None, late)
+        group = item.nodeid.partition("::")[0] + ("-slow" if "slow" in marks else "")
+        item.add_marker(pytest.mark.xdist_group(group))
+        return cls(group, late)
 
 
 def arrange(items: list[pytest.Item]) -> None:
     """Give each unit test that has no group that of its file, and put all into their order."""
-    for item in items:
-        if group_of(item) is None and item.get_closest_marker("engine") is None:
-            kind = "-slow" if item.get_closest_marker("slow") else ""
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0] + kind))
+    places = {item: _Place.of(item) for item in items}
     if seed := os.environ.get(SEED):
-        _shuffle(items, random.Random(seed))
+        _shuffle(items, places, random.Random(seed))
         return
-    sizes = Counter(group_of(item) for item in items)
-    late_groups = {group_of(item) for item in items if _is_late(item)} - {None}
+    sizes = Counter(place.group for place in places.values())
+    late_groups = {place.group for place in places.values() if place.late} - {None}
 
-    def place(item: pytest.Item) -> tuple[bool, int]:
-        group = group_of(item)
-        late = group in late_groups or _is_late(item)
-        return late, 0 if group is None or not late else -sizes[group]
+    def key(item: pytest.Item) -> tuple[bool, int]:
+        place = places[item]
+        late = place.late or place.group in late_groups
+        return late, 0 if place.group is None or not late else -sizes[place.group]
 
-    items.sort(key=place)
-
-
-def _is_late(item: pytest.Item) -> bool:
-    return any(item.get_closest_marker(mark) for mark in ("engine", "slow"))
+    items.sort(key=key)
 
 
-def _shuffle(items: list[pytest.Item], order: random.Random) -> None:
+def _shuffle(items: list[pytest.Item], places: Mapping[pytest.Item, _Place], order: random.Random) -> None:
     """Groups in random order, and the tests of each: what shares a fixture of a module stays together."""
     groups: dict[str, list[pytest.Item]] = {}
     for item in items:
-        groups.setdefault(group_of(item) or item.nodeid, []).append(item)
+        groups.setdefault(places[item].group or item.nodeid, []).append(item)
     names: Sequence[str] = order.sample(sorted(groups), len(groups))
     items[:] = [item for name in names for item in order.sample(groups[name], len(groups[name]))]

@@ -139,11 +139,12 @@ class _Item:
         self.nodeid = nodeid
         self._marks = [mark.mark for mark in marks]
 
-    def iter_markers(self, name: str) -> list[pytest.Mark]:
-        return [mark for mark in self._marks if mark.name == name]
+    def iter_markers(self, name: str | None = None) -> list[pytest.Mark]:
+        return [mark for mark in self._marks if name in (None, mark.name)]
 
-    def get_closest_marker(self, name: str) -> pytest.Mark | None:
-        return next(iter(self.iter_markers(name)), None)
+    @property
+    def group(self) -> str | None:
+        return next((str(mark.args[0]) for mark in self.iter_markers("xdist_group")), None)
 
     def add_marker(self, mark: pytest.MarkDecorator) -> None:
         self._marks.append(mark.mark)
@@ -173,7 +174,7 @@ def test_unit_tests_come_first_by_file_then_large_groups(monkeypatch: pytest.Mon
         "test_b.py::one",
         "test_a.py::one",
     ]
-    assert {order.group_of(item) for item in items if "plan" in item.nodeid} == {"tests/plan/test_d.py"}  # type: ignore[arg-type]
+    assert {item.group for item in items if "plan" in item.nodeid} == {"tests/plan/test_d.py"}
 
 
 def test_a_random_order_keeps_groups_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +183,7 @@ def test_a_random_order_keeps_groups_together(monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setenv(order.SEED, seed)
         items = _items()
         order.arrange(items)  # type: ignore[arg-type]
-        places = [n for n, item in enumerate(items) if order.group_of(item) == "large"]  # type: ignore[arg-type]
+        places = [n for n, item in enumerate(items) if item.group == "large"]
         assert places == list(range(places[0], places[0] + 3))
         orders.add(tuple(item.nodeid for item in items))
     assert len(orders) > 1

@@ -39,6 +39,7 @@ ANSWERS = {
 }
 
 
+@pytest.mark.slow
 def test_no_number_of_an_agent_shows_a_secret_or_a_traceback(tmp_path: Path) -> None:
     outcome = run_answers(tmp_path, list(ANSWERS.values()))
     outcome.check(len(ANSWERS))

@@ -73,6 +73,7 @@ DOCUMENTS = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(DOCUMENTS)
 def test_ordinary_documents_come_back_as_they_are(value: Json) -> None:
     expected = json.dumps(

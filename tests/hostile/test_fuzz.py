@@ -11,6 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -82,6 +83,7 @@ def answer(said: str, usage: str, cost: str, duration: str) -> bytes:
 ANSWERS = st.builds(answer, TEXTS | OUTPUT, USAGE | VALUES, VALUES, VALUES) | st.binary(max_size=200)
 
 
+@pytest.mark.slow
 @given(st.lists(ANSWERS, min_size=6, max_size=6))
 @LONG
 def test_any_answers_give_a_complete_folder(answers: list[bytes]) -> None:
@@ -120,6 +122,7 @@ ROWS = st.tuples(objects(ROW_KEYS, VALUES | SCORES), st.sampled_from(["1", "0.5"
 ) | st.binary(max_size=80)
 
 
+@pytest.mark.slow
 @given(st.lists(ROWS, max_size=6))
 @settings(LONG, max_examples=40 * EXAMPLES)
 def test_any_rows_can_be_read_back(rows: list[bytes]) -> None:

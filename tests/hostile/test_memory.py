@@ -25,6 +25,7 @@ DOCUMENTS = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(DOCUMENTS, st.booleans())
 def test_json_in_pieces_is_the_same_json(value: object, ascii_only: bool) -> None:
     expected = json.dumps(value, indent=2, ensure_ascii=ascii_only)

@@ -120,7 +120,7 @@ def test_a_trojan_passes_no_task(tmp_path: Path, tool_image: str) -> None:
     rows = done.rows
     assert len(rows) in (len(TESTS) + len(APART) + 1, 2 * len(TESTS) + 1), done.stderr[-2000:]
     assert {name: row["score"] for name, row in rows.items() if row["score"] > 0} == {}
-    replaced = {
-        name: len(set((done.folder / row["answer_path"]).read_text().split())) for name, row in rows.items()
-    }
+    answers = {name: row["answer_path"] for name, row in rows.items() if row.get("answer_path")}
+    assert len(answers) >= len(rows) - 1  # in a second step it has no shell left
+    replaced = {name: len(set((done.folder / path).read_text().split())) for name, path in answers.items()}
     assert min(replaced.values()) > 50, replaced

@@ -61,6 +61,7 @@ MODELS: Mapping[str, dict[str, Any]] = {
     "openrouter": {"provider": "openrouter"},
     "anthropic": {"provider": "anthropic"},
     "gemini": {"provider": "gemini"},
+    "agentv": {"provider": "agentv", "model": "openai:m", "api_format": "chat"},
 }
 
 
@@ -121,6 +122,7 @@ AS_RESPONSE = [
 RECEIVED: Mapping[str, Any] = {
     "chat": AS_CHAT,
     "openrouter": AS_CHAT,
+    "agentv": AS_CHAT,
     "responses": AS_RESPONSE,
     "azure": AS_RESPONSE,
     "anthropic": [
@@ -229,4 +231,12 @@ def test_programs_get_the_files_themselves_and_a_prompt_that_names_them(tmp_path
     assert received == FILES, result.failure
     for name in FILES:
         assert f'<file: path="/input/{name}">' in prompts[0]
+    assert list(unsendable(suite, [Job(case=case, target=suite.targets["t"]) for case in suite.cases])) == []
+
+
+def test_a_mock_answers_whatever_it_is_given_and_reads_none_of_it(tmp_path: Path) -> None:
+    (tmp_path / "targets.yaml").write_text("targets: [{name: t, provider: mock, response: All is fine.}]")
+    suite = loaded(tmp_path, PDF + OFFICE)
+    result = ran(tmp_path, suite, suite.targets["t"])
+    assert (result.status, result.failure) == ("ok", None)
     assert list(unsendable(suite, [Job(case=case, target=suite.targets["t"]) for case in suite.cases])) == []

@@ -17,7 +17,8 @@ def test_the_compared_suites_load_without_a_problem() -> None:
     assert len(paths) >= 10
     result = load_suites(paths, cwd=SUITES, environ={**ENVIRON, "ORACLE_ABSENT": ""})
     assert result.errors == ()
-    compared, temperature = result.problems
+    compared, temperature, unknown = result.problems
+    assert unknown.warning and "{{ unknown }} is not a variable of this test" in unknown.message
     assert compared.warning and "field-accuracy compares with expected_output" in compared.message
     # AgentV takes it without a word, and it has no effect there either.
     assert temperature.field == "tests[0].assertions[17].temperature"

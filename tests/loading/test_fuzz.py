@@ -203,6 +203,7 @@ print(json.dumps({"errors": len(result.errors), "peak_mib": peak}))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(BOMBS))
 def test_small_files_stay_small(project: Project, name: str) -> None:
     project.write("a.txt", "x" * 1000)

@@ -51,7 +51,12 @@ def test_a_row_of_a_parquet_file_is_a_test(project: Project) -> None:
         ("id,,input\na,b,c\n", 1, "some without a name"),
         ("id,input\n", 1, "holds no tests"),
         ('id,input,criteria\na,"b" c,d\n', 2, "is not valid CSV"),
-        ("id,input,critera\na,b,c\n", 2, "unknown key 'critera'"),
+        ("id,input,critera\na,b,c\nb,c,d\n", 1, "unknown column 'critera'"),
+        ("id,question,criteria\na,b,c\nb,c,d\n", 1, "has no column input"),
+        ("a,What?,good\nb,Who?,fine\n", 1, "no key of a test is called 'a', 'What?', 'good'"),
+        ("id;input;criteria\na;b;c\n", 1, "no key of a test is called 'id;input;criteria'"),
+        ('id,input,assert\na,b,"[{type: contains}]"\n', 2, "begins as JSON and is not"),
+        ("id,input,assert\na,b,contains x\n", 2, "must be a JSON list, found 'contains x'"),
     ],
 )
 def test_what_is_wrong_with_a_table_has_its_line(project: Project, text: str, line: int, said: str) -> None:
@@ -60,6 +65,13 @@ def test_what_is_wrong_with_a_table_has_its_line(project: Project, text: str, li
     [problem] = project.load().errors
     assert (problem.path, problem.line) == (project.root / "cases.csv", line)
     assert said in problem.message and problem.hint
+
+
+def test_a_column_that_is_no_key_is_named_once_and_left_out(project: Project) -> None:
+    project.write("cases.csv", "id,input,criteria,remarks\na,b,c,x\nb,c,d,y\n")
+    project.write("suite.eval.yaml", "tests: cases.csv\n")
+    [problem] = project.load().problems
+    assert (problem.warning, problem.line, problem.message) == (True, 1, "unknown column 'remarks'")
 
 
 @pytest.mark.parametrize("data", [b"", b"PAR1", b"PAR1" + b"\xff" * 64 + b"PAR1", b"id,input\n"])

@@ -161,7 +161,7 @@ def test_a_tests_workspace_wins_field_by_field_and_env_is_joined(project: Projec
         ("{docker: {memory: 1g}}", "needs an image or a dockerfile"),
         ("{docker: {image: '--privileged'}}", "is not an image reference"),
         ("{docker: {image: x, privileged: true}}", "unknown key 'privileged'"),
-        ("{docker: {dockerfile: gone}}", "the Dockerfile does not exist"),
+        ("{docker: {dockerfile: gone}}", "the Dockerfile 'gone' does not exist"),
         ("{hooks: {before_each: {timeout_ms: 5}}}", "needs a command or a reset"),
         ("{hooks: {before_eech: {command: [x]}}}", "did you mean 'before_each'?"),
         ("{hooks: {before_all: {command: [x], timeout_ms: 0}}}", "must be more than 0, found 0"),

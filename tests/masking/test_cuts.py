@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 import agentv_sandbox
 
 ROOT = Path(agentv_sandbox.__file__).parent
@@ -131,6 +133,7 @@ def cuts(source: str) -> Iterator[str]:
             yield ast.unparse(node)
 
 
+@pytest.mark.slow
 def test_texts_are_cut_by_masking() -> None:
     paths = [
         *(path for place in PLACES for path in (ROOT / place).rglob("*.py")),

@@ -42,6 +42,7 @@ def test_a_text_is_masked_before_it_is_cut(lead: int, most: int) -> None:
     assert len(masking.first(text, most)) <= most + len(MASK)
 
 
+@pytest.mark.slow
 def test_nobody_cuts_what_was_made_printable_by_themselves() -> None:
     """``safe_name(x)[:100]`` may leave half a secret; ``safe_name(x, limit=100)`` masks it first."""
     package = Path(masking.__file__).parents[1]

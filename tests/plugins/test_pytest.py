@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -135,6 +137,42 @@ def test_failures_say_which_grader_why_and_where_the_folder_is(
     assert "says-yes[agent]" not in collected(again) and "says-no[agent]" in collected(again)
     full = run(project, "suites", "-x", "--agentv-output", "results")
     assert full.returncode == 1 and full.stdout.count("is not empty") == 1, full.stdout
+
+
+@pytest.mark.engine
+@pytest.mark.native
+def test_runs_of_some_items(project: Path, engine: ContainerEngine, tool_image: str) -> None:
+    """`-x`, then `--lf` before and after a repair, then `-k` with JUnit: each a real run."""
+    assert tool_image
+    first = run(project, "suites", "-x", "--agentv-target", "agent", "--agentv-output", "first")
+    assert (first.returncode, counts(first)) == (1, {"failed": 1, "passed": 1}), first.stdout
+    assert written(project / "first") == {"says-yes", "says-no"}
+    again = run(project, "suites", "--lf", "--agentv-target", "agent", "--agentv-output", "again")
+    assert counts(again) == {"failed": 1}, again.stdout
+    assert written(project / "again") == {"says-no"}
+    (project / "suites/targets.yaml").write_text(TARGETS.replace("echo yes", "echo yes and no"))
+    repaired = run(project, "suites", "--lf", "--agentv-target", "agent", "--agentv-output", "repaired")
+    assert (repaired.returncode, counts(repaired)) == (0, {"passed": 1}), repaired.stdout
+    chosen = run(
+        project, "suites", "-k", "yes and agent", "--junitxml", "junit.xml", "--agentv-output", "chosen"
+    )
+    assert counts(chosen) == {"passed": 1, "deselected": 5}, chosen.stdout
+    (case,) = ElementTree.parse(project / "junit.xml").iter("testcase")
+    assert case.get("name") == "says-yes[agent]" and case.find("failure") is None
+    properties = {each.get("name"): each.get("value") for each in case.iter("property")}
+    assert properties["score"] == "1.0" and properties["target"] == "agent"
+
+
+def counts(done: subprocess.CompletedProcess[str]) -> dict[str, int]:
+    last = next(line for line in reversed(done.stdout.splitlines()) if " in " in line)
+    return {
+        kind: int(number) for number, kind in re.findall(r"(\d+) (failed|passed|skipped|deselected)", last)
+    }
+
+
+def written(folder: Path) -> set[str]:
+    """Ids of the tests of which a run has a row."""
+    return {json.loads(line)["test_id"] for line in (folder / "index.jsonl").read_text().splitlines()}
 
 
 @pytest.mark.engine

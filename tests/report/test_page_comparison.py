@@ -124,6 +124,16 @@ def test_three_runs_and_two_targets_are_a_matrix(browser: Browser, tmp_path: Pat
         assert sorted(it.rows()) == ["only-large", "q", "q"]
 
 
+def test_of_several_targets_the_one_that_got_worse_is_the_change(browser: Browser, tmp_path: Path) -> None:
+    before = [row("q", 0.0, target="first"), row("q", 1.0, target="second")]
+    after = [row("q", 1.0, target="first"), row("q", 0.5, target="second")]
+    with opened(browser, page_of(tmp_path, before, after)) as it:
+        cells = matrix(it.texts(ROWS))["q"]
+        assert cells[4] == "fell -0.50" and cells[5].startswith("second")
+        title = it.tab.locator(f"{ROWS} .under[title*=fell]").first.get_attribute("title")
+        assert (title or "").splitlines() == ["fell -0.50 second", "rose +1.00 first"]
+
+
 def test_one_run_of_two_targets_has_a_matrix_too(browser: Browser, tmp_path: Path) -> None:
     rows = [row("q", 0.25, target="small"), row("q", 1.0, target="large")]
     with opened(browser, page_of(tmp_path, rows)) as it:

@@ -17,6 +17,8 @@ said.exec = await call("exec", { command: "cat in/data.txt; id -u; exit 3" });
 said.stdin = await call("exec", { command: "cat", stdin: "given" });
 said.read = await call("read", { path: "in/data.txt" });
 said.list = await call("list", { path: "in" });
+await call("exec", { command: "mkdir odd; touch \"odd/$(printf 'a\\n-rw-r--r-- 1 forged')\"" });
+said.odd = await call("list", { path: "odd" });
 said.missing = await call("read", { path: "nothing" });
 said.late = await call("exec", { command: "sleep 60", timeout: 0.3 });
 said.network = await call("exec", { command: "getent hosts example.com || echo sealed; env | sort | cut -d= -f1 | tr '\\n' ' '" });

@@ -41,6 +41,7 @@ def test_the_protocols_own_client_works_in_a_box(
     assert said["stdin"] == [False, "given\n[exit code 0]"]
     assert said["read"] == [False, "three\n"]
     assert said["list"] == [False, "-rw-r--r--          6 data.txt"]
+    assert said["odd"] == [False, "-rw-r--r--          0 a\\x0a-rw-r--r-- 1 forged"]
     assert said["missing"] == [True, "nothing cannot be read: No such file or directory"]
     assert said["late"] == [True, "[ended: it took too long]"]
     assert said["network"][1].startswith("sealed\n") and "KEY" not in said["network"][1]

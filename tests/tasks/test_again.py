@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tests import forkserver
 from tests.agents.model_server import ModelServer
 from tests.e2e.conftest import Done, Project
 from tests.pagedata import contents
@@ -81,15 +81,7 @@ REWARDS = {"changed": 1.0, "declared": 1.0, "steps": 0.5}
 
 
 def command(project: Project, *args: str, code: int | None = 0) -> str:
-    done = subprocess.run(
-        project.argv(*args),
-        cwd=project.folder,
-        env=project.env(),
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    done = forkserver.run(project.argv(*args), cwd=project.folder, env=project.env(), timeout=300)
     assert code in (None, done.returncode), done.stderr[-3000:] + done.stdout[-3000:]
     return done.stdout + done.stderr
 

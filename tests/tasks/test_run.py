@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
 
+from tests import forkserver
 from tests.e2e.conftest import Done, Project
 from tests.tasks.corpus import CHECK, REWARD, SOLVE, Task, script, step_files, steps
 
@@ -172,14 +172,8 @@ def test_terminal_bench_is_judged_by_what_pytest_says(done: Done) -> None:
 
 
 def test_many_tasks_are_checked_by_the_command(project: Project) -> None:
-    checked = subprocess.run(
-        project.argv("validate", "tasks"),
-        cwd=project.folder,
-        env=project.env(),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
+    checked = forkserver.run(
+        project.argv("validate", "tasks"), cwd=project.folder, env=project.env(), timeout=60
     )
     assert checked.returncode == 0
     assert f"{len(TASKS) + 2} of {len(TASKS) + 2} tasks can run" in checked.stdout

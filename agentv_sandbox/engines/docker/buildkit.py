@@ -12,7 +12,7 @@ import re
 import selectors
 import signal
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -130,6 +130,7 @@ def _command_output(argv: list[str], env: Mapping[str, str]) -> str | None:
 def build_with(buildkit: BuildKit, context: IO[bytes], wanted: Build) -> Tail:
     """Build from a tar (a real file); the log's end. Raises BuildError, Cancelled."""
     argv = [
+        *_ends_with_us(),
         buildkit.program,
         *buildkit.words,
         "--progress=plain",
@@ -162,6 +163,13 @@ def build_with(buildkit: BuildKit, context: IO[bytes], wanted: Build) -> Tail:
         reason = safe_text(last.removeprefix("ERROR: "), limit=1000) or f"{buildkit.name} ended with {code}"
         raise BuildError(f"the Dockerfile does not build: {reason}", log=str(log), hint=_hint(str(log)))
     return log
+
+
+def _ends_with_us() -> Sequence[str]:
+    """What has the command ended when this process is killed: it would wait for its build for ever, and the engine goes
+    on with a build whose client is there. A terminating signal it takes for a reason to wait."""
+    program = hostprograms.find_program("setpriv")
+    return () if program is None else (program, "--pdeathsig", "KILL")
 
 
 def _hint(log: str) -> str:

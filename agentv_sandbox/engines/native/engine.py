@@ -132,7 +132,8 @@ class NativeEngine:
             return runtime
         raise EngineUnavailable(
             f"containers cannot be run natively here: {'; '.join([*lacking, *filter(None, [runtime])])}",
-            hint="Use an engine (`--engine docker`), or mend what is named; see docs/reference/engines.md.",
+            hint="Mend what is named, or use another kind of engine: docs/reference/engines.md says what each needs, "
+            "and `agentv-sandbox doctor` which of them answer here.",
         )
 
     def info(self) -> EngineInfo:
@@ -172,9 +173,10 @@ class NativeEngine:
                 outcome, exit_code = process.settle(ended, deadline, command.cancelled)
                 started = process.started or process.begun
             stays = command.keep
-            return printed.result(
+            result = printed.result(
                 outcome, exit_code, duration_s=time.monotonic() - started, container=container
             )
+            return replace(result, refused_processes=process.refused_processes)
         finally:
             if not stays:
                 self.remove(container)

@@ -28,6 +28,7 @@ from agentv_sandbox.images.needs import tool_plan
 from agentv_sandbox.kernel import cgroups
 from agentv_sandbox.kernel.layout import Places
 from agentv_sandbox.models.image import ImageConfig
+from tests import forkserver
 from tests.harness.processes import DISK
 
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("native-left-overs")]
@@ -251,15 +252,7 @@ def engine_of(done: subprocess.CompletedProcess[str], project: Path) -> str:
 
 def run(project: Path, *options: str, **environ: str) -> subprocess.CompletedProcess[str]:
     shutil.rmtree(project / "out", ignore_errors=True)
-    return subprocess.run(
-        [*COMMAND, *options],
-        cwd=project,
-        env={**os.environ, **environ},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    return forkserver.run([*COMMAND, *options], cwd=project, env={**os.environ, **environ}, timeout=300)
 
 
 def test_an_engine_is_chosen_by_option_settings_or_variable(project: Path, native: ContainerEngine) -> None:
@@ -301,7 +294,7 @@ def test_an_image_of_docker_is_brought_here(project: Path, native: ContainerEngi
             for chunk in docker.save_image("native-brought:1"):
                 file.write(chunk)
         command = [*COMMAND[:3], "import", "--saved", "--engine", "native", str(archive)]
-        subprocess.run(command, check=True, cwd=project, timeout=200, stdout=subprocess.DEVNULL)
+        forkserver.run(command, check=True, cwd=project, timeout=200)
         assert engine_of(run(project, "--engine", "native", **cache), project) == "native"
     finally:
         docker.remove_image("native-brought:1")
@@ -327,7 +320,7 @@ def test_images_are_pruned_by_their_last_use(
 
     def images(*options: str) -> str:
         command = [*COMMAND[:3], "images", *options]
-        return subprocess.run(command, env=environ, check=True, text=True, capture_output=True).stdout
+        return forkserver.run(command, env=environ, check=True).stdout
 
     assert "removed" not in images("--prune", "10g")
     left = images("--prune", f"{base.size_bytes + 1}")
@@ -349,7 +342,7 @@ def test_the_workspace_of_a_failed_test_can_be_looked_into_until_clean(
     write_suite(project, 1)
     assert run(project, "--engine", "native").returncode == 0  # its sweep leaves the workspace alone
     assert "note.txt" in subprocess.run(look.split(), check=True, capture_output=True, text=True).stdout
-    subprocess.run([*COMMAND[:3], "clean", "--engine", "native"], check=True, stdout=subprocess.DEVNULL)
+    forkserver.run([*COMMAND[:3], "clean", "--engine", "native"], check=True)
     assert left_after(run_folder, 1) == []
 
 
@@ -399,11 +392,9 @@ def test_clean_looks_into_every_engine_and_doctor_names_them(
     for engine in (docker, native):
         engine.create_volume(name, VolumeSpec(disk=True), labels={LABEL_RUN: name})
     environ = {**os.environ, "AGENTV_SANDBOX_STATE": str(state)}
-    done = subprocess.run([*COMMAND[:3], "clean"], env=environ, capture_output=True, text=True, check=True)
+    done = forkserver.run([*COMMAND[:3], "clean"], env=environ, check=True)
     assert done.stdout.count(f"removed volume {name}") == 2
-    done = subprocess.run(
-        [*COMMAND[:3], "doctor"], cwd=project, env=environ, capture_output=True, text=True, check=True
-    )
+    done = forkserver.run([*COMMAND[:3], "doctor"], cwd=project, env=environ, check=True)
     said = " ".join(done.stdout.split())
     assert "engine: native answers too (`--engine native`): userns" in said
 
@@ -415,7 +406,7 @@ def test_what_is_not_an_archive_of_an_image_is_bad_input(project: Path, native: 
         (b"\0" * 10240, "it has neither a manifest.json"),
     ):
         (project / "x.tar").write_bytes(content)
-        done = subprocess.run([*command, "x.tar"], cwd=project, capture_output=True, text=True, check=False)
+        done = forkserver.run([*command, "x.tar"], cwd=project)
         assert done.returncode == 2
         assert "x.tar: is not an archive of `docker save` or `podman save`" in done.stderr
         assert reason in done.stderr

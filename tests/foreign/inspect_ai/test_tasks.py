@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -198,14 +197,11 @@ def test_tasks_whose_data_their_package_carries_run() -> None:
         assert all(each.scores and each.error is None for each in log.samples)
 
 
-def test_the_page_does_what_it_says(tmp_path: Path) -> None:
+def test_the_page_does_what_it_says(alone: dict[str, str], tmp_path: Path) -> None:
     page = PAGE.read_text()
     for name, body in re.findall(r'```\w+ title="([^"]+)"\n(.*?)```', page, re.DOTALL):
         (tmp_path / name).write_text(textwrap.dedent(body))
     assert "$ inspect eval greet.py --model mockllm/model\n" in page
-    words = "type('Words', (), {'encode': lambda self, text, **_: text.split()})()"
-    table = f"import tiktoken\ntiktoken.get_encoding = lambda _: {words}\n"
-    (tmp_path / "sitecustomize.py").write_text(table)
     done = subprocess.run(
         [
             Path(sys.executable).with_name("inspect"),
@@ -217,7 +213,7 @@ def test_the_page_does_what_it_says(tmp_path: Path) -> None:
             "plain",
         ],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        env=alone,
         capture_output=True,
         text=True,
         timeout=300,

@@ -34,6 +34,9 @@ function changeWords([, , target, , , flaky, before, after, [seconds, cost]]) {
   return [target, flaky && "flaky", faults, seconds !== null && `${signed(seconds, 1)} s`, cost !== null && `${signed(cost, 4)} US dollars`].filter(Boolean).join(" · ");
 }
 
+/** @param {Change} change */
+const changeTitle = (change) => `${change[3]}${change[4] === null ? "" : ` ${signed(change[4], 2)}`} ${change[2]}`.trim();
+
 /** @typedef {{suite: string, test: string, cells: (Entry | undefined)[], changes: Change[]}} MatrixRow */
 
 class Matrix {
@@ -49,6 +52,7 @@ class Matrix {
     this.columns = [...columns.values()].sort((a, b) => a[0] - b[0] || (a[1] < b[1] ? -1 : 1));
     this.hasChanges = index.comparisons.length > 0;
     this.order = new Map(index.comparisons.flatMap((each) => each.tests).map((change, n) => [JSON.stringify([change[0], change[1]]), n]));
+    this.rank = new Map(index.comparisons.flatMap((each) => each.tests.map((change, n) => /** @type {[Change, number]} */ ([change, n]))));
     this.head = el("div", { role: "row", class: "row head" });
     this.body = el("div", { role: "rowgroup", class: "rows" });
     this.grid = el("div", { role: "table", class: "grid matrix", "aria-label": "Tests by run and target" }, el("div", { role: "rowgroup", class: "heads" }, this.head), this.body);
@@ -79,9 +83,11 @@ class Matrix {
       if (!wanted.has(key)) continue;
       const row = rows.get(key) || { suite: entry.suite, test: entry.test, cells: [], changes: [] };
       row.cells[places.get(JSON.stringify([entry.run, entry.target])) ?? 0] = entry;
-      row.changes = row.changes.length ? row.changes : changesOf(entry);
+      row.changes.push(...changesOf(entry).filter((change) => !row.changes.includes(change)));
       rows.set(key, row);
     }
+    // Of several targets: the one that got worse, not the first of the alphabet.
+    for (const row of rows.values()) row.changes.sort((a, b) => (this.rank.get(a) ?? 0) - (this.rank.get(b) ?? 0));
     const last = this.order.size;
     const place = (/** @type {MatrixRow} */ row) => this.order.get(JSON.stringify([row.suite, row.test])) ?? last;
     this.matrixRows = [...rows.values()].sort((a, b) => place(a) - place(b));
@@ -101,6 +107,6 @@ class Matrix {
     return el("div", { role: "row", class: "row", "aria-rowindex": number + 2 },
       el("div", { role: "rowheader", class: "cell c-test" }, el("span", { class: "name" }, datum(row.test)), el("span", { class: "under" }, datum(row.suite))),
       this.columns.map((_, n) => cell(row.cells[n])),
-      this.hasChanges && el("div", { role: "cell", class: "cell" }, row.changes.slice(0, 1).map((change) => [changeBadge(change), el("span", { class: "under" }, datum(changeWords(change)))]).flat()));
+      this.hasChanges && el("div", { role: "cell", class: "cell" }, row.changes.slice(0, 1).map((change) => [changeBadge(change), el("span", { class: "under", title: row.changes.map(changeTitle).join("\n") }, datum(changeWords(change)))]).flat()));
   }
 }
