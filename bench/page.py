@@ -1,4 +1,4 @@
-"""Time to write ``report.html`` and to use it: pages of 20 and 2,000 tests in Debian's Chromium."""
+"""Time to write ``report.html`` and to use it: pages of 20, 2,000 and 5,000 tests in Debian's Chromium."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from playwright.sync_api import sync_playwright
 
 from agentv_sandbox.report.page import write_report
 from agentv_sandbox.rows.reader import Run
+from tests.report.browser import chromium
 
 ANSWER = "The revenue of the region grew by a tenth, as the second sheet of the workbook shows. " * 30
 
@@ -65,8 +66,8 @@ def cpu_s() -> float:
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
-        for tests in (20, 2000):
+        browser = chromium(playwright)
+        for tests in (20, 2000, 5000):
             home = Path(name) / str(tests)
             home.mkdir()
             run = Run.open(run_folder(home, tests))

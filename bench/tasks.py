@@ -72,7 +72,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="agentv-bench-") as name:
         folder = Path(name)
         write_tasks(folder, options.tasks, options.image)
-        command = [sys.executable, "-m", "agentv_sandbox", "run", "--target", "oracle"]
+        command = [sys.executable, "-P", "-m", "agentv_sandbox", "run", "--target", "oracle"]
         command += ["--workers", str(options.workers)]
         spent([*command, "task-0", "-o", "first"], folder, env)
         rows = []

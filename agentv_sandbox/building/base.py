@@ -71,6 +71,8 @@ class Survey:
     glibc: tuple[int, int] | None
     has: frozenset[tuple[str, str]] = frozenset()
     """(kind, name) of the checks that it passes already."""
+    names: frozenset[str] = frozenset()
+    """Debian packages that it has of those which name the machine and users that no file lists."""
 
 
 def existing_base(
@@ -299,7 +301,7 @@ def survey(builder: Builder, base: Base, checks: tuple[ImageCheck, ...]) -> Surv
     lines = [
         line.split(" ", 1) for line in result.stdout.decode("utf-8", "replace").splitlines() if " " in line
     ]
-    facts = {key: value for key, value in lines if key not in ("has", "tool")}
+    facts = {key: value for key, value in lines if key not in ("has", "tool", "names")}
     tools = {value for key, value in lines if key == "tool"}
     if "sh" not in tools:
         raise BuildError(
@@ -315,6 +317,7 @@ def survey(builder: Builder, base: Base, checks: tuple[ImageCheck, ...]) -> Surv
         if "glibc" in facts.get("libc", "")
         else None,
         has=frozenset((kind, name) for kind, _, name in passed),
+        names=frozenset(value for key, value in lines if key == "names"),
     )
 
 

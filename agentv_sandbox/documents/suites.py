@@ -214,9 +214,9 @@ class EnvDoc(Doc):
 
 class SystemDoc(Doc):
     size_mb: Annotated[int, Field(ge=16, le=1 << 20)] | None = None
-    """MiB that the agent's changes may take; 4096 where nobody says."""
+    """MiB that the agent's changes may take; 4096 by default."""
     files: Annotated[int, Field(ge=1000, le=100_000_000)] | None = None
-    """Files, folders and links that it may make or change; 400,000 where nobody says."""
+    """Files, folders and links that it may make or change; 400,000 by default."""
     user: Text | None = None
     """Whom the agent's processes belong to, a user of the image; root where neither this nor the image names one."""
     workdir: Text | None = None
@@ -304,7 +304,7 @@ class ExecutionDoc(Doc):
     workers: Annotated[int, Field(ge=1, le=50)] | None = None
     """How many tests run at a time."""
     threshold: Unit | None = None
-    """Score from which a test passes; 0.8 where nobody says."""
+    """Score from which a test passes; 0.8 by default."""
     trials: TrialsDoc | Annotated[int, Field(ge=1)] | None = None
     """Repetitions of each test: their number, or a mapping."""
     budget_usd: Annotated[float, Field(gt=0)] | None = None

@@ -83,14 +83,19 @@ class Group:
 
     def memory_kills(self) -> int:
         """How many of its processes the kernel ended because its memory was used up."""
-        unified = version() == 2
-        folder = self._folder(ROOT if unified else ROOT / "memory")
-        events = folder / ("memory.events" if unified else "memory.oom_control")
+        return self._count("memory", "memory.events" if version() == 2 else "memory.oom_control", "oom_kill")
+
+    def refused_processes(self) -> int:
+        """How often it was to have one process more than it may."""
+        return self._count("pids", "pids.events", "max")
+
+    def _count(self, controller: str, name: str, event: str) -> int:
+        folder = self._folder(ROOT if version() == 2 else ROOT / controller)
         try:
-            counts = dict(line.split() for line in events.read_text().splitlines())
+            counts = dict(line.split() for line in (folder / name).read_text().splitlines())
         except OSError:
             return 0
-        return int(counts.get("oom_kill", 0))
+        return int(counts.get(event, 0))
 
     def kill(self) -> None:
         """End every process of it: none can be born meanwhile."""

@@ -176,6 +176,8 @@ class ExecResult:
     duration_s: float = 0.0
     container: str = ""
     """Id, for logs; the container is gone unless it was asked to be kept."""
+    refused_processes: int = 0
+    """How often the kernel refused it one process more, where the engine says so."""
 
     @property
     def ok(self) -> bool:

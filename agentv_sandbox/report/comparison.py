@@ -182,14 +182,16 @@ def compare_runs(
         mean_difference=statistics.fmean(differences) if differences else None,
         interval=difference_interval(observed),
         chance_of_fall=fall,
-        outcome="incomplete" if incomplete else _outcome(observed, fall, margin, chance),
+        outcome="incomplete" if incomplete else outcome_of(observed, fall, margin, chance),
         lost=len(lost),
         crashed=sum(1 for test in lost if test.change == "error"),
         needed=equal_tests_needed(margin, chance),
     )
 
 
-def _outcome(observed: Sequence[float], fall: float, margin: float, chance: float) -> Outcome:
+def outcome_of(observed: Sequence[float], fall: float, margin: float, chance: float) -> Outcome:
+    """What ``observed`` differences prove, where ``fall`` is the chance of their tests' means if nothing changed; each
+    statement is false with a probability of at most ``chance``."""
     if fall <= chance:
         return "worse"
     if chance_if_below(observed, -margin) <= chance:

@@ -27,6 +27,7 @@ _NEARLY_NOTHING = 64 * _PAGE
 _LIMITS = POLICIES[Role.AGENT].limits
 _WIDEN_SIZE = "limits.workspace_size or --workspace-size makes it larger"
 _WIDEN_TMP = "limits.tmp_size or --tmp-size makes it larger"
+_WIDEN_PIDS = "limits.pids or --pids allows more"
 _WIDEN_FILES = "limits.workspace_files allows more"
 
 
@@ -40,6 +41,8 @@ def limits_met(result: ExecResult, collected: Collected, limits: Limits, *, on_d
         met.append(_somewhere(collected, limits, on_disk=on_disk))
     if not _largest(collected) and (_TOO_LARGE.search(output) or result.exit_code == _ENDED_BY_SIGXFSZ):
         met.append(f"the agent's files may have at most {_mib(_LIMITS.file_bytes)} each; this limit is fixed")
+    if result.refused_processes:
+        met.append(f"the agent may have {limits.pids} processes at once, and wanted more; {_WIDEN_PIDS}")
     return tuple(met)
 
 

@@ -21,7 +21,7 @@ from agentv_sandbox.building.base import Survey
 from agentv_sandbox.building.containers import step_failed
 from agentv_sandbox.building.lock import read_lock, repair, sbom_path, write_lock
 from agentv_sandbox.building.packages.npm import npm_tokens, split_version
-from agentv_sandbox.building.packages.resolving import _compiler_packages
+from agentv_sandbox.building.packages.resolving import _compiler_packages, _remaining_needs
 from agentv_sandbox.building.packages.sbom import write_sbom
 from agentv_sandbox.building.packages.wheels import Platform, resolve_uv, resolve_wheels
 from agentv_sandbox.building.store import image_with_key
@@ -562,6 +562,20 @@ def test_debians_headers_are_for_debians_python(
     wanted = python or (3, 13)
     packages = _compiler_packages(seen, Platform(architecture="amd64", python=wanted, glibc=(2, 41)))
     assert "gcc" in packages and ("python3-dev" in packages) == headers
+
+
+@pytest.mark.parametrize("has", [(), ("libnss-unknown",), ("libnss-myhostname", "libnss-unknown")])
+def test_what_names_users_is_asked_for_where_the_base_lacks_it(has: tuple[str, ...]) -> None:
+    seen = Survey(
+        release="trixie",
+        name="Debian",
+        python=(3, 13),
+        glibc=(2, 41),
+        names=frozenset({*has, "libnss-of-theirs"}),
+    )
+    needs = _remaining_needs(ImagePlan(config=ImageConfig()), seen, bootstrapped=False)
+    assert sorted({*needs.apt, *has}) == ["libnss-myhostname", "libnss-unknown"]
+    assert not {*needs.apt} & {*has}
 
 
 def test_a_tag_that_was_moved_to_another_image_names_none_of_ours() -> None:

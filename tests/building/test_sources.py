@@ -22,6 +22,7 @@ from agentv_sandbox.building.packages.resolving import container_platform
 from agentv_sandbox.building.packages.sources import SourceBuilder, find_sdist
 from agentv_sandbox.building.packages.wheels import Platform, resolve_wheels
 from agentv_sandbox.containers.sandbox import Sandbox
+from agentv_sandbox.engines import ContainerEngine
 from agentv_sandbox.engines.docker import DockerEngine
 from agentv_sandbox.fetching.credentials import Credentials
 from agentv_sandbox.fetching.fetch import Cache
@@ -276,6 +277,14 @@ def build(engine: DockerEngine, tool_image: str, index: FileServer, tmp_path: Pa
             return copy
 
     return work
+
+
+@pytest.mark.engine
+def test_an_image_of_ours_has_what_names_users(engine: ContainerEngine, tool_image: str) -> None:
+    """So nothing of Debian's index is read to build on it."""
+    with Builder(engine, ImageConfig(), cancelled=lambda: False) as builder:
+        seen = survey(builder, Base(ref=tool_image, facts={"id": tool_image, "kind": "image"}), ())
+    assert seen.names == {"libnss-myhostname", "libnss-unknown"}
 
 
 @pytest.mark.engine

@@ -121,6 +121,7 @@ def test_each_is_contained(done: Done) -> None:
 def test_what_was_met_is_reported_in_its_row(done: Done) -> None:
     notes = {name: " ".join(row.get("notes") or ()) for name, row in done.rows.items()}
     assert "the system is full" in notes["ten-gigabytes"], notes
+    assert "processes at once, and wanted more" in notes["fork-bomb"], notes
     details = done.rows["fork-bomb"]["scores"][0]["details"]
     made, error = map(int, details["output"].split())
     assert made < 2000 and error == errno.EAGAIN

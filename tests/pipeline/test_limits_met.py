@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from agentv_sandbox.models.case import FileEntry
@@ -20,6 +22,14 @@ def left(*, free: int = MB, free_inodes: int = 5, root: str = "/workspace", size
     entry = FileEntry(path=b"big\n.bin", kind="file", size=size)
     space = Space(size_bytes=512 * MB, free_bytes=free, inodes=50_000, free_inodes=free_inodes)
     return Collected(roots={root: {entry.path: entry}}, skipped=(), space={root: space})
+
+
+def test_processes_that_the_kernel_refused_are_reported_whatever_the_agent_says() -> None:
+    result = replace(ended(code=0), refused_processes=3)
+    (met,) = limits_met(result, left(), Limits(pids=64), on_disk=False)
+    assert met == (
+        "the agent may have 64 processes at once, and wanted more; limits.pids or --pids allows more"
+    )
 
 
 def test_no_limit_is_reported_without_evidence() -> None:

@@ -272,7 +272,9 @@ def _remaining_needs(plan: ImagePlan, seen: Survey, *, bootstrapped: bool) -> _N
         names = (canonicalize_name(Requirement(name).name) for name in (*pip, *sdist))
         apt = sorted({*apt, *plan.libraries_of(names)})
         if not bootstrapped:
-            apt += ["libnss-myhostname", "libnss-unknown", *(["python3"] if seen.python is None else [])]
+            # Not asked for again where it has them, as images of ours have: apt would read its whole index for that.
+            apt += sorted({"libnss-myhostname", "libnss-unknown"} - seen.names)
+            apt += ["python3"] if seen.python is None else []
     return _Needs(apt=apt, pip=pip, sdist=sdist, npm=npm)
 
 

@@ -173,9 +173,10 @@ class NativeEngine:
                 outcome, exit_code = process.settle(ended, deadline, command.cancelled)
                 started = process.started or process.begun
             stays = command.keep
-            return printed.result(
+            result = printed.result(
                 outcome, exit_code, duration_s=time.monotonic() - started, container=container
             )
+            return replace(result, refused_processes=process.refused_processes)
         finally:
             if not stays:
                 self.remove(container)

@@ -125,6 +125,8 @@ class Process:
         self._namespace = namespace
         self._log, self._pid_file = bundle / "runtime.log", bundle / "pid"
         self._group = group
+        self.refused_processes = 0
+        """How often the kernel refused it one more, known when it has ended."""
         self.begun = time.monotonic()
         self._started: float | None = None
         self._watched: Watched | None = None
@@ -201,6 +203,7 @@ class Process:
         while ended == "eof" or ended == "lost":  # noqa: PLR1714 - this form narrows the type; the program may go on
             if self.wait(_CANCEL_POLL_S):
                 code = self.exit_code()
+                self.refused_processes = self._group.refused_processes()
                 if self._group.memory_kills():
                     return "oom", code
                 return ("engine" if self._watched is not None and self._watched.killed else "exited"), code
@@ -208,6 +211,7 @@ class Process:
                 ended = "cancelled"
             elif deadline() <= time.monotonic():
                 ended = "timeout"
+        self.refused_processes = self._group.refused_processes()
         self.kill()
         if self.started is None and ended == "timeout":
             self.exit_code()
