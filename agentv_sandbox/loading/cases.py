@@ -257,7 +257,7 @@ class CaseReader:
     def _names_graders(self, doc: TestDoc, item: Map) -> bool:
         """Whether there are assertions to begin with, in ``item`` as it was written; what is wrong with each, or with
         the key of all, is reported by itself."""
-        if any(item.get(key) and key not in doc.src for key in (*_GRADED_BY, "turns", "mode")):
+        if any(item.get(key) is not None and key not in doc.src for key in (*_GRADED_BY, "turns", "mode")):
             return True
         if any(self.session.problems.is_misspelt(doc.src, key) for key in _GRADED_BY):
             return True

@@ -598,6 +598,12 @@ MISTAKES = [
         case(f"input_files: ['docs\\a.txt'], assert: {OK}"),
         line=3,
     ),
+    Mistake(
+        "a conversation without turns",
+        "must not be empty",
+        "name: s\ntests:\n  - {id: a, mode: conversation, turns: []}\n",
+        line=3,
+    ),
     Mistake("a host with its scheme", "host", top("network: {allow: ['https://api.example.com']}"), line=6),
 ]
 assert len({mistake.name for mistake in MISTAKES}) == len(MISTAKES) >= 81

@@ -55,7 +55,7 @@ def test_the_published_shares_are_those_of_this_code(
     published: dict[tuple[str, int], dict[str, float]], kind: str
 ) -> None:
     for tests in TESTS:
-        outcomes = [said(pairs) for pairs in islice(drawn(kind, tests), 210 // tests)]
+        outcomes = [said(pairs) for pairs in islice(drawn(kind, tests), 2_100 // tests)]
         for word, share in published[kind, tests].items():
             assert plausible(outcomes.count(word), len(outcomes), share), (tests, word, outcomes)
     few = list(islice(drawn(kind, TESTS[1]), 1))
@@ -63,11 +63,11 @@ def test_the_published_shares_are_those_of_this_code(
 
 
 def plausible(count: int, drawn: int, share: float) -> bool:
-    """Whether so many, or so few, are more than a chance of one in a million; shares are rounded to thousandths."""
+    """Whether so many, or so few, are more than a chance of one in a thousand; shares are rounded to thousandths."""
     low, high = max(share - 0.001, 0.0002), min(share + 0.001, 0.9998)
     so_many = sum(binomial(n, drawn, high) for n in range(count, drawn + 1))
     so_few = sum(binomial(n, drawn, low) for n in range(count + 1))
-    return min(so_many, so_few) > 1e-6
+    return min(so_many, so_few) > 1e-3
 
 
 def binomial(count: int, drawn: int, share: float) -> float:
