@@ -51,7 +51,15 @@ from agentv_sandbox.fetching.fetch import Cache
 from agentv_sandbox.fetching.mirror import sources
 from agentv_sandbox.fetching.pipconf import PipSettings, read_pip_settings
 from agentv_sandbox.models.container import ImageInfo
-from agentv_sandbox.models.image import Artefact, Image, ImagePlan, LockMode, Resolution, image_tag
+from agentv_sandbox.models.image import (
+    Artefact,
+    Image,
+    ImagePlan,
+    LockMode,
+    Resolution,
+    content_key,
+    image_tag,
+)
 
 if TYPE_CHECKING:
     from agentv_sandbox.building.packages import resolving
@@ -82,7 +90,7 @@ def ensure_image(
         with file_errors_of(cache_dir):
             if mode != "update" and (image := work.existing()):
                 return image
-            with only_one(cache_dir, plan.key, on_event, cancelled):
+            with only_one(cache_dir, work.name, on_event, cancelled):
                 if mode != "update" and (image := work.existing()):
                     return image
                 return work.build()
@@ -134,7 +142,11 @@ class _ImageBuild:
         self._lock_path = lock_path if not plan.empty or plan.base or plan.dockerfile else None
         self._tools = cache_dir / "tools"
         self._trees = Trees(engine, cache_dir)
-        self._memory = cache_dir / "resolutions" / f"{plan.key[:32]}.json"
+        # A plan knows a Dockerfile by its name alone, which thousands of tasks share.
+        self.name = plan.key if plan.dockerfile is None else content_key([plan.key, str(plan.dockerfile)])
+        self._memory, self._brought = (
+            cache_dir / "resolutions" / f"{name[:32]}.json" for name in (self.name, plan.key)
+        )
 
     def existing(self) -> Image | None:
         """The image of the recorded versions, if the engine has it and its base is still the same."""
@@ -346,11 +358,13 @@ class _ImageBuild:
             locked = read_lock(self._lock_path, self._plan, self._platform)
             if locked is not None or self._mode == "frozen":
                 return locked
-        try:
-            return read_lock(self._memory, self._plan, self._platform)
-        except InputError:
-            self._memory.unlink(missing_ok=True)
-            return None
+        for memory in dict.fromkeys((self._memory, self._brought)):
+            try:
+                if (known := read_lock(memory, self._plan, self._platform)) is not None:
+                    return known
+            except InputError:
+                memory.unlink(missing_ok=True)
+        return None
 
     def _record(self, resolution: Resolution) -> None:
         if self._mode == "update":

@@ -21,6 +21,8 @@ from .small import Models, Small, write
 from .suites import SUITES
 
 Json = Any
+_MOST = 80
+"""Suites of one run, so that none takes long on a machine with other work."""
 _BUILT_IN = re.compile(r"^You are an expert (?:grader|evaluator)\b|\[\[ ## answer ## \]\]", re.MULTILINE)
 _REPAIR = re.compile(r"^(?:Invalid response:|\[\[ ## reply ## \]\])\n", re.MULTILINE)
 _SECTION = re.compile(r"^\[\[ ## (\w+) ## \]\](?: \(repeated.*)?(?:\n|\Z)", re.MULTILINE)
@@ -60,7 +62,7 @@ def theirs(small: Small, folder: Path, models: Models) -> dict[str, Json]:
 
 
 def ours(suites: Sequence[Small], folder: Path) -> dict[str, Json]:
-    """What we make of them, by name: one run for all that have the same options, and one for each that is refused."""
+    """What we make of them, by name: few runs for all that have the same options, and one for each that is refused."""
     batches: dict[tuple[str, ...], list[Small]] = {}
     for small in suites:
         key = (small.name,) if small.refused else ("", *small.options)
@@ -69,7 +71,8 @@ def ours(suites: Sequence[Small], folder: Path) -> dict[str, Json]:
     with Models(suites) as models:
         for small in suites:
             write(small, folder / small.name, models.url, small.name)
-        for number, batch in enumerate(batches.values()):
+        runs = [batch[at : at + _MOST] for batch in batches.values() for at in range(0, len(batch), _MOST)]
+        for number, batch in enumerate(runs):
             found |= _run(batch, folder, folder / f"out-{number}", models)
     return found
 

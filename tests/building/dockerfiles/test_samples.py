@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 
 from agentv_sandbox.base.errors import BuildError
-from agentv_sandbox.building import dockerfiles
+from agentv_sandbox.building import dockerfiles, ensure_image
 from agentv_sandbox.building.dockerfiles.diskwatch import DiskWatch
 from agentv_sandbox.building.store import LABEL_BASES
 from agentv_sandbox.building.trees import Trees
 from agentv_sandbox.engines import ContainerEngine
 from agentv_sandbox.models.container import ImageInfo
+from agentv_sandbox.models.image import Image, ImageConfig, ImagePlan
 from tests.building.dockerfiles.making import BASE, DATA, Files, Making, making
 from tests.building.mirrors import FileServer, serving
 
@@ -250,3 +251,24 @@ def test_what_steps_write_is_bounded(
     with pytest.raises(BuildError, match=says) as caught:
         made.text(f"FROM {BASE}\nRUN {step}\n", tmp_path / "one")
     assert "Dockerfile:2: " in caught.value.message and "clean --images" in caught.value.hint
+
+
+def test_images_of_dockerfiles_with_the_same_name_are_remembered_side_by_side(
+    engine: ContainerEngine, tool_image: str, tmp_path: Path
+) -> None:
+    """Of thousands of tasks, each has a file of this name, and a run without locks is to find all images again."""
+
+    def ensured(name: str) -> Image:
+        plan = ImagePlan(dockerfile=tmp_path / name / "Dockerfile", config=ImageConfig(pull=False))
+        return ensure_image(
+            engine,
+            plan,
+            cache_dir=tmp_path / "cache",
+            on_event=lambda _event, _keys: None,
+            cancelled=lambda: False,
+        )
+
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "Dockerfile").write_text(f"FROM {tool_image}\nCOPY <<a /a\n{name}\na\n")
+    assert [ensured(name).reused for name in ("one", "two", "one")] == [False, False, True]
