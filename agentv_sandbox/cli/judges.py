@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich import box
@@ -14,27 +14,44 @@ from rich.console import Console
 from rich.table import Table
 
 from agentv_sandbox import masking
-from agentv_sandbox.audit.judges.asking import Judge
-from agentv_sandbox.audit.judges.checking import REQUESTS_EACH, Checked, Plan, check, require_bound
-from agentv_sandbox.audit.judges.documents import document
-from agentv_sandbox.audit.judges.figures import Figure
-from agentv_sandbox.audit.judges.keeping import Kept, known_in
-from agentv_sandbox.audit.judges.rated import rated_samples
-from agentv_sandbox.audit.judges.samples import Sample, read_samples
 from agentv_sandbox.audit.judges.variants import BIASES, Bias
 from agentv_sandbox.authoring.tree import nearest
 from agentv_sandbox.base.errors import Cancelled, InputError, Problem
+from agentv_sandbox.base.lazy import calling, lazily
 from agentv_sandbox.base.logs import safe_name, safe_text
 from agentv_sandbox.base.plainfiles import NotPlainError, read_plain
 from agentv_sandbox.cli import options as opt
 from agentv_sandbox.cli.asking import parser
 from agentv_sandbox.cli.common import counted, err, out, relative, start_logs, with_exit_codes
 from agentv_sandbox.cli.run import interruptible
-from agentv_sandbox.loading.targetalone import load_target
-from agentv_sandbox.models.suite import Target
-from agentv_sandbox.providers import PROVIDERS, is_model
 from agentv_sandbox.request.values import count, number_between
-from agentv_sandbox.rows.reader import Run
+
+if TYPE_CHECKING:
+    from agentv_sandbox.audit.judges import checking
+    from agentv_sandbox.audit.judges.asking import Judge
+    from agentv_sandbox.audit.judges.checking import Checked, Plan
+    from agentv_sandbox.audit.judges.documents import document
+    from agentv_sandbox.audit.judges.figures import Figure
+    from agentv_sandbox.audit.judges.keeping import Kept, known_in
+    from agentv_sandbox.audit.judges.rated import rated_samples
+    from agentv_sandbox.audit.judges.samples import Sample, read_samples
+    from agentv_sandbox.loading.targetalone import load_target
+    from agentv_sandbox.models.suite import Target
+    from agentv_sandbox.providers import PROVIDERS, is_model
+    from agentv_sandbox.rows.reader import Run
+else:
+    checking = lazily("agentv_sandbox.audit.judges.checking")
+    Judge = calling("agentv_sandbox.audit.judges.asking", "Judge")
+    Plan = calling("agentv_sandbox.audit.judges.checking", "Plan")
+    document = calling("agentv_sandbox.audit.judges.documents", "document")
+    Kept = calling("agentv_sandbox.audit.judges.keeping", "Kept")
+    known_in = calling("agentv_sandbox.audit.judges.keeping", "known_in")
+    rated_samples = calling("agentv_sandbox.audit.judges.rated", "rated_samples")
+    read_samples = calling("agentv_sandbox.audit.judges.samples", "read_samples")
+    load_target = calling("agentv_sandbox.loading.targetalone", "load_target")
+    PROVIDERS = calling("agentv_sandbox.providers", "PROVIDERS")
+    is_model = calling("agentv_sandbox.providers", "is_model")
+    Run = calling("agentv_sandbox.rows.reader", "Run")
 
 _PROMPT_BYTES = 1 << 20
 _EVERY = 25
@@ -190,10 +207,10 @@ def judge_check(
     console.print(_cost(plan, left), markup=False)
     if dry_run:
         return 0
-    require_bound(plan, left)
+    checking.require_bound(plan, left)
     _require_keys(judge_target, variables)
     with Kept(kept_at) as kept, interruptible() as stop:
-        checked = check(plan, kept, variables, stop, _progress)
+        checked = checking.check(plan, kept, variables, stop, _progress)
     if as_json:
         out.file.write(json.dumps(document(checked), indent=2) + "\n")
     else:
@@ -256,7 +273,7 @@ def _require_keys(target: Target, variables: Mapping[str, str]) -> None:
 def _cost(plan: Plan, left: int) -> str:
     known = len(plan.asks) - left
     words = f"judge-check: {counted(left, 'question')} to {safe_name(plan.judge.target.name)}"
-    words += f" on {counted(len(plan.samples), 'answer')} (at most {left * REQUESTS_EACH} requests)"
+    words += f" on {counted(len(plan.samples), 'answer')} (at most {left * checking.REQUESTS_EACH} requests)"
     return f"{words}; {known} known from before" if known else words
 
 
