@@ -11,9 +11,9 @@ import pytest
 
 from agentv_sandbox.base.errors import EngineError
 from agentv_sandbox.box.box import Box
+from agentv_sandbox.grading import candidates
 from agentv_sandbox.grading.candidates import MAX_BOXES, Candidates
 from agentv_sandbox.models.container import Limits
-from agentv_sandbox.steps import candidates
 
 
 @contextmanager
