@@ -26,7 +26,7 @@ STORES = ("artifacts", "captured")
 """Folders of contents by hash: what was collected, and what is only there to make workspaces again."""
 MASKED = "masked.json"
 """In a store: hashes of contents in which secrets were masked."""
-TASKS = "tasks"
+TASKS = "task-copies"
 """Copies of what tests are made of, for AgentV's `runs rerun`: files of the project, by their names there. Nothing of
 ours reads them, and no packed run holds them."""
 TRIALS = "trials"

@@ -76,7 +76,7 @@ REASONS = {
     """,
     "a hash": """
         building/ensure.py: key[:32]
-        building/ensure.py: plan.key[:32]
+        building/ensure.py: name[:32]
         building/exchange.py: known.plan_key[:32]
     """,
     "a part of a stream, of which the rest follows": """

@@ -39,6 +39,8 @@ OTHERS = {
     ("cli/init.py", "(data / 'init' / name).read_text"): "a file of this package",
     ("cli/init.py", "(data / 'ci' / name).read_text"): "the same",
     ("report/runlist.py", "Run.open"): "reads through plainfiles",
+    ("cli/judges.py", "Run.open"): "reads through plainfiles",
+    ("runfolder/taskbundle.py", "read_text"): "an eval file of the project, as loading reads it",
     ("cli/upkeep.py", "Run.open"): "reads through plainfiles",
     ("cli/interchange.py", "Run.open"): "reads through plainfiles",
     ("cli/report.py", "Run.open"): "reads through plainfiles",

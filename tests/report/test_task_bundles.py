@@ -138,7 +138,9 @@ def test_a_copy_is_a_suite_of_one_test_before_variables_are_put_in(tmp_path: Pat
     # Whoever runs it again has no other test to wait for.
     assert [test["id"] for test in second["tests"]] == ["unread"] and "depends_on" not in second["tests"][0]
     for name in ("sums", "unread"):
-        found = load_suites([run / f"tasks/all/suites/{name}.eval.yaml"], cwd=run, environ={"COLUMN": "b"})
+        found = load_suites(
+            [run / f"task-copies/all/suites/{name}.eval.yaml"], cwd=run, environ={"COLUMN": "b"}
+        )
         assert not found.errors and len(found.suites[0].cases) == 1
 
 
@@ -165,7 +167,7 @@ def test_no_secret_reaches_a_copy(tmp_path: Path) -> None:
         },
     )
     run = _run(tmp_path / "run", suite, secrets=("s3cr3t-value",))
-    texts = [path.read_text() for path in (run / "tasks").rglob("*") if path.is_file()]
+    texts = [path.read_text() for path in (run / "task-copies").rglob("*") if path.is_file()]
     assert not [text for text in texts if "s3cr3t-value" in text or "of-somebody" in text]
     assert any("a,[redacted]" in text for text in texts)
 
@@ -178,7 +180,7 @@ def test_links_that_lead_out_of_the_project_are_not_followed(tmp_path: Path) -> 
         (project / name).unlink()
         (project / name).symlink_to(tmp_path / "outside.py")
     run = _run(tmp_path / "run", suite)
-    assert not [path for path in (run / "tasks").rglob("*") if path.name in ("check.py", "notes.txt")]
+    assert not [path for path in (run / "task-copies").rglob("*") if path.name in ("check.py", "notes.txt")]
 
 
 def test_a_suite_that_names_too_much_has_no_copy_and_says_so(
@@ -197,7 +199,7 @@ def test_no_packed_run_holds_copies(tmp_path: Path) -> None:
     pack(run, tmp_path / "packed")
     assert not verify(tmp_path / "packed").problems
     unpack(tmp_path / "packed", tmp_path / "unpacked")
-    assert (run / "tasks").is_dir() and not (tmp_path / "unpacked/tasks").exists()
+    assert (run / "task-copies").is_dir() and not (tmp_path / "unpacked/task-copies").exists()
     assert not verify(tmp_path / "unpacked").problems
 
 

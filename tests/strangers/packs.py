@@ -15,7 +15,7 @@ from typing import Any
 
 import zstandard
 
-from agentv_sandbox.rows.layout import FACTS, SUMS
+from agentv_sandbox.rows.layout import FACTS, SUMS, TASKS
 from tests.hostile.harness import answering, invoke, run_command, write_project
 
 GRADERS = "\n  - {type: contains, value: done}"
@@ -54,7 +54,9 @@ def files_of(run: Path) -> dict[str, bytes]:
     paths = (path for path in sorted(run.rglob("*")) if path.is_file())
     named = {path.relative_to(run).as_posix(): path.read_bytes() for path in paths}
     return {
-        name: data for name, data in named.items() if name not in (".lock", "report.html", ".unpacked", SUMS)
+        name: data
+        for name, data in named.items()
+        if name not in (".lock", "report.html", ".unpacked", SUMS) and not name.startswith(f"{TASKS}/")
     }
 
 
