@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from agentv_sandbox.loading.workspaces import Part
 from agentv_sandbox.models.messages import prompt_text
 from agentv_sandbox.models.suite import Conversation, EvalCase, GraderSpec, Json, Trials, Turn, Workspace
 
+_MOST_UNKNOWN = 50
+"""Variables of one field that are reported: a text may mention one a hundred thousand times."""
 _TEMPLATED = frozenset(
     {"criteria", "expected_outcome", "input", "input_files", "expected_output", "expected", "turns"}
 )
@@ -111,7 +114,7 @@ class CaseReader:
     def _check_variables(self, item: Map, variables: Mapping[str, Any]) -> None:
         """A warning for each variable that no test has: it stays as it is written, which may be meant."""
         for key in _TEMPLATED & set(item):
-            for node, at, name in unknown_vars(item[key], variables, item, key):
+            for node, at, name in islice(unknown_vars(item[key], variables, item, key), _MOST_UNKNOWN):
                 meant = nearest(name.removeprefix("vars."), variables)
                 known = ", ".join(map(str, list(variables)[:20])) or "none"
                 hint = f"did you mean '{meant}'?" if meant else f"vars of this test: {known}"

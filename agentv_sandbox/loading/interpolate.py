@@ -151,12 +151,7 @@ def interpolate_vars(value: Any, variables: Mapping[str, Any], expansion: Expans
     but one variable keeps the variable's JSON type. Raises TooLarge."""
 
     def lookup(dotted: str) -> Any:
-        node: Any = variables
-        for part in dotted.split("."):
-            if not isinstance(node, Mapping) or part not in node:
-                return _ABSENT
-            node = node[part]
-        return node
+        return _looked_up(dotted, variables)
 
     def inline(match: re.Match[str]) -> str:
         variable = lookup(match[1])
@@ -181,6 +176,15 @@ def interpolate_vars(value: Any, variables: Mapping[str, Any], expansion: Expans
     return _rewrite(value, lambda text: "{{" in text, replace)
 
 
+def _looked_up(dotted: str, variables: Mapping[str, Any]) -> Any:
+    node: Any = variables
+    for part in dotted.split("."):
+        if not isinstance(node, Mapping) or part not in node:
+            return _ABSENT
+        node = node[part]
+    return node
+
+
 def unknown_vars(
     value: Any, variables: Mapping[str, Any], node: Map | Seq, key: str | int
 ) -> Iterator[tuple[Map | Seq, str | int, str]]:
@@ -188,7 +192,7 @@ def unknown_vars(
     Assertions have variables of their own."""
     if isinstance(value, str) and "{{" in value:
         for match in _VAR.finditer(value):
-            if interpolate_vars(match[0], variables, Expansion()) == match[0]:
+            if _looked_up(match[1], variables) is _ABSENT:
                 yield node, key, match[1]
     elif isinstance(value, Map):
         for inner, each in value.items():
