@@ -1,8 +1,8 @@
 """A copy of what a row's test was made of, in the form that AgentV's ``runs rerun`` runs again.
 
-tasks/<suite>/    the files of the project that its tests and targets name, at their places in the project, so that
-                  what is written of them still leads there; beside them, in the eval file's folder,
-                  <test>.eval.yaml, the suite with this test alone, and targets.yaml
+``task-copies/<suite>/`` holds the files of the project that its tests and targets name, at their places in the project,
+so that what is written of them still leads there; beside them, in the eval file's folder, ``<test>.eval.yaml``, the
+suite with this test alone, and ``targets.yaml``.
 """
 
 from __future__ import annotations

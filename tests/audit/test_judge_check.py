@@ -7,17 +7,21 @@ import os
 import re
 import subprocess
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agentv_sandbox.audit.judges.asking import Judge
 from agentv_sandbox.audit.judges.figures import kappa_of, measured
+from agentv_sandbox.audit.judges.keeping import key_of
 from agentv_sandbox.audit.judges.rated import rated_samples
 from agentv_sandbox.audit.judges.samples import MAX_TEXT, Sample, read_samples
-from agentv_sandbox.audit.judges.variants import BIASES, CLEAN, VARIANTS, asks
+from agentv_sandbox.audit.judges.variants import BIASES, CLEAN, VARIANTS, Ask, asks
 from agentv_sandbox.base.errors import InputError
 from agentv_sandbox.judging import prompts
+from agentv_sandbox.models.suite import Target
 from agentv_sandbox.rows.reader import Run
 from tests.forkserver import command
 from tests.llm.servers import Answer, Asked, Server, chat
@@ -246,6 +250,28 @@ def test_a_line_that_was_cut_is_asked_again(place: Place, server: Server) -> Non
 
 def sample(name: str, label: bool) -> Sample:
     return Sample(name=name, answer="a", label=label)
+
+
+def test_a_judgement_is_of_one_question_to_one_judge() -> None:
+    judge = Judge(target=Target(name="j", provider="openai", settings={"model": "m"}))
+    sample = Sample(name="one", answer="a", label=True, criteria="c")
+    ask = Ask(sample=sample, variant=CLEAN, text="a", repeat=1)
+    judges = [
+        judge,
+        replace(judge, prompt="p"),
+        replace(judge, prompt="p", prompt_file=Path("p.md")),
+        replace(judge, temperature=1.0),
+        replace(judge, target=replace(judge.target, settings={"model": "n"})),
+    ]
+    asked = [
+        replace(ask, repeat=2),
+        replace(ask, text="b"),
+        replace(ask, sample=replace(sample, criteria="d")),
+        replace(ask, sample=replace(sample, rubrics=("r",))),
+    ]
+    keys = [key_of(each, ask) for each in judges] + [key_of(judge, each) for each in asked]
+    assert len(set(keys)) == len(keys)
+    assert key_of(replace(judge), replace(ask)) == keys[0]
 
 
 def test_kappa_is_that_of_the_book() -> None:

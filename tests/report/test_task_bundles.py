@@ -172,6 +172,16 @@ def test_no_secret_reaches_a_copy(tmp_path: Path) -> None:
     assert any("a,[redacted]" in text for text in texts)
 
 
+def test_files_of_variables_are_left_out_even_where_a_suite_names_them(tmp_path: Path) -> None:
+    more = {
+        "suites/all.eval.yaml": SUITE.replace("[data.csv]", "[data.csv, .env.local]"),
+        "suites/.env.local": "KEY=known-to-nobody-here\n",
+    }
+    suite = _project(tmp_path / "project", **more)
+    copies = _run(tmp_path / "run", suite) / "task-copies"
+    assert list(copies.rglob("data.csv")) and not list(copies.rglob(".env*"))
+
+
 def test_links_that_lead_out_of_the_project_are_not_followed(tmp_path: Path) -> None:
     (tmp_path / "outside.py").write_text("nobody's business")
     project = tmp_path / "project"
