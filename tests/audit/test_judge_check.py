@@ -255,7 +255,7 @@ def sample(name: str, label: bool) -> Sample:
 def test_a_judgement_is_of_one_question_to_one_judge() -> None:
     judge = Judge(target=Target(name="j", provider="openai", settings={"model": "m"}))
     sample = Sample(name="one", answer="a", label=True, criteria="c")
-    ask = Ask(sample=sample, variant=CLEAN, text="a", repeat=1)
+    ask = Ask(sample=sample, variant=CLEAN, repeat=1)
     judges = [
         judge,
         replace(judge, prompt="p"),
@@ -265,7 +265,8 @@ def test_a_judgement_is_of_one_question_to_one_judge() -> None:
     ]
     asked = [
         replace(ask, repeat=2),
-        replace(ask, text="b"),
+        replace(ask, variant="praised"),
+        replace(ask, sample=replace(sample, answer="b")),
         replace(ask, sample=replace(sample, criteria="d")),
         replace(ask, sample=replace(sample, rubrics=("r",))),
     ]
