@@ -14,7 +14,7 @@ from agentv_sandbox.attempts.folder import Said
 from agentv_sandbox.attempts.starting import handed_out, start_hash
 from agentv_sandbox.attempts.tree import Tree
 from agentv_sandbox.base.errors import InputError, Problem
-from agentv_sandbox.base.plainfiles import read_plain
+from agentv_sandbox.base.plainfiles import read_given
 from agentv_sandbox.case.answer import AgentAnswers
 from agentv_sandbox.case.attempt import (
     AttemptProgress,
@@ -72,12 +72,12 @@ class AttemptGrading:
         origin: dict[str, str] = {"test": job.case.id}
         answer, notes = AgentResponse(target_used=job.target.name), [_UNSEEN, *tree.left_out]
         if trace is not None:
-            data = _data(cwd / trace, MAX_BYTES)
+            data = read_given(cwd / trace, MAX_BYTES, follow=True)
             origin["trace_sha256"] = hashlib.sha256(data).hexdigest()
             answer, more = _traced(data, cwd / trace, job.target)
             notes += more
         if response is not None:
-            data = _data(cwd / response, MAX_RESPONSE_BYTES)
+            data = read_given(cwd / response, MAX_RESPONSE_BYTES, follow=True)
             origin["response_sha256"] = hashlib.sha256(data).hexdigest()
             answer = _with_text(answer, data.decode("utf-8", "replace"))
         elif trace is None:
@@ -153,13 +153,3 @@ def _traced(data: bytes, path: Path, target: Target) -> tuple[AgentResponse, lis
 
 def _with_text(answer: AgentResponse, text: str) -> AgentResponse:
     return replace(answer, messages=(*answer.messages, AnswerMessage(role="assistant", content=text)))
-
-
-def _data(path: Path, most: int) -> bytes:
-    """Of a plain file. Raises InputError."""
-    try:
-        whole = path.resolve()
-        return read_plain(whole.parent, whole.name, most)
-    except (OSError, RuntimeError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise InputError([Problem(message=f"cannot be read: {reason}", path=path)]) from None

@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
 
+from agentv_sandbox.base.errors import InputError, Problem
+
 MAX_DEPTH = 12
 """Folders in each other; a run makes six."""
 MAX_NAMES = 1_000_000
@@ -57,6 +59,16 @@ def read_plain(folder: Path, name: str, most: int) -> bytes:
     if larger or len(data) > most:
         raise NotPlainError(errno.EFBIG, f"is larger than {most} bytes", name)
     return data
+
+
+def read_given(path: Path, most: int, *, follow: bool = False) -> bytes:
+    """All of a file that a person names, of at most ``most`` bytes; of a link with ``follow``. Raises InputError."""
+    try:
+        whole = path.resolve() if follow else path.absolute()
+        return read_plain(whole.parent, whole.name, most)
+    except (OSError, RuntimeError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise InputError([Problem(message=f"cannot be read: {reason}", path=path)]) from None
 
 
 def head_of_plain(folder: Path, name: str, limit: int) -> bytes:

@@ -19,7 +19,7 @@ from agentv_sandbox.authoring.tree import nearest
 from agentv_sandbox.base.errors import Cancelled, InputError, Problem
 from agentv_sandbox.base.lazy import calling, lazily
 from agentv_sandbox.base.logs import safe_name, safe_text
-from agentv_sandbox.base.plainfiles import NotPlainError, read_plain
+from agentv_sandbox.base.plainfiles import read_given
 from agentv_sandbox.cli import options as opt
 from agentv_sandbox.cli.asking import parser
 from agentv_sandbox.cli.common import counted, err, out, relative, start_logs, with_exit_codes
@@ -242,9 +242,8 @@ def _judge(target: Target, prompt: Path | None) -> Judge:
     if prompt is None:
         return Judge(target=target)
     try:
-        data = read_plain(prompt.absolute().parent, prompt.name, _PROMPT_BYTES)
-        text = data.decode().replace("\r\n", "\n")
-    except (NotPlainError, OSError, UnicodeDecodeError) as error:
+        text = read_given(prompt, _PROMPT_BYTES).decode().replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
         raise InputError([Problem(path=prompt, message=f"cannot be read: {error}")]) from None
     return Judge(target=target, prompt=text, prompt_file=prompt)
 

@@ -13,7 +13,7 @@ from typing import Self
 from agentv_sandbox.audit.judges.asking import Judge
 from agentv_sandbox.audit.judges.variants import Ask
 from agentv_sandbox.base.errors import InputError, Problem
-from agentv_sandbox.base.plainfiles import NotPlainError, read_plain
+from agentv_sandbox.base.plainfiles import read_given
 from agentv_sandbox.models.case import GraderResult
 from agentv_sandbox.models.json.untrusted import ForeignJsonError, amount, read_json
 from agentv_sandbox.models.suite import Json
@@ -112,12 +112,7 @@ def known_in(path: Path) -> dict[str, Judgement]:
 def _read(path: Path) -> tuple[dict[str, Judgement], int]:
     """Judgements, and the bytes of their lines. A last line that was cut when a process ended is left out; what else
     is wrong is bad input."""
-    try:
-        data = read_plain(path.absolute().parent, path.name, MAX_BYTES + 1)
-    except (NotPlainError, OSError) as error:
-        raise InputError([Problem(path=path, message=f"cannot be read: {error}")]) from None
-    if len(data) > MAX_BYTES:
-        raise InputError([Problem(path=path, message=f"is larger than {MAX_BYTES >> 20} MiB")])
+    data = read_given(path, MAX_BYTES)
     found: dict[str, Judgement] = {}
     lines = data.split(b"\n")
     for number, line in enumerate(lines, 1):

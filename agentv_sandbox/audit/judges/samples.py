@@ -10,7 +10,7 @@ from pathlib import Path
 
 from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.base.logs import safe_name
-from agentv_sandbox.base.plainfiles import NotPlainError, read_plain
+from agentv_sandbox.base.plainfiles import read_given
 from agentv_sandbox.models.json.untrusted import ForeignJsonError, read_json
 from agentv_sandbox.models.suite import Json
 
@@ -79,14 +79,7 @@ def _some(problems: Sequence[Problem], path: Path) -> list[Problem]:
 
 
 def _text_of(path: Path) -> str:
-    try:
-        data = read_plain(path.absolute().parent, path.name, MAX_BYTES + 1)
-    except NotPlainError as error:
-        raise InputError([Problem(path=path, message=f"cannot be read: {error}")]) from None
-    except OSError as error:
-        raise InputError([Problem(path=path, message=f"cannot be read: {error.strerror or error}")]) from None
-    if len(data) > MAX_BYTES:
-        raise InputError([Problem(path=path, message=f"is larger than {MAX_BYTES >> 20} MiB")])
+    data = read_given(path, MAX_BYTES)
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
