@@ -207,7 +207,6 @@ def judge_check(
     console.print(_cost(plan, left), markup=False)
     if dry_run:
         return 0
-    checking.require_bound(plan, left)
     _require_keys(judge_target, variables)
     with Kept(kept_at) as kept, interruptible() as stop:
         checked = checking.check(plan, kept, variables, stop, _progress)

@@ -62,7 +62,7 @@ class Checked:
     interrupted: bool = False
 
 
-def require_bound(plan: Plan, left: int) -> None:
+def _require_bound(plan: Plan, left: int) -> None:
     """Raises InputError where more is to be asked than was allowed."""
     if left > plan.max_asks:
         hint = "Allow more with --max-asks, or ask less: --limit, --repeats, --bias."
@@ -79,7 +79,7 @@ def check(
 ) -> Checked:
     """Ask what is not kept, and count. ``on_answer`` gets how many of how many are done."""
     waiting = plan.left(kept.known)
-    require_bound(plan, len(waiting))
+    _require_bound(plan, len(waiting))
     asking = _Asking(plan=plan, kept=kept, stop=stop, on_answer=on_answer, total=len(waiting))
     with LlmClient(environ, cancelled=stop.is_set) as client, ThreadPoolExecutor(plan.workers) as pool:
         list(pool.map(lambda each: asking.ask(each, client), waiting))
