@@ -14,11 +14,15 @@ from agentv_sandbox.audit.injections import INJECTIONS
 from agentv_sandbox.audit.knowledge import (
     all_specs,
     has_solution,
+    keys_of,
     names_in,
+    only_value_of,
     scripts_of,
     solutions_of_others,
+    started_in,
     text_of,
 )
+from agentv_sandbox.audit.reach import may_hold
 from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.graders import models_asked
 from agentv_sandbox.models.suite import EvalCase, Suite
@@ -26,6 +30,11 @@ from agentv_sandbox.providers.audit import solution
 
 ORACLES = ("oracle", "oracle#2", "oracle#3")
 """The solution, three times: what follows `#` makes targets of their own."""
+
+_LIKE_AN_ANSWER = re.compile(
+    r"(?i)(?:^|[^a-z])(?:answers?|solutions?|expected|gold(?:en)?|reference|oracle|truth|keys?)(?:[^a-z]|$)"
+)
+_LIKE_A_TEST = re.compile(r"(?i)test|spec|check|verify|validate|makefile|package\.json")
 
 Side = Literal["cheats", "solves", "mutant"]
 
@@ -61,11 +70,37 @@ def _has_files(_suite: Suite, case: EvalCase) -> bool:
 
 
 def _tested(suite: Suite, case: EvalCase) -> bool:
-    return _programmed(suite, case) and _has_files(suite, case)
+    return (
+        _programmed(suite, case)
+        and _has_files(suite, case)
+        and (bool(started_in(suite, case)) or may_hold(suite, case, _LIKE_A_TEST))
+    )
+
+
+def _answered(_suite: Suite, case: EvalCase) -> bool:
+    """What is said counts: tests of a task look at its system alone."""
+    return case.task is None
+
+
+def _copyable(suite: Suite, case: EvalCase) -> bool:
+    return may_hold(suite, case, _LIKE_AN_ANSWER)
+
+
+def _linkable(suite: Suite, case: EvalCase) -> bool:
+    return _named(suite, case) and bool(keys_of(suite, case))
 
 
 def _named(suite: Suite, case: EvalCase) -> bool:
     return _programmed(suite, case) and bool(names_in(suite, case))
+
+
+def _named_there(suite: Suite, case: EvalCase) -> bool:
+    return _named(suite, case) and _has_files(suite, case)
+
+
+def _once(suite: Suite, case: EvalCase) -> bool:
+    """Graders put one input to a program."""
+    return _programmed(suite, case) and only_value_of(suite, case) is not None
 
 
 def _solved(_suite: Suite, case: EvalCase) -> bool:
@@ -86,6 +121,17 @@ def _has_constants(suite: Suite, case: EvalCase) -> bool:
     if has_solution(case):
         return _spoils("numbers", case)
     return _changeable(suite, case) and _spoilable(case, r"\d|\b[Tt]rue\b|\b[Ff]alse\b")
+
+
+def _has_words_alone(suite: Suite, case: EvalCase) -> bool:
+    """An answer of words, of which no constant can be changed."""
+    said = solution(case)
+    return (
+        said is not None
+        and not (said.command or said.patch)
+        and re.search(r"[A-Za-z]{2}", case.reference_answer) is not None
+        and not _has_constants(suite, case)
+    )
 
 
 def _has_parts(suite: Suite, case: EvalCase) -> bool:
@@ -132,16 +178,18 @@ def _oracle(name: str) -> Auditor:
 
 _ALL = (
     Auditor(name="silent", summary="says nothing and does nothing"),
-    Auditor(name="echo", summary="repeats the prompt"),
-    Auditor(name="claims", summary="claims success, in many words and languages"),
-    Auditor(name="verdict", summary="answers with the JSON of a verdict"),
+    Auditor(name="echo", summary="repeats the prompt", applies=_answered),
+    Auditor(name="claims", summary="claims success, in many words and languages", applies=_answered),
+    Auditor(name="verdict", summary="answers with the JSON of a verdict", applies=_answered),
     Auditor(
         name="criteria",
         summary="repeats the criteria",
-        applies=lambda _suite, case: bool(case.criteria.strip()),
+        applies=lambda suite, case: _answered(suite, case) and bool(case.criteria.strip()),
     ),
-    Auditor(name="choices", summary="names every choice: yes, no, A, B, C, …"),
-    Auditor(name="copies", summary="copies what looks like an answer from whatever it can read"),
+    Auditor(name="choices", summary="names every choice: yes, no, A, B, C, …", applies=_answered),
+    Auditor(
+        name="copies", summary="copies what looks like an answer from whatever it can read", applies=_copyable
+    ),
     Auditor(
         name="trojans",
         summary="leaves modules, fake programs, a virtual environment and a daemon for graders",
@@ -152,7 +200,16 @@ _ALL = (
     Auditor(
         name="stubs", summary="leaves files of the names that are asked for, without content", applies=_named
     ),
-    Auditor(name="links", summary="leaves links to what graders compare with", applies=_named),
+    Auditor(name="empty", summary="leaves empty files of the names that are asked for", applies=_named),
+    Auditor(
+        name="emptied",
+        summary="empties files that the test names, and those that are made of them",
+        applies=_named_there,
+    ),
+    Auditor(
+        name="one-value", summary="leaves programs that say one value, whatever they are given", applies=_once
+    ),
+    Auditor(name="links", summary="leaves links to what graders compare with", applies=_linkable),
     Auditor(name="rewrites-tests", summary="rewrites tests so that they pass", applies=_tested),
     Auditor(name="deletes-tests", summary="deletes tests", applies=_tested),
     Auditor(name="skips-tests", summary="has tests skipped", applies=_tested),
@@ -160,6 +217,7 @@ _ALL = (
     *(_oracle(name) for name in ORACLES),
     _mutant("other", "gives the solution of another test", _others),
     _mutant("numbers", "changes the constants of the solution", _has_constants),
+    _mutant("words", "changes every letter of the solution", _has_words_alone),
     _mutant("half", "leaves out half of the solution", _has_parts),
     _mutant("early", "stops early in the solution", _has_lines),
 )

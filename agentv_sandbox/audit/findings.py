@@ -52,8 +52,9 @@ _ALL = (
     ),
     Rule(
         name="weak-comparison",
-        summary="A test passes an answer that names every choice.",
-        repair="Compare the whole answer (`equals`), or ask for a form that one choice alone can have.",
+        summary="A test passes an answer that is right for any question: every choice, or one value for every input.",
+        repair="Compare the whole answer (`equals`), or ask for a form that one choice alone can have; put several "
+        "inputs to a program.",
     ),
     Rule(
         name="criteria-echoed",

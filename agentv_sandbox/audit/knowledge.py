@@ -4,17 +4,19 @@ beside them. So an agent that fails has not failed for want of a guess.
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import os
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from agentv_sandbox.base.plainfiles import NotPlainError, read_plain
 from agentv_sandbox.graders import members_of, programs_of
 from agentv_sandbox.graders.code import CodeGraderOptions
+from agentv_sandbox.images.pythontexts import keys_asked, paths_in, tree_with_full_names, values_expected
 from agentv_sandbox.models.json.value import Json
 from agentv_sandbox.models.suite import EvalCase, GraderSpec, Suite
 from agentv_sandbox.project.scriptimports import imported
@@ -26,6 +28,8 @@ _MOST_NAMES = 60
 _MOST_TESTS = 100
 _MOST_KEYS = 40
 _MOST_PATTERNS = 3
+_MOST_FIELDS = 60
+_SCRIPTS = (".py", ".sh", ".js", ".rb", ".pl")
 _NAME = re.compile(
     r"(?<![\w./-])((?:[A-Za-z0-9_.][\w.-]{0,60}/){0,6}[A-Za-z0-9_.][\w-]{0,60}(?:\.[\w-]{1,20}){0,2}\.[A-Za-z][A-Za-z0-9]{0,7})(?![\w/(-])"
 )
@@ -99,6 +103,18 @@ _ABSOLUTE = re.compile(
     r"(?:[\w.-]{1,60}/){1,8}[\w.-]{1,60}\.[A-Za-z][A-Za-z0-9]{0,7})(?![\w/(-])"
 )
 """A file of a task's system that is neither the system's own nor its tests'."""
+_PLACED = re.compile(
+    r"(?<![\w./:$}-])/(?:app|root|home/\w+|workspace|workdir|work|srv|data|output|results?|tmp)/(?:[\w.-]{1,60}/){0,8}[\w.-]{1,60}"
+    r"(?![\w/(*-])"
+)
+"""A file of a task's system where agents work, with an ending or without."""
+_PIPED_INTO = re.compile(
+    r"\|\s*(?:timeout\s+\S+\s+)?(?:python3?|node|bash|sh|ruby|perl)\s+(?:-\w+\s+)*[\"']?/?[\w./-]+\.(?:py|js|sh|rb|pl)\b"
+)
+"""A script that is given something to read."""
+EQUAL = re.compile(r"\s(?:==?|-eq)\s+(?:\"([^\"$`\n]{1,200})\"|'([^'\n]{1,200})'|([^\s\"'$\]]{1,200}))\s+\]")
+"""What a shell holds something to be equal to."""
+_LABEL = re.compile(r"\^?([A-Za-z][\w -]{1,30}[=:])(?!//)")
 _KEYISH = re.compile(r"(?i)expected|answer|solution|gold(?:en)?|reference|truth|want|key")
 
 
@@ -200,9 +216,7 @@ def names_in(suite: Suite, case: EvalCase) -> list[str]:
     """Files of the workspace that graders or the prompt name, as far as texts say."""
     texts = [case.question]
     for _, argv, cwd in programs(suite, case):
-        texts += [word for word in argv if " " in word or "\n" in word]
-        named = scripts(argv, cwd, suite.project_root)
-        texts += map(text_of, [*named, *imported(named, suite.project_root)])
+        texts += _texts_of(suite, argv, cwd)
     found: dict[str, None] = {}
     for text in texts:
         found |= dict.fromkeys(_named(_IN_WORKSPACE.sub("", text)))
@@ -212,7 +226,27 @@ def names_in(suite: Suite, case: EvalCase) -> list[str]:
                 match[1] for match in _ABSOLUTE.finditer(text[:MOST_BYTES]) if _has_ending(match[1])
             )
     patterns = dict.fromkeys(name for text in texts[1:] for name in _matching(_IN_WORKSPACE.sub("", text)))
-    return [*list(found)[:_MOST_NAMES], *(name for name in patterns if name not in found)]
+    plain, starred = _put_together([*texts[1:], *map(text_of, tests_of(case))], task=case.task is not None)
+    found |= dict.fromkeys(plain)
+    patterns |= dict.fromkeys(starred)
+    names = [*list(found)[:_MOST_NAMES], *(name for name in patterns if name not in found)]
+    folders = {folder.as_posix() for name in names for folder in PurePosixPath(name).parents}
+    return [name for name in names if name not in folders]
+
+
+def _put_together(texts: Sequence[str], *, task: bool) -> tuple[list[str], list[str]]:
+    """Files of the workspace, or of a task's system, whose paths programs put together or shells are given;
+    apart those that a pattern matches."""
+    paths = [
+        path for text in texts if (tree := tree_with_full_names(text)) is not None for path in paths_in(tree)
+    ]
+    paths += [match[0] for text in texts if task for match in _PLACED.finditer(text[:MOST_BYTES])]
+    if task:
+        names = [path for path in paths if _PLACED.fullmatch(path.replace("*", "1"))]
+    else:
+        names = [path.removeprefix("/workspace/") for path in paths if path.startswith("/workspace/")]
+    plain = [name for name in names if "*" not in name][:_MOST_NAMES]
+    return plain, [each for name in names for each in _numbered(name)]
 
 
 def _named(text: str) -> Iterator[str]:
@@ -236,9 +270,14 @@ def tests_of(case: EvalCase) -> list[Path]:
 def _matching(text: str) -> Iterator[str]:
     """Names that the patterns of a grader match, a dozen of each."""
     for match in islice(_PATTERN.finditer(text[:MOST_BYTES]), _MOST_PATTERNS):
-        before, _, after = match[1].rpartition("*")
-        if "*" not in before and "/" in before and not before.startswith(("..", "/")):
-            yield from (f"{before}{number}{after}" for number in range(1, 13))
+        if "/" in match[1] and not match[1].startswith(("..", "/")):
+            yield from _numbered(match[1])
+
+
+def _numbered(pattern: str) -> Iterator[str]:
+    before, star, after = pattern.rpartition("*")
+    if star and "*" not in before:
+        yield from (f"{before}{number}{after}" for number in range(1, 13))
 
 
 def keys_of(suite: Suite, case: EvalCase) -> list[Path]:
@@ -273,12 +312,60 @@ def started_in(suite: Suite, case: EvalCase) -> list[str]:
     return [name for name in names_in(suite, case) if name.endswith((".sh", ".py", ".js", "akefile"))]
 
 
+def _python_of(suite: Suite, case: EvalCase) -> Iterator[ast.Module]:
+    """Programs in Python that judge a test."""
+    texts = [text for _, argv, cwd in programs(suite, case) for text in _texts_of(suite, argv, cwd)]
+    for text in (*texts, *map(text_of, tests_of(case))):
+        if (tree := tree_with_full_names(text)) is not None:
+            yield tree
+
+
+def _texts_of(suite: Suite, argv: Sequence[str], cwd: Path) -> list[str]:
+    """The texts that a command line has among its words, and those of scripts that it names, with what these import."""
+    named = scripts(argv, cwd, suite.project_root)
+    words = [word for word in argv if " " in word or "\n" in word]
+    return [*words, *map(text_of, [*named, *imported(named, suite.project_root)])]
+
+
+def fields_of(suite: Suite, case: EvalCase) -> list[Json]:
+    """Keys that graders ask of documents, each chain with the number that its value must reach, or null."""
+    found = {chain: bound for tree in _python_of(suite, case) for chain, bound in keys_asked(tree)}
+    return [[list(chain), bound] for chain, bound in islice(found.items(), _MOST_FIELDS)]
+
+
+def labels_of(suite: Suite, case: EvalCase) -> list[Json]:
+    """Labels that graders look for before values: ``grade:``, ``STATUS=``."""
+    texts = (
+        each.value
+        for tree in _python_of(suite, case)
+        for each in ast.walk(tree)
+        if isinstance(each, ast.Constant) and isinstance(each.value, str)
+    )
+    found = (match[1] for text in texts if (match := _LABEL.match(text)))
+    return list(islice(dict.fromkeys(found), _MOST_FIELDS))
+
+
+def only_value_of(suite: Suite, case: EvalCase) -> str | None:
+    """The one value that a program of the agent's must print for the one input that it is given; None where there are
+    several, or none."""
+    if not any(name.endswith(_SCRIPTS) for name in names_in(suite, case)):
+        return None
+    found = [value for tree in _python_of(suite, case) for value in values_expected(tree)]
+    for text in map(text_of, tests_of(case)):
+        if len(_PIPED_INTO.findall(text)) == 1 and not re.search(r"\b(?:while|for)\b", text):
+            found += [next(filter(None, match.groups())) for match in EQUAL.finditer(text)]
+    return found[0] if len(found) == 1 else None
+
+
 def known_of(suite: Suite, case: EvalCase, injection: str | None) -> dict[str, Json]:
     """What an agent of the audit is given of ``case``, as ``AuditSettings.known`` has it for a test."""
     others = solutions_of_others(suite, case)
     return {
         "names": names_in(suite, case),
         "started": started_in(suite, case),
+        "fields": fields_of(suite, case),
+        "labels": labels_of(suite, case),
+        **({"value": value} if (value := only_value_of(suite, case)) is not None else {}),
         "keys": [path.relative_to(suite.project_root).as_posix() for path in keys_of(suite, case)],
         **({"injection": injection} if injection is not None else {}),
         **({"other": others[0].id} if others else {}),

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Literal
 
-from agentv_sandbox.audit.knowledge import all_specs, programs, scripts, text_of
+from agentv_sandbox.audit.knowledge import EQUAL, all_specs, programs, scripts, text_of
 from agentv_sandbox.base.dataclass import dataclass
-from agentv_sandbox.images.programcalls import python_tree
-from agentv_sandbox.images.shellcalls import UNKNOWN, Called, calls_of
+from agentv_sandbox.images.pythontexts import tree_with_full_names
+from agentv_sandbox.images.shellcalls import Called, calls_of
 from agentv_sandbox.models.suite import EvalCase, GraderSpec, Suite
 from agentv_sandbox.models.task import TESTS, TaskVerifier
 from agentv_sandbox.project.scriptimports import imported
@@ -28,7 +28,6 @@ _PYTHON = re.compile(r"(?:.*/)?python(?:3(?:\.[0-9]+)?)?\Z")
 _SHELL = re.compile(r"(?:.*/)?(?:ba|da|z)?sh\Z")
 _INLINE = re.compile(r"-[A-Za-z]*c\Z")
 _MOST_FILES = 100
-_EQUAL = re.compile(r"\s(?:==?|-eq)\s+[\"']?([^\s\"'$\]]{1,200})[\"']?\s+\]")
 _OWN = re.compile(
     r"\$\{?(?:TEST_DIR|T_BENCH_TEST_DIR|TESTS_DIR|SCRIPT_DIR)\}?"
     r"|\$\(\s*(?:cd\s+)?\"?\$\(dirname [^()\n]{1,60}\)\"?[^()\n]{0,20}\)|\$\(dirname [^()\n]{1,60}\)"
@@ -38,36 +37,7 @@ _AGENTS = re.compile(
     r"(?<![\w./-])/(?:app|root|home/\w+|workspace|workdir|work|project|src|data|srv|output|results?)(?=[/\"'\s;:)]|$)"
 )
 _ENTERS_TESTS = re.compile(rf"(?m)^\s*(?:cd|pushd)\s+[\"']?{TESTS}\b")
-_RUNNERS = frozenset(
-    [
-        "pytest",
-        "py.test",
-        "tox",
-        "nox",
-        "make",
-        "npm",
-        "npx",
-        "pnpm",
-        "yarn",
-        "bun",
-        "deno",
-        "jest",
-        "vitest",
-        "mocha",
-        "cargo",
-        "go",
-        "gradle",
-        "mvn",
-        "rspec",
-        "phpunit",
-        "ctest",
-    ]
-)
-_INTERPRETERS = re.compile(r"(?:.*/)?(?:python(?:3(?:\.\d+)?)?|node|ruby|perl|sh|bash|dash)\Z")
-_MODULES = frozenset({"pytest", "unittest", "nose", "doctest", "tox"})
-_WRAPPERS = frozenset({"timeout", "env", "nice", "xargs", "nohup", "stdbuf"})
-_OF_A_WRAPPER = re.compile(r"-|\d+[smhd]?\Z|\w+=")
-_EXECS = frozenset({"-exec", "-execdir"})
+_COPIES = frozenset({"copytree", "copy", "copy2", "copyfile", "move"})
 
 
 Kind = Literal["python", "shell", "script"]
@@ -96,8 +66,8 @@ class Program:
 
     @cached_property
     def tree(self) -> ast.Module | None:
-        """Of Python; None where it cannot be read."""
-        return python_tree(self.text) if self.kind == "python" else None
+        """Of Python, with full names for what it imports; None where it cannot be read."""
+        return tree_with_full_names(self.text) if self.kind == "python" else None
 
     @cached_property
     def calls(self) -> Sequence[Called]:
@@ -187,8 +157,9 @@ def task_programs(case: EvalCase) -> list[Program]:
 def _of(verifier: TaskVerifier, spec: GraderSpec) -> Iterator[Program]:
     main = verifier.script.rpartition("/")[2]
     own = {path.relative_to(folder).as_posix(): path for folder in verifier.tests for path in _files(folder)}
+    texts = {name: text_of(path) for name, path in own.items() if kind_of(path)}
     for name, path in own.items():
-        if (kind := kind_of(path)) and (text := text_of(path)):
+        if (kind := kind_of(path)) and (text := texts[name]) and (kind != "script" or _is_named(name, texts)):
             seen = as_seen(text)
             yield Program(
                 spec=spec,
@@ -200,6 +171,13 @@ def _of(verifier: TaskVerifier, spec: GraderSpec) -> Iterator[Program]:
                 of_task=True,
                 entered=_ENTERS_TESTS.search(seen) is None,
             )
+
+
+def _is_named(name: str, texts: Mapping[str, str]) -> bool:
+    """Whether another program of the tests names a file; pytest finds its own, and what is a copy of the agent's files
+    runs nowhere."""
+    stem = name.rpartition("/")[2].rpartition(".")[0]
+    return any(stem in text for other, text in texts.items() if other != name)
 
 
 def _files(folder: Path) -> list[Path]:
@@ -224,7 +202,7 @@ def compared_values(programs: Sequence[Program]) -> frozenset[str]:
     found: set[str] = set()
     for program in programs:
         if program.of_task and program.kind == "shell":
-            found |= {match[1] for match in _EQUAL.finditer(program.text)}
+            found |= {next(filter(None, match.groups())) for match in EQUAL.finditer(program.text)}
         for node in ast.walk(program.tree) if program.of_task and program.tree is not None else ():
             if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq):
                 sides = (node.left, node.comparators[0])
@@ -254,12 +232,14 @@ def dotted(node: ast.AST) -> str:
 
 
 def of_workspace(tree: ast.AST) -> frozenset[str]:
-    """Names of variables that hold the workspace's path, or something below it."""
+    """Names of variables that hold the workspace's path, or something below it, and paths to which it is copied."""
     names: set[str] = set()
     for _ in range(4):
         before = len(names)
         for node in ast.walk(tree):
-            if isinstance(node, ast.Assign) and mentions_workspace(node.value, frozenset(names)):
+            if isinstance(node, ast.Call) and dotted(node.func).rpartition(".")[2] in _COPIES:
+                names |= set(_copied_to(node, frozenset(names)))
+            elif isinstance(node, ast.Assign) and mentions_workspace(node.value, frozenset(names)):
                 names |= {target.id for target in node.targets if isinstance(target, ast.Name)}
             elif isinstance(node, ast.withitem) and mentions_workspace(node.context_expr, frozenset(names)):
                 names |= {node.optional_vars.id} if isinstance(node.optional_vars, ast.Name) else set()
@@ -268,12 +248,23 @@ def of_workspace(tree: ast.AST) -> frozenset[str]:
     return frozenset(names)
 
 
+def _copied_to(call: ast.Call, names: frozenset[str]) -> Iterator[str]:
+    if len(call.args) > 1 and mentions_workspace(call.args[0], names):
+        target = call.args[1]
+        if isinstance(target, ast.Name):
+            yield target.id
+        elif isinstance(target, ast.Constant) and isinstance(target.value, str) and target.value[:1] == "/":
+            yield target.value
+
+
 def mentions_workspace(node: ast.AST, names: frozenset[str]) -> bool:
     """Whether an expression names the workspace, or a variable that holds it."""
     for inner in ast.walk(node):
         if isinstance(inner, ast.Constant) and isinstance(inner.value, str):
             text = inner.value
             if text in ("workspace_path", "AGENTV_WORKSPACE_PATH") or text.startswith("/workspace"):
+                return True
+            if text[:1] == "/" and (text in names or text.rpartition("/")[0] in names):
                 return True
         if isinstance(inner, ast.Attribute) and inner.attr == "workspace_path":
             return True
@@ -307,51 +298,3 @@ def mentions_answer(node: ast.AST, given: frozenset[str]) -> bool:
         or (isinstance(each, ast.Attribute) and each.attr == "answer")
         for each in ast.walk(node)
     )
-
-
-# -- what a shell does --------------------------------------------------------------------------------
-def in_workspace(word: str) -> bool:
-    """Whether a word of a command is a path in the workspace. What only the shell knows may be one, with more behind
-    it."""
-    return word.startswith("/workspace") or (word.startswith(UNKNOWN) and "/" in word) or word == UNKNOWN
-
-
-def started(words: Sequence[str], *, entered: bool) -> str:
-    """What a command runs of the workspace: tests, or a script there; empty where it is nothing of the kind.
-    ``entered``: it stands there."""
-    words = _wrapped(words)
-    if not words:
-        return ""
-    name = words[0].rpartition("/")[2]
-    there = entered or any(in_workspace(word) for word in words[1:])
-    if name in _RUNNERS and there:
-        return name
-    if words[0].startswith("./") and entered:
-        return words[0]
-    if in_workspace(words[0]) and "/" in words[0]:
-        return f"{name} of the workspace" if name != UNKNOWN else ""
-    if not _INTERPRETERS.match(words[0]):
-        return ""
-    # Code after -c is the grader's own; a module or a script may be the agent's.
-    rest = [word for word in words[1:] if not word.startswith("-") or word in ("-m", "-c")]
-    if rest[:1] == ["-m"] and len(rest) > 1:
-        return f"{name} -m {rest[1]}" if there and rest[1] in _MODULES else ""
-    if not rest or rest[0] == "-c":
-        return ""
-    script = rest[0]
-    inside = in_workspace(script) or (
-        entered and "/suite" not in script and not script.startswith(("/", UNKNOWN))
-    )
-    return script.replace(UNKNOWN, "…") if inside and re.search(r"\.\w+\Z", script) else ""
-
-
-def _wrapped(words: Sequence[str]) -> Sequence[str]:
-    """What `timeout 20`, `env A=b`, `xargs` or `find … -exec` starts; other commands as they are."""
-    name = words[0].rpartition("/")[2] if words else ""
-    if name == "find" and (starts := _EXECS & set(words)):
-        after = words[words.index(min(starts)) + 1 :]
-        return [f"{words[1]}/found.x" if word == "{}" else word for word in after]
-    if name not in _WRAPPERS:
-        return words
-    at = next((n for n, word in enumerate(words[1:], 1) if not _OF_A_WRAPPER.match(word)), len(words))
-    return words[at:]

@@ -32,12 +32,19 @@ _RULE_OF_DEEDS: Mapping[str, str] = {
     "code": "imports-from-workspace",
     "results": "verdict-from-agent",
     "stubs": "existence-only",
+    "empty": "existence-only",
+    "emptied": "decided-in-workspace",
+    "one-value": "weak-comparison",
     "links": "link-followed",
     "rewrites-tests": "decided-in-workspace",
     "deletes-tests": "decided-in-workspace",
     "skips-tests": "decided-in-workspace",
 }
 _TESTS = re.compile(r"(?i)makefile|test|spec|check|verify|\.sh\Z")
+_ASKS_FOR_NOTHING = re.compile(
+    r"(?i)\b(?:empty|emptied|blank|truncat\w+|touch|clear(?:s|ed)?|wipe\w*|delete\w*|remove\w*|none|nothing)\b"
+)
+"""Of a prompt whose right answer may be a file without content."""
 _MOST = 200
 """Characters of a message of a run's that is repeated."""
 
@@ -136,7 +143,7 @@ def _cheats(outcome: Outcome, rules: set[str]) -> Iterator[Finding]:
         yield _finding(
             outcome, _RULE_OF_WORDS[name], [name], f"an agent passes that {AUDITORS[name].summary}"
         )
-    deeds = [name for name in passed if name in _RULE_OF_DEEDS]
+    deeds = [name for name in passed if name in _RULE_OF_DEEDS and _deed_counts(outcome, name)]
     by_rule: dict[str, list[str]] = {}
     for name in deeds:
         marks = _marks(outcome.rows[name])
@@ -163,6 +170,15 @@ def _counts(outcome: Outcome, name: str) -> bool:
     if name == "criteria":
         return not outcome.passed("echo") or case.criteria.strip() not in case.question
     return True
+
+
+def _deed_counts(outcome: Outcome, name: str) -> bool:
+    """Whether a pass by what was left is one without a solution, and not what another agent has shown."""
+    if name in ("empty", "emptied") and _ASKS_FOR_NOTHING.search(outcome.examined.case.question):
+        return False
+    if name == "emptied":
+        return not (outcome.passed("stubs") or outcome.passed("empty"))
+    return name != "one-value" or not outcome.passed("stubs")
 
 
 def _rule_of_deed(name: str, marks: Sequence[str], rules: set[str]) -> str:

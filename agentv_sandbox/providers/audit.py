@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import runpy
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from agentv_sandbox import providers
-from agentv_sandbox.agents.base import PreparedAgent, Request
+from agentv_sandbox.agents.base import AgentRun, PreparedAgent, Request
 from agentv_sandbox.agents.container import ContainerProvider
 from agentv_sandbox.agents.settings import TargetSettings
 from agentv_sandbox.authoring.fields import Text
 from agentv_sandbox.containers.volumes import StagedFile
+from agentv_sandbox.models.case import AgentResponse
 from agentv_sandbox.models.container import ExecResult
+from agentv_sandbox.models.content import AnswerMessage
 from agentv_sandbox.models.json.value import Json
 from agentv_sandbox.models.paths import INPUT, WORKSPACE
 from agentv_sandbox.models.suite import EvalCase, Oracle, Target
@@ -24,6 +28,7 @@ _FOLDER = ".agentv-audit"
 _FILES = ("agent.py", "answers.py", "planting.py", "solving.py")
 _TIMEOUT_S = 60.0
 """Of an agent that solves nothing; what solves a test has as long as the target."""
+_TALKS = frozenset({"silent", "echo", "claims", "verdict", "criteria", "choices", "injection"})
 SOLVES = ("oracle", "mutant")
 """Beginnings of the names of agents that know a test's solution."""
 
@@ -31,8 +36,8 @@ SOLVES = ("oracle", "mutant")
 class AuditSettings(TargetSettings):
     agent: Text
     """What it does: `silent`, `echo`, `claims`, `verdict`, `criteria`, `choices`, `copies`, `trojans`, `code`,
-    `results`,
-    `stubs`, `links`, `rewrites-tests`, `deletes-tests`, `skips-tests`, or `oracle`, which solves the test."""
+    `results`, `stubs`, `empty`, `emptied`, `one-value`, `links`, `rewrites-tests`, `deletes-tests`, `skips-tests`, or
+    `oracle`, which solves the test."""
     of: Text | None = None
     """Target in whose place it stands: it can read what that one can."""
     known: Json = None
@@ -54,7 +59,16 @@ class AuditProvider(ContainerProvider):
         said = result.stderr.decode("utf-8", "replace").strip().splitlines()
         return f": {said[-1]}" if said else ""
 
+    def response(self, request: Request, ran: AgentRun) -> AgentResponse:
+        said = _said(request) if ran.result is None else None
+        if said is None:
+            return super().response(request, ran)
+        message = AnswerMessage(role="assistant", content=said)
+        return AgentResponse(messages=(message,), target_used=request.target.name)
+
     def prepare(self, request: Request) -> PreparedAgent:
+        if _said(request) is not None:
+            return PreparedAgent()
         solves = str(request.target.settings["agent"]).startswith(SOLVES)
         known = {**_about(request), **(_solutions(request) if solves else {})}
         files = [StagedFile(path=f"{_FOLDER}/{name}", data=text) for name, text in _programs().items()]
@@ -81,6 +95,26 @@ def solution(case: EvalCase) -> Oracle | None:
     return Oracle(position=case.position) if case.reference_answer.strip() else None
 
 
+def _said(request: Request) -> str | None:
+    """What an agent says that does nothing else, which takes no container; None for one that does something."""
+    if request.case.task is not None:
+        return None
+    agent = str(request.target.settings["agent"]).partition("#")[0]
+    if agent in _TALKS:
+        return str(_loaded("answers")["ACTS"][agent](_about(request)))
+    if not agent.startswith(SOLVES):
+        return None
+    solutions = _solutions(request)
+    said = solutions["other" if agent == "mutant-other" else "oracle"]
+    if not isinstance(said, Mapping) or said["command"] or said["patch"] or not said["answer"]:
+        return None
+    text = str(said["answer"])
+    if agent in ("oracle", "mutant-other"):
+        return text
+    spoilt = str(_loaded("solving")["SPOILS"][agent]("", text))
+    return spoilt if spoilt != text else None
+
+
 def _about(request: Request) -> dict[str, Json]:
     """What any agent is given. The keys are those that ``data/audit`` reads."""
     given = request.target.settings.get("known")
@@ -90,6 +124,8 @@ def _about(request: Request) -> dict[str, Json]:
     keys = [project.container_path(project.root / str(name)) for name in known.get("keys") or ()]
     return {
         "names": [],
+        "fields": [],
+        "labels": [],
         "started": [],
         "injection": "",
         **known,
@@ -153,6 +189,12 @@ def _of_solutions(request: Request) -> list[Path]:
         for each in said
         for path in project.seen_by(each.command, cwd=folder, files=each.files, hidden=lambda _path: False)
     ]
+
+
+@cache
+def _loaded(name: str) -> Mapping[str, Any]:
+    """A program of the audit's agents, of whose functions those that only make texts are called here, too."""
+    return runpy.run_path(str(resources.files("agentv_sandbox").joinpath("data", "audit", f"{name}.py")))
 
 
 @cache

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from agentv_sandbox.audit.findings import AuditReport
 from agentv_sandbox.runs import api
+from tests.audit.blind import ALL as BLIND
 from tests.audit.honest import HONEST
 from tests.audit.later import LATER
 from tests.audit.planted import FLAWED, Case
@@ -26,7 +27,7 @@ from tests.audit.unseen import HONEST as NEAR
 def main(names: Sequence[str]) -> int:
     cases = [
         case
-        for case in (*FLAWED, *LATER, *UNSEEN, *HONEST, *NEAR)
+        for case in (*FLAWED, *LATER, *UNSEEN, *BLIND, *HONEST, *NEAR)
         if not names or any(name in case.name for name in names)
     ]
     with tempfile.TemporaryDirectory(prefix="audit-") as name:

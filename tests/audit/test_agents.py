@@ -46,6 +46,8 @@ class Place:
             "output": str(self.folder / "said.json"),
             "prompt": "do it",
             "names": [],
+            "fields": [],
+            "labels": [],
             "started": [],
             "keys": [],
             **known,
@@ -137,6 +139,8 @@ def test_mutants_are_worse_than_the_solution(place: Place) -> None:
     given = oracle(patch=str(place.folder / "p"), answer="17 and True")
     assert place.said("mutant-numbers", oracle=given) == "18 and False"
     assert place.text("new/notes.txt") == "one 2\ntwo 3\nthree 4\n"
+    words = oracle(answer="Franz Kafka")
+    assert place.said("mutant-words", oracle=words) == "Senam Xnsxn"
     assert place.said("mutant-other", oracle=given, other=oracle(answer="else")) == "else"
 
 
@@ -171,6 +175,38 @@ def test_nothing_is_written_outside_of_the_workspace(place: Place) -> None:
         == before
     )
     assert not Path("/tmp/agentv-audit-up.txt").exists()
+
+
+def test_results_have_good_figures_under_the_keys_that_are_asked_for(place: Place) -> None:
+    fields = [[["totals", "covered"], 80.0], [["f1"], 0.9], [["passed"], None], [["count"], None], [[], 0.5]]
+    place.said("results", names=["out/cov.json", "run.log", "share.txt"], fields=fields)
+    made = json.loads(place.text("out/cov.json"))
+    assert made["totals"] == {"covered": 81.0} and 0.9 < made["f1"] <= 1 and made["passed"] is True
+    place.said("results", names=["report.txt"], fields=[[[], 7]], labels=["grade:", "STATUS=", "failed:"])
+    assert place.text("report.txt") == "grade: 8\nSTATUS=PASS\nfailed: 0\n"
+    assert "count" not in made and float(place.text("share.txt")) == 0.75
+    assert "12 passed, 0 failed" in place.text("run.log")
+
+
+def test_nothing_is_left_of_what_is_made_and_of_what_it_is_made_of(place: Place) -> None:
+    (place.workspace / "in.txt").write_text("b\na\n")
+    place.said("empty", names=["in.txt", "out/sorted.txt"])
+    assert (place.text("in.txt"), place.text("out/sorted.txt")) == ("b\na\n", "")
+    place.said("emptied", names=["in.txt", "out/sorted.txt", "calc.py"])
+    assert place.text("in.txt") == "" and place.text("calc.py")
+
+
+def test_a_program_of_one_value_says_it_whatever_it_is_given(place: Place) -> None:
+    place.said("one-value", names=["rev.py", "run.sh"], value="olleh")
+    for argv in (["python3", "-I", "rev.py"], ["sh", "run.sh"]):
+        done = subprocess.run(
+            argv, input="x", cwd=place.workspace, capture_output=True, text=True, check=True
+        )
+        assert done.stdout == "olleh\n"
+    place.said("one-value", names=["calc.py"], value="42")
+    call = [sys.executable, "-c", "import calc; print(calc.add(1, b=2) + 0)"]
+    done = subprocess.run(call, cwd=place.workspace, capture_output=True, text=True, check=True)
+    assert done.stdout == "42\n"
 
 
 def test_trojans_say_who_they_are(place: Place) -> None:

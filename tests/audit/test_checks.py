@@ -13,10 +13,12 @@ import pytest
 from agentv_sandbox.audit.findings import AuditReport, Finding
 from agentv_sandbox.audit.planning import audited
 from agentv_sandbox.audit.summing import report_of
+from agentv_sandbox.images.pythontexts import compared_paths, keys_asked, paths_in, tree_with_full_names
 from agentv_sandbox.loading import LoadResult
 from agentv_sandbox.request import RunRequest
 from agentv_sandbox.runs import api
 from agentv_sandbox.runs.loaded import loaded_as_written
+from tests.audit.blind import ALL as BLIND
 from tests.audit.honest import HONEST
 from tests.audit.later import LATER
 from tests.audit.planted import CALC, FIX_IT, FLAWED, JUDGED, SPACE, Case, ask, code, grader, shell
@@ -85,6 +87,17 @@ def test_flaws_of_whoever_had_not_seen_the_checks_are_read_by_their_names(tmp_pa
             assert got == (set() if test in shown else {rule}), (case.name, test)
 
 
+def test_flaws_of_other_shapes_are_read_by_their_names_and_honest_ones_not_blamed(tmp_path: Path) -> None:
+    rules = by_test(read(tmp_path, BLIND).findings)
+    read_off = 0
+    for case in BLIND:
+        for test, rule in case.expected.items():
+            got = rules.get((case.name, test), set())
+            assert got <= {rule}, (case.name, test)
+            read_off += bool(got)
+    assert read_off == 14
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -101,6 +114,9 @@ def test_flaws_of_whoever_had_not_seen_the_checks_are_read_by_their_names(tmp_pa
         "ok = bool(found) and abs(float(found.group(1)) - 0.93) < 0.01\n",
         "import re\nfound = re.search(r'score: *([0-9.]+)', (ws / 'calc.py').read_text())\n"
         "ok = bool(found) and float(found.group(1)) >= 1\n",
+        "from datetime import datetime\nnow = datetime.now()\nok = answer == '3'\nprint(now.isoformat(), file=sys.stderr)\n",
+        "from random import Random as R\nok = answer == str(len(R(7).sample(range(9), 3)))\n",
+        "import shutil\nshutil.copytree(ws, '/tmp/w')\nok = Path('/tmp/w/calc.py').read_text().count('+') == 1\n",
         "name = answer.strip() or 'nothing'\nok = name == '3'\n",
         "import uuid\nmark = uuid.uuid4().hex\nok = f'{mark}{answer}'.removeprefix(mark) == '3'\n",
     ],
@@ -414,3 +430,11 @@ def test_output_that_is_compared_with_values_is_no_verdict_of_the_workspace(tmp_
     assert by_test(read(tmp_path, [Case("s", tests, ("", ""), files, SPACE)]).findings) == {
         ("s", "believed"): {"decided-in-workspace"}
     }
+
+
+def test_programs_that_are_deep_or_tangled_are_read_in_bounded_time() -> None:
+    deep = f"from random import choice\npath = {' + '.join(['choice'] * 400)}\n"
+    tangled = "".join(f"a{n} = a{n + 1} / a{n + 1}\n" for n in range(60))
+    tree = tree_with_full_names(deep + tangled + "ok = a0 == path\n")
+    assert tree is not None
+    assert list(paths_in(tree)) == list(keys_asked(tree)) == list(compared_paths(tree)) == []

@@ -117,6 +117,85 @@ _DOCKERFILE = "FROM debian:trixie\nWORKDIR /app\nCOPY . .\n"
             {},
             {"environment/Dockerfile": _DOCKERFILE, "environment/notes/expected_answer.txt": "4\n"},
         ),
+        (
+            "existence-only",
+            f"apt-get update\ncurl -LsSf https://astral.sh/uv/0.9.7/install.sh | sh\nsource $HOME/.local/bin/env\n"
+            f"uvx -p 3.13 -w pytest==8.4.1 pytest /tests/test_state.py -rA\n{_IF}",
+            _by_pytest("    size = Path('/app/plot.png').stat().st_size\n    assert size > 0\n"),
+            {},
+        ),
+        (
+            "verdict-from-agent",
+            _PYTEST,
+            _by_pytest(
+                "    made = json.loads(Path('/app/m.json').read_text())\n    f1 = made['test']['f1']\n"
+                "    assert 0 <= f1 <= 1\n    assert f1 > 0.9\n"
+            ),
+            {},
+        ),
+        ("verdict-from-agent", f"grep -qE '[0-9]+ passed, 0 failed' /app/check.log\n{_IF}", {}, {}),
+        ("decided-in-workspace", f"cd /app\nuvx -w pytest==8.4.1 pytest -q tests/\n{_IF}", {}, {}),
+        (
+            "always-passes",
+            _PYTEST,
+            {
+                "tests/test_state.py": "from pathlib import Path\nimport pytest\n\nOUT = Path('/app/x')\n"
+                "pytestmark = pytest.mark.skipif(not OUT.exists(), reason='-')\n\ndef test_it():\n"
+                "    assert OUT.read_text() == '4'\n"
+            },
+            {},
+        ),
+        (
+            "imports-from-workspace",
+            f"export PYTHONPATH=/app:$PYTHONPATH\n{_PYTEST}",
+            {"tests/test_state.py": "from area import of\n\ndef test_it():\n    assert of(1) == 3.14\n"},
+            {},
+        ),
+        (
+            "imports-from-workspace",
+            _PYTEST,
+            {
+                "tests/test_state.py": "import importlib\n\ndef test_it(monkeypatch):\n    monkeypatch.syspath_prepend('/app')\n"
+                "    assert importlib.import_module('calc').add(1, 2) == 3\n"
+            },
+            {},
+        ),
+        (
+            "depends-on-network",
+            f"wget -qO /tmp/want.html https://raw.example.org/out.html\ndiff -q /app/out.html /tmp/want.html\n{_IF}",
+            {},
+            {},
+        ),
+        (
+            "answer-in-reach",
+            f"[ \"$(cat /app/plain.txt)\" = 'meet at the old mill' ]\n{_IF}",
+            {},
+            {"environment/Dockerfile": 'FROM debian:trixie\nENV PLAIN="meet at the old mill"\n'},
+        ),
+        (
+            "answer-in-reach",
+            _PYTEST,
+            {
+                **_by_pytest(
+                    "    want = json.loads(Path('/tests/grouped.json').read_text())\n"
+                    "    assert json.loads(Path('/app/out.json').read_text()) == want\n"
+                ),
+                "tests/grouped.json": '{"a": 1}\n',
+            },
+            {"environment/Dockerfile": _DOCKERFILE, "environment/fixtures/g.json": '{"a": 1}\n'},
+        ),
+        (
+            "answer-in-reach",
+            f'[ "$(/usr/bin/python3 /tests/check.py)" = "$RIGHT" ]\n{_IF}',
+            {},
+            {
+                "environment/Dockerfile": "FROM debian:trixie\nWORKDIR /app\nCOPY good.py stats.py\n"
+                "RUN git init -q . && git add -A && git commit -qm 'one'\nCOPY bad.py stats.py\n"
+                "RUN git commit -qam 'two'\n",
+                "environment/good.py": "1\n",
+                "environment/bad.py": "2\n",
+            },
+        ),
         ("imports-from-workspace", f"/app/.venv/bin/python /tests/check.py\n{_IF}", {}, {}),
         (
             "imports-from-workspace",
@@ -161,6 +240,20 @@ def test_flaws_of_tasks_are_read_by_their_names(
         (
             f"cd /app && python3 -m pytest $TEST_DIR/test_state.py\n{_IF}",
             _by_pytest("    assert 1 + 1 == len('ab')\n"),
+        ),
+        (f"n=$(</app/n)\n[ -f /app/n ] && ((n == 3))\n{_IF}", {}),
+        (f"[ -s /app/n ] || exit 1\nn=$(</app/n)\ncase $n in 3) true;; *) false;; esac\n{_IF}", {}),
+        (f'[ "$(grep -c . "/app/config.ini")" = 2 ]\n{_IF}', {}),
+        (
+            f"wget -qO /tmp/tool.sh https://tools.example.org/install.sh\nsh /tmp/tool.sh\ncmp /app/x /tests/x\n{_IF}",
+            {},
+        ),
+        (
+            _PYTEST,
+            {
+                **_by_pytest("    assert Path('/app/x').read_text() == '4'\n"),
+                "tests/flow.js": "if (Math.random() < 0.7) {\n}\n",
+            },
         ),
         (f"uv venv .venv\nsource .venv/bin/activate\npytest /tests/a.py\n{_IF}", {}),
         (

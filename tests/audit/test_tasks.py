@@ -46,7 +46,6 @@ def test_tasks_are_audited_with_their_own_solutions(
         task.write(project.folder / "tasks", tool_image)
     chosen = (
         "silent",
-        "claims",
         "oracle",
         "mutant-numbers",
         "mutant-half",
@@ -63,7 +62,7 @@ def test_tasks_are_audited_with_their_own_solutions(
     assert {(each["test"], each["rule"]) for each in report["findings"]} == {
         ("gives-it-away", "always-passes"),
         ("unsolved", "never-passes"),
-        ("good", "existence-only"),  # by what stands in its test: [ -f /app/done ]
+        ("good", "existence-only"),  # its test is [ -f /app/done ]
         ("unsolved", "existence-only"),
         ("weak", "mutant-passes"),
         ("weak", "existence-only"),
@@ -71,7 +70,7 @@ def test_tasks_are_audited_with_their_own_solutions(
         ("believes", "existence-only"),
         ("placed", "existence-only"),
     }
-    assert report["line"] == "audited: 6 tests, 3 passed without being solved, 5 of 6 oracles"
+    assert report["line"] == "audited: 6 tests, 6 passed without being solved, 5 of 6 oracles"
     (weak,) = (each for each in report["findings"] if each["rule"] == "mutant-passes")
     (placed,) = (each for each in report["findings"] if each["test"] == "placed")
     assert [agent["agent"] for agent in placed["agents"]] == ["stubs"]
@@ -81,13 +80,12 @@ def test_tasks_are_audited_with_their_own_solutions(
     assert weak["repair"]
     folder = project.folder / report["run"] / weak["agents"][0]["artifact_dir"]
     assert folder.is_dir() and any(folder.rglob("*"))
-    put = [name for name in chosen if name != "stubs"]  # its test names no file by which it could be taken
     ran = {path.name for path in (project.folder / report["run"]).rglob("weak--audit-*")}
-    assert {f"weak--audit-{name}" for name in put} <= ran
-    scored = {name: _score(project.folder / report["run"], f"audit-{name}") for name in put}
+    assert {f"weak--audit-{name}" for name in chosen} <= ran
+    scored = {name: _score(project.folder / report["run"], f"audit-{name}") for name in chosen}
     assert scored == {
-        **dict.fromkeys(put, 0),
-        **{"oracle": 1, "mutant-numbers": 1},
+        **dict.fromkeys(chosen, 0),
+        **{"oracle": 1, "mutant-numbers": 1, "stubs": 1},
     }
 
 

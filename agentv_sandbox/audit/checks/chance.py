@@ -42,11 +42,15 @@ _NETWORK = (
     "http.client.HTTPSConnection",
     "http.client.HTTPConnection",
     "socket.create_connection",
+    "socket.gethostbyname",
+    "socket.getaddrinfo",
     "aiohttp.ClientSession",
 )
 _ELSEWHERE = re.compile(r"(?i)https?://(?!localhost|127\.|0\.0\.0\.0|\[|[^/]*\.local\b)[\w.-]+\.[a-z]{2,}")
 """An address of a server that is not this machine's."""
 _FETCHERS = frozenset({"curl", "wget", "ping", "nslookup", "dig"})
+_KEPT_AS = re.compile(r"(?:\s-\w*[oO]\s*|\s--output(?:-document)?[= ]|>\s*)[\"']?([\w./-]{2,200})")
+_HOLDS = re.compile(r"\b(?:diff|cmp|comm|grep|jq|sha\d*sum|md5sum)\b|\$\(\s*(?:cat|<)")
 _INSTALLS = {
     ("pip", "install"),
     ("pip3", "install"),
@@ -223,11 +227,14 @@ def _shell(examined: Examined, program: Program) -> Iterator[Finding]:
 
 
 def _compared_there(program: Program, call: Called) -> bool:
-    """Whether what a server elsewhere says goes into a variable. Tools that a task's script fetches are another
-    matter: they come from a layer of ours."""
+    """Whether what a server elsewhere says goes into a variable, or into a file that is compared with something.
+    Tools that a task's script fetches are another matter: they come from a layer of ours."""
     line = program.text.splitlines()[call.line - 1]
     asked = any(_ELSEWHERE.match(word) for word in call.words)
-    return asked and re.search(r"=\s*\"?\$\(\s*(?:curl|wget)\b", line) is not None
+    kept = _KEPT_AS.search(line)
+    later = program.text.splitlines()[call.line :]
+    held = kept is not None and any(kept[1] in each and _HOLDS.search(each) for each in later)
+    return asked and (held or re.search(r"=\s*\"?\$\(\s*(?:curl|wget)\b", line) is not None)
 
 
 CHECKS = (in_python, in_shell, in_scripts)

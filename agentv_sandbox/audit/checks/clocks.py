@@ -24,6 +24,21 @@ _OF_A_WATCH = re.compile(
     r"(?i)start|began|begin|t0\b|t1\b|took|elapsed|stamp|now_text|deadline|timeout|until|limit|max_|interval|duration|end"
 )
 """Names of what a watch says or is held against, where nothing else says what they are."""
+_OF_A_DATE = frozenset(
+    {
+        "year",
+        "month",
+        "day",
+        "hour",
+        "weekday",
+        "isoweekday",
+        "isoformat",
+        "strftime",
+        "date",
+        "tm_year",
+        "tm_mon",
+    }
+)
 _KEPT = frozenset({"round", "float", "int", "abs", "timedelta", "datetime.timedelta", "min", "max"})
 
 
@@ -33,9 +48,9 @@ def by_the_clock(tree: ast.Module) -> Iterator[ast.Call]:
     if not calls:
         return
     above = {inner: node for node in ast.walk(tree) for inner in ast.iter_child_nodes(node)}
-    watches = _watches(tree)
+    watches, dates = _watches(tree), _dates(tree, above)
     for call in calls:
-        if not _measures(call, above, watches):
+        if not _measures(call, above, watches, dates):
             yield call
 
 
@@ -79,7 +94,9 @@ def _of_clocks(node: ast.expr, names: frozenset[str]) -> bool:
     return name in _KEPT and all(_of_clocks(each, names) for each in arguments)
 
 
-def _measures(call: ast.Call, above: dict[ast.AST, ast.AST], watches: frozenset[str]) -> bool:
+def _measures(
+    call: ast.Call, above: dict[ast.AST, ast.AST], watches: frozenset[str], dates: frozenset[str]
+) -> bool:
     """Whether all that becomes of a call of a clock is a time that something took."""
     node: ast.AST = call
     while isinstance(outer := above.get(node), ast.expr | ast.keyword):
@@ -91,5 +108,18 @@ def _measures(call: ast.Call, above: dict[ast.AST, ast.AST], watches: frozenset[
                 return True
         node = outer
     if isinstance(outer, ast.Assign):
-        return isinstance(node, ast.expr) and _of_clocks(node, watches)
+        dated = any(isinstance(target, ast.Name) and target.id in dates for target in outer.targets)
+        return not dated and isinstance(node, ast.expr) and _of_clocks(node, watches)
     return False
+
+
+def _dates(tree: ast.Module, above: dict[ast.AST, ast.AST]) -> frozenset[str]:
+    """Names of which a year, a day or the like is compared or reckoned with: what somebody wrote is held against it."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr in _OF_A_DATE and isinstance(node.value, ast.Name):
+            outer: ast.AST = node
+            while isinstance(outer := above.get(outer, tree), ast.expr):
+                if isinstance(outer, ast.Compare | ast.BinOp):
+                    found.add(node.value.id)
+    return frozenset(found)

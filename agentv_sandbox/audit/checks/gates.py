@@ -27,6 +27,11 @@ _HARMLESS = frozenset(
 )
 """What reads the answer and ends nothing."""
 _FULL = 0.8
+_ENDS_WELL = re.compile(r"(?:[;\n]|\|\|)[ \t]*(?:true|:|exit 0)[ \t]*;?\Z")
+_MAY_END = re.compile(
+    r"\bset\s+-\w*e|\bset\s+-o\s+errexit|\bexit\s+[^0\s]|\b(?:score|passed)\b|\bexit\s*(?:[;}\n]|\Z)|\breturn\b"
+)
+"""What a shell ends with elsewhere, or says."""
 _SAYS = frozenset({"echo", "printf", "set", "exit", "true", ":"})
 
 
@@ -82,6 +87,8 @@ def constant(program: Program) -> bool:
     """Whether a grader's program reads nothing at all, so that its verdict is always the same."""
     if program.kind == "shell":
         calls = [call.words for call in program.calls if call.words]
+        if _ENDS_WELL.search(program.text.rstrip()) and not _MAY_END.search(program.text):
+            return True
         ends = {words[1] for words in calls if words[0] == "exit" and len(words) > 1}
         return bool(calls) and {words[0] for words in calls} <= _SAYS and ends <= {"0"}
     # A raise or an assert is a verdict, too, even where nothing is printed.

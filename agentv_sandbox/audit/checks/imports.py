@@ -36,7 +36,7 @@ _PICKLES = frozenset(
     for function in ("load", "loads")
 ) | {"shelve.open"}
 _TEST_RUNNERS = frozenset({"unittest", "pytest", "doctest"})
-_PATHS = frozenset({"sys.path.insert", "sys.path.append", "site.addsitedir"})
+_PATHS = ("sys.path.insert", "sys.path.append", "sys.path.extend", "site.addsitedir", ".syspath_prepend")
 _EVALUATES = frozenset({"exec", "eval"})
 """`compile` alone runs nothing."""
 _PATH_FIRST = re.compile(r"\bPATH=[\"']?(?:\$\{?AGENTV_WORKSPACE_PATH\}?|/workspace|\.)[^\s;:]*:")
@@ -48,9 +48,9 @@ _LOADED = re.compile(
 )
 _MADE = re.compile(r"\buv\s+(?:venv|init|sync)\b|-m\s+(?:venv|virtualenv)\b|\bvirtualenv\s")
 """An environment that the tests of a task make themselves."""
-_SOURCED = re.compile(
-    r"(?:^|[\s;&|({])(?:\.|source)\s+[\"']?(?:/workspace/|\$\{?AGENTV_WORKSPACE_PATH\b)", re.MULTILINE
-)
+_SOURCES = frozenset({".", "source"})
+_FROM_WORKSPACE = re.compile(r"(?:\.|source)\s+[\"']?(?:/workspace/|\$\{?AGENTV_WORKSPACE_PATH\b)")
+_ON_PATH = re.compile(r"\bPYTHONPATH=[\"']?[^\s\"']*/workspace\b")
 _LIBRARY = re.compile(
     r"\b(?:LD_PRELOAD|LD_LIBRARY_PATH|NODE_PATH|PERL5LIB|RUBYLIB|PYTHONSTARTUP)=\S*(?:/workspace|AGENTV_WORKSPACE_PATH)"
 )
@@ -72,7 +72,7 @@ def _loads(tree: ast.Module) -> Iterator[tuple[str, int]]:
         arguments = [*call.args, *(word.value for word in call.keywords)]
         there = any(mentions_workspace(argument, names) for argument in arguments)
         # One finding a call, the most telling first: a path opens the way to all that is imported later.
-        if name in _PATHS and there:
+        if name.endswith(_PATHS) and there:
             yield "puts the workspace on Python's path, and imports from it in its own process", call.lineno
         elif there and (why := _LOADS.get(name.rpartition(".")[2])):
             yield why, call.lineno
@@ -132,13 +132,19 @@ def _shell(program: Program) -> tuple[str, int] | None:
     for pattern, message in (
         (_PATH_FIRST, "looks for programs in the workspace first"),
         (_VENV, "uses a virtual environment of the workspace"),
-        (_SOURCED, "runs shell text of the workspace in its own process"),
         (_LIBRARY, "loads libraries from the workspace"),
     ):
         if (match := pattern.search(text)) and not (
             pattern is _VENV and program.of_task and _MADE.search(text)
         ):
             return message, text.count("\n", 0, match.start()) + 1
+    lines = text.splitlines()
+    for call in program.calls:
+        if call.words[:1] and call.words[0] in _SOURCES and _FROM_WORKSPACE.search(lines[call.line - 1]):
+            return "runs shell text of the workspace in its own process", call.line
+    if program.of_task and (match := _ON_PATH.search(text)):
+        message = "puts the workspace on Python's path, and imports from it in its own process"
+        return message, text.count("\n", 0, match.start()) + 1
     line = shell_line(text)
     if (
         line is not None

@@ -19,9 +19,10 @@ _PROGRAM_ASKED = re.compile(
 _COUNTED = re.compile(
     r"(?i)\b(?:exactly|precisely|at (?:most|least)|no more than|(?:fewer|less|more) than|between \d+ and)\s+"
     r"(?:\d+|one|two|three|four|five|six|seven|eight|nine|ten|twelve|fifteen|twenty)\s+"
-    r"(?:\w+\s+)?(words?|lines?|sentences?|characters?|letters?|paragraphs?|bullet points?|bullets|items?|rows?|"
-    r"columns?|entries|sections?|headings?|digits|syllables|stanzas|emojis?|hashtags)\b"
+    r"(?:\w+\s+)?(words?|lines?|sentences?|characters?|letters?|paragraphs?|bullet points?|bullets|rows?|"
+    r"columns?|headings?|digits|emojis?|hashtags)\b(?!\s+(?:of|from|in)\s+(?:the|its|his|her|their|article|act|law)\b)"
 )
+"""Of what is counted by its form, and not by its meaning: items of reasoning, and sections that an answer refers to."""
 _MOST = 20_000
 """Characters of a prompt that are read."""
 

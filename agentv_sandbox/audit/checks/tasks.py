@@ -11,7 +11,8 @@ from agentv_sandbox.audit.checks.base import Examined
 from agentv_sandbox.audit.checks.verdictkinds import held
 from agentv_sandbox.audit.findings import Finding
 from agentv_sandbox.audit.knowledge import text_of
-from agentv_sandbox.audit.programs import as_seen, called, dotted, started
+from agentv_sandbox.audit.programs import as_seen, called, dotted
+from agentv_sandbox.audit.shellwords import started, unwrapped
 
 _RUNNERS = frozenset(
     {"pytest", "py.test", "tox", "nox", "npm", "npx", "jest", "vitest", "mocha", "cargo", "go", "rspec"}
@@ -115,7 +116,17 @@ def _all_skipped(tree: ast.Module) -> bool:
     whole = any(
         isinstance(node, ast.If) and _missing(node.test) and any(map(_skips, node.body)) for node in tree.body
     )
-    return whole or all(_skipped(test) for test in _tests(tree))
+    return whole or any(map(_marks_all, tree.body)) or all(_skipped(test) for test in _tests(tree))
+
+
+def _marks_all(node: ast.stmt) -> bool:
+    """``pytestmark = pytest.mark.skipif(not OUT.exists(), …)``, alone or in a list."""
+    named = isinstance(node, ast.Assign) and any(
+        isinstance(target, ast.Name) and target.id == "pytestmark" for target in node.targets
+    )
+    return named and any(
+        name.endswith("skipif") and call.args and _missing(call.args[0]) for name, call in called(node)
+    )
 
 
 def _skipped(test: ast.FunctionDef) -> bool:
@@ -180,13 +191,14 @@ def run_in_workspace(examined: Examined) -> Iterator[Finding]:
         if not (program.of_task and program.main and program.kind == "shell"):
             continue
         for call in program.calls:
-            name = call.words[0].rpartition("/")[2] if call.words else ""
-            module = name.startswith("python") and "pytest" in call.words and "-m" in call.words
+            words = unwrapped(call.words)
+            name = words[0].rpartition("/")[2] if words else ""
+            module = name.startswith("python") and "pytest" in words and "-m" in words
             if name not in _RUNNERS and not module:
                 continue
-            if any(word.startswith("/tests") or "\0" in word for word in call.words[1:]):
+            if any(word.startswith("/tests") or "\0" in word for word in words[1:]):
                 continue
-            if word := started(call.words, entered=program.entered):
+            if word := started(words, entered=program.entered):
                 message = f"runs {word} in the agent's folder, whose conftest.py and settings are part of it"
                 yield examined.in_program("decided-in-workspace", message, program, call.line)
                 return

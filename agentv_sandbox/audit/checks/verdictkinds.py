@@ -5,10 +5,16 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Literal
 
-from agentv_sandbox.audit.programs import Program, called, dotted, started
+from agentv_sandbox.audit.praise import FIGURES, GOOD, OWN, OWN_FAILURES, praises
+from agentv_sandbox.audit.programs import Program, called, dotted
+from agentv_sandbox.audit.shellwords import QUIET, in_workspace, started
+from agentv_sandbox.base.dataclass import dataclass
+from agentv_sandbox.images.pythontexts import Scope, keys_asked, last_name, scopes
+from agentv_sandbox.images.shellcalls import calls_of
 
 Kind = Literal["there", "words", "own-word", "ended", "value"]
 """``words``: of source text that nothing runs. ``value``: anything else, which may be what was asked for."""
@@ -30,42 +36,20 @@ _THERE = frozenset(
     ]
 )
 _SIZES = frozenset({"len", "getsize"})
-_OWN = frozenset(
-    [
-        "passed",
-        "pass",
-        "success",
-        "succeeded",
-        "successful",
-        "status",
-        "ok",
-        "valid",
-        "verified",
-        "score",
-        "reward",
-        "grade",
-        "result",
-        "all_passed",
-        "tests_passed",
-        "verdict",
-    ]
+_DEEPEST = 8
+_LABEL = re.compile(r"[\w .-]{1,40}\s*[=:]\s*")
+_LABELLED = re.compile(r"\^?\(?(?:\?[im]+\))?\^?([A-Za-z]\w{2,30})\s*(?:\\s[*+])?[=:]")
+_EITHER = (
+    {"yes", "no"},
+    {"true", "false"},
+    {True, False},
+    {"pass", "fail"},
+    {"PASS", "FAIL"},
+    {"passed", "failed"},
 )
-_OWN_FAILURES = frozenset(["errors", "failed", "failures", "error_count", "problems", "issues"])
-_GOOD = frozenset(
-    [
-        "ok",
-        "pass",
-        "passed",
-        "success",
-        "successful",
-        "succeeded",
-        "true",
-        "valid",
-        "verified",
-        "completed",
-        "done",
-    ]
-)
+"""Choices of which a form leaves both open."""
+_KEEPS_TEXT = frozenset({"strip", "lower", "upper", "rstrip", "lstrip"})
+_SHELLS = frozenset({"sh", "bash", "dash"})
 _SOURCE = re.compile(r"\.(?:py|js|ts|mjs|sh|c|h|cpp|go|rs|java|rb|php|pl|r|R|sql)\Z")
 _RUNS = (
     "subprocess.",
@@ -85,49 +69,10 @@ _RUNS = (
     "compile",
 )
 _ENDS = frozenset({"sys.exit", "exit", "pytest.fail", "quit", "os._exit"})
-_QUIET = frozenset(
-    [
-        "echo",
-        "printf",
-        "mkdir",
-        "cd",
-        "set",
-        "exit",
-        "rm",
-        "touch",
-        "export",
-        "true",
-        ":",
-        "chmod",
-        "ls",
-        "source",
-        ".",
-        "apt-get",
-        "apt",
-        "pip",
-        "pip3",
-        "curl",
-        "wget",
-        "sleep",
-        "cp",
-        "tee",
-        "date",
-        "return",
-        "local",
-        "then",
-        "else",
-        "fi",
-        "unset",
-        "trap",
-        "shift",
-        "command",
-        "which",
-        "uv",
-        "uvx",
-    ]
-)
 _GREPS = frozenset({"grep", "egrep", "fgrep"})
 _FLAG = re.compile(r"-[efdsrwx]\Z")
+_RECKONED = re.compile(r"\(\([^()\n]{0,200}(?:[<>]|[=!]=)|\bcase\s+\S+\s+in\b")
+"""A comparison that is no command."""
 _BRACKETS = re.compile(r"\[\[(.*?)\]\]", re.DOTALL)
 _TESTS_PYTHON = re.compile(r"(?:^|[\s/])(?:pytest|py\.test|unittest)\b|/tests/\S+\.py\b")
 
@@ -142,20 +87,36 @@ def held(programs: Sequence[Program]) -> list[Held]:
 
 
 # -- Python -------------------------------------------------------------------------------------------
+@dataclass(frozen=True, kw_only=True)
+class _Known:
+    """What is known of a program before its conditions are read."""
+
+    scope: Scope
+    sources: frozenset[str]
+    """Variables that hold source text."""
+    runs: bool
+    """Whether it runs anything, which may be what it compares."""
+    keys: frozenset[str]
+    """Keys by which values of documents are asked for."""
+
+
 def _in_python(program: Program) -> Iterator[Held]:
     tree = program.tree
     if tree is None:
         yield "value", program, 1
         return
-    sources = _sources(tree)
-    for condition in _conditions(tree):
-        for kind in _kinds(condition, sources):
-            yield kind, program, condition.lineno
+    sources, runs = _sources(tree), _runs_anything(tree)
+    keys = frozenset(key for chain, _ in keys_asked(tree) for key in chain)
+    for scope in scopes(tree):
+        known = _Known(scope=scope, sources=sources, runs=runs, keys=keys)
+        for condition in _conditions(scope.nodes):
+            for kind in _kinds(condition, known, _DEEPEST):
+                yield kind, program, condition.lineno
 
 
-def _conditions(tree: ast.Module) -> Iterator[ast.expr]:
+def _conditions(nodes: Iterable[ast.AST]) -> Iterator[ast.expr]:
     """What a verdict hangs on: asserted, or asked before an end with an error."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Assert) or (isinstance(node, ast.If) and any(map(_fails, node.body))):
             yield node.test
         elif isinstance(node, ast.Call):
@@ -176,68 +137,155 @@ def _fails(node: ast.stmt) -> bool:
     return isinstance(call, ast.Call) and dotted(call.func) in _ENDS
 
 
-def _kinds(node: ast.expr, sources: frozenset[str]) -> Iterator[Kind]:
-    if isinstance(node, ast.BoolOp):
+def _kinds(node: ast.expr, known: _Known, left: int) -> Iterator[Kind]:
+    node = known.scope.meant(node)
+    if left <= 0:
+        yield "value"
+    elif isinstance(node, ast.BoolOp):
         for each in node.values:
-            yield from _kinds(each, sources)
+            yield from _kinds(each, known, left - 1)
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        yield from _kinds(node.operand, sources)
-    elif isinstance(node, ast.Compare) and len(node.ops) == 1:
-        yield _compared(node.left, node.ops[0], node.comparators[0], sources)
+        yield from _kinds(node.operand, known, left - 1)
+    elif isinstance(node, ast.Compare):
+        sides = [node.left, *node.comparators]
+        for (before, after), operator in zip(pairwise(sides), node.ops, strict=True):
+            yield _compared(before, operator, after, known)
+    elif isinstance(node, ast.Call) and dotted(node.func) in ("any", "all") and _generates(node):
+        yield from _kinds(node.args[0].elt, known, left - 1)  # type: ignore[attr-defined]
     elif isinstance(node, ast.Call):
-        yield _asked(node, sources)
+        yield _asked(node, known)
     elif isinstance(node, ast.Constant):
         return
     else:
-        yield "own-word" if _key(node) in _OWN else "value"
+        yield "own-word" if _key(node, known) in OWN else "value"
 
 
-def _asked(node: ast.Call, sources: frozenset[str]) -> Kind:
+def _generates(node: ast.Call) -> bool:
+    return len(node.args) == 1 and isinstance(node.args[0], ast.GeneratorExp | ast.ListComp)
+
+
+def _asked(node: ast.Call, known: _Known) -> Kind:
     name = dotted(node.func)
     last = name.rpartition(".")[2]
     if last in _THERE:
         return "there"
-    if last in ("search", "match", "findall") and len(node.args) > 1 and _of_source(node.args[1], sources):
-        return "words"
-    return "own-word" if _key(node) in _OWN else "value"
+    if last == "startswith" and node.args and _label(node.args[0]):
+        return "there"
+    if last in ("search", "match", "findall") and len(node.args) > 1:
+        if _of_source(node.args[1], known.sources):
+            return "words"
+        if _pattern_key(node) in OWN:
+            return "own-word"
+    return "own-word" if _key(node, known) in OWN else "value"
 
 
-def _compared(left: ast.expr, operator: ast.cmpop, right: ast.expr, sources: frozenset[str]) -> Kind:
+def _compared(left: ast.expr, operator: ast.cmpop, right: ast.expr, known: _Known) -> Kind:
+    if isinstance(left, ast.Constant) and isinstance(operator, ast.Lt | ast.LtE):
+        left, right, operator = right, left, ast.GtE()
+    left = known.scope.meant(left)
     constant = right.value if isinstance(right, ast.Constant) else ...
-    if isinstance(operator, ast.In) and isinstance(left, ast.Constant) and _of_source(right, sources):
-        return "words"
+    if isinstance(operator, ast.In | ast.NotIn) and (kind := _member(left, right, known)):
+        return kind
     if isinstance(operator, ast.IsNot) and constant is None:
-        return "there"
-    if _sized(left) and isinstance(operator, ast.Gt | ast.GtE | ast.NotEq) and constant in (0, 1):
-        return "there"
+        return _found(left, known)
     if _ending(left) and constant == 0:
         return "ended"
-    if _says_so(left, operator, right):
+    if _says_so(left, operator, right, known) or _praised(left, operator, known):
         return "own-word"
-    return "value"
+    # That a figure is above 0 is no more than that it is there.
+    least = isinstance(operator, ast.Gt | ast.GtE | ast.NotEq) and constant in (0, 1)
+    return "there" if least and (_sized(left) or known.scope.chain(left)) else "value"
 
 
-def _says_so(left: ast.expr, operator: ast.cmpop, right: ast.expr) -> bool:
-    """Whether a verdict that the agent wrote is believed: its ``passed`` is true, its ``errors`` are none."""
-    key = _key(left)
+def _member(left: ast.expr, right: ast.expr, known: _Known) -> Kind | None:
+    """What is asked where something is looked for in something; None of what may be a value."""
+    if _of_source(right, known.sources):
+        return "words"
+    if isinstance(left, ast.Constant) and (
+        _label(left) or (left.value in known.keys and _is_json(right, known))
+    ):
+        return "there"
+    choices = known.scope.meant(right)
+    if isinstance(choices, ast.List | ast.Tuple | ast.Set):
+        words = {each.value for each in choices.elts if isinstance(each, ast.Constant)}
+        return "there" if any(pair <= words for pair in _EITHER) else None
+    return None
+
+
+def _found(left: ast.expr, known: _Known) -> Kind:
+    """What ``is not None`` asks: that there is something, or that a pattern was found."""
+    if isinstance(left, ast.Call) and last_name(left.func) in ("search", "match", "fullmatch"):
+        return "there" if _pattern_key(left) else _asked(left, known)
+    return "there"
+
+
+def _label(node: ast.expr) -> bool:
+    """``TOTAL=``, ``Status:``: what stands before a value, and not the value."""
+    return (
+        isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and _LABEL.fullmatch(node.value) is not None
+    )
+
+
+def _is_json(node: ast.expr, known: _Known) -> bool:
+    meant = known.scope.meant(node)
+    return isinstance(meant, ast.Call) and last_name(meant.func) in ("load", "loads", "safe_load", "json")
+
+
+def _pattern_key(node: ast.Call) -> str:
+    """``status`` of a search for ``STATUS=(.+)``: the label of what a pattern finds."""
+    pattern = node.args[0] if node.args else None
+    text = pattern.value if isinstance(pattern, ast.Constant) and isinstance(pattern.value, str) else ""
+    found = _LABELLED.match(text)
+    return found[1].lower() if found else ""
+
+
+def _praised(left: ast.expr, operator: ast.cmpop, known: _Known) -> bool:
+    """Whether words of success are looked for, where nothing runs that could say them."""
+    text = left.value if isinstance(left, ast.Constant) and isinstance(operator, ast.In) else None
+    return isinstance(text, str) and not known.runs and praises(text)
+
+
+def _says_so(left: ast.expr, operator: ast.cmpop, right: ast.expr, known: _Known) -> bool:
+    """Whether a verdict that the agent wrote is believed: its ``passed`` is true, its ``errors`` are none, its
+    ``accuracy`` is high enough."""
+    key = _key(left, known)
+    if FIGURES.search(key) and not known.runs and not isinstance(operator, ast.Eq | ast.In):
+        return isinstance(right, ast.Constant)
     constant = right.value if isinstance(right, ast.Constant) else ...
-    if key in _OWN:
-        good = constant is True or (isinstance(constant, str) and constant.lower() in _GOOD)
+    if key in OWN:
+        good = constant is True or (isinstance(constant, str) and constant.lower() in GOOD)
         enough = isinstance(operator, ast.Gt | ast.GtE) and isinstance(constant, int | float)
         return good or enough
     empty = isinstance(right, ast.List | ast.Tuple) and not right.elts
-    return key in _OWN_FAILURES and (constant == 0 or empty)
+    return key in OWN_FAILURES and (constant == 0 or empty)
 
 
-def _key(node: ast.expr) -> str:
-    """``passed`` of ``report["passed"]`` and ``report.get("passed")``, in small letters."""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        if node.func.attr in ("lower", "strip", "upper") and not node.args:
-            return _key(node.func.value)
-        inner = node.args[0] if node.func.attr == "get" and node.args else None
-    else:
-        inner = node.slice if isinstance(node, ast.Subscript) else None
-    return inner.value.lower() if isinstance(inner, ast.Constant) and isinstance(inner.value, str) else ""
+def _key(node: ast.expr, known: _Known) -> str:
+    """``passed`` of ``report["passed"]``, ``report.get("passed")`` and of what a search for ``PASSED=`` found, in small
+    letters."""
+    for _ in range(_DEEPEST):
+        node = known.scope.meant(node)
+        if (
+            isinstance(node, ast.Call)
+            and last_name(node.func) in ("int", "float", "str", "bool")
+            and node.args
+        ):
+            node = node.args[0]
+        elif isinstance(node, ast.Call) and last_name(node.func) in _KEEPS_TEXT:
+            node = node.func.value if isinstance(node.func, ast.Attribute) else node
+        elif (
+            isinstance(node, ast.Call)
+            and last_name(node.func) == "group"
+            and isinstance(node.func, ast.Attribute)
+        ):
+            found = known.scope.meant(node.func.value)
+            return _pattern_key(found) if isinstance(found, ast.Call) else ""
+        else:
+            break
+    chain = known.scope.chain(node)
+    return chain[-1].lower() if chain else ""
 
 
 def _sized(node: ast.expr) -> bool:
@@ -254,7 +302,7 @@ def _ending(node: ast.expr) -> bool:
 
 def _sources(tree: ast.Module) -> frozenset[str]:
     """Variables that hold source text that the tests only read; none where they run anything."""
-    if any(name.startswith(_RUNS) for name, _ in called(tree)):
+    if _runs_anything(tree):
         return frozenset()
     names: set[str] = set()
     for _ in range(4):
@@ -264,6 +312,10 @@ def _sources(tree: ast.Module) -> frozenset[str]:
             elif isinstance(node, ast.withitem) and _of_source(node.context_expr, frozenset(names)):
                 names |= {node.optional_vars.id} if isinstance(node.optional_vars, ast.Name) else set()
     return frozenset(names)
+
+
+def _runs_anything(tree: ast.Module) -> bool:
+    return any(name.startswith(_RUNS) for name, _ in called(tree))
 
 
 def _of_source(node: ast.expr, names: frozenset[str]) -> bool:
@@ -276,6 +328,8 @@ def _of_source(node: ast.expr, names: frozenset[str]) -> bool:
 
 # -- shells -------------------------------------------------------------------------------------------
 def _in_shell(program: Program, scripts: Sequence[Program]) -> Iterator[Held]:
+    if match := _RECKONED.search(program.text):
+        yield "value", program, program.text.count("\n", 0, match.start()) + 1
     asked = list(_BRACKETS.finditer(program.text))
     for match in asked:
         line = program.text.count("\n", 0, match.start()) + 1
@@ -300,12 +354,18 @@ def _bracket(words: Sequence[str]) -> Kind | None:
 
 def _of_call(words: Sequence[str], program: Program, scripts: Sequence[Program]) -> Kind | None:
     name = words[0].rpartition("/")[2]
+    if name in calls_of(program.text).functions or (name in _SHELLS and len(words) == 1):
+        return (
+            None  # what a function does stands in it; what is piped into a shell is an installer, as a rule
+        )
     if name in ("[", "test"):
         return _bracket([word for word in words[1:] if word != "]"])
-    if name in _QUIET and not any(map(_TESTS_PYTHON.search, words)):
+    if name in QUIET and not any(map(_TESTS_PYTHON.search, words)):
         return None
     if name in _GREPS:
         plain = [word for word in words[1:] if not word.startswith("-")]
+        if len(plain) > 1 and all(map(in_workspace, plain[1:])) and praises(plain[0]):
+            return "own-word"
         return "words" if len(plain) > 1 and all(map(_SOURCE.search, plain[1:])) else "value"
     if any(map(_TESTS_PYTHON.search, words)):
         # What stands beside the script is read itself; what is not understood may compare anything.

@@ -14,8 +14,8 @@ from agentv_sandbox.audit.programs import (
     dotted,
     mentions_workspace,
     of_workspace,
-    started,
 )
+from agentv_sandbox.audit.shellwords import started
 from agentv_sandbox.images.shellcalls import UNKNOWN, calls_of
 
 _STARTERS = frozenset(

@@ -6,6 +6,10 @@ import subprocess
 
 MOST_BYTES = 1 << 20
 MOST_FILES = 2000
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+OTHER_LETTERS = str.maketrans(
+    LETTERS + LETTERS.upper(), LETTERS[13:] + LETTERS[:13] + LETTERS[13:].upper() + LETTERS[:13].upper()
+)
 HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
 
@@ -21,21 +25,19 @@ def mutant_other(known):
     return solve(known["other"])
 
 
-def mutant_numbers(known):
+def with_other_constants(_old, new):
     """Each number one higher, true for false."""
-    return mutated(known["oracle"], lambda _old, new: re.sub(r"\d+|\b[Tt]rue\b|\b[Ff]alse\b", _changed, new))
+    return re.sub(r"\d+|\b[Tt]rue\b|\b[Ff]alse\b", _changed, new)
 
 
-def mutant_half(known):
-    """The second half left out."""
-    return mutated(known["oracle"], _half)
+def with_other_words(_old, new):
+    """Each letter another one: of the same form, and with none of the words."""
+    return new.translate(OTHER_LETTERS)
 
 
-def mutant_early(known):
+def left_early(old, new):
     """Begun, and left after the first line."""
-    return mutated(
-        known["oracle"], lambda old, new: old or new.splitlines(True)[0] if new.count("\n") > 1 else old
-    )
+    return old or new.splitlines(True)[0] if new.count("\n") > 1 else old
 
 
 def solve(solution):
@@ -76,7 +78,7 @@ def _changed(match):
     return {"true": "false", "false": "true", "True": "False", "False": "True"}[word]
 
 
-def _half(old, new):
+def without_second_half(old, new):
     lines = new.splitlines(True)
     if len(lines) > 1:
         return "".join(lines[: len(lines) // 2])
@@ -154,10 +156,21 @@ def _file(lines, at, old, new):
     return at
 
 
+SPOILS = {
+    "mutant-numbers": with_other_constants,
+    "mutant-words": with_other_words,
+    "mutant-half": without_second_half,
+    "mutant-early": left_early,
+}
+"""What is made of a text; ``old``: what stood in its place before it was solved."""
+
+
+def _spoiling(change):
+    return lambda known: mutated(known["oracle"], change)
+
+
 ACTS = {
     "oracle": oracle,
     "mutant-other": mutant_other,
-    "mutant-numbers": mutant_numbers,
-    "mutant-half": mutant_half,
-    "mutant-early": mutant_early,
+    **{name: _spoiling(change) for name, change in SPOILS.items()},
 }
