@@ -28,7 +28,6 @@ from harbor.utils.path_filter import filter_paths_by_patterns
 from agentv_sandbox.base.errors import BuildError, InputError, SandboxError
 from agentv_sandbox.base.logs import safe_name, safe_text
 from agentv_sandbox.loading import LoadResult
-from agentv_sandbox.loading.tasks.network import listed
 from agentv_sandbox.models.container import MB, LimitOverrides
 from agentv_sandbox.models.suite import NetworkPolicy, SystemSpec
 from agentv_sandbox.models.task import TaskNetwork
@@ -142,7 +141,7 @@ class Environment(BaseEnvironment):
         policy = self.network_policy
         if policy.network_mode == NetworkMode.ALLOWLIST:
             hosts = tuple(host.strip().lower().rstrip(".") for host in policy.allowed_hosts)
-            return NetworkPolicy(allow=tuple(listed(TaskNetwork(mode="allowlist", hosts=hosts))))
+            return NetworkPolicy(allow=TaskNetwork(mode="allowlist", hosts=hosts).allow)
         return NetworkPolicy(allow=() if policy.network_mode == NetworkMode.NO_NETWORK else self._allow)
 
     async def stop(self, delete: bool) -> None:

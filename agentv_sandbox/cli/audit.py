@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from agentv_sandbox.report import summary
     from agentv_sandbox.report.progress import Progress
     from agentv_sandbox.rows.files import replace_file
-    from agentv_sandbox.runs import api
+    from agentv_sandbox.runs.api import RunReport, execute
+    from agentv_sandbox.runs.auditing import as_audit, audit_of
     from agentv_sandbox.runs.loaded import loaded_as_written
     from agentv_sandbox.runs.prepare import Prepared
     from agentv_sandbox.targets.chosen import jobs_of
 else:
-    api = lazily("agentv_sandbox.runs.api")
     accepted = calling("agentv_sandbox.audit.baseline", "accepted")
     read_baseline = calling("agentv_sandbox.audit.baseline", "read_baseline")
     stale = calling("agentv_sandbox.audit.baseline", "stale")
@@ -48,6 +48,9 @@ else:
     sentence = calling("agentv_sandbox.fetching.events", "sentence")
     summary = lazily("agentv_sandbox.report.summary")
     jobs_of = calling("agentv_sandbox.targets.chosen", "jobs_of")
+    execute = calling("agentv_sandbox.runs.api", "execute")
+    as_audit = calling("agentv_sandbox.runs.auditing", "as_audit")
+    audit_of = calling("agentv_sandbox.runs.auditing", "audit_of")
     loaded_as_written = calling("agentv_sandbox.runs.loaded", "loaded_as_written")
     Progress = calling("agentv_sandbox.report.progress", "Progress")
     replace_file = calling("agentv_sandbox.rows.files", "replace_file")
@@ -150,18 +153,18 @@ def audit(
 
 
 def _audited(request: RunRequest, console: Console, *, quiet: bool) -> AuditReport:
-    asked = api.as_audit(request)
+    asked = as_audit(request)
     loaded = loaded_as_written(asked, Path.cwd(), os.environ, show_warning)
 
-    def run_it(prepared: Prepared) -> api.RunReport:
+    def run_it(prepared: Prepared) -> RunReport:
         console.print(cost(prepared), markup=False)
         with (
             interruptible() as stop,
             Progress(console, quiet=True, redactor=prepared.redactor, sentence=sentence) as progress,
         ):
-            return api.execute(prepared, stop, _Quiet(progress, quiet=quiet))
+            return execute(prepared, stop, _Quiet(progress, quiet=quiet))
 
-    return api.audit_of(loaded, asked, run_it)
+    return audit_of(loaded, asked, run_it)
 
 
 @dataclass

@@ -9,8 +9,9 @@ import gc
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field, replace
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentv_sandbox.authoring.globs import eval_files
 from agentv_sandbox.authoring.messages import FileCache
@@ -18,9 +19,15 @@ from agentv_sandbox.authoring.taskfolders import HARBOR_FILE, is_task_file
 from agentv_sandbox.authoring.tree import Problems
 from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.base.errors import Problem
+from agentv_sandbox.base.lazy import calling
 from agentv_sandbox.loading.suites import load_suite
-from agentv_sandbox.loading.tasks.loader import TaskLoader, refused
 from agentv_sandbox.models.suite import Suite
+
+if TYPE_CHECKING:
+    from agentv_sandbox.loading.tasks.loader import TaskLoader, refused
+else:
+    TaskLoader = calling("agentv_sandbox.loading.tasks.loader", "TaskLoader")
+    refused = calling("agentv_sandbox.loading.tasks.loader", "refused")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,24 +66,30 @@ def load_suites(
     who checks a suite need not have its keys. Never raises for bad input.
     """
     problems = Problems(converting=convert, running=running)
-    cache = FileCache()
+    texts = FileCache()
     suites: list[Suite] = []
     environments: dict[Path, Mapping[str, str]] = {}
     targets_file = cwd / targets_file if targets_file is not None else None
-    tasks = TaskLoader(
-        cwd=cwd,
-        environ=environ,
-        targets_file=targets_file,
-        chosen=targets,
-        allow_outside=allow_outside,
-        problems=problems,
-        files=cache,
-    )
+    found: list[Problem] = []
+
+    @cache
+    def tasks() -> TaskLoader:
+        return TaskLoader(
+            cwd=cwd,
+            environ=environ,
+            targets_file=targets_file,
+            chosen=targets,
+            allow_outside=allow_outside,
+            problems=problems,
+            files=texts,
+            found=found,
+        )
+
     with _collector_paused():
         files = eval_files(paths, cwd, problems)
         for path in files:
             if is_task_file(path):
-                suite, variables = tasks.load(path)
+                suite, variables = tasks().load(path)
             elif path.name == HARBOR_FILE:
                 problems.add(refused(path))
                 continue
@@ -89,7 +102,7 @@ def load_suites(
                     environ=environ,
                     allow_outside=allow_outside,
                     problems=problems,
-                    files=cache,
+                    files=texts,
                 )
             environments[path] = variables
             if suite is not None:
@@ -97,7 +110,7 @@ def load_suites(
     read = tuple(sorted({path for suite in suites for path in suite.test_files}))
     # A task folder shows nobody any file of another one.
     suites = [suite if suite.is_task else replace(suite, test_files=read) for suite in suites]
-    ordered = _by_place([*problems, *tasks.found])
+    ordered = _by_place([*problems, *found])
     return LoadResult(suites=tuple(suites), problems=ordered, environments=environments, files=tuple(files))
 
 

@@ -42,6 +42,12 @@ class TaskNetwork:
     hosts: tuple[str, ...] = ()
     """Names and addresses, of ``allowlist``."""
 
+    @property
+    def allow(self) -> tuple[str, ...]:
+        """``host:port`` of each host of an allowlist: the ports of the web."""
+        hosts = [f"[{host}]" if ":" in host else host for host in self.hosts]
+        return tuple(f"{host}:{port}" for host in hosts for port in (443, 80))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Healthcheck:

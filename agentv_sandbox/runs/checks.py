@@ -15,7 +15,6 @@ from agentv_sandbox.authoring.tree import nearest
 from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.base.lazy import calling
 from agentv_sandbox.building.lock import LOCK_NAME, check_lock
-from agentv_sandbox.dockerfile.checking import wrong_in
 from agentv_sandbox.loading import LoadResult
 from agentv_sandbox.models.suite import Suite, Target
 from agentv_sandbox.project import Project, holds_word
@@ -35,8 +34,10 @@ from agentv_sandbox.targets.chosen import (
 from agentv_sandbox.targets.money import unpriced_problems
 
 if TYPE_CHECKING:
+    from agentv_sandbox.dockerfile.checking import wrong_in
     from agentv_sandbox.workspace.template import unreadable
 else:
+    wrong_in = calling("agentv_sandbox.dockerfile.checking", "wrong_in")
     unreadable = calling("agentv_sandbox.workspace.template", "unreadable")
 
 

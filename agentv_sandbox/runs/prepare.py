@@ -12,13 +12,13 @@ from contextlib import contextmanager
 from dataclasses import field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from agentv_sandbox import masking
-from agentv_sandbox.audit.planning import audited
 from agentv_sandbox.base import logs
 from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.base.errors import EngineError, InputError, Problem, SandboxError
+from agentv_sandbox.base.lazy import calling
 from agentv_sandbox.base.scratch import sweep_scratch
 from agentv_sandbox.containers.blobs import BlobStore
 from agentv_sandbox.containers.sandbox import WITHOUT_SYSTEMS, Sandbox, sweep
@@ -45,6 +45,11 @@ from agentv_sandbox.targets.chosen import jobs_of
 from agentv_sandbox.targets.destinations import surprises
 from agentv_sandbox.targets.scopes import with_stand_in_keys
 from agentv_sandbox.workspace.projectcopies import sweep_copies
+
+if TYPE_CHECKING:
+    from agentv_sandbox.audit.planning import audited
+else:
+    audited = calling("agentv_sandbox.audit.planning", "audited")
 
 Purpose = Literal["run", "grade", "images"]
 

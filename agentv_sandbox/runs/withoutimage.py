@@ -8,17 +8,23 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agentv_sandbox import masking
 from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.base.errors import BuildError, SandboxError
+from agentv_sandbox.base.lazy import calling
 from agentv_sandbox.graders.grade import effective_threshold
-from agentv_sandbox.loading.tasks.loader import unsolved
 from agentv_sandbox.models.case import CaseFailure, CaseResult
 from agentv_sandbox.models.suite import Suite
 from agentv_sandbox.request.jobs import Job, RunOptions, unfinished
 from agentv_sandbox.resume.hashes import InputHashes
 from agentv_sandbox.targets.chosen import jobs_of
+
+if TYPE_CHECKING:
+    from agentv_sandbox.loading.tasks.loader import unsolved
+else:
+    unsolved = calling("agentv_sandbox.loading.tasks.loader", "unsolved")
 
 _SHOWN_OF_LOG = 2000
 """Characters of a build's last output."""

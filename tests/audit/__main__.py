@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from agentv_sandbox.audit.findings import AuditReport
-from agentv_sandbox.runs import api
+from agentv_sandbox.runs import auditing
 from tests.audit.blind import ALL as BLIND
 from tests.audit.honest import HONEST
 from tests.audit.later import LATER
@@ -33,7 +33,7 @@ def main(names: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="audit-") as name:
         folder, began = Path(name), time.monotonic()
         os.chdir(folder)
-        report = api.audit(suites=[case.write(folder) for case in cases], output=folder / "out")
+        report = auditing.audit(suites=[case.write(folder) for case in cases], output=folder / "out")
         seconds = time.monotonic() - began
     tests = sum(len(case.tests) for case in cases)
     used = sum(getattr(resource.getrusage(who), kind) for who in (0, -1) for kind in ("ru_utime", "ru_stime"))

@@ -16,7 +16,7 @@ from agentv_sandbox.audit.summing import report_of
 from agentv_sandbox.images.pythontexts import compared_paths, keys_asked, paths_in, tree_with_full_names
 from agentv_sandbox.loading import LoadResult
 from agentv_sandbox.request import RunRequest
-from agentv_sandbox.runs import api
+from agentv_sandbox.runs import auditing
 from agentv_sandbox.runs.loaded import loaded_as_written
 from tests.audit.blind import ALL as BLIND
 from tests.audit.honest import HONEST
@@ -42,7 +42,7 @@ NEED_A_SOLUTION = frozenset({"typo", "wrong-path", "wrong-value"})
 
 
 def load(folder: Path, cases: Iterable[Case], **more: Any) -> tuple[LoadResult, RunRequest]:
-    request = api.as_audit(RunRequest(suites=[case.write(folder) for case in cases], cwd=folder, **more))
+    request = auditing.as_audit(RunRequest(suites=[case.write(folder) for case in cases], cwd=folder, **more))
     return loaded_as_written(request, folder, {}), request
 
 
@@ -173,7 +173,7 @@ def test_a_solution_in_the_image_of_a_task_is_in_reach(tmp_path: Path) -> None:
         for path, text in files.items():
             (tmp_path / name / path).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name / path).write_text(text)
-    request = api.as_audit(RunRequest(suites=[tmp_path], cwd=tmp_path))
+    request = auditing.as_audit(RunRequest(suites=[tmp_path], cwd=tmp_path))
     loaded = loaded_as_written(request, tmp_path, {})
     report = report_of(loaded, request, {suite.path: list(suite.cases) for suite in loaded.suites}, (), None)
     (finding,) = (each for each in report.findings if each.rule == "answer-in-reach")
@@ -294,7 +294,7 @@ def test_nothing_is_said_of_honest_suites_with_near_misses(tmp_path: Path) -> No
 def test_nothing_is_said_of_our_own_examples(tmp_path: Path) -> None:
     root = clone(tmp_path)
     suites = sorted(root.glob("examples/*/*.eval.yaml")) + sorted(root.glob("examples/*/evals/*.eval.yaml"))
-    request = api.as_audit(RunRequest(suites=suites, cwd=root))
+    request = auditing.as_audit(RunRequest(suites=suites, cwd=root))
     judge = {"OPENAI_BASE_URL": "http://127.0.0.1:1/v1", "OPENAI_API_KEY": "k", "OPENAI_MODEL": "m"}
     loaded = loaded_as_written(request, root, judge)
     report = report_of(loaded, request, {suite.path: list(suite.cases) for suite in loaded.suites}, (), None)
@@ -343,7 +343,7 @@ def test_a_judge_is_asked_about_one_injection_of_each_kind(tmp_path: Path) -> No
     (path,) = [Case("s", [judged], ("",), targets=JUDGED).write(tmp_path)]
     counts = []
     for more in ({}, {"injections": 200}, {"injections": 0}, {"no_judges": True}):
-        request = api.as_audit(RunRequest(suites=path, cwd=tmp_path, environ={"JUDGE_KEY": "k"}, **more))
+        request = auditing.as_audit(RunRequest(suites=path, cwd=tmp_path, environ={"JUDGE_KEY": "k"}, **more))
         suites = audited(loaded_as_written(request, tmp_path, {"JUDGE_KEY": "k"}), request).suites
         counts.append(
             sum(name.startswith("audit-injection") for suite in suites for name in suite.cases[0].targets)
@@ -401,7 +401,7 @@ def test_what_stands_in_a_template_is_neither_followed_nor_waited_for(tmp_path: 
     (tmp_path / "outside.txt").write_text("secret-1\n")
     (template / "answers.txt").symlink_to(tmp_path / "outside.txt")
     (template / "loop").symlink_to(template)
-    request = api.as_audit(RunRequest(suites=path, cwd=tmp_path))
+    request = auditing.as_audit(RunRequest(suites=path, cwd=tmp_path))
     loaded = loaded_as_written(request, tmp_path, {})
     os.mkfifo(template / "expected.txt")
     report = report_of(loaded, request, {each.path: list(each.cases) for each in loaded.suites}, (), None)

@@ -9,7 +9,7 @@ import pytest
 
 from agentv_sandbox.audit.summing import report_of
 from agentv_sandbox.request import RunRequest
-from agentv_sandbox.runs import api
+from agentv_sandbox.runs import auditing
 from agentv_sandbox.runs.loaded import loaded_as_written
 from tests.tasks.corpus import REWARD, Task
 
@@ -27,7 +27,7 @@ def _rules(folder: Path, test: str, files: Mapping[str, str], image: Mapping[str
     task.write(folder, "debian:trixie")
     if image:
         (folder / "t/task.toml").write_text("")
-    request = api.as_audit(RunRequest(suites=[folder / "t"], cwd=folder))
+    request = auditing.as_audit(RunRequest(suites=[folder / "t"], cwd=folder))
     loaded = loaded_as_written(request, folder, {})
     tests = {suite.path: list(suite.cases) for suite in loaded.suites}
     return {each.rule for each in report_of(loaded, request, tests, (), None).findings}

@@ -69,3 +69,17 @@ def test_who_names_an_engine_and_reads_a_suite_loads_nothing_that_starts_contain
         "ssl",
     )
     assert not loaded.intersection(heavy)
+
+
+def test_an_ordinary_run_loads_neither_audits_nor_the_readers_of_task_folders(tmp_path: Path) -> None:
+    """Together they are a tenth of what a run of one test imports."""
+    (tmp_path / "a.eval.yaml").write_text("tests: []\n")
+    read = (
+        "import sys, pathlib, agentv_sandbox.runs.api as api; from agentv_sandbox.loading import load_suites; "
+        f"here = pathlib.Path({str(tmp_path)!r}); load_suites([here], cwd=here, environ={{}}); print(*sys.modules)"
+    )
+    said = subprocess.run([sys.executable, "-c", read], capture_output=True, text=True, check=True)
+    loaded = set(said.stdout.split())
+    assert {"agentv_sandbox.runs.prepare", "agentv_sandbox.loading.suites"} <= loaded
+    assert not [name for name in loaded if name.startswith("agentv_sandbox.audit.")]
+    assert not [name for name in loaded if name.startswith("agentv_sandbox.loading.tasks")]

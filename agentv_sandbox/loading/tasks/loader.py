@@ -23,7 +23,6 @@ from agentv_sandbox.loading.session import LoadingSession
 from agentv_sandbox.loading.targets import TargetReader
 from agentv_sandbox.loading.tasks.folders import TaskFolder
 from agentv_sandbox.loading.tasks.harbor import read_harbor
-from agentv_sandbox.loading.tasks.network import listed
 from agentv_sandbox.loading.tasks.reading import TEMPLATE
 from agentv_sandbox.loading.tasks.shared import LoadedTask
 from agentv_sandbox.loading.tasks.terminal_bench import read_terminal_bench
@@ -237,7 +236,7 @@ def _system(environment: TaskEnvironment, step: TaskStep) -> SystemSpec:
 def _network(steps: Sequence[TaskStep], environment: TaskEnvironment) -> NetworkPolicy:
     """Hosts that agents of the task may reach: those that it lists by name."""
     phases = [step.agent_network or environment.network for step in steps]
-    return NetworkPolicy(allow=tuple(dict.fromkeys(host for phase in phases for host in listed(phase))))
+    return NetworkPolicy(allow=tuple(dict.fromkeys(host for phase in phases for host in phase.allow)))
 
 
 def _limits(environment: TaskEnvironment, steps: Sequence[TaskStep]) -> LimitOverrides:

@@ -9,7 +9,6 @@ from agentv_sandbox.loading.tasks.reading import TaskSource
 from agentv_sandbox.loading.tasks.written import Phase
 from agentv_sandbox.models.task import TaskNetwork
 
-_PORTS = (443, 80)
 _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 
 
@@ -47,9 +46,3 @@ def _unusable(host: str) -> str:
     if not all(_LABEL.fullmatch(label) for label in name.split(".")):
         return "is not the name of a host"
     return "stands for many hosts, which cannot be listed here; list each host" if name != host else ""
-
-
-def listed(network: TaskNetwork) -> list[str]:
-    """``host:port`` of each host of an allowlist."""
-    hosts = [f"[{host}]" if ":" in host else host for host in network.hosts]
-    return [f"{host}:{port}" for host in hosts for port in _PORTS]

@@ -13,7 +13,6 @@ from pathlib import Path
 from agentv_sandbox.authoring.names import normalised_distribution
 from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.base.logs import safe_text
-from agentv_sandbox.loading.tasks.network import listed
 from agentv_sandbox.models.task import TaskEnvironment, TaskVerifier, VerifierTools
 
 _MOST_BYTES = 256 << 10
@@ -93,7 +92,7 @@ def with_tools(
     the task lists hosts for it, the script may download, and nothing is changed."""
     script = _script(verifier)
     network = verifier.network or (verifier.environment or environment).network
-    if script is None or listed(network):
+    if script is None or network.allow:
         return verifier, script or Path(), ()
     with script.open("rb") as stream:
         text = stream.read(_MOST_BYTES).decode("utf-8", "replace")

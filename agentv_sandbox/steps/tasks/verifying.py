@@ -15,7 +15,6 @@ from agentv_sandbox.containers.sandbox import System
 from agentv_sandbox.containers.volumes import StagedFile
 from agentv_sandbox.egress.proxy import EgressProxy
 from agentv_sandbox.judging.base import NotBegunError
-from agentv_sandbox.loading.tasks.network import listed
 from agentv_sandbox.models.container import MB, ExecResult, ImageInfo, LimitOverrides, Mount, VolumeSpec
 from agentv_sandbox.models.content import Blob
 from agentv_sandbox.models.paths import JUDGING, JUDGING_TOOLS, OF_TASKS, TAKEN, WORKSPACE
@@ -159,7 +158,7 @@ class VerifierRun:
         run, verifier = self.run, self.verifier
         environment = verifier.environment or self.environment
         network = verifier.network or environment.network
-        policy = NetworkPolicy(allow=tuple(listed(network)))
+        policy = NetworkPolicy(allow=network.allow)
         grant = stack.enter_context(EgressProxy(run.environ, way=run.way).grant(policy, {}))
         limits = with_overrides(
             policy_of(Role.VERIFIER, system=True).limits,

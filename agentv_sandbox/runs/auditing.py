@@ -1,0 +1,65 @@
+"""``audit``: suites run with the built-in agents in the place of their targets, and what that shows.
+
+Apart from ``api``, since most runs are not audits and need not load what audits know.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from agentv_sandbox.audit.findings import AuditReport
+from agentv_sandbox.audit.planning import audited, check_agents
+from agentv_sandbox.audit.summing import report_of as report_of_audit
+from agentv_sandbox.loading import LoadResult
+from agentv_sandbox.request import RunRequest
+from agentv_sandbox.request.jobs import RunOptions
+from agentv_sandbox.request.keywords import by_keywords
+from agentv_sandbox.rows.record import Row
+from agentv_sandbox.runs.api import RunReport, execute
+from agentv_sandbox.runs.checks import planned_tests
+from agentv_sandbox.runs.loaded import first_tests, loaded_as_written
+from agentv_sandbox.runs.prepare import Prepared, prepare
+from agentv_sandbox.targets.chosen import selected_cases
+
+__all__ = ["AuditReport", "as_audit", "audit", "audit_of"]
+
+
+@by_keywords(RunRequest, "audit")
+def audit(request: RunRequest) -> AuditReport:
+    """Put the built-in agents to the tests of suites, as ``run`` would run them, and read their files.
+
+    Raises InputError, EngineError or BuildError as ``run`` does, and what ends the run early; ``resume`` goes on
+    with it.
+    """
+    asked = as_audit(request)
+    cwd, environ = asked.cwd or Path.cwd(), os.environ if asked.environ is None else asked.environ
+    loaded = loaded_as_written(asked, cwd, environ)
+    return audit_of(loaded, asked, lambda prepared: execute(prepared, asked.stop, asked.on_event))
+
+
+def as_audit(request: RunRequest) -> RunRequest:
+    """``request`` with all agents, unless it names some, and its runs apart from others. Raises InputError."""
+    experiment = "audit" if request.experiment == RunRequest().experiment else request.experiment
+    asked = replace(request, auditors=tuple(request.auditors) or ("all",), experiment=experiment)
+    check_agents(asked)
+    return asked
+
+
+def audit_of(loaded: LoadResult, asked: RunRequest, run_it: Callable[[Prepared], RunReport]) -> AuditReport:
+    """The audit of what was loaded; ``run_it`` is called where there is something to run, and its failures are
+    raised."""
+    first = dict(first_tests(loaded, asked))
+    tests = {s.path: selected_cases(s, asked.test_ids)[: first.get(s.path)] for s in loaded.suites}
+    rows: Sequence[Row] = ()
+    folder = None
+    if any(selected_cases(suite, asked.test_ids) for suite in audited(loaded, asked).suites):
+        report = run_it(prepare(replace(asked, suites=loaded)))
+        if report.failure is not None:
+            raise report.failure
+        rows, folder = report.rows, report.folder
+    elif not any(tests.values()):
+        planned_tests(loaded, RunOptions(request=replace(asked, targets=())))
+    return report_of_audit(loaded, asked, tests, rows, folder)
