@@ -42,6 +42,11 @@ def left_early(script: str) -> str:
     return _of_body(script, left)
 
 
+def steps_of(script: str) -> int:
+    """How many lines of a script do something."""
+    return sum(not _SETTING.match(line) for line in script.splitlines())
+
+
 def _of_body(script: str, change: Callable[[list[str]], list[str]]) -> str:
     """``script`` with all changed that follows the line which names its interpreter."""
     lines = script.splitlines(keepends=True)

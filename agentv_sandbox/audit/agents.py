@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Literal
 
-from agentv_sandbox.agents.spoiling import CHANGES
+from agentv_sandbox.agents.spoiling import CHANGES, steps_of
 from agentv_sandbox.audit.injections import INJECTIONS
 from agentv_sandbox.audit.knowledge import (
     all_specs,
@@ -21,6 +21,7 @@ from agentv_sandbox.audit.knowledge import (
     solutions_of_others,
     started_in,
     text_of,
+    touches_workspace,
 )
 from agentv_sandbox.audit.reach import may_hold
 from agentv_sandbox.base.dataclass import dataclass
@@ -70,11 +71,13 @@ def _has_files(_suite: Suite, case: EvalCase) -> bool:
 
 
 def _tested(suite: Suite, case: EvalCase) -> bool:
-    return (
-        _programmed(suite, case)
-        and _has_files(suite, case)
-        and (bool(started_in(suite, case)) or may_hold(suite, case, _LIKE_A_TEST))
-    )
+    return _programmed(suite, case) and _has_files(suite, case) and may_hold(suite, case, _LIKE_A_TEST)
+
+
+def _rewritable(suite: Suite, case: EvalCase) -> bool:
+    """Tests, or scripts that graders start."""
+    scripts = _programmed(suite, case) and _has_files(suite, case) and bool(started_in(suite, case))
+    return scripts or _tested(suite, case)
 
 
 def _answered(_suite: Suite, case: EvalCase) -> bool:
@@ -95,7 +98,20 @@ def _named(suite: Suite, case: EvalCase) -> bool:
 
 
 def _named_there(suite: Suite, case: EvalCase) -> bool:
-    return _named(suite, case) and _has_files(suite, case)
+    """A file that the test names may be there before the agent."""
+    if not _named(suite, case):
+        return False
+    names = {name.rpartition("/")[2] for name in names_in(suite, case)}
+    return may_hold(
+        suite,
+        case,
+        re.compile("|".join(rf"(?<![\w.-]){re.escape(name)}(?![\w.-])" for name in sorted(names))),
+    )
+
+
+def _touching(suite: Suite, case: EvalCase) -> bool:
+    """Graders run programs that may look at what was left."""
+    return _programmed(suite, case) and (case.task is not None or touches_workspace(suite, case))
 
 
 def _once(suite: Suite, case: EvalCase) -> bool:
@@ -114,7 +130,10 @@ def _changeable(_suite: Suite, case: EvalCase) -> bool:
 
 def _spoils(change: str, case: EvalCase) -> bool:
     """Whether a change makes another script of a task's solution."""
-    return any(CHANGES[change](text) != text for text in map(text_of, scripts_of(case)))
+    # Of one step, half is nothing, as `silent` does; of three, an early end leaves as much as half.
+    fewest = {"half": 2, "early": 4}.get(change, 0)
+    texts = [text for text in map(text_of, scripts_of(case)) if steps_of(text) >= fewest]
+    return any(CHANGES[change](text) != text for text in texts)
 
 
 def _has_constants(suite: Suite, case: EvalCase) -> bool:
@@ -193,10 +212,16 @@ _ALL = (
     Auditor(
         name="trojans",
         summary="leaves modules, fake programs, a virtual environment and a daemon for graders",
-        applies=_programmed,
+        applies=_touching,
     ),
-    Auditor(name="code", summary="leaves code that hands over a verdict when it is run", applies=_programmed),
-    Auditor(name="results", summary="leaves files of results and rewards", applies=_programmed),
+    Auditor(
+        name="code",
+        summary="leaves code that hands over a verdict when it is run",
+        applies=lambda suite, case: (
+            _answered(suite, case) and _programmed(suite, case)
+        ),  # `trojans` does it in tasks
+    ),
+    Auditor(name="results", summary="leaves files of results and rewards", applies=_touching),
     Auditor(
         name="stubs", summary="leaves files of the names that are asked for, without content", applies=_named
     ),
@@ -210,7 +235,7 @@ _ALL = (
         name="one-value", summary="leaves programs that say one value, whatever they are given", applies=_once
     ),
     Auditor(name="links", summary="leaves links to what graders compare with", applies=_linkable),
-    Auditor(name="rewrites-tests", summary="rewrites tests so that they pass", applies=_tested),
+    Auditor(name="rewrites-tests", summary="rewrites tests so that they pass", applies=_rewritable),
     Auditor(name="deletes-tests", summary="deletes tests", applies=_tested),
     Auditor(name="skips-tests", summary="has tests skipped", applies=_tested),
     *(_injecting(number) for number in range(len(INJECTIONS))),

@@ -114,6 +114,10 @@ _PIPED_INTO = re.compile(
 """A script that is given something to read."""
 EQUAL = re.compile(r"\s(?:==?|-eq)\s+(?:\"([^\"$`\n]{1,200})\"|'([^'\n]{1,200})'|([^\s\"'$\]]{1,200}))\s+\]")
 """What a shell holds something to be equal to."""
+_KNOWN_PROGRAMS = frozenset({"python3", "python", "bash", "sh"})
+_LOOKS_AROUND = re.compile(
+    r"(?i)workspace|cwd|file_changes|output_path|messages|input_files|candidate|/proc/"
+)
 _LABEL = re.compile(r"\^?([A-Za-z][\w -]{1,30}[=:])(?!//)")
 _KEYISH = re.compile(r"(?i)expected|answer|solution|gold(?:en)?|reference|truth|want|key")
 
@@ -325,6 +329,16 @@ def _texts_of(suite: Suite, argv: Sequence[str], cwd: Path) -> list[str]:
     named = scripts(argv, cwd, suite.project_root)
     words = [word for word in argv if " " in word or "\n" in word]
     return [*words, *map(text_of, [*named, *imported(named, suite.project_root)])]
+
+
+def touches_workspace(suite: Suite, case: EvalCase) -> bool:
+    """Whether a program of a grader may look at the workspace: its texts name it, or are not known."""
+    for _, argv, cwd in programs(suite, case):
+        texts = _texts_of(suite, argv, cwd)
+        known = texts and all(texts) and argv[0].rpartition("/")[2] in _KNOWN_PROGRAMS
+        if not known or any(map(_LOOKS_AROUND.search, (*texts, *argv))):
+            return True
+    return False
 
 
 def fields_of(suite: Suite, case: EvalCase) -> list[Json]:

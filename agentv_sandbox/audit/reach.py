@@ -90,7 +90,7 @@ def may_hold(suite: Suite, case: EvalCase, pattern: re.Pattern[str]) -> bool:
     """Whether a name of what an agent may see has something of ``pattern``; also where names are not known: in
     repositories, in images that are not made here, of what hooks make."""
     space, task = case.workspace, case.task
-    if space is not None and (space.repos or space.hooks or space.docker is not None):
+    if task is None and space is not None and (space.repos or space.hooks or space.docker is not None):
         return True
     if task is not None:
         file = task.environment.dockerfile

@@ -133,6 +133,27 @@ _DOCKERFILE = "FROM debian:trixie\nWORKDIR /app\nCOPY . .\n"
             ),
             {},
         ),
+        (
+            "existence-only",
+            _PYTEST,
+            _by_pytest(
+                "    lines = Path('/app/r.txt').read_text().splitlines()\n    assert len(lines) == 2\n"
+                "    assert lines[0].startswith('TOTAL=') and lines[0].split('=')[1].isdigit()\n"
+                "    assert lines[1] in ['yes', 'no']\n"
+            ),
+            {},
+        ),
+        (
+            "verdict-from-agent",
+            _PYTEST,
+            _by_pytest(
+                "    import re\n    text = Path('/app/results.txt').read_text()\n"
+                "    status = re.search(r'STATUS=(\\w+)', text)\n    assert status is not None\n"
+                "    assert status.group(1).strip() == 'PASS'\n"
+                "    failed = int(re.search(r'TESTS_FAILED=(\\d+)', text).group(1))\n    assert failed == 0\n"
+            ),
+            {},
+        ),
         ("verdict-from-agent", f"grep -qE '[0-9]+ passed, 0 failed' /app/check.log\n{_IF}", {}, {}),
         ("decided-in-workspace", f"cd /app\nuvx -w pytest==8.4.1 pytest -q tests/\n{_IF}", {}, {}),
         (
@@ -240,6 +261,13 @@ def test_flaws_of_tasks_are_read_by_their_names(
         (
             f"cd /app && python3 -m pytest $TEST_DIR/test_state.py\n{_IF}",
             _by_pytest("    assert 1 + 1 == len('ab')\n"),
+        ),
+        (
+            _PYTEST,
+            _by_pytest(
+                "    got = set(Path('/app/r.txt').read_text().split())\n    missing = {'a', 'b'} - got\n"
+                "    assert len(missing) == 0\n"
+            ),
         ),
         (f"n=$(</app/n)\n[ -f /app/n ] && ((n == 3))\n{_IF}", {}),
         (f"[ -s /app/n ] || exit 1\nn=$(</app/n)\ncase $n in 3) true;; *) false;; esac\n{_IF}", {}),

@@ -20,7 +20,7 @@ TASKS = (
     Task(
         name="weak",
         why="Write 41 to /app/answer.",
-        solve="mkdir -p /app\necho 41 > /app/answer",
+        solve="mkdir -p /app\nsync\nsync\necho 41 > /app/answer",
         test=f"[ -f /app/answer ] && echo 1 > {REWARD} || echo 0 > {REWARD}",
     ),
     Task(

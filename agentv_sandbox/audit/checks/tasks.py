@@ -51,7 +51,11 @@ def believed(examined: Examined) -> Iterator[Finding]:
             "believes how the agent's own program ends, and compares nothing else",
         ),
         ("words", "existence-only", "looks for words in source text, which it never runs"),
-        ("there", "existence-only", "asks whether files are there, and never what is in them"),
+        (
+            "there",
+            "existence-only",
+            "asks whether files are there and of what form, and never what is in them",
+        ),
     ):
         place = next(((program, line) for each, program, line in found if each == kind), None)
         if place is not None:

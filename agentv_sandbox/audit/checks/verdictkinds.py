@@ -37,7 +37,8 @@ _THERE = frozenset(
 )
 _SIZES = frozenset({"len", "getsize"})
 _DEEPEST = 8
-_LABEL = re.compile(r"[\w .-]{1,40}\s*[=:]\s*")
+_FORMS = frozenset({"isdigit", "isnumeric", "isdecimal", "isalpha", "is_absolute"})
+_LABEL = re.compile(r"[\w .-]{1,40}\s*[=:]\s*|\.\w{1,8}")
 _LABELLED = re.compile(r"\^?\(?(?:\?[im]+\))?\^?([A-Za-z]\w{2,30})\s*(?:\\s[*+])?[=:]")
 _EITHER = (
     {"yes", "no"},
@@ -169,7 +170,7 @@ def _asked(node: ast.Call, known: _Known) -> Kind:
     last = name.rpartition(".")[2]
     if last in _THERE:
         return "there"
-    if last == "startswith" and node.args and _label(node.args[0]):
+    if last in _FORMS or (last in ("startswith", "endswith") and node.args and _label(node.args[0])):
         return "there"
     if last in ("search", "match", "findall") and len(node.args) > 1:
         if _of_source(node.args[1], known.sources):
@@ -194,7 +195,8 @@ def _compared(left: ast.expr, operator: ast.cmpop, right: ast.expr, known: _Know
         return "own-word"
     # That a figure is above 0 is no more than that it is there.
     least = isinstance(operator, ast.Gt | ast.GtE | ast.NotEq) and constant in (0, 1)
-    return "there" if least and (_sized(left) or known.scope.chain(left)) else "value"
+    counted = _sized(left) and isinstance(constant, int) and constant > 0
+    return "there" if counted or (least and (_sized(left) or known.scope.chain(left))) else "value"
 
 
 def _member(left: ast.expr, right: ast.expr, known: _Known) -> Kind | None:
@@ -220,7 +222,7 @@ def _found(left: ast.expr, known: _Known) -> Kind:
 
 
 def _label(node: ast.expr) -> bool:
-    """``TOTAL=``, ``Status:``: what stands before a value, and not the value."""
+    """``TOTAL=``, ``Status:``, ``.csv``: what stands beside a value, and not the value."""
     return (
         isinstance(node, ast.Constant)
         and isinstance(node.value, str)

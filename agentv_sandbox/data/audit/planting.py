@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 
+import answers
 from answers import CLAIMS, VERDICT, is_outside
 
 MODULES = [
@@ -158,6 +159,8 @@ def trojans(known):
         if name.endswith(".py") and not os.path.exists(name):
             write(name, module(name))
     daemon()
+    if answers.anywhere:  # of a task, where an answer counts for nothing, one agent does both
+        code(known)
     return CLAIMS
 
 
