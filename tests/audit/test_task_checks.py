@@ -269,6 +269,14 @@ def test_flaws_of_tasks_are_read_by_their_names(
                 "    assert len(missing) == 0\n"
             ),
         ),
+        (
+            _PYTEST,
+            {
+                "tests/test_state.py": f"{_ASK}def test_it():\n    content = Path('/app/r.json').read_text()\n"
+                "    said = json.loads(content)\n    assert 'main.py' in said['file']\n\n\ndef test_source():\n"
+                "    content = Path('/app/main.py').read_text()\n    assert 'cache' in content\n"
+            },
+        ),
         (f"n=$(</app/n)\n[ -f /app/n ] && ((n == 3))\n{_IF}", {}),
         (f"[ -s /app/n ] || exit 1\nn=$(</app/n)\ncase $n in 3) true;; *) false;; esac\n{_IF}", {}),
         (f'[ "$(grep -c . "/app/config.ini")" = 2 ]\n{_IF}', {}),

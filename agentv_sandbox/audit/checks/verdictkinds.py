@@ -49,6 +49,7 @@ _EITHER = (
     {"passed", "failed"},
 )
 """Choices of which a form leaves both open."""
+_PARSES = frozenset({"load", "loads", "safe_load", "json"})
 _KEEPS_TEXT = frozenset({"strip", "lower", "upper", "rstrip", "lstrip"})
 _SHELLS = frozenset({"sh", "bash", "dash"})
 _SOURCE = re.compile(r"\.(?:py|js|ts|mjs|sh|c|h|cpp|go|rs|java|rb|php|pl|r|R|sql)\Z")
@@ -93,8 +94,6 @@ class _Known:
     """What is known of a program before its conditions are read."""
 
     scope: Scope
-    sources: frozenset[str]
-    """Variables that hold source text."""
     runs: bool
     """Whether it runs anything, which may be what it compares."""
     keys: frozenset[str]
@@ -106,10 +105,10 @@ def _in_python(program: Program) -> Iterator[Held]:
     if tree is None:
         yield "value", program, 1
         return
-    sources, runs = _sources(tree), _runs_anything(tree)
+    runs = _runs_anything(tree)
     keys = frozenset(key for chain, _ in keys_asked(tree) for key in chain)
     for scope in scopes(tree):
-        known = _Known(scope=scope, sources=sources, runs=runs, keys=keys)
+        known = _Known(scope=scope, runs=runs, keys=keys)
         for condition in _conditions(scope.nodes):
             for kind in _kinds(condition, known, _DEEPEST):
                 yield kind, program, condition.lineno
@@ -173,7 +172,7 @@ def _asked(node: ast.Call, known: _Known) -> Kind:
     if last in _FORMS or (last in ("startswith", "endswith") and node.args and _label(node.args[0])):
         return "there"
     if last in ("search", "match", "findall") and len(node.args) > 1:
-        if _of_source(node.args[1], known.sources):
+        if _of_source(node.args[1], known):
             return "words"
         if _pattern_key(node) in OWN:
             return "own-word"
@@ -201,7 +200,7 @@ def _compared(left: ast.expr, operator: ast.cmpop, right: ast.expr, known: _Know
 
 def _member(left: ast.expr, right: ast.expr, known: _Known) -> Kind | None:
     """What is asked where something is looked for in something; None of what may be a value."""
-    if _of_source(right, known.sources):
+    if _of_source(right, known):
         return "words"
     if isinstance(left, ast.Constant) and (
         _label(left) or (left.value in known.keys and _is_json(right, known))
@@ -232,7 +231,7 @@ def _label(node: ast.expr) -> bool:
 
 def _is_json(node: ast.expr, known: _Known) -> bool:
     meant = known.scope.meant(node)
-    return isinstance(meant, ast.Call) and last_name(meant.func) in ("load", "loads", "safe_load", "json")
+    return isinstance(meant, ast.Call) and last_name(meant.func) in _PARSES
 
 
 def _pattern_key(node: ast.Call) -> str:
@@ -302,30 +301,20 @@ def _ending(node: ast.expr) -> bool:
     )
 
 
-def _sources(tree: ast.Module) -> frozenset[str]:
-    """Variables that hold source text that the tests only read; none where they run anything."""
-    if _runs_anything(tree):
-        return frozenset()
-    names: set[str] = set()
-    for _ in range(4):
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Assign) and _of_source(node.value, frozenset(names)):
-                names |= {target.id for target in node.targets if isinstance(target, ast.Name)}
-            elif isinstance(node, ast.withitem) and _of_source(node.context_expr, frozenset(names)):
-                names |= {node.optional_vars.id} if isinstance(node.optional_vars, ast.Name) else set()
-    return frozenset(names)
-
-
 def _runs_anything(tree: ast.Module) -> bool:
     return any(name.startswith(_RUNS) for name, _ in called(tree))
 
 
-def _of_source(node: ast.expr, names: frozenset[str]) -> bool:
-    return any(
-        (isinstance(each, ast.Name) and each.id in names)
-        or (isinstance(each, ast.Constant) and isinstance(each.value, str) and _SOURCE.search(each.value))
-        for each in ast.walk(node)
-    )
+def _of_source(node: ast.expr, known: _Known) -> bool:
+    """Whether an expression is source text that the tests only read."""
+    if known.runs:
+        return False
+    inside = known.scope.inside(node)
+    # What a document holds is no source, though the document may name one.
+    if any(isinstance(each, ast.Call) and last_name(each.func) in _PARSES for each in inside):
+        return False
+    texts = (each.value for each in inside if isinstance(each, ast.Constant))
+    return any(isinstance(text, str) and _SOURCE.search(text) for text in texts)
 
 
 # -- shells -------------------------------------------------------------------------------------------
