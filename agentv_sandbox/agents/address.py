@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 from urllib.parse import urlsplit
 
 from agentv_sandbox.base.dataclass import dataclass
+from agentv_sandbox.base.logs import safe_text
 
 
 @dataclass(frozen=True)
@@ -27,3 +29,28 @@ def address_of(url: str) -> Address | None:
         return None
     name = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     return Address("http" if parts.scheme == "http" else "https", f"{name}:{port}" if port else name)
+
+
+def wrong_address(written: str) -> tuple[str, str] | None:
+    """What is wrong with ``written`` as the address of a server's API, and what to write; None: nothing."""
+    if address_of(written) is None:
+        bare = written.partition("?")[0]
+        message = "must be an http or https address without user name or query"
+        if "@" in bare:
+            return message, ""  # a password may stand there
+        message += f", found {safe_text(bare, limit=200)}{'?…' if bare != written else ''}"
+        if "://" not in bare and address_of(f"http://{bare}") is not None:
+            near = re.match(r"(localhost|127\.|\[::1\]|host\.docker\.internal)", bare) is not None
+            return message, f"write {'http' if near else 'https'}://{bare}"
+        return message, f"write {bare}" if address_of(bare) is not None else ""
+    if verb := _VERB.search(written):
+        message = f"ends in {verb[0].rstrip('/')}, which is added to it: nobody would answer there"
+        return message, f"write {written[: verb.start()]}"
+    return None
+
+
+_VERB = re.compile(
+    r"(/chat/completions|(?<=/v[0-9])/(?:completions|responses|messages|embeddings)|/models/[^/]+:[A-Za-z]+)/*\Z"
+)
+"""What the documents of servers show at the end of addresses, and each request adds by itself; a word alone may be the
+name of a place."""

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, get_args
 from urllib.parse import urlsplit
 
 from agentv_sandbox import masking
-from agentv_sandbox.agents.address import address_of
+from agentv_sandbox.agents.address import address_of, wrong_address
 from agentv_sandbox.agents.asked import (
     CallCheck,
     Reporting,
@@ -220,9 +220,9 @@ class AgentCli(Provider):
     def check(self, target: Target) -> list[Problem]:
         problems = []
         written = target.settings.get("base_url")
-        if written is not None and address_of(self.server_url(target.settings)) is None:
-            message = f"base_url must be an http or https address without user name or query, found {written}"
-            problems.append(setting_problem(target, "base_url", message))
+        wrong = wrong_address(self.server_url(target.settings)) if written is not None else None
+        if wrong is not None:
+            problems.append(setting_problem(target, "base_url", f"base_url {wrong[0]}", hint=wrong[1]))
         version = target.settings.get("version")
         if version is not None and not re.fullmatch(r"[0-9][A-Za-z0-9.+-]{0,39}", str(version)):
             message = "must be one version of the package, such as 2.1.330"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from agentv_sandbox.agents.address import wrong_address
 from agentv_sandbox.agents.base import (
     AgentRun,
     KeyUse,
@@ -114,7 +116,12 @@ class ModelProvider(Provider):
         raise NotImplementedError
 
     def check(self, target: Target) -> list[Problem]:
-        return [*self._missing(target), *_without_effect(target), *_half_a_price(target)]
+        return [
+            *self._missing(target),
+            *self._wrong_addresses(target),
+            *_without_effect(target),
+            *_half_a_price(target),
+        ]
 
     def retries(self, target: Target) -> int:
         return 0  # ``max_retries`` is of single requests, and the client's business
@@ -158,6 +165,15 @@ class ModelProvider(Provider):
             yield setting_problem(
                 target, "api_key", f"is required by the public server of {self.name}", hint=hint
             )
+
+    def _wrong_addresses(self, target: Target) -> Iterator[Problem]:
+        for name in self.addresses:
+            written = text_setting(target, name).strip()
+            # A resource of Azure is a name alone.
+            if written and not (re.fullmatch(r"[\w-]+", written) and not self.public):
+                wrong = wrong_address(written)
+                if wrong is not None:
+                    yield setting_problem(target, name, wrong[0], hint=wrong[1])
 
     def response(self, request: Request, ran: AgentRun) -> AgentResponse:
         target, messages = request.target, request.case.input

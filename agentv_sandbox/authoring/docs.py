@@ -7,6 +7,7 @@ the JSON Schema for editors (``schema.py``).
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import pairwise
@@ -17,6 +18,7 @@ from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import ErrorDetails
 from pydantic_core.core_schema import ValidationInfo
 
+from agentv_sandbox import masking
 from agentv_sandbox.authoring.keydocs import key_docs
 from agentv_sandbox.authoring.tree import Map, Node, Problems, Seq, nearest, show, without
 
@@ -33,6 +35,8 @@ class Doc(BaseModel):
     """Other spellings of keys: written to canonical."""
     REMOVED: ClassVar[Mapping[str, str]] = {}
     """Keys that are refused, with what to write instead."""
+    REPLACED: ClassVar[Mapping[str, str]] = {}
+    """Fields that removed keys were written for: that one is missing then is not a second problem."""
     OTHERS: ClassVar[Mapping[str, str]] = {}
     """Words of other tools for what is written otherwise here, with what to write instead."""
     OPEN: ClassVar[bool] = False
@@ -55,7 +59,10 @@ class Doc(BaseModel):
         for written, value in data.items():
             key = known.get(written)
             if written in cls.REMOVED:
-                problems.error(data, written, f"'{written}' is not supported", hint=cls.REMOVED[written])
+                problems.error(
+                    data, written, f"'{written}' is not supported", hint=cls.removed(written, value)
+                )
+                problems.stands_for(data, cls.REPLACED.get(written, ""))
             elif key is None:
                 cls._unknown(written, data, entries["extras"], problems)
             elif key in entries:
@@ -70,6 +77,11 @@ class Doc(BaseModel):
                 entries[key] = value
                 spelled[key] = written
         return entries
+
+    @classmethod
+    def removed(cls, key: str, _value: Any) -> str:
+        """What to write instead of a key that is refused."""
+        return cls.REMOVED[key]
 
     @classmethod
     def _unknown(cls, key: str, node: Map, extras: dict[str, Any], problems: Problems) -> None:
@@ -207,6 +219,7 @@ def _share(errors: list[ErrorDetails], value: Any) -> str:
 def _other_kind(kinds: list[str], value: Any) -> str:
     """What to write instead of a value of another kind."""
     hint = ""
+    words = _words(value) if isinstance(value, str) and " " in value else []
     if "text" in kinds and isinstance(value, int | float) and not isinstance(value, bool):
         hint = f'write it in quotes: "{show(value)}"'
     elif _NUMBERS & set(kinds) and isinstance(value, str) and re.fullmatch(r"[0-9]+(\.[0-9]+)?", value):
@@ -222,7 +235,7 @@ def _other_kind(kinds: list[str], value: Any) -> str:
         name, _, text = value.partition("=")
         hint = f"write it as a mapping: {{{name}: {text}}}"
     elif "a list" in kinds and isinstance(value, str):
-        hint = f"write it as a list: [{show(value)}]"
+        hint = f"write it as a list: [{', '.join(map(show, words or [value]))}]"
     elif "a list" in kinds and isinstance(value, Map):
         hint = "begin each entry with a dash and a space"
     elif kinds == ["a mapping"]:
@@ -231,11 +244,30 @@ def _other_kind(kinds: list[str], value: Any) -> str:
 
 
 def _several(node: Node, key: str | int | None, value: Any) -> str:
-    """A word for those who give a list where one text, or a hook, is due."""
+    """A word for those who give a list where one text, or a hook, is due, or a mapping where a list has a text."""
+    if isinstance(node, Seq) and isinstance(value, Map):
+        return _pair_in_list(node, value)
+    if isinstance(value, Seq) and key in _OF_PACKAGES and all(isinstance(each, str) for each in value):
+        pairs = ", ".join(f"{each}: {each}" for each in value[:3] if len(each) < 40)
+        more = ", …" if len(value) > len(value[:3]) else ""
+        return f"write {key}: {{{pairs}{more}}}: each name that is needed, with the package that provides it"
     if isinstance(value, Seq) and key in _OF_HOOKS:
         return f"write {{command: {_listed(value)}}}"
     kind = node.get("type") if isinstance(node, Map) and key == "value" and isinstance(value, Seq) else None
     return f"of several texts, {kind}-any wants one and {kind}-all wants each" if kind in _OF_ONE_TEXT else ""
+
+
+def _pair_in_list(node: Seq, value: Map) -> str:
+    """What to write where a colon made a mapping of an entry of a list of texts."""
+    parent = node.where[1] if node.where is not None else None
+    pairs = [(name, each) for name, each in value.items() if not isinstance(each, list | dict)]
+    if len(pairs) != 1 or len(value) != 1:
+        return ""
+    (name, text), *_ = pairs
+    written = masking.first(f"{name}: {'' if text is None else text}", 60).strip()
+    if parent == "env":
+        return f"write env as one mapping, with all of its entries: env: {{{written}, …}}"
+    return f"in quotes it is a text: '{written}'"
 
 
 def _listed(value: Seq) -> str:
@@ -244,8 +276,21 @@ def _listed(value: Seq) -> str:
     return f"[{', '.join([*texts, *(['…'] if len(value) > len(texts) else [])])}]"
 
 
+def _words(text: str) -> list[str]:
+    """The words of what looks like a command line; empty for other texts, and for one that a shell has to read."""
+    if re.search(r"[|;&<>$`*?()\n]", text) or not re.match(r"(?:[\w.+-]*/)*[a-z][\w.+-]* ", text):
+        return []
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        return []
+    known = any(re.search(r"\.\w{1,5}\Z|\A-", word) for word in words[1:])
+    return words if known else []
+
+
 _SETTING = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=[^\s'\"]*")
 _OF_HOOKS = ("before_all", "before_each", "after_each", "after_all")
+_OF_PACKAGES = ("apt", "pip", "sdist", "npm")
 _OF_ONE_TEXT = ("contains", "icontains")
 
 

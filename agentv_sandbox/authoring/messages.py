@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Sequence
 from dataclasses import field
 from pathlib import Path
@@ -31,6 +32,8 @@ IMAGE_TYPES = {
 _LOOK = 8192
 _MAGIC = (b"%PDF-", b"PK\x03\x04", b"\x89PNG", b"\xff\xd8\xff", b"GIF87a", b"GIF89a", b"\x1f\x8b")
 """How files begin that are not text, though a short one may hold no NUL. All else without NUL is read as by AgentV."""
+_FILE_NAME = re.compile(r"file://\S{1,500}|[\w./-]{1,200}\.[A-Za-z]\w{0,4}")
+"""A text that is nothing but the name of a file, perhaps."""
 _BLOCKS = ("text", "file", "image")
 MAX_FILE_TEXT = 4 << 20
 """Bytes of one input file that a message embeds. Larger files are handed over by path only."""
@@ -94,6 +97,7 @@ class MessageReader:
             message = self._message(node, key, value)
             return [message] if message else []
         if isinstance(value, str | dict):
+            self.check_words(node, key, value)
             return [{"role": "user", "content": plain(value)}]
         message_text = f"must be text, a message or a list of messages, found {show(value)}"
         hint = f'write it in quotes: "{value}"' if isinstance(value, int | float) else ""
@@ -113,6 +117,7 @@ class MessageReader:
             return self.input(node, key, value)
         if isinstance(value, Map) and "role" in value:
             return self.input(node, key, value)
+        self.check_words(node, key, value)
         content = self._blocks(value) if isinstance(value, Seq) else plain(value)
         return [{"role": "assistant", "content": content}]
 
@@ -122,7 +127,24 @@ class MessageReader:
             return self._blocks(value)
         if not isinstance(value, str | dict):
             self.problems.error(node, key, f"must be text or a list of blocks, found {show(value)}")
+        self.check_words(node, key, value)
         return plain(value)
+
+    def check_words(self, node: Node, key: str | int, value: Any) -> None:
+        """Warn of text that is the name of a file: it is taken as it stands, and so is not the file's content."""
+        if not isinstance(value, str) or not _FILE_NAME.fullmatch(value.strip()):
+            return
+        name = value.strip().removeprefix("file://")
+        is_address = name != value.strip()
+        reference = self.project.find(name)
+        there = reference.path is not None and reference.path.is_file()
+        # A bare name may well be what is expected.
+        if is_address or (there and not self._expecting):
+            named = "" if there else f" ({name} does not exist, either)"
+            message = f"the text {show(value)} is taken as it stands, and not what the file holds{named}"
+            beside = "" if self._expecting else f"beside it input_files: [{name}], or "
+            hint = f"write the text here, or {beside}in a message {{type: file, value: {name}}}"
+            self.problems.warn(node, key, message, hint=hint)
 
     def turn(self, node: Map, key: str, value: Any) -> Json:
         """What a turn of a conversation asks: content, or one message of the user with it."""
@@ -160,6 +182,7 @@ class MessageReader:
         if isinstance(content, Seq):
             message["content"] = self._blocks(content)
         elif isinstance(content, str | dict):
+            self.check_words(value, "content", content)
             message["content"] = plain(content)
         elif content is not None or "tool_calls" not in value:
             wanted = "text, an object or a list of blocks"

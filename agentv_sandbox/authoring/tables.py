@@ -80,6 +80,7 @@ def _csv_rows(path: Path, known: Collection[str], problems: Problems) -> Iterato
         return
     csv.field_size_limit(64 << 20)
     reader = csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=True)
+    line = 1
     try:
         names = [name.strip() for name in next(reader, [])]
         counted = _columns(names, known, path, problems) if _usable(names, path, problems) else None
@@ -100,8 +101,10 @@ def _csv_rows(path: Path, known: Collection[str], problems: Problems) -> Iterato
             line = reader.line_num + 1
     except csv.Error as error:
         hint = "a text with a comma, a quote or a line break stands in double quotes, a quote in it is written twice"
-        message = f"is not valid CSV: {error}"
-        problems.add(Problem(message=message, path=path, line=reader.line_num, column=1, hint=hint))
+        open_ended = "unexpected end" in str(error)
+        message = "the double quote that opens in this row is never closed" if open_ended else str(error)
+        at = line if open_ended else reader.line_num
+        problems.add(Problem(message=f"is not valid CSV: {message}", path=path, line=at, column=1, hint=hint))
 
 
 def _not_json(cells: Iterable[tuple[str, str]]) -> Problem | None:

@@ -247,6 +247,10 @@ class Problems:
         other._misspelt = self._misspelt
         return other
 
+    def stands_for(self, node: Map, key: str) -> None:
+        """Note that another key stands in ``node`` for ``key``, and was reported."""
+        self._misspelt.add((node.path, node.mark, key))
+
     def is_misspelt(self, node: Node, key: str) -> bool:
         """Whether ``key`` is written there, probably, and was reported as unknown: that it is
         missing need not be reported again."""

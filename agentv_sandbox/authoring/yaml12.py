@@ -18,6 +18,13 @@ from yaml import events
 from yaml.cyaml import CParser  # type: ignore[attr-defined]
 
 from agentv_sandbox.authoring.references import may_be_read
+from agentv_sandbox.authoring.syntax import (
+    in_curly_quotes,
+    lookalike_before,
+    lookalike_in,
+    lookalike_words,
+    meaning,
+)
 from agentv_sandbox.authoring.tree import Map, Mark, Node, Problems, Seq, Where
 from agentv_sandbox.base.errors import Problem
 from agentv_sandbox.base.logs import safe_text
@@ -45,9 +52,9 @@ _SURROGATES = re.compile(r"\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-
 
 
 class _Invalid(Exception):
-    def __init__(self, mark: Mark, message: str) -> None:
+    def __init__(self, mark: Mark, message: str, hint: str = "") -> None:
         super().__init__(message)
-        self.mark = mark
+        self.mark, self.hint = mark, hint
 
 
 def read_text(path: Path, problems: Problems, *, limit: int = MAX_BYTES) -> str | None:
@@ -66,13 +73,14 @@ def read_text(path: Path, problems: Problems, *, limit: int = MAX_BYTES) -> str 
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
+        other = "UTF-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "latin1"
         problems.add(
             Problem(
-                message="is not UTF-8 text",
+                message="is UTF-16 text, not UTF-8" if other == "UTF-16" else "is not UTF-8 text",
                 path=path,
                 line=line,
                 column=1,
-                hint="save it as UTF-8: editors and `iconv -f latin1 -t utf-8` do",
+                hint=f"save it as UTF-8: editors and `iconv -f {other} -t UTF-8` do",
             )
         )
         return None
@@ -84,61 +92,26 @@ def parse(text: str, path: Path, problems: Problems) -> Any:
         return _Composer(text, path, problems).document()
     except _Invalid as error:
         line, column = error.mark
-        problems.add(Problem(message=str(error), path=path, line=line, column=column))
+        problems.add(Problem(message=str(error), path=path, line=line, column=column, hint=error.hint))
     except yaml.MarkedYAMLError as error:
         # What is never closed is reported where it starts, not at the end of the file.
         open_ended = error.context_mark and "end of stream" in str(error.problem)
         at = error.context_mark if open_ended else error.problem_mark or error.context_mark
         line, column = (at.line + 1, at.column + 1) if at else (1, 1)
+        if space := lookalike_before(text, line):
+            message, hint = lookalike_words(space[2])
+            problems.add(Problem(message=message, path=path, line=space[0], column=space[1], hint=hint))
+            return None
         description = " ".join(filter(None, [error.problem, error.context]))
         if error.context_mark and error.context_mark.line + 1 != line:
             description += f" that starts in line {error.context_mark.line + 1}"
-        message = f"is not valid YAML: {_meaning(text, (line, column), description)}"
+        message = f"is not valid YAML: {meaning(text, (line, column), description)}"
         problems.add(Problem(message=message, path=path, line=line, column=column))
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         message = "holds a control character that YAML does not allow"
         problems.add(Problem(message=message, path=path, line=line, column=1))
     return None
-
-
-def _meaning(text: str, mark: Mark, problem: str) -> str:
-    """The commonest mistakes in words that say what to write; libyaml's own speak of its parser."""
-    line, column = mark
-    lines = text.split("\n")
-    if (
-        conflict := next((n for n, each in enumerate(lines, 1) if each.startswith(_CONFLICT)), None)
-    ) is not None:
-        advice = "keep one of the two sides, and remove the lines of <, = and >"
-        return f"a merge left its conflict in line {conflict}; you must {advice}"
-    char = next(iter(lines[line - 1 : line]), "")[column - 1 : column]
-    if char == "\t":
-        return "a tab stands here; indent with spaces"
-    if "cannot start any token" in problem and char in "@`%":
-        return f"text that starts with {char} must be in quotes"
-    if "mapping values are not allowed" in problem:
-        return "no ': ' is possible here; put text that holds it in quotes, or check the indentation around this line"
-    if "could not find expected ':'" in problem:
-        return (
-            "this is neither a key nor a part of the line before: a key is followed by a colon and a space, and the "
-            "lines of a text after | or > are indented below its key"
-        )
-    if "quoted scalar" in problem:
-        return "the quote that opens here is never closed"
-    for kind, advice in _ADVICE.items():
-        if f"while parsing a {kind}" in problem:
-            return f"{safe_text(problem, limit=200)}; {advice}"
-    return safe_text(problem, limit=200)
-
-
-_CONFLICT = "<" * 7 + " "
-"""With what git begins the two sides of a conflict."""
-_ADVICE = {
-    "block collection": "indent this line as the entry that it belongs to, or begin it with a dash",
-    "block mapping": "indent this line as the keys that it belongs to",
-    "flow mapping": "put a comma between two entries, and } behind the last",
-    "flow sequence": "put a comma between two entries, and ] behind the last",
-}
 
 
 def parse_json(text: str, path: Path, problems: Problems) -> Any:
@@ -167,8 +140,10 @@ def _json(text: str, path: Path, problems: Problems, *, line: int) -> Any:
     except json.JSONDecodeError as error:
         message, line, column = f"is not valid JSON: {error.msg}", line + error.lineno - 1, error.colno
         hint = "names and texts stand in double quotes, and no comma stands before a closing bracket"
+    except _NotANumber as error:
+        message, column, hint = f"holds {error}, which is not JSON", 1, "write null, or leave it out"
     except (RecursionError, ValueError):
-        message, column = "is nested too deeply, or holds a number that is not finite or too long", 1
+        message, column = "is nested too deeply, or holds a number that is too long", 1
     problems.add(Problem(message=message, path=path, line=line, column=column, hint=hint))
     return _FAILED
 
@@ -189,8 +164,12 @@ def _placed(value: Any, path: Path, mark: Mark, where: Where, depth: int) -> Any
     return value
 
 
+class _NotANumber(ValueError):
+    pass
+
+
 def _no_constant(name: str) -> None:
-    raise ValueError(name)
+    raise _NotANumber(name)
 
 
 def _join_surrogates(match: re.Match[str]) -> str:
@@ -295,12 +274,23 @@ class _Composer:
             self._key(frame, event, mark)
             return
         value = _scalar(event, mark)
+        if not event.style and (quotes := in_curly_quotes(event.value)):
+            hint = f"YAML's own are \" and '; write {quotes[1]}"
+            message = f"the quotation marks {quotes[0]} are a part of the text"
+            self._problems.add(
+                Problem(
+                    message=message, hint=hint, path=self._path, line=mark[0], column=mark[1], warning=True
+                )
+            )
         if event.anchor is not None:
             self._anchors[event.anchor] = (value, 1)
         self._attach(value, mark, 1)
 
     def _key(self, frame: _Frame, event: Any, mark: Mark) -> None:
         key: str = event.value
+        if not event.style and (space := lookalike_in(key)):
+            # Whatever follows would be said of a key that is not meant, or of the place that it does not belong to.
+            raise _Invalid((mark[0], mark[1] + space[0]), *lookalike_words(space[1]))
         if key in frame.node and type(frame.node) is Map:
             first = frame.node.keys_at[key]
             self._problems.add(

@@ -8,6 +8,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+_OF_LIMITS = {
+    **dict.fromkeys(("memory", "memory_bytes"), "memory_bytes"),
+    **dict.fromkeys(("timeout", "agent_timeout", "timeout_s"), "timeout_s"),
+    **{name: name for name in ("cpus", "pids")},
+}
+"""What people look for beside the argument that holds it."""
+
 
 def check_names(record: Any, names: Iterable[str]) -> None:
     """Raise TypeError for a name that is not of a field of ``record``, a dataclass or a TypedDict, with the one that
@@ -17,6 +24,8 @@ def check_names(record: Any, names: Iterable[str]) -> None:
         if name not in known:
             close = difflib.get_close_matches(name, known, n=1)
             meant = f"; did you mean {close[0]}?" if close else f"; there are: {', '.join(known)}"
+            if "limits" in known and name in _OF_LIMITS:
+                meant = f"; write limits=LimitOverrides({_OF_LIMITS[name]}=…)"
             raise TypeError(f"there is no argument {name}{meant}")
 
 

@@ -38,9 +38,9 @@ def findings(info: ImageInfo) -> list[str]:
         remarks.append("HEALTHCHECK: would run beside every command")
     remarks += [f"ONBUILD {step}: would run in images built on it" for step in info.onbuild]
     if info.workdir not in ("", "/"):
-        remarks.append(f"WORKDIR {info.workdir}: commands run in /workspace, but for those on whole systems")
+        remarks.append(f"WORKDIR {info.workdir}: commands run in /workspace, except on whole systems")
     if info.user not in ("", "0", "root", "0:0"):
-        remarks.append(f"USER {info.user}: every role has a user of its own, but for those on whole systems")
+        remarks.append(f"USER {info.user}: every role has a user of its own, except on whole systems")
     for name, _, value in (entry.partition("=") for entry in info.env):
         if name in LOADING_ENV and value:
             remarks.append(f"ENV {name}: would change what programs load")

@@ -174,7 +174,7 @@ class _Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except Exception as error:
-            _theirs().explain_option(error)
+            _theirs().explain(error)
             raise
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:

@@ -12,6 +12,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.base.logs import safe_name
 from agentv_sandbox.cli.asking import parser
 from agentv_sandbox.cli.common import counted, out, with_exit_codes
@@ -101,6 +102,10 @@ def compare(
     many of them ended in an execution error; 2 when a folder cannot be read.
     """
     first, *others = opened = open_runs([base, *runs])
+    if same := [run for run in runs if run.samefile(base)]:
+        message = "is BASE itself, so that nothing can differ"
+        hint = "name the run that is to be compared with it; runs lie in .agentv/results/runs, or where --output said"
+        raise InputError([Problem(message=message, path=each, hint=hint) for each in same])
     comparisons = [
         compare_runs(
             first, run, margin=margin, confidence=confidence, min_scored=min_scored, runs=len(others)
@@ -142,7 +147,14 @@ def _show(comparison: Comparison, *, everything: bool) -> None:
     out.print(_counts(comparison), markup=False)
     if comparison.outcome == "not enough evidence":
         out.print(_what_would_do(comparison), markup=False)
-    if comparison.outcome == "incomplete":
+    if not any(test.before and test.after for test in comparison.tests):
+        out.print(
+            "The runs have no test in common: tests are the same where suite, id and target are. "
+            f"BASE has {_some_of(comparison.base)}; {safe_name(comparison.run.path.name)} has "
+            f"{_some_of(comparison.run)}.",
+            markup=False,
+        )
+    elif comparison.outcome == "incomplete":
         out.print(
             f"{comparison.lost} of {comparison.lost + comparison.paired} tests that BASE graded have no score"
             f" ({comparison.crashed} ended in an execution error); `run --resume` completes a run.",
@@ -150,6 +162,12 @@ def _show(comparison: Comparison, *, everything: bool) -> None:
         )
     verdict = f"RESULT: {comparison.outcome.upper()}  ({evidence(comparison)})"
     out.print(Text(verdict, style=_STYLE[comparison.outcome]), soft_wrap=True)
+
+
+def _some_of(run: Run) -> str:
+    names = dict.fromkeys(f"{row.suite}/{row.test_id}" for row in run.rows)
+    shown = ", ".join(map(safe_name, list(names)[:3]))
+    return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown
 
 
 def _agreement(run: Run) -> Agreement | None:

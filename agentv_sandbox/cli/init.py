@@ -45,6 +45,9 @@ def init(
     if ci != "none":
         name, place = _CI[ci]
         texts[folder / place] = (data / "ci" / name).read_text("utf-8")
+    if folder.exists() and not folder.is_dir():
+        hint = "name the folder of a project; it is made where it does not exist"
+        raise InputError([Problem(path=folder, message="is a file, and not a folder", hint=hint)])
     if there := [path for path in texts if path.exists() or path.is_symlink()]:
         hint = "Name another FOLDER, or --ci none where only the pipeline is there."
         raise InputError([Problem(path=path, message="is there already", hint=hint) for path in there])

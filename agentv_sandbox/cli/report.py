@@ -64,7 +64,10 @@ def report(
     Exit status: 0; 2 when a folder cannot be read or the output cannot be written.
     """
     if len(runs) > 1 and not view.several:
-        raise InputError([Problem(message=f"--format {view.name} takes one run, found {len(runs)}")])
+        several = ", ".join(name for name, each in VIEWS.items() if each.several)
+        hint = f"give it one run at a time; several at once can be written as {several}"
+        message = f"--format {view.name} takes one run, found {len(runs)}"
+        raise InputError([Problem(message=message, hint=hint)])
     if len(runs) == 1 and view.name == "page" and (below := runs_below(runs[0])):
         path = output or runs[0] / LIST
         with written_to(path, "--output"):
@@ -112,7 +115,8 @@ def written_to(path: Path, field: str) -> Iterator[None]:
         yield
     except OSError as error:
         message = f"cannot write the report: {error.strerror or error}"
-        raise InputError([Problem(message=message, path=path, field=field)]) from error
+        hint = "" if path.parent.is_dir() else f"make the folder first: mkdir -p {path.parent}"
+        raise InputError([Problem(message=message, path=path, field=field, hint=hint)]) from error
 
 
 def _usual_place(view: View, runs: Sequence[Run]) -> Path:

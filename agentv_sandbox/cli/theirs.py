@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
+
+from agentv_sandbox.base.logs import safe_text
 
 _TRACES = "`agentv-sandbox report RUN --format otel` writes traces; nothing is sent anywhere"
 _PUBLISHED = "nothing is published: `agentv-sandbox pack RUN` makes one file of a run"
@@ -48,6 +51,32 @@ _OPTIONS: Mapping[str, str] = {
         _PUBLISHED,
     ),
 }
+_OTHERS: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("--max-cost", "--max-cost-usd", "--budget", "--max-budget-usd"),
+        "write `execution: {budget_usd: …}` into the suite",
+    ),
+    **dict.fromkeys(
+        ("--concurrency", "--max-concurrency", "--parallel", "--jobs", "--threads", "-j", "-n"),
+        "write --workers N",
+    ),
+    **dict.fromkeys(
+        ("--filter", "--only", "--test", "--tests", "--case", "--grep", "-k"), "write --test-id GLOB"
+    ),
+    **dict.fromkeys(("--timeout", "--time-limit"), "write --agent-timeout SECONDS"),
+    **dict.fromkeys(("--agent", "--provider", "-m"), "write --target NAME, an entry of targets.yaml"),
+    **dict.fromkeys(
+        ("--trials", "--repeat", "--repeats", "--epochs"), "write `execution: {trials: N}` into the suite"
+    ),
+    **dict.fromkeys(
+        ("--junit", "--csv", "--html", "--markdown"), "`agentv-sandbox report RUN --format NAME` writes it"
+    ),
+    **dict.fromkeys(("--debug", "--log-level"), "write --verbose"),
+    **dict.fromkeys(
+        ("--fail-fast", "--exitfirst", "-x"), "write `execution: {fail_on_error: true}` into the suite"
+    ),
+}
+"""Options of other programs, and of no one in particular, that people try."""
 _COMMANDS: Mapping[str, str] = {
     "eval": "`agentv eval run` is `agentv-sandbox run`",
     "results": "`report` shows a run; AgentV's own `results` reads its folder, too",
@@ -63,16 +92,28 @@ _COMMANDS: Mapping[str, str] = {
 }
 
 
-def explain_option(error: Exception) -> None:
-    """Say in ``error``, of the parser of options, what takes the place of an option of AgentV's."""
-    word = _OPTIONS.get(str(getattr(error, "option_name", "")))
-    if word is not None and hasattr(error, "message"):
+def explain(error: Exception) -> None:
+    """Say in ``error``, of the parser of options, what takes the place of an option that is not here, and what an
+    argument that is missing means."""
+    if not hasattr(error, "message"):
+        return
+    name, param = str(getattr(error, "option_name", "")), getattr(error, "param", None)
+    command = getattr(getattr(error, "ctx", None), "info_name", "")
+    if word := _OPTIONS.get(name):
         error.message = f"{error.message}, which is AgentV's: {word}"
-        if hasattr(error, "possibilities"):
-            error.possibilities = []
+    elif word := _OTHERS.get(name) if command == "run" else None:
+        error.message = f"{error.message}: {word}"
+    if word and hasattr(error, "possibilities"):
+        error.possibilities = []
+    if type(error).__name__ == "MissingParameter" and (text := getattr(param, "help", "")):
+        error.message = error.message or text
 
 
 def explain_command(error: Exception, name: str) -> None:
-    """The same of a command."""
+    """The same of a command; a path in its place is one of what is to be run."""
     if name in _COMMANDS and hasattr(error, "message"):
         error.message = f"{error.message} It is AgentV's: {_COMMANDS[name]}."
+    elif hasattr(error, "message") and (Path(name).exists() or name.endswith((".yaml", ".yml", ".jsonl"))):
+        error.message = (
+            f"{error.message} A path stands after a command: agentv-sandbox run {safe_text(name, limit=200)}"
+        )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from agentv_sandbox.authoring.tree import nearest
 from agentv_sandbox.base.errors import (
     EngineError,
     InputError,
@@ -163,9 +164,14 @@ def _kept_volumes(place: str, problems: list[Problem]) -> list[str]:
     elif not volumes:
         name = safe_name(test, limit=100)
         message = f"no workspace of {name} was kept" if rows else f"has no test {name}"
-        problems.append(
-            Problem(message=message, path=folder, hint="`run --keep-failed` keeps those of failed tests.")
-        )
+        hint = "`run --keep-failed` keeps those of failed tests."
+        if not rows:
+            tests = list(dict.fromkeys(row.test_id for row in run.rows))
+            shown = ", ".join(safe_name(each, limit=100) for each in tests[:10])
+            hint = (
+                f"did you mean {meant}?" if (meant := nearest(test, tests)) else f"tests of the run: {shown}"
+            )
+        problems.append(Problem(message=message, path=folder, hint=hint))
     return list(dict.fromkeys(volumes))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 from agentv_sandbox.base.errors import InputError, Problem
@@ -12,21 +11,25 @@ from agentv_sandbox.base.logs import safe_name
 from agentv_sandbox.base.plainfiles import read_given
 from agentv_sandbox.dockerfile.evaluating import context_files
 from agentv_sandbox.dockerfile.lexing import MAX_BYTES
-from agentv_sandbox.dockerfile.stages import read_dockerfile
+from agentv_sandbox.dockerfile.stages import parse_dockerfile
 
 
 def wrong_in(file: Path, meant: Callable[[str, Iterable[Path]], str]) -> Iterator[Problem]:
     """``meant``: a question about a name beside those places that is nearly the one that is written.
 
-    Warnings, since Docker's own frontends may know more."""
+    Errors where no builder takes what is written, and warnings where only ours does not."""
+    problems: list[Problem] = []
     try:
         text = read_given(file, MAX_BYTES, follow=True).decode("utf-8", "replace")
         if text.lstrip().lower().startswith(("# syntax", "#syntax")):
-            return
-        for line, name in context_files(read_dockerfile(file, text, architecture="amd64")):
-            if not os.path.lexists(file.parent / name):
-                message = f"{safe_name(name)} is copied, and does not exist in the Dockerfile's folder"
-                hint = f"{meant(name, [file.parent / name])}looked in {file.parent}"
-                yield Problem(path=file, line=line, message=message, hint=hint, warning=True)
+            return  # a frontend of its own, which may know more
+        dockerfile = parse_dockerfile(file, text, problems, architecture="amd64")
     except InputError as error:
-        yield from (replace(problem, warning=True) for problem in error.problems)
+        yield from error.problems
+        return
+    yield from problems
+    for line, name in context_files(dockerfile):
+        if not os.path.lexists(file.parent / name):
+            message = f"{safe_name(name)} is copied, and does not exist in the Dockerfile's folder"
+            hint = f"{meant(name, [file.parent / name])}looked in {file.parent}"
+            yield Problem(path=file, line=line, message=message, hint=hint)

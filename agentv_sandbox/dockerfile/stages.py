@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 
 from agentv_sandbox.base.dataclass import dataclass
@@ -90,6 +91,15 @@ def platform_arguments(architecture: str) -> dict[str, str]:
 def read_dockerfile(path: Path, text: str, *, architecture: str) -> Dockerfile:
     """``text`` as stages. Raises InputError with everything that is wrong with it."""
     problems: list[Problem] = []
+    dockerfile = parse_dockerfile(path, text, problems, architecture=architecture)
+    if problems:
+        raise InputError([replace(problem, warning=False) for problem in problems])
+    return dockerfile
+
+
+def parse_dockerfile(path: Path, text: str, problems: list[Problem], *, architecture: str) -> Dockerfile:
+    """``text`` as stages, as far as it can be read. Everything that is wrong with it is added to ``problems``; of
+    what some builders know, and ours does not, as warnings."""
     if len(text) > MAX_BYTES:
         raise InputError([Problem(message=f"has more than {MAX_BYTES >> 20} MB", path=path)])
     lexed = lex(text, path, problems)
@@ -99,9 +109,9 @@ def read_dockerfile(path: Path, text: str, *, architecture: str) -> Dockerfile:
     if len(lexed.lines) > _MAX_INSTRUCTIONS or len(reader.stages) > _MAX_STAGES:
         problems.append(Problem(message="has too many instructions", path=path))
     if not reader.stages and not problems:
-        problems.append(Problem(message="has no FROM, so there is nothing to build on", path=path, line=1))
-    if problems:
-        raise InputError(problems)
+        hint = "begin it with FROM and an image, such as FROM debian:trixie-slim"
+        message = "has no FROM, so there is nothing to build on"
+        problems.append(Problem(message=message, path=path, line=1, hint=hint))
     return Dockerfile(path=path, words=lexed.words, arguments=reader.arguments, stages=tuple(reader.stages))
 
 
@@ -112,11 +122,14 @@ class _Reader:
         self._path, self._words, self._problems, self._platform = path, words, problems, platform
         self.arguments: dict[str, str] = {}
         self.stages: list[Stage] = []
+        self._has_unknown = False
 
     def take(self, line: Line) -> None:
+        disputed = {message for message, _ in _flag_problems(line)}
         for message, hint in check(line, self._words):
-            self._problems.append(Problem(message=message, path=self._path, line=line.number, hint=hint))
+            self._wrong(line, message, hint, warning=message in disputed)
         if line.keyword not in INSTRUCTIONS:
+            self._has_unknown = True
             return
         if line.keyword == "FROM":
             self._begin(line)
@@ -125,7 +138,7 @@ class _Reader:
             self.stages[-1] = replace(stage, lines=(*stage.lines, line))
         elif line.keyword == "ARG":
             self._argument(line)
-        else:
+        elif not self._has_unknown:  # which may have been to be FROM
             self._wrong(line, f"{line.keyword} stands before the first FROM", "Only ARG may stand there.")
 
     def _argument(self, line: Line) -> None:
@@ -158,8 +171,10 @@ class _Reader:
             )
         self.stages.append(Stage(number=len(self.stages), name=name, base=base, line=line.number))
 
-    def _wrong(self, line: Line, message: str, hint: str = "") -> None:
-        self._problems.append(Problem(message=message, path=self._path, line=line.number, hint=hint))
+    def _wrong(self, line: Line, message: str, hint: str = "", *, warning: bool = False) -> None:
+        self._problems.append(
+            Problem(message=message, path=self._path, line=line.number, hint=hint, warning=warning)
+        )
 
 
 def check(line: Line, words: Words) -> Iterator[tuple[str, str]]:
@@ -214,5 +229,5 @@ def _mount_problems(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _nearest(keyword: str) -> str:
-    near = [known for known in INSTRUCTIONS if sorted(known) == sorted(keyword) or known[:3] == keyword[:3]]
-    return f"Did you mean {sorted(near)[0]}?" if near else f"Known are {', '.join(sorted(INSTRUCTIONS))}."
+    near = get_close_matches(keyword, sorted(INSTRUCTIONS), n=1)
+    return f"Did you mean {near[0]}?" if near else f"Known are {', '.join(sorted(INSTRUCTIONS))}."

@@ -138,6 +138,22 @@ class RepoDoc(Doc):
         "checkout": "write commit:, and ancestor: where needed",
         "clone": "write sparse: where needed",
     }
+    REPLACED: ClassVar = {"source": "repo"}
+
+    @classmethod
+    def removed(cls, key: str, value: Any) -> str:
+        inner = value if isinstance(value, dict) else {key: value}
+        if key == "source":
+            where = next(
+                (inner[name] for name in ("url", "path", key) if isinstance(inner.get(name), str)), ""
+            )
+            return f"write repo: {where}" if where and len(where) < 200 else cls.REMOVED[key]
+        if key == "checkout":
+            names = ("commit", "ref", "branch", "tag", key)
+            what = next((inner[name] for name in names if isinstance(inner.get(name), str)), "")
+            needs = "of http and git URLs the full hash"
+            return f"write commit: {what} ({needs})" if what and len(what) < 100 else cls.REMOVED[key]
+        return cls.REMOVED[key]
 
     path: Text | None = None
     """Folder of the workspace; `.` is the workspace itself, the default a folder with the name of the repository."""
@@ -199,6 +215,12 @@ class VersionsDoc(Doc):
 
 
 class EnvDoc(Doc):
+    OTHERS: ClassVar = {
+        **dict.fromkeys(("dockerfile", "image"), "it is a key of docker: write docker: {…} beside env"),
+        **dict.fromkeys(("commands", "programs", "binaries"), "write required_commands: […]"),
+        **dict.fromkeys(("modules", "python_modules", "requirements"), "write required_python_modules: […]"),
+    }
+
     required_commands: list[Text] = Field(default_factory=list)
     """Commands that must run in the image."""
     required_python_modules: list[Text] = Field(default_factory=list)

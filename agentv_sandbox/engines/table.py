@@ -108,7 +108,7 @@ def _first(candidates: Iterable[tuple[EngineKind, str]]) -> ContainerEngine:
         except NeedsNamespace:  # there it works
             raise
         except SandboxError as error:
-            failures.append(f"  {address}: {error.message}")
+            failures.append(f"  {address}: {error.message.removeprefix('no container engine answers: ')}")
             hints.append(error.hint)
         else:
             return engine

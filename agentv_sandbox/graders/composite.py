@@ -149,6 +149,9 @@ def _load_weights(doc: AggregatorDoc, members: set[str], tools: LoadTools) -> Ag
         meant = nearest(name, members)
         hint = f"did you mean '{meant}'?" if meant else f"members are {', '.join(sorted(members))}"
         tools.problems.error(doc.src["weights"], name, f"no member is named {show(name)}", hint=hint)
+    if members and not any(weights.get(name, 1.0) for name in members):
+        message = "every member has the weight 0, so that the score is 0 whatever they say"
+        tools.problems.warn(doc.src, "weights", message, hint="give one of them a weight above 0")
     return WeightedAverage(weights=weights)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import json
+import re
 import selectors
 import subprocess
 from contextlib import suppress
@@ -16,7 +17,9 @@ from pathlib import Path
 
 import regress
 
+from agentv_sandbox import masking
 from agentv_sandbox.authoring.fields import Text
+from agentv_sandbox.authoring.tree import Map, Problems
 from agentv_sandbox.base import hostprograms
 from agentv_sandbox.judging.base import (
     GradeContext,
@@ -169,6 +172,17 @@ def _sentence(options: RegexOptions) -> str:
     return f"Output matches regex: {options.value}" + (f" (flags: {options.flags})" if options.flags else "")
 
 
+def _warn(options: RegexOptions, node: Map, problems: Problems) -> None:
+    key = "value" if "value" in node else "pattern"
+    if (literal := re.fullmatch(r"/(.+)/([a-z]*)", options.value, re.DOTALL)) and "/" not in literal[1]:
+        flags = f", flags: {literal[2]}" if literal[2] else ""
+        hint = f"write what stands between them: value: '{masking.first(literal[1], 80)}'{flags}"
+        problems.warn(node, key, "the slashes around it are a part of the pattern", hint=hint)
+    elif re.search(r"\\\\[dwsbDWSB]", options.value):
+        message = "a backslash before a backslash stands for itself, so that the letter after both does, too"
+        problems.warn(node, key, message, hint="write one backslash; only text in double quotes needs two")
+
+
 KINDS = (
     GraderKind(
         type="regex",
@@ -178,6 +192,7 @@ KINDS = (
         translate=sentence(_sentence),
         keys={"pattern": "value"},
         check=lambda options: check(options.value, options.flags),
+        warn=_warn,
         default_name=lambda options: f"regex-{options.value[:30]}",
     ),
 )

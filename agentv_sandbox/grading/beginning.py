@@ -106,7 +106,9 @@ class Beginning:
             lacking = f"; {NAME_MODULE}" if last.startswith("ModuleNotFoundError") else ""
             if last.startswith("SyntaxError") and (at := _FRAME_OF_SYNTAX.findall(said)):
                 return f"{at[-1][0]}:{at[-1][1]} cannot be read by Python: {last}"
-            return f"what it imports could not be loaded: {last}{lacking}"
+            own = [frame for frame in frames if frame[1].startswith(f"{SUITE}/")]
+            what = f"{own[-1][1].removeprefix(f'{SUITE}/')}:{own[-1][2]} imports" if own else "it imports"
+            return f"what {what} could not be loaded: {last}{lacking}"
         return None
 
     def _own_frame(self, frame: re.Match[str]) -> bool:

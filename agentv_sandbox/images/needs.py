@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from agentv_sandbox.agents.base import setting_problem
+from agentv_sandbox.authoring.names import well_formed
 from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.graders import members_of, models_asked, modules_of, programs_of
 from agentv_sandbox.images.inferring import CommandLine, inferred_programs
@@ -19,6 +20,7 @@ from agentv_sandbox.models.suite import (
     EvalCase,
     GraderSpec,
     Hook,
+    Position,
     PreprocessorSpec,
     Suite,
     Target,
@@ -67,6 +69,13 @@ class Needs:
             for word in _programs(line.argv):
                 yield word, line.where
 
+    def converters(self) -> Iterator[tuple[str, Position | None]]:
+        """Programs of preprocessors. They see a file and their script, so that nothing else can bring them along."""
+        for spec in _preprocessors(self.suite, self.graders):
+            name = spec.command[0]
+            if well_formed("command", name) and "." not in name and builtin_of(spec.command) is None:
+                yield name, spec.position
+
     def planned(self, plan: Callable[..., ImagePlan], config: ImageConfig) -> ImagePlan:
         docker = self.suite.workspace.docker if self.suite.workspace else None
         # Where somebody brings an image, it is theirs to say what is in it.
@@ -75,6 +84,7 @@ class Needs:
         return plan(
             self.env(),
             argv_commands=list(self.programs()),
+            converters=list(self.converters()),
             inferred=inferred_programs(self.lines, self.suite.project_root) if infers else [],
             docker=docker,
             config=config,
@@ -121,7 +131,10 @@ class Needs:
             ),
             packages=packages,
             versions=versions,
-            positions={name: at for env in reversed(envs) for name, at in env.positions.items()},
+            positions={
+                **{name: at for name, at in self.converters() if at is not None},
+                **{name: at for env in reversed(envs) for name, at in env.positions.items()},
+            },
         )
 
 

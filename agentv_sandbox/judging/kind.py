@@ -176,6 +176,9 @@ class GraderKind(Generic[OptionsT]):
     """Names that mean this type only in an entry that has one of these keys."""
     keys: Mapping[str, str] = field(default_factory=dict)
     """Other spellings of keys: written to canonical. Only for kinds without a ``written`` model."""
+    others: Mapping[str, str] = field(default_factory=dict)
+    """Keys that people write and that mean nothing here, with what to write instead. Only for kinds without a
+    ``written`` model."""
     written: _ItemModel | None = None
     """Authoring model where an entry is not written as its options stand."""
     load: Callable[[Any, LoadTools], OptionsT | None] | None = None
@@ -211,7 +214,11 @@ class GraderKind(Generic[OptionsT]):
         if self.written is not None:
             return self.written
         name = "".join(part.capitalize() for part in self.type.split("-")) + "Doc"
-        namespace = {"ALIASES": {**ItemDoc.ALIASES, **self.keys}, "__module__": self.options.__module__}
+        namespace = {
+            "ALIASES": {**ItemDoc.ALIASES, **self.keys},
+            "OTHERS": {**ItemDoc.OTHERS, **self.others},
+            "__module__": self.options.__module__,
+        }
         model = types.new_class(name, (self.options, ItemDoc), {}, lambda body: body.update(namespace))
         return cast(_ItemModel, model)
 

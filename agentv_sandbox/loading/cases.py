@@ -13,9 +13,9 @@ from agentv_sandbox.authoring import messages as text
 from agentv_sandbox.authoring.docs import read
 from agentv_sandbox.authoring.tree import Map, Problems, Seq, as_written, nearest, plain, position, show
 from agentv_sandbox.base.dataclass import dataclass
-from agentv_sandbox.base.errors import Problem
 from agentv_sandbox.documents.suites import SuiteDoc, TestDoc, TrialsDoc, TurnDoc
 from agentv_sandbox.loading.assertions import implicit_grader
+from agentv_sandbox.loading.gradable import without_effect
 from agentv_sandbox.loading.interpolate import Expansion, interpolate_vars, to_json, unknown_vars
 from agentv_sandbox.loading.oracles import read_oracle
 from agentv_sandbox.loading.session import LoadingSession
@@ -75,8 +75,11 @@ class CaseReader:
         broken = self.session.problems.errors > before
         criteria = (doc.criteria or "").strip()
         self._check_complete(doc, messages, conversation, has_turns)
-        if not expected and conversation is None:
-            self._check_compared(assertions)
+        self.session.problems.extend(
+            without_effect(assertions, compares=bool(expected) or conversation is not None)
+        )
+        if criteria.startswith("file://"):
+            self.session.messages.check_words(doc.src, "criteria", criteria)
         if not assertions and conversation is None:
             if not criteria and not expected and not self._names_graders(doc, item):
                 hint = "add assertions, criteria or expected_output"
@@ -203,20 +206,6 @@ class CaseReader:
             )
             self.session.problems.error(doc.src, "input", "is required", hint=hint)
 
-    def _check_compared(self, assertions: tuple[GraderSpec, ...]) -> None:
-        """Assertions that compare the answer with what is expected, where nothing is."""
-        for spec in assertions:
-            at = spec.position
-            if spec.type == "field-accuracy" and at is not None:
-                message = (
-                    f"{spec.name} compares with expected_output, which the test does not have: it scores 0"
-                )
-                hint = "write the expected object as expected_output"
-                place = Problem(
-                    message=message, hint=hint, path=at.path, line=at.line, column=at.column, warning=True
-                )
-                self.session.problems.add(place)
-
     def _merged_metadata(self, doc: TestDoc) -> dict[str, Json]:
         """The suite's metadata under the test's: lists are joined without repeats, mappings merged, the
         test's scalars win. ``governance`` of the suite counts as metadata."""
@@ -334,6 +323,7 @@ class CaseReader:
         assertions: tuple[GraderSpec, ...] = ()
         if doc.assertions is not None:
             assertions = reader.read_list(doc.assertions, turn=True)
+            self.session.problems.extend(without_effect(assertions, compares=True))
         elif doc.expected_output is not None:
             assertions = (implicit_grader(reader.preprocessors),)
         return Turn(

@@ -244,7 +244,7 @@ def _targets(
     reader.unread = problems.errors > before and not reader.docs
     used = list(session.assertions.targets_used)
     single, several = _target_names(doc, reader, used if not chosen else [])
-    used += [(name, doc.src, "target") for name in chosen]
+    used += [(name, doc.src, "--target") for name in chosen]
     if not (chosen or single or several) and "default" in reader.docs:
         used.append(("default", doc.src, "target"))
     targets = reader.targets(used, session.assertions.judges_used)

@@ -8,6 +8,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any
 
+from agentv_sandbox import masking
 from agentv_sandbox.agents.settings import is_secret, looks_like_key, values
 from agentv_sandbox.authoring.docs import known_keys, read
 from agentv_sandbox.authoring.references import ReferenceScope, name_beside
@@ -107,10 +108,14 @@ class TargetReader:
         self.path = path
         entries = content.get("targets") if isinstance(content, Map) else content
         if not isinstance(entries, Seq):
-            if content is not None:
-                message, hint = "must hold a mapping with a list targets", ""
-                if isinstance(entries, Map):
-                    hint = "a target is an entry of a list: - {name: …, provider: …}"
+            if isinstance(content, Map) and "targets" in content:
+                first = next(iter(entries), "default") if isinstance(entries, Map) else "default"
+                hint = f"begin each target with a dash and its name: - name: {masking.first(str(first), 60)}"
+                message = f"must be a list, found {show(entries)}"
+                self.problems.error(content, "targets", message, hint=hint)
+            elif content is not None:
+                hint = "write targets:, and below it each target: - {name: …, provider: …}"
+                message = "must hold a mapping with a list targets"
                 self.problems.add(Problem(message=message, path=path, line=1, hint=hint))
             return
         for i, entry in enumerate(entries):
@@ -203,13 +208,9 @@ class TargetReader:
         """Other targets that a target needs, with their places."""
         if doc.grader_target:
             key = _written(doc.src, "grader_target", "judge_target")
+            # Whether a grader needs one that is missing is known when the tests to run are.
             if doc.grader_target in self.docs:
                 yield doc.grader_target, doc.src, key
-            else:
-                # Whether a grader needs it is known when the tests to run are.
-                hint = f"known targets: {', '.join(self.docs)}"
-                message = f"no target is named {show(doc.grader_target)}"
-                self.problems.warn(doc.src, key, message, hint=hint)
         if doc.use_target:
             name = self._value(doc.src, "use_target", doc.use_target, Problems())
             if name in self.docs:

@@ -152,10 +152,10 @@ class WorkspaceReader:
         reference = self.project.find(value, base=part.base)
         if reference.path is not None and reference.path.is_dir():
             return reference.path
-        reason = reference.reason or "is not a folder"
-        self.problems.broken(
-            part.doc.src, "template", f"the template {show(value)} {reason}", hint=reference.hint
-        )
+        reason, hint = reference.reason, reference.hint
+        if reference.path is not None:
+            reason, hint = "is not a folder", "name one; each test's workspace begins as a copy of it"
+        self.problems.broken(part.doc.src, "template", f"the template {show(value)} {reason}", hint=hint)
         return None
 
     def _on_github(self, repo: str, part: Part) -> bool:

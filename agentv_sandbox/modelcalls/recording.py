@@ -175,8 +175,9 @@ def _make_empty(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         taken = next(folder.iterdir(), None)
     except OSError as error:
-        message = f"cannot hold a recording: {error.strerror}"
-        raise InputError([Problem(path=folder, message=message)]) from None
+        reason = "it is a file" if folder.is_file() else error.strerror
+        message, hint = f"cannot hold a recording: {reason}", "name a folder that is new or empty"
+        raise InputError([Problem(path=folder, message=message, hint=hint)]) from None
     if taken is not None:
         raise InputError(
             [

@@ -263,7 +263,7 @@ def _check_manifest(folder: Path) -> None:
     path = folder / MANIFEST
     try:
         row = read_json(_read(folder, path, 1 << 16))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         message = f"is not a recording: there is no {MANIFEST} in it"
         hint = "agentv-sandbox run --record FOLDER makes one"
         raise InputError([Problem(path=folder, message=message, hint=hint)]) from None

@@ -37,6 +37,7 @@ from agentv_sandbox.project.scriptimports import imported
 
 _PROMPT_FILE = "prompt.md"
 _PLACEHOLDER = re.compile(r"\{([A-Z][A-Z0-9_]*)\}")
+_BRACED = re.compile(r"\$?\{{1,3}\s*([A-Za-z][A-Za-z_-]*)\s*\}{1,3}")
 _MAX_ARGUMENT = 120_000
 """The kernel refuses one argument of 128 KiB and more."""
 _PLACEHOLDERS = ("PROMPT", "PROMPT_FILE", "EVAL_ID", "ATTEMPT", "FILES", "OUTPUT_FILE")
@@ -68,6 +69,16 @@ def _known_placeholders(command: str) -> str:
             hint = f"did you mean {{{meant}}}?" if meant else f"known: {known}"
             raise ValueError(f"unknown placeholder {{{name}}} ({hint})")
     return command
+
+
+def _nearly_placeholders(command: str) -> dict[str, str]:
+    """What is nearly a placeholder in ``command``, with what it probably was to be."""
+    meant = {}
+    for found in _BRACED.finditer(command):
+        name = found[1].upper().replace("-", "_")
+        if name in _PLACEHOLDERS and found[0] != f"{{{name}}}":
+            meant[found[0]] = f"{{{name}}}"
+    return meant
 
 
 class CliSettings(TargetSettings):
@@ -115,6 +126,10 @@ class CliProvider(ContainerProvider):
                 "the command does not mention {OUTPUT_FILE}, so the agent cannot know where its answer goes"
             )
             problems.append(setting_problem(target, "command", message, hint=hint))
+        elif isinstance(command, str) and (meant := _nearly_placeholders(command)):
+            message = f"{', '.join(meant)} is not a placeholder: those are capital letters in single braces"
+            hint = f"write {', '.join(meant.values())}"
+            problems.append(setting_problem(target, "command", message, hint=hint, warning=True))
         health = target.settings.get("healthcheck")
         if isinstance(health, Mapping) and health.get("url"):
             problems.append(

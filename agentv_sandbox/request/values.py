@@ -106,7 +106,8 @@ def path(value: object) -> Path:
 
 def names(value: object) -> tuple[str, ...]:
     if isinstance(value, str) or not isinstance(value, Sequence):
-        raise ValueError(f"must be a list of texts, found {value!r}")
+        meant = f"; write [{value!r}]" if isinstance(value, str) and value else ""
+        raise ValueError(f"must be a list of texts, found {value!r}{meant}")
     return tuple(map(text, value))
 
 

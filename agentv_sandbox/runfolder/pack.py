@@ -80,7 +80,9 @@ def pack(run: Path, out: Path) -> CheckedPack:
     exists.
     """
     if os.path.lexists(out):
-        raise refusal(out, "there is such a file already; nothing is written over")
+        raise refusal(
+            out, "there is such a file already, and nothing is written over: name another with --output"
+        )
     with not_written_to(run):
         sums = {name: _file_hash(run, name) for name in _run_files(run)}
         text = text_of(sums)
@@ -96,7 +98,8 @@ def pack(run: Path, out: Path) -> CheckedPack:
                     _add_file(tar, run, name, digest)
             part.replace(out)
         except OSError as error:
-            raise refusal(out, f"cannot be written: {error.strerror or error}") from error
+            missing = "" if out.parent.is_dir() else f": make the folder first: mkdir -p {out.parent}"
+            raise refusal(out, f"cannot be written: {error.strerror or error}{missing}") from error
         finally:
             part.unlink(missing_ok=True)
     return CheckedPack(digest=name_of(text), files=len(sums), problems=())
@@ -109,7 +112,10 @@ def unpack(packed: Path, folder: Path) -> CheckedPack:
     taken from the file: they are made anew. Raises InputError.
     """
     if os.path.lexists(folder):
-        raise refusal(folder, "there is such a folder already; nothing is written over")
+        raise refusal(
+            folder,
+            "there is such a folder already, and nothing is written over: name a new one with --output",
+        )
     part = folder.with_name(f".{folder.name}.part")
     try:
         part.mkdir(parents=True)

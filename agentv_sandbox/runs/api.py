@@ -12,7 +12,7 @@ Nothing here prints, installs signal handlers or ends the process. Errors are th
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -36,11 +36,11 @@ from agentv_sandbox.rows.record import Row
 from agentv_sandbox.rows.redact import Redactor
 from agentv_sandbox.rows.rowfile import read_all_rows
 from agentv_sandbox.runfolder.begun import refuse_unusable
-from agentv_sandbox.runfolder.earlier import earlier_facts, find_earlier
+from agentv_sandbox.runfolder.earlier import DEFAULT_ROOT, earlier_facts, find_earlier
 from agentv_sandbox.runfolder.facts import run_facts
 from agentv_sandbox.runfolder.folder import RunFolder
 from agentv_sandbox.runfolder.pack import require_unaltered
-from agentv_sandbox.runs.checks import planned_tests
+from agentv_sandbox.runs.checks import planned_tests, run_warnings
 from agentv_sandbox.runs.execute import work_through
 from agentv_sandbox.runs.executors import Site, cluster_module, site_of
 from agentv_sandbox.runs.loaded import load
@@ -113,11 +113,14 @@ def run(request: RunRequest) -> RunReport:
 def execute(prepared: Prepared, stop: threading.Event | None, on_event: OnEvent) -> RunReport:
     """As ``run``, of what is prepared."""
     request, loaded, options = prepared.request, prepared.loaded, prepared.options
-    for sentence in prepared.notes:
+    for sentence in (*prepared.notes, *_warnings(prepared)):
         on_event("note", message=sentence)
     earlier = find_earlier(loaded.suites, request, prepared.cwd)
     if earlier is not None:
         require_unaltered(earlier.path)
+    elif request.goes_on:
+        where = f"in {request.output}" if request.output else f"of these suites below {DEFAULT_ROOT}"
+        on_event("note", message=f"there is no run yet {where} to go on in: every test is run")
     if earlier is None or not request.goes_on:
         refuse_unusable(request.output, prepared.cwd)
     if request.cluster is not None:
@@ -141,6 +144,14 @@ def execute(prepared: Prepared, stop: threading.Event | None, on_event: OnEvent)
             results.write_run(facts | {"experiment": request.experiment, **earlier_facts(earlier)})
             planned, failure = _run_all(prepared, site, results, plan, tape, on_event)
         return replace(report_of(results.path, planned, failure), graded=not request.no_grade)
+
+
+def _warnings(prepared: Prepared) -> Iterator[str]:
+    """Before an engine is asked and an image is made, which may take minutes: one may be a reason to stop. Each is one
+    line, since a line break in a note would be escaped."""
+    for suite in prepared.loaded.suites:
+        for problem in run_warnings(suite, prepared.options):
+            yield "; ".join(str(problem).split("\n    "))
 
 
 def folder_options(prepared: Prepared, site: Site) -> FolderOptions:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TypeGuard
 
+from agentv_sandbox.authoring.references import did_you_mean
 from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.base.logs import safe_name
@@ -47,7 +48,14 @@ def eval_files(
     paths = list(named) or sorted(map(Path, source.earlier.suites))
     if not named:
         _refuse_of_the_run(source, paths)
-    if missing := [path for path in paths if not (cwd / path).exists()]:
+    gone = [path for path in paths if not (cwd / path).exists()]
+    if gone and named:
+        problems = (
+            Problem(message="does not exist", path=path, hint=did_you_mean(str(path), [cwd / path]).strip())
+            for path in gone
+        )
+        raise InputError(list(problems))
+    if missing := gone:
         message = (
             f"is a run of {', '.join(safe_name(str(path)) for path in missing)}, which is not on this machine"
         )

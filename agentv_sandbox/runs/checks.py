@@ -28,6 +28,7 @@ from agentv_sandbox.targets.chosen import (
     select_targets,
     target_problems,
     target_warnings,
+    unknown_judge,
     unset_judges,
     unset_variables,
 )
@@ -67,6 +68,8 @@ def run_problems(loaded: LoadResult, options: RunOptions) -> list[Problem]:
         jobs = jobs_of(suite, options)
         problems |= dict.fromkeys(p for p in missing_scripts(suite, jobs) if not p.warning)
         problems |= dict.fromkeys(unreadable_templates(suite, jobs))
+        if not suite.is_task:
+            problems |= dict.fromkeys(p for p in wrong_dockerfiles(suite, jobs) if not p.warning)
         problems |= dict.fromkeys(unsendable(suite, jobs))
         if options.request.grader_target is None:
             unjudged = missing_judges(suite, [(job.case, job.target) for job in jobs])
@@ -143,13 +146,14 @@ def unreadable_templates(suite: Suite, jobs: Iterable[Job]) -> Iterator[Problem]
             )
 
 
-def wrong_dockerfiles(jobs: Iterable[Job]) -> list[Problem]:
-    """What is wrong with Dockerfiles as they are written. Warnings: Docker's own frontends may know more."""
+def wrong_dockerfiles(suite: Suite, jobs: Iterable[Job]) -> list[Problem]:
+    """What is wrong with Dockerfiles as they are written. Of tasks warnings: others run where one has no image."""
     docker = (job.workspace.docker for job in jobs)
     files = dict.fromkeys(
         each.dockerfile for each in docker if each is not None and each.dockerfile is not None
     )
-    return [problem for file in files for problem in wrong_in(file, did_you_mean)]
+    wrong = [problem for file in files for problem in wrong_in(file, did_you_mean)]
+    return [replace(problem, warning=True) for problem in wrong] if suite.is_task else wrong
 
 
 def _scripts(target: Target) -> Iterator[str]:
@@ -172,12 +176,19 @@ def run_warnings(suite: Suite, options: RunOptions) -> list[Problem]:
     pairs = [(job.case, job.target) for job in jobs]
     warnings = target_warnings(select_targets(suite, options.request.targets))
     warnings += [problem for problem in missing_scripts(suite, jobs) if problem.warning]
-    warnings += wrong_dockerfiles(jobs)
+    warnings += [problem for problem in wrong_dockerfiles(suite, jobs) if problem.warning]
     unjudged = missing_judges(suite, pairs) if options.request.grader_target is None else []
     if len(unjudged) < len(pairs):
         unjudged = missing_judges(suite, pairs, named=False) if unjudged else []
-        warnings += [replace(problem, warning=True) for problem in unjudged]
+        unjudged += [unknown_judge(suite, each) for each in _with_unknown_judge(suite, jobs)]
+        warnings += [replace(problem, warning=True) for problem in dict.fromkeys(unjudged)]
     return [*warnings, *unpriced_problems(suite, pairs, options.request.grader_target)]
+
+
+def _with_unknown_judge(suite: Suite, jobs: Iterable[Job]) -> list[Target]:
+    """Targets that name a target which does not exist as their judge, whether a test needs one or not."""
+    targets = {job.target.name: job.target for job in jobs}.values()
+    return [each for each in targets if each.grader_target and each.grader_target not in suite.targets]
 
 
 def judge_problems(

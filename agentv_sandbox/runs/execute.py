@@ -15,7 +15,6 @@ from threading import Lock
 from typing import Protocol
 
 from agentv_sandbox.base.dataclass import dataclass
-from agentv_sandbox.base.errors import Problem
 from agentv_sandbox.base.scratch import scratch_folder
 from agentv_sandbox.case.trials import run_job
 from agentv_sandbox.containers.blobs import BlobStore
@@ -32,7 +31,6 @@ from agentv_sandbox.project import Project
 from agentv_sandbox.request import OnEvent
 from agentv_sandbox.request.jobs import Job, RunOptions, SuiteStart
 from agentv_sandbox.resume.hashes import InputHashes
-from agentv_sandbox.runs.checks import run_warnings
 from agentv_sandbox.runs.imagebuild import SuiteImages
 from agentv_sandbox.runs.schedule import Schedule, Stop
 from agentv_sandbox.runs.together import grouped, work_together
@@ -167,7 +165,7 @@ def work_through(
 
     def work(suite: Suite, *, alone: bool = True) -> None:
         start = starts.get(suite.path, SuiteStart())
-        jobs = _jobs(suite, options, on_event, stand_in)
+        jobs = jobs_of(suite, options) if stand_in is None else stand_in.jobs(suite, options.request.test_ids)
         bound, of_targets = _bounds(suite, jobs, options, crew.default_workers)
         schedule = Schedule(
             suite,
@@ -190,19 +188,6 @@ def work_through(
         else:
             for suite in together:
                 work(suite)
-
-
-def _jobs(suite: Suite, options: RunOptions, on_event: OnEvent, stand_in: StandIn | None) -> Sequence[Job]:
-    if stand_in is not None:
-        return stand_in.jobs(suite, options.request.test_ids)
-    for problem in run_warnings(suite, options):
-        on_event("note", message=_in_one_line(problem))
-    return jobs_of(suite, options)
-
-
-def _in_one_line(problem: Problem) -> str:
-    """A note is one line, and what is in it is shown as it is: a line break would be escaped."""
-    return "; ".join(str(problem).split("\n    "))
 
 
 def _places(suites: Sequence[Suite], options: RunOptions, default: int | None) -> int:

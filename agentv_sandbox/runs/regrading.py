@@ -127,7 +127,7 @@ def _key_of(source: CapturedRun, test: str, target: str | None) -> Key:
         near = difflib.get_close_matches(test, names, 3) or names[:5]
         message, hint = (
             f"has no test {logs.safe_name(test, limit=100)}",
-            f"There are {', '.join(map(logs.safe_name, near))}.",
+            f"tests of the run: {', '.join(map(logs.safe_name, near))}",
         )
     else:
         message = f"has several answers to {logs.safe_name(test, limit=100)}"

@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from agentv_sandbox import __version__
+from agentv_sandbox.authoring.references import did_you_mean
 from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.base.logs import safe_name
@@ -108,8 +109,11 @@ def _case(prepared: Prepared, test: str) -> tuple[Suite, EvalCase]:
 
 def _data(path: Path) -> bytes:
     """Of a session's file, or of the one in the folder in which Copilot keeps it. Raises InputError."""
+    meant = f"{did_you_mean(str(path), [path])}name the file in which Claude Code, Codex or Copilot kept the session"
     return (
-        read_given(path / _EVENTS, MAX_BYTES) if path.is_dir() else read_given(path, MAX_BYTES, follow=True)
+        read_given(path / _EVENTS, MAX_BYTES)
+        if path.is_dir()
+        else read_given(path, MAX_BYTES, follow=True, hint=meant)
     )
 
 

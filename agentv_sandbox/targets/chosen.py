@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from agentv_sandbox.agents.base import setting_problem
+from agentv_sandbox.authoring.tree import nearest
 from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.base.globs import matches
 from agentv_sandbox.base.logs import safe_name
@@ -119,7 +120,9 @@ def single_test(suites: Sequence[Suite], test: str) -> tuple[Suite, EvalCase]:
     if found:
         raise InputError([Problem(message=f"several eval files have a test {name}; name one eval file")])
     known = ", ".join(safe_name(case.id) for suite in suites for case in suite.cases[:10])
-    raise InputError([Problem(message=f"no test {name} is in the eval file", hint=f"There are {known}.")])
+    raise InputError(
+        [Problem(message=f"no test {name} is in the eval file", hint=f"tests of the eval file: {known}")]
+    )
 
 
 def single_target(suite: Suite, case: EvalCase, wanted: Sequence[str], *, what: str) -> Target:
@@ -175,24 +178,30 @@ def missing_judges(
             ]
             if not lost:
                 continue
+            if lost[0] is None and target.grader_target:
+                problems[case.id, target.name] = unknown_judge(suite, target)
+                continue
             at = grader.position or case.position
+            named_by = f"no target is named {lost[0]!r}" if lost[0] else f"target {target.name!r} names none"
             problems.setdefault(
                 (case.id, target.name),
                 Problem(
                     path=at.path if at else suite.path,
                     line=at.line if at else None,
-                    message=f"test {case.id!r} is graded by a model, and {_lost_judge(target, lost[0])}",
+                    message=f"test {case.id!r} is graded by a model, and {named_by}",
                     hint="Give the target a grader_target (a mock will do for a start), or use --grader-target.",
                 ),
             )
     return list(problems.values())
 
 
-def _lost_judge(target: Target, name: str | None) -> str:
-    if name is not None:
-        return f"no target is named {name!r}"
-    named = f"{target.grader_target!r}, which does not exist" if target.grader_target else "none"
-    return f"target {target.name!r} names {named}"
+def unknown_judge(suite: Suite, target: Target) -> Problem:
+    """That the target which is to grade the answers of ``target`` does not exist; the same for all its tests."""
+    judge = target.grader_target or ""
+    others = [name for name in suite.targets if name != target.name]
+    meant = nearest(judge, others)
+    hint = f"did you mean '{meant}'?" if meant else f"known targets: {', '.join(sorted(suite.targets)[:20])}"
+    return setting_problem(target, "grader_target", f"no target is named {judge!r}", hint=hint)
 
 
 def unset_judges(

@@ -219,9 +219,7 @@ MISTAKES = [
     # -- targets
     Mistake("no targets.yaml", "no targets.yaml was found", targets=None),
     Mistake("a target that is missing", "no target is named 'defalt'", top("target: defalt"), line=6),
-    Mistake(
-        "targets of text", "must hold a mapping with a list targets", SUITE, "targets: x\n", 1, "targets.yaml"
-    ),
+    Mistake("targets of text", "targets must be a list, found 'x'", SUITE, "targets: x\n", 1, "targets.yaml"),
     Mistake(
         "a target twice",
         "a second target is named",
@@ -652,14 +650,6 @@ MISTAKES = [
         line=6,
     ),
     Mistake(
-        "targets by their names",
-        "a target is an entry of a list",
-        SUITE,
-        "targets:\n  default: {provider: mock}\n",
-        1,
-        "targets.yaml",
-    ),
-    Mistake(
         "a hook's script that nobody may run",
         "chmod +x ./prep.sh, or write its interpreter before it",
         top("workspace: {hooks: {before_each: {command: ./prep.sh}}}"),
@@ -999,6 +989,251 @@ MISTAKES = [
         top("workspace: {env: {required_python_modules: ['pandas==2.0']}}"),
         line=6,
     ),
+    # -- what new users wrote, and were answered with half a sentence
+    Mistake(
+        "an indentation of no-break spaces",
+        "U+00A0 (no-break space) stands here, which only looks like a space",
+        SUITE.replace("    input", "\u00a0" * 4 + "input"),
+        line=4,
+    ),
+    Mistake("a no-break space behind a colon", "U+00A0", SUITE.replace("name: s", "name:\u00a0s"), line=1),
+    Mistake("a key behind a space without width", "U+200B", top("\u200btags: [a]"), line=6),
+    Mistake(
+        "quotation marks of a word processor",
+        "YAML's own are \" and '; write 'x y'",
+        grader("{type: contains, value: “x y”}"),
+        line=6,
+        warning=True,
+    ),
+    Mistake(
+        "an input that names a file by its address",
+        "write the text here, or beside it input_files: [prompt.md]",
+        SUITE.replace("input: x", "input: file://prompt.md"),
+        line=4,
+        warning=True,
+    ),
+    Mistake(
+        "an input that names a file",
+        "'prompt.md' is taken as it stands, and not what the file holds",
+        SUITE.replace("input: x", "input: prompt.md"),
+        line=4,
+        warning=True,
+    ),
+    Mistake(
+        "criteria that name a file",
+        "(none.md does not exist, either)",
+        case(f"criteria: 'file://none.md', assert: {OK}"),
+        line=3,
+        warning=True,
+    ),
+    Mistake(
+        "weights that are all 0",
+        "every assertion of the test has the weight 0",
+        grader("{type: contains, value: x, weight: 0}"),
+        line=6,
+        warning=True,
+    ),
+    Mistake(
+        "weights of members that are all 0",
+        "every member has the weight 0",
+        grader(
+            "{type: composite, assertions: [{name: m, type: is-json}], "
+            "aggregator: {type: weighted_average, weights: {m: 0}}}"
+        ),
+        line=6,
+        warning=True,
+    ),
+    Mistake(
+        "a schema for is-json",
+        "only whether the answer is JSON is looked at",
+        grader("{type: is-json, schema: {type: object}}"),
+        line=6,
+        warning=True,
+    ),
+    Mistake(
+        "a pattern between slashes",
+        "write what stands between them: value: 'open', flags: i",
+        grader("{type: regex, value: '/open/i'}"),
+        line=6,
+        warning=True,
+    ),
+    Mistake(
+        "a backslash too many",
+        "only text in double quotes needs two",
+        grader("{type: regex, value: '\\\\d+ open'}"),
+        line=6,
+        warning=True,
+    ),
+    Mistake(
+        "an address with its verb",
+        "write http://127.0.0.1:1/v1",
+        targets=target(MODEL.replace("1:1'", "1:1/v1/chat/completions'")),
+        file="targets.yaml",
+        line=2,
+    ),
+    Mistake(
+        "an address of a model without a scheme",
+        "write http://localhost:11434/v1",
+        targets=target("provider: openai, model: m, base_url: 'localhost:11434/v1'"),
+        file="targets.yaml",
+        line=2,
+    ),
+    Mistake(
+        "an address with a key in it",
+        "found https://example.com/v1?… write https://example.com/v1",
+        targets=target("provider: gemini, model: m, base_url: 'https://example.com/v1?key=abc'"),
+        file="targets.yaml",
+        line=2,
+    ),
+    Mistake(
+        "an agent's address with its verb",
+        "ends in /messages, which is added to it",
+        targets=target(
+            "provider: claude, api_key: '${{ HOME }}', base_url: 'http://127.0.0.1:1/v1/messages'"
+        ),
+        file="targets.yaml",
+        line=2,
+    ),
+    Mistake(
+        "the prompt's placeholder in small letters",
+        "write {PROMPT_FILE}",
+        targets=target("provider: cli, command: 'agent {prompt_file} {OUTPUT_FILE}'"),
+        file="targets.yaml",
+        line=2,
+        warning=True,
+    ),
+    Mistake(
+        "a placeholder of a shell",
+        "${PROMPT_FILE} is not a placeholder",
+        targets=target("provider: cli, command: 'agent ${PROMPT_FILE} {OUTPUT_FILE}'"),
+        file="targets.yaml",
+        line=2,
+        warning=True,
+    ),
+    Mistake(
+        "a judge that is nearly there",
+        "did you mean 'reviewer'?",
+        grader("{type: llm-rubric, value: polite}"),
+        f"targets:\n  - {{name: default, {CLI}, grader_target: reviewr}}\n"
+        "  - {name: reviewer, provider: mock, response: x}\n",
+        2,
+        "targets.yaml",
+    ),
+    Mistake(
+        "a judge that is nearly there, and that nobody needs",
+        "did you mean 'reviewer'?",
+        targets=f"targets:\n  - {{name: default, {CLI}, grader_target: reviewr}}\n"
+        "  - {name: reviewer, provider: mock, response: x}\n",
+        file="targets.yaml",
+        line=2,
+        warning=True,
+    ),
+    Mistake(
+        "targets by their names",
+        "begin each target with a dash and its name: - name: default",
+        targets="targets:\n  default: {provider: mock, response: x}\n",
+        file="targets.yaml",
+        line=2,
+    ),
+    Mistake(
+        "a variable with a colon in a list",
+        "write env as one mapping, with all of its entries: env: {LEVEL: 3, …}",
+        targets=target(f"{CLI}, env: [LEVEL: 3]"),
+        file="targets.yaml",
+        line=2,
+    ),
+    Mistake(
+        "a command with a colon in a list",
+        "in quotes it is a text: 'a: b'",
+        top("workspace: {env: {required_commands: [a: b]}}"),
+        line=6,
+    ),
+    Mistake(
+        "packages as a list",
+        "write apt: {jq: jq}: each name that is needed",
+        top("workspace: {env: {packages: {apt: [jq]}}}"),
+        line=6,
+    ),
+    Mistake(
+        "a converter as text",
+        "write it as a list: ['python3', 'check.py']",
+        top("preprocessors: [{type: pdf, command: python3 check.py}]"),
+        line=6,
+    ),
+    Mistake(
+        "a Dockerfile where packages are",
+        "write docker: {…} beside env",
+        top("workspace: {env: {dockerfile: ./Dockerfile}}"),
+        line=6,
+        warning=True,
+    ),
+    Mistake(
+        "a template that is a file",
+        "the template 'check.py' is not a folder name one",
+        top("workspace: {template: check.py}"),
+        line=6,
+    ),
+    Mistake(
+        "a quote of a table that stays open",
+        "the double quote that opens in this row is never closed",
+        "tests: rows.csv\n",
+        file="rows.csv",
+        line=2,
+        more=(("rows.csv", 'id,input,criteria\na,"x,y\nb,x,y\n'),),
+    ),
+    Mistake(
+        "a number that JSON has not",
+        "holds NaN, which is not JSON write null",
+        "tests: rows.jsonl\n",
+        file="rows.jsonl",
+        line=1,
+        more=(("rows.jsonl", '{"id": "a", "input": "x", "criteria": "y", "metadata": {"v": NaN}}\n'),),
+    ),
+    Mistake(
+        "a repository as AgentV had it",
+        "write repo: https://example.com/a/b.git",
+        top("workspace: {repos: [{source: {type: git, url: 'https://example.com/a/b.git'}}]}"),
+        line=6,
+    ),
+    Mistake(
+        "a checkout as AgentV had it",
+        "write commit: main (of http and git URLs the full hash)",
+        top("workspace: {repos: [{repo: ., checkout: {ref: main}}]}"),
+        line=6,
+    ),
+    Mistake(
+        "a script in a folder below",
+        "did you mean 'tools/agent.py'?",
+        targets=target("provider: cli, command: 'python3 agent.py {OUTPUT_FILE}'"),
+        file="targets.yaml",
+        line=2,
+        more=(("tools/agent.py", ""), (".agentv/other.md", "")),
+    ),
+    Mistake(
+        "a misspelt FROM",
+        "FORM is not an instruction Did you mean FROM?",
+        top("workspace: {docker: {dockerfile: Dockerfile}}"),
+        file="Dockerfile",
+        line=1,
+        more=(("Dockerfile", "FORM debian:trixie-slim\nRUN true\n"),),
+    ),
+    Mistake(
+        "no FROM",
+        "begin it with FROM and an image",
+        top("workspace: {docker: {dockerfile: Dockerfile}}"),
+        file="Dockerfile",
+        line=1,
+        more=(("Dockerfile", "# nothing\n"),),
+    ),
+    Mistake(
+        "a flag of other builders",
+        "FROM --other is not supported here",
+        top("workspace: {docker: {dockerfile: Dockerfile}}"),
+        file="Dockerfile",
+        line=1,
+        more=(("Dockerfile", "FROM --other=x debian:trixie-slim\n"),),
+        warning=True,
+    ),
 ]
 assert len({mistake.name for mistake in MISTAKES}) == len(MISTAKES) >= 81
 
@@ -1030,7 +1265,7 @@ def test_a_mistake_is_reported_once_with_its_place_and_what_to_do(
     code = app(["run", "s.eval.yaml"], standalone_mode=False)
     ran = capsys.readouterr()
     assert code == (3 if mistake.warning else 2), ran.err
-    assert " ".join(problem["message"].split()) in " ".join(ran.err.split())
+    assert " ".join(problem["message"].split()) in " ".join((ran.err + ran.out).split())
     if not mistake.warning:
         assert "1 problem; nothing was run." in ran.err
     for text in (said.err, ran.err, ran.out):
@@ -1255,6 +1490,35 @@ def write(mistake: Mistake, folder: Path) -> None:
         (("report", "targets.yaml"), "error targets.yaml: there is no result in it name the folder of a run"),
         (("pack", "s.eval.yaml"), "name a folder that holds an index.jsonl"),
         (("validate", "task"), "write into it what the agent is asked"),
+        (
+            ("run", "s.eval.yaml", "--record", "targets.yaml"),
+            "cannot hold a recording: it is a file name a folder",
+        ),
+        (("trajectories", "done", "--format", "x"), "must be one of atif, otel, found 'x'"),
+        (("report", "done", "--format", "csv", "-o", "none/x.csv"), "make the folder first: mkdir -p none"),
+        (
+            ("regrade", "done", "--suite", "s.eval.yml"),
+            "s.eval.yml: does not exist did you mean 's.eval.yaml'?",
+        ),
+        (
+            ("import-transcript", "s.eval.yaml", "a=labels.json"),
+            "did you mean 'labels.jsonl'? name the file in which Claude Code, Codex or Copilot kept the session",
+        ),
+        (("run",), "Missing argument 'PATH'. Eval files, folders or globs."),
+        (("s.eval.yaml",), "A path stands after a command: agentv-sandbox run s.eval.yaml"),
+        (("run", "s.eval.yaml", "--max-cost", "3"), "--max-cost: write `execution: {budget_usd: …}`"),
+        (("run", "s.eval.yaml", "-k", "a"), "No such option: -k: write --test-id GLOB"),
+        (("validate", "s.eval.yaml", "--timeout", "3"), "No such option: --timeout ╰"),
+        (("run", "s.eval.yaml", "--target", "defalt"), "--target: no target is named 'defalt'"),
+        (("run", "s.eval.yaml", "--replay", "targets.yaml"), "targets.yaml: is not a recording"),
+        (("init", "targets.yaml"), "is a file, and not a folder name the folder of a project"),
+        (("compare", "done", "done"), "done: is BASE itself, so that nothing can differ"),
+        (("judge-check", "named.jsonl", "--target", "default"), "did you mean output?; there are"),
+        (("judge-check", "named.jsonl", "--target", "default"), "output and label are missing"),
+        (
+            ("validate", "wide.eval.yaml"),
+            "is UTF-16 text, not UTF-8 save it as UTF-8: editors and `iconv -f UTF-16",
+        ),
         (("validate", "task"), "write it: it grades what the agent left"),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
@@ -1268,6 +1532,11 @@ def test_a_word_that_nobody_knows_is_answered_with_those_that_are_known(
     (tmp_path / "task/task.toml").write_text('version = "1.0"\n')
     (tmp_path / "task/environment/Dockerfile").write_text("FROM debian:trixie-slim\n")
     (tmp_path / "labels.jsonl").write_text("{broken\n")
+    (tmp_path / "done").mkdir()
+    done_row = {"test_id": "a", "suite": "s", "score": 1.0, "execution_status": "ok"}
+    (tmp_path / "done/index.jsonl").write_text(json.dumps(done_row) + "\n")
+    (tmp_path / "named.jsonl").write_text('{"answer": "a"}\n')
+    (tmp_path / "wide.eval.yaml").write_bytes(SUITE.encode("utf-16"))
     (tmp_path / "begun").mkdir()
     (tmp_path / "begun/index.jsonl").touch()
     (tmp_path / "empty").mkdir()
@@ -1275,6 +1544,33 @@ def test_a_word_that_nobody_knows_is_answered_with_those_that_are_known(
     done = command(*argv, cwd=tmp_path)
     assert done.returncode == 2
     assert said in " ".join(done.stderr.replace("│", " ").split())
+
+
+def test_a_line_that_may_have_been_to_be_from_is_one_problem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "Dockerfile").write_text("FORM debian:trixie-slim\nRUN true\nCOPY a b\nUSER\n")
+    write(Mistake("", "", top("workspace: {docker: {dockerfile: Dockerfile}}")), tmp_path)
+    monkeypatch.chdir(tmp_path)
+    for verb in ("validate", "run"):
+        assert app([verb, "s.eval.yaml"], standalone_mode=False) == 2
+        said = capsys.readouterr().err
+        assert [line for line in said.splitlines() if line.startswith("error")] == [
+            "error Dockerfile:1: FORM is not an instruction",
+            "error Dockerfile:4: USER needs an argument",
+        ]
+
+
+def test_a_folder_without_a_run_to_go_on_in_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(Mistake("", ""), tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere")
+    monkeypatch.setattr(os, "environ", {**os.environ, "DOCKER_HOST": "unix:///nowhere"})
+    for more, said in (((), "of these suites below .agentv/results/runs"), (("-o", "mispelt"), "in mispelt")):
+        assert app(["run", "s.eval.yaml", "--resume", *more], standalone_mode=False) == 3
+        assert f"there is no run yet {said} to go on in: every test is run" in capsys.readouterr().out
 
 
 def test_a_setting_that_is_a_text_where_it_is_true_or_false_is_an_error(tmp_path: Path) -> None:

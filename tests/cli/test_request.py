@@ -81,6 +81,8 @@ def test_what_is_no_path_is_refused(paths: Any) -> None:
 def test_an_argument_that_there_is_not_is_answered_with_the_one_that_was_meant() -> None:
     with pytest.raises(TypeError, match=r"there is no argument treshold; did you mean threshold\?"):
         agentv_sandbox.run("nowhere.eval.yaml", treshold=0.5)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"memory; write limits=LimitOverrides\(memory_bytes=…\)"):
+        agentv_sandbox.run("s.eval.yaml", memory="2g")  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="there is no argument xyz; there are: suites, "):
         agentv_sandbox.run("nowhere.eval.yaml", xyz=0.5)  # type: ignore[call-arg]
 

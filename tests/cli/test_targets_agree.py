@@ -49,7 +49,7 @@ def ended(folder: Path, *args: str) -> CompletedProcess[str]:
         (
             f"grader_target: gone, {CLI}",
             SUITE.replace(", assert: [{type: contains, value: x}]", ""),
-            "'gone', which does not exist",
+            "no target is named 'gone'",
         ),
     ],
 )
@@ -103,7 +103,7 @@ def test_a_missing_grader_target_matters_only_to_model_graders(tmp_path: Path) -
     (tmp_path / "targets.yaml").write_text(f"targets: [{used}, {unused}]\n")
     validate = ended(tmp_path, "validate", "--json", "s.eval.yaml")
     [problem] = json.loads(validate.stdout)
-    assert (problem["severity"], problem["field"]) == ("warning", "targets[0].grader_target")
+    assert (problem["severity"], problem["field"]) == ("warning", "targets.default.grader_target")
     assert ended(tmp_path, "run", "s.eval.yaml").returncode == 3  # it got as far as the engine
 
 

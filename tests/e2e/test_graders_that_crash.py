@@ -88,7 +88,8 @@ def test_what_cannot_begin_is_an_error_of_the_grader(done: Done, name: str) -> N
     to_do = {
         "program": NAME_PROGRAM,
         "program-in-text": NAME_PROGRAM,
-        "import": NAME_MODULE,
+        "import": f"what graders/imports.py:1 imports could not be loaded: ModuleNotFoundError: No module named "
+        f"'no_such_library'; {NAME_MODULE}",
         "inline": NAME_MODULE,
         "own-syntax": "graders/own.py:1 cannot be read by Python: SyntaxError",
     }

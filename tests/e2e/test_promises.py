@@ -262,7 +262,7 @@ def test_one_kept_workspace_is_removed_and_the_others_stay(project: Project, eng
 
     assert left() == ["a/b", "t"]
     for place, said in (
-        ("out/none", "has no test none"),
+        ("out/none", "has no test none\n    tests of the run: "),
         ("t", "is not the path of a run folder"),
         ("out", "is not the path of a run folder"),
     ):

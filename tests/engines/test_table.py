@@ -43,6 +43,20 @@ def test_the_first_engine_that_answers_is_taken(fake: FakeEngine) -> None:
             engine_at("tcp://elsewhere:1")
 
 
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("tcp://127.0.0.1:1", "the connection was refused, so nothing listens there"),
+        ("unix:///nowhere/docker.sock", "there is no such socket"),
+    ],
+)
+def test_why_nothing_answers_is_said_in_words_and_not_in_those_of_a_library(address: str, said: str) -> None:
+    with pytest.raises(EngineUnavailable) as refused:
+        find_engine({"DOCKER_HOST": address}, "docker")
+    assert str(refused.value) == f"no container engine answers; tried:\n  {address}: {said}"
+    assert "DOCKER_HOST" in refused.value.hint
+
+
 def test_who_cannot_run_natively_is_sent_to_no_engine_that_may_not_be_there(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

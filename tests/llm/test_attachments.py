@@ -240,3 +240,50 @@ def test_a_mock_answers_whatever_it_is_given_and_reads_none_of_it(tmp_path: Path
     result = ran(tmp_path, suite, suite.targets["t"])
     assert (result.status, result.failure) == ("ok", None)
     assert list(unsendable(suite, [Job(case=case, target=suite.targets["t"]) for case in suite.cases])) == []
+
+
+def test_a_recorded_answer_is_the_same_whatever_files_the_test_has(tmp_path: Path) -> None:
+    row = {
+        "schema_version": "agentv.replay_fixture.v1",
+        "suite": "s",
+        "test_id": "a",
+        "source_target": "live",
+        "output": [{"role": "assistant", "content": "All is fine."}],
+    }
+    (tmp_path / "f.jsonl").write_text(json.dumps(row) + "\n")
+    (tmp_path / "targets.yaml").write_text(
+        "targets: [{name: t, provider: replay, fixtures: f.jsonl, source_target: live}]"
+    )
+    suite = loaded(tmp_path, PDF + OFFICE)
+    result = ran(tmp_path, suite, suite.targets["t"])
+    assert (result.status, result.failure) == ("ok", None)
+    assert list(unsendable(suite, [Job(case=case, target=suite.targets["t"]) for case in suite.cases])) == []
+
+
+@pytest.mark.parametrize("kind", ["chat", "anthropic"])
+def test_a_turn_of_a_conversation_sends_its_own_image_and_pdf(tmp_path: Path, kind: str) -> None:
+    for name, data in FILES.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(data)
+    (tmp_path / "s.eval.yaml").write_text(
+        "name: s\ntests:\n  - id: a\n    mode: conversation\n    criteria: y\n    turns:\n"
+        "      - {input: Hello., assertions: [{type: contains, value: fine}]}\n"
+        "      - input:\n          - {type: text, value: Look at these.}\n"
+        "          - {type: image, value: data/dot.png}\n          - {type: file, value: data/paper.pdf}\n"
+        "        assertions: [{type: contains, value: fine}]\n"
+    )
+    result = load_suites([tmp_path / "s.eval.yaml"], cwd=tmp_path, environ={"KEY": "k"})
+    assert [str(problem) for problem in result.problems if not problem.warning] == []
+    bodies: list[Any] = []
+
+    def fine(asked: Asked) -> Answer:
+        bodies.append(asked.body)
+        return stream_of(asked, "All is fine.")
+
+    with Server([fine]) as server:
+        settings = {"model": "m", "api_key_env": "KEY", "base_url": server.url.removesuffix("/v1")}
+        target = Target(name="t", provider=MODELS[kind]["provider"], settings=settings)
+        assert ran(tmp_path, result.suites[0], target).failure is None
+    first, second = (last_content(kind, body) for body in bodies)
+    assert PNG not in json.dumps(first)
+    assert json.dumps(second).count(PNG) == json.dumps(second).count(PAPER) == 1

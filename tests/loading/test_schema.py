@@ -156,7 +156,8 @@ def problems(project: Project, document: dict[str, Any]) -> list[str]:
 
 @pytest.mark.parametrize("document", GOOD, ids=lambda d: json.dumps(d)[:80])
 def test_both_accept(project: Project, validator: Draft202012Validator, document: dict[str, Any]) -> None:
-    refused = [text for text in problems(project, document) if "nobody is shown a block of kind" not in text]
+    said = ("nobody is shown a block of kind", "every assertion of the test has the weight 0")
+    refused = [text for text in problems(project, document) if not any(words in text for words in said)]
     assert refused == []
     assert [e.message for e in validator.iter_errors(document)] == []
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from agentv_sandbox.base.errors import InputError
+from agentv_sandbox.base.errors import ImageRequestError, InputError
 from agentv_sandbox.graders.code import CodeGraderOptions
 from agentv_sandbox.graders.composite import CodeAggregator, CompositeOptions
 from agentv_sandbox.graders.llm_grader import LlmGraderOptions
 from agentv_sandbox.graders.text import TextOptions
-from agentv_sandbox.images.needs import Needs, suite_env, tool_plan
+from agentv_sandbox.images.needs import Needs, suite_env, suite_plan, tool_plan
 from agentv_sandbox.models.image import ImageConfig
 from agentv_sandbox.models.suite import (
     Conversation,
+    DockerSpec,
     EvalCase,
     GraderSpec,
     Hook,
@@ -166,3 +168,25 @@ def test_a_target_that_wants_an_old_pi_is_refused() -> None:
 def test_nothing_of_the_operator_gets_into_the_tool_image() -> None:
     plain = tool_plan(ImageConfig())
     assert tool_plan(ImageConfig(packages={"pip": {"numpy": "2"}})) == plain
+
+
+def test_a_program_of_a_preprocessor_that_nobody_provides_is_refused_and_looked_for_in_an_own_image() -> None:
+    specs = tuple(
+        PreprocessorSpec(
+            media_type=f"text/{n}",
+            command=command,
+            position=Position(path=HERE / "s.eval.yaml", line=n, column=5),
+        )
+        for n, command in enumerate(
+            (("no-such-tool", "-x"), ("python3", "x.py"), ("jq", "."), ("./own.sh",), ("builtin:csv",)), 1
+        )
+    )
+    suite = replace(suite_of(case()), preprocessors=specs)
+    with pytest.raises(ImageRequestError) as refused:
+        suite_plan(suite, (), ImageConfig())
+    [problem] = refused.value.problems
+    assert (problem.line, problem.field) == (1, "preprocessors")
+    assert problem.message.startswith("'no-such-tool' cannot be provided")
+    own = replace(suite, workspace=Workspace(docker=DockerSpec(image="mine:1")))
+    checks = {check.name for check in suite_plan(own, (), ImageConfig()).checks}
+    assert {"no-such-tool", "jq", "python3"} <= checks and "own.sh" not in checks

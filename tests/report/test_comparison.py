@@ -322,6 +322,16 @@ def test_numbers_of_another_program_do_no_harm(tmp_path: Path) -> None:
     json.dumps([vars(comparison.before)], allow_nan=False)
 
 
+def test_runs_of_other_tests_are_said_to_have_none_in_common(tmp_path: Path) -> None:
+    for name, tests in (("before", "abcd"), ("after", "xy")):
+        (tmp_path / name).mkdir()
+        lines = "".join(json.dumps(row(test, 1.0)) + "\n" for test in tests)
+        (tmp_path / name / "index.jsonl").write_text(lines)
+    said = command("compare", "before", "after", cwd=tmp_path).stdout
+    assert "The runs have no test in common" in said and "`run --resume`" not in said
+    assert "a, s/b, s/c and 1 more; after has s/x, s/y." in said.replace("\n", " ")
+
+
 @pytest.mark.parametrize(
     ("after", "status"),
     [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import os
 import shutil
 import subprocess
@@ -14,6 +16,7 @@ import agentv_sandbox
 from agentv_sandbox.report import VIEWS, kept_views
 from agentv_sandbox.rows.layout import is_view
 from agentv_sandbox.runfolder.folder import RunFolder
+from tests.forkserver import command
 from tests.report.made_results import make_case, make_result, write_case
 
 PLANTED = """
@@ -86,3 +89,15 @@ def test_views_of_run_folders_have_names_that_packing_and_resuming_know() -> Non
     assert set(kept_views()) == {"report.html", "junit.xml"}
     assert all(map(is_view, kept_views()))
     assert {"page", "junit", "csv", "markdown", "atif", "otel"} <= VIEWS.keys()
+
+
+def test_the_table_tells_suites_of_one_name_apart(tmp_path: Path) -> None:
+    row = {"test_id": "t", "suite": "s", "score": 1.0, "execution_status": "ok"}
+    (tmp_path / "run").mkdir()
+    lines = [json.dumps({**row, "eval_file": f"{folder}/s.eval.yaml"}) for folder in "ab"]
+    (tmp_path / "run/index.jsonl").write_text("\n".join(lines) + "\n")
+    done = command("report", "run", "--format", "csv", "-o", "rows.csv", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    with (tmp_path / "rows.csv").open(newline="") as table:
+        rows = [(line["suite"], line["test_id"], line["eval_file"]) for line in csv.DictReader(table)]
+    assert rows == [("s", "t", "a/s.eval.yaml"), ("s", "t", "b/s.eval.yaml")]

@@ -30,6 +30,13 @@ _LABELS: Mapping[object, bool] = {
 }
 
 
+_MEANT = {
+    **dict.fromkeys(("answer", "response", "completion", "prediction"), "output"),
+    **dict.fromkeys(("question", "prompt", "query"), "input"),
+    **dict.fromkeys(("verdict", "score", "passed", "grade"), "label"),
+    **dict.fromkeys(("expected", "reference", "ideal", "target"), "expected_output"),
+}
+"""What other tools call a field."""
 _NOT_JSON = "is not JSON"
 
 
@@ -127,7 +134,12 @@ def _csv_rows(path: Path, text: str) -> Iterator[tuple[int, dict[str, Json] | st
 def _sample(row: Mapping[str, Json], line: int, criteria_elsewhere: bool) -> Sample | str:
     """The sample of a line, or why it is none."""
     if unknown := sorted(set(row) - {*_FIELDS}):
-        return f"unknown field {safe_name(unknown[0])}; there are {', '.join(_FIELDS)}"
+        missing = [name for name in ("output", "label") if name not in row]
+        lacks = f"; {' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing" if missing else ""
+        meant = next((f": did you mean {_MEANT[each]}?" for each in unknown if each in _MEANT), "")
+        names = ", ".join(map(safe_name, unknown[:5]))
+        word = "field" if len(unknown) == 1 else "fields"
+        return f"unknown {word} {names}{meant}; there are {', '.join(_FIELDS)}{lacks}"
     texts = {name: row.get(name) if row.get(name) is not None else "" for name in _TEXTS}
     if "id" in row and isinstance(texts["id"], int):
         texts["id"] = str(texts["id"])

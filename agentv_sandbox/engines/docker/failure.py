@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import socket
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 import requests
@@ -36,7 +37,7 @@ def classify(error: BaseException, doing: str) -> SandboxError:
             "that is missing or fails; install it or take the line out.",
         )
     if isinstance(error, docker_errors.DockerException):
-        return EngineUnavailable(f"no container engine answers ({_short(error)})", hint=HINT)
+        return EngineUnavailable(f"no container engine answers: {_short(error)}", hint=HINT)
     if isinstance(error, (requests.exceptions.RequestException, urllib3.exceptions.HTTPError, OSError)):
         return EngineLost(f"the container engine went away while {doing} ({_short(error)})", hint=HINT)
     return EngineError(f"unexpected failure while {doing}: {type(error).__name__}: {error}")
@@ -59,6 +60,32 @@ def dropped(error: BaseException) -> bool:
     """Whether the connection could not be made or broke; the engine may have done what it was asked for."""
     kinds = (requests.exceptions.ConnectionError, requests.exceptions.ChunkedEncodingError)
     return isinstance(error, kinds) and not timed_out(error)
+
+
+_REASONS: Mapping[type[OSError], str] = {
+    ConnectionRefusedError: "the connection was refused, so nothing listens there",
+    FileNotFoundError: "there is no such socket",
+    PermissionError: "this user may not open the socket; members of the group docker may",
+    socket.gaierror: "the name of the host is not known",
+    TimeoutError: "there was no answer in time",
+    ConnectionError: "the connection was broken off",
+}
+"""What an error of the system says of an engine; the first that fits."""
+_MOST_WRAPPED = 100
+
+
+def _system_error(error: BaseException) -> OSError | None:
+    """The error of the system below those of libraries, which wrap it or have it as an argument."""
+    waiting: list[BaseException] = [error]
+    for _ in range(_MOST_WRAPPED):
+        if not waiting:
+            break
+        each = waiting.pop(0)
+        if isinstance(each, OSError) and type(each).__module__ in ("builtins", "socket"):
+            return each
+        inner = [each.__cause__, *each.args, each.__context__]
+        waiting += [error for error in inner if isinstance(error, BaseException)]
+    return None
 
 
 @contextmanager
@@ -95,5 +122,11 @@ def removed_in_time(seconds: float, remove: Callable[[], object]) -> None:
 
 
 def _short(error: BaseException) -> str:
+    """Why, in one line: what the system says, in words; else what the library does."""
+    if (system := _system_error(error)) is not None:
+        return next(
+            (words for kind, words in _REASONS.items() if isinstance(system, kind)),
+            system.strerror or str(system),
+        )
     text = str(error).splitlines()[0] if str(error) else type(error).__name__
     return text if len(text) < 200 else masking.first(text, 200) + "…"

@@ -45,6 +45,7 @@ def plan_image(
     env: WorkspaceEnv,
     *,
     argv_commands: Iterable[tuple[str, str]] = (),
+    converters: Iterable[tuple[str, object]] = (),
     inferred: Iterable[tuple[str, str]] = (),
     docker: DockerSpec | None = None,
     config: ImageConfig,
@@ -52,11 +53,16 @@ def plan_image(
     """What to install for everything required; raises ImageRequestError with every name that is refused.
 
     ``argv_commands`` are (command, where it is used) of commands that the suite's own argv start; one that is
-    unknown is not refused, since the project may bring it along. ``inferred`` are the same of what scripts call; of
-    these only what has to be installed counts.
+    unknown is not refused, since the project may bring it along; one of ``converters`` is. ``inferred`` are the same
+    of what scripts call; of these only what has to be installed counts.
     """
     plan = resolve_requirements(
-        env, argv_commands=argv_commands, inferred=inferred, docker=docker, config=config
+        env,
+        argv_commands=argv_commands,
+        converters=converters,
+        inferred=inferred,
+        docker=docker,
+        config=config,
     )
     if plan.refused:
         raise ImageRequestError(refusals(env, plan))
@@ -67,6 +73,7 @@ def resolve_requirements(
     env: WorkspaceEnv,
     *,
     argv_commands: Iterable[tuple[str, str]] = (),
+    converters: Iterable[tuple[str, object]] = (),
     inferred: Iterable[tuple[str, str]] = (),
     docker: DockerSpec | None = None,
     config: ImageConfig,
@@ -86,6 +93,9 @@ def resolve_requirements(
         answer = None if name in _SHELL_WORDS else resolve.command(name, pins, release)
         if isinstance(answer, Provision):
             draft.add("command", name, answer, where)
+    for name in dict.fromkeys(name for name, _ in converters):
+        if name not in _SHELL_WORDS and name not in draft.provides and name not in draft.refused:
+            draft.add("command", name, resolve.command(name, pins, release), "a preprocessor")
     _add_inferred(draft, inferred, pins, release)
     if base and not well_formed("image", base):
         draft.refused[base] = f"not an image reference\nExpected {EXPECTED['image']}."
@@ -134,8 +144,11 @@ def refusals(env: WorkspaceEnv, plan: ImagePlan) -> list[Problem]:
     for name, reason in plan.refused.items():
         position = env.positions.get(name)
         kind = "required_commands" if name in env.required_commands else "required_python_modules"
+        field = f"workspace.env.{kind}"
         if name not in (*env.required_commands, *env.required_python_modules):
+            pinned = any(name in pins for pins in (*env.packages.values(), *plan.config.packages.values()))
             kind = "versions" if name.startswith("versions.") else "packages"
+            field = f"workspace.env.{kind}" if pinned or kind == "versions" else "preprocessors"
         why, _, hint = reason.partition("\n")
         problems.append(
             Problem(
@@ -143,7 +156,7 @@ def refusals(env: WorkspaceEnv, plan: ImagePlan) -> list[Problem]:
                 path=position.path if position else None,
                 line=position.line if position else None,
                 column=position.column if position else None,
-                field="workspace.docker.image" if name == plan.base else f"workspace.env.{kind}",
+                field="workspace.docker.image" if name == plan.base else field,
                 hint=hint,
             )
         )

@@ -211,7 +211,8 @@ def _check_dockerfiles(folder: TaskFolder) -> None:
     """Those of a task that cannot run for another reason: nobody asks for an image of it, who would read them."""
     for name in ("environment/Dockerfile", "Dockerfile"):
         if (folder.path / name).is_file() and folder.inside(folder.path / name):
-            folder.problems.extend(wrong_in(folder.path / name, did_you_mean))
+            wrong = wrong_in(folder.path / name, did_you_mean)
+            folder.problems.extend(replace(problem, warning=True) for problem in wrong)
 
 
 def _with_tools(task: LoadedTask, folder: TaskFolder) -> LoadedTask:

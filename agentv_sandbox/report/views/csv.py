@@ -30,7 +30,9 @@ COLUMNS = (
     "fault",
     "reason",
     "tags",
+    "eval_file",
 )
+"""The last one says which of several suites of one name it is."""
 _MAX_TEXT = 1000
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
@@ -59,7 +61,7 @@ def _values(run: Run, row: Row) -> Iterator[object]:
     yield from (run.path.name, row.suite, row.test_id, row.target, row.status)
     yield from (row.score if judged else None, row.threshold, round(row.seconds, 3))
     yield from (tokens_of([row]), row.cost_usd, row.cause)
-    yield from ("; ".join(reasons(row, Redactor())), ", ".join(row.tags))
+    yield from ("; ".join(reasons(row, Redactor())), ", ".join(row.tags), row.eval_file)
 
 
 def _cell(value: object) -> str:
