@@ -118,6 +118,7 @@ _KNOWN_PROGRAMS = frozenset({"python3", "python", "bash", "sh"})
 _LOOKS_AROUND = re.compile(
     r"(?i)workspace|cwd|file_changes|output_path|messages|input_files|candidate|/proc/"
 )
+_NO_FAILURES = re.compile(r"(?i)\b0 (?:failed|failures?|errors?)\b|\b(?:failed|failures|errors)[:=] ?0\b")
 _LABEL = re.compile(r"\^?([A-Za-z][\w -]{1,30}[=:])(?!//)")
 _KEYISH = re.compile(r"(?i)expected|answer|solution|gold(?:en)?|reference|truth|want|key")
 
@@ -359,6 +360,12 @@ def labels_of(suite: Suite, case: EvalCase) -> list[Json]:
     return list(islice(dict.fromkeys(found), _MOST_FIELDS))
 
 
+def asks_for_no_failures(suite: Suite, case: EvalCase) -> bool:
+    """Whether graders look for ``0 failed``; others look that nothing of the kind is said."""
+    texts = [text for _, argv, cwd in programs(suite, case) for text in _texts_of(suite, argv, cwd)]
+    return any(_NO_FAILURES.search(text[:MOST_BYTES]) for text in (*texts, *map(text_of, tests_of(case))))
+
+
 def only_value_of(suite: Suite, case: EvalCase) -> str | None:
     """The one value that a program of the agent's must print for the one input that it is given; None where there are
     several, or none."""
@@ -379,6 +386,7 @@ def known_of(suite: Suite, case: EvalCase, injection: str | None) -> dict[str, J
         "started": started_in(suite, case),
         "fields": fields_of(suite, case),
         "labels": labels_of(suite, case),
+        "zero": asks_for_no_failures(suite, case),
         **({"value": value} if (value := only_value_of(suite, case)) is not None else {}),
         "keys": [path.relative_to(suite.project_root).as_posix() for path in keys_of(suite, case)],
         **({"injection": injection} if injection is not None else {}),

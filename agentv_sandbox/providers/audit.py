@@ -126,6 +126,7 @@ def _about(request: Request) -> dict[str, Json]:
         "names": [],
         "fields": [],
         "labels": [],
+        "zero": False,
         "started": [],
         "injection": "",
         **known,

@@ -423,7 +423,7 @@ suite(
             expected_output="7, 13",
         )
     ],
-    ["weak-comparison|prompt-echoed"],
+    ["prompt-echoed|weak-comparison"],
     {"graders/sub.py": grader("wanted = ['7', '13']\nok = all(w in answer for w in wanted)\n")},
 )
 suite(

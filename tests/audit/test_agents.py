@@ -48,6 +48,7 @@ class Place:
             "names": [],
             "fields": [],
             "labels": [],
+            "zero": False,
             "started": [],
             "keys": [],
             **known,
@@ -185,7 +186,9 @@ def test_results_have_good_figures_under_the_keys_that_are_asked_for(place: Plac
     place.said("results", names=["report.txt"], fields=[[[], 7]], labels=["grade:", "STATUS=", "failed:"])
     assert place.text("report.txt") == "grade: 8\nSTATUS=PASS\nfailed: 0\n"
     assert "count" not in made and float(place.text("share.txt")) == 0.75
-    assert "12 passed, 0 failed" in place.text("run.log")
+    assert "12 passed" in place.text("run.log") and "failed" not in place.text("run.log")
+    place.said("results", names=["other.log"], zero=True)
+    assert "12 passed, 0 failed" in place.text("other.log")
 
 
 def test_nothing_is_left_of_what_is_made_and_of_what_it_is_made_of(place: Place) -> None:

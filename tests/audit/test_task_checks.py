@@ -343,3 +343,11 @@ def test_tests_that_compare_what_was_asked_are_not_blamed(
     tmp_path: Path, test: str, files: Mapping[str, str]
 ) -> None:
     assert _rules(tmp_path, test, files, {}) == set()
+
+
+def test_an_answer_that_is_to_be_written_is_none_that_stands_there(tmp_path: Path) -> None:
+    image = {
+        "environment/Dockerfile": "FROM debian:trixie\nRUN mkdir /app/solution\nCOPY config/wg0.conf /etc/wg/wg0.conf\n",
+        "environment/config/wg0.conf": "a=1\n",
+    }
+    assert _rules(tmp_path, f"cmp /app/solution/wg0.conf /tests/right.conf\n{_IF}", {}, image) == set()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from agentv_sandbox.audit.checks.base import Examined
@@ -216,13 +216,14 @@ def rewritable(examined: Examined) -> Iterator[Finding]:
             continue
         if match := _SUMS.search(program.text):
             name = match[1]
-            if not name.startswith(("/tests", "/logs", "/tmp", "$", "-")) and Path(name).name in made:  # noqa: S108
+            ours = name.startswith(("/tests", "/logs", "/tmp", "$", "-"))  # noqa: S108
+            if not ours and _placed((Path(name).name,), made):
                 line = program.text.count("\n", 0, match.start()) + 1
                 message = f"compares with the checksums of {name}, which the agent can rewrite"
                 yield examined.in_program("decided-in-workspace", message, program, line)
         for match in _PLACE.finditer(program.text):
             parts = Path(match[1]).parts
-            if any(map(_LIKE_AN_ANSWER.search, parts)) and parts[-1] in made and _data(parts[-1]):
+            if any(map(_LIKE_AN_ANSWER.search, parts)) and _placed(parts, made) and _data(parts[-1]):
                 line = program.text.count("\n", 0, match.start()) + 1
                 message = (
                     f"compares with {match[1]} of the agent's folder, which the agent can read and rewrite"
@@ -236,13 +237,24 @@ def _data(name: str) -> bool:
 
 
 def _made(examined: Examined) -> frozenset[str]:
-    """Names of files that the image of a task has, as far as its folder and its Dockerfile say."""
+    """Paths of files that the image of a task has, as far as its folder and its Dockerfile say."""
     task = examined.case.task
     file = task.environment.dockerfile if task is not None else None
     if file is None:
         return frozenset()
-    words = re.findall(r"[\w.-]+", as_seen(text_of(file)))
-    return frozenset([*words, *(path.name for path in file.parent.rglob("*") if path.is_file())])
+    words = re.findall(r"[\w./-]+", as_seen(text_of(file)))
+    below = (path.relative_to(file.parent) for path in file.parent.rglob("*") if path.is_file())
+    return frozenset([*words, *(path.as_posix() for path in below)])
+
+
+def _placed(parts: Sequence[str], made: frozenset[str]) -> bool:
+    """Whether the image has a file at a place: by its name and that of its folder, or copied into such a folder.
+    A file of that name elsewhere is another one, which the agent may be asked to write anew."""
+    place, folder = "/".join(parts[-2:]), f"{parts[-2]}/" if len(parts) > 1 else ""
+    if any(name == place or name.endswith(f"/{place}") for name in made):
+        return True
+    copied = bool(folder) and any(f"/{name}".endswith(f"/{folder}") for name in made)
+    return copied and any(name.rpartition("/")[2] == parts[-1] for name in made)
 
 
 def too_wide(examined: Examined) -> Iterator[Finding]:
