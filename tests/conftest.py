@@ -26,6 +26,7 @@ if (
 ):  # what needs it imports it: the process that gives out tests, and runs of planted ones, need nothing
     from agentv_sandbox.containers.sandbox import Sandbox
     from agentv_sandbox.engines import ContainerEngine
+    from agentv_sandbox.engines.enforcement import Enforcement
 
 _LONGEST_ID = 500
 """The longest parameter that the name of its test shows whole."""
@@ -193,9 +194,19 @@ def tool_image(engine: ContainerEngine) -> str:
     return image.id
 
 
+@pytest.fixture(scope="session")
+def _enforcement(engine: ContainerEngine, tool_image: str) -> Enforcement:
+    """What a container of this engine sees in force: the first of each sandbox would look."""
+    from agentv_sandbox.containers.sandbox import Sandbox
+
+    with Sandbox(engine, tool_image=tool_image) as box:
+        return box.check_enforced()
+
+
 @pytest.fixture
-def sandbox(engine: ContainerEngine, tool_image: str) -> Iterator[Sandbox]:
+def sandbox(engine: ContainerEngine, tool_image: str, _enforcement: Enforcement) -> Iterator[Sandbox]:
     from agentv_sandbox.containers.sandbox import Sandbox
 
     with Sandbox(engine, tool_image=tool_image, whole_systems="shared") as box:
+        box._enforcement = _enforcement
         yield box

@@ -30,7 +30,7 @@ from typing import IO, Any, NoReturn
 
 from agentv_sandbox.cli import COMMANDS
 from tests.harness import costs
-from tests.harness.processes import MARK, ask_for_start
+from tests.harness.processes import MARK, ask_for_start, forked
 
 ROOT = Path(__file__).parents[1]
 OURS = (
@@ -75,14 +75,19 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """As ``subprocess.run`` with captured text, of a command that starts this Python; ``-P`` and ``-u`` are as good as
     given."""
+    done = python(*arguments(argv), cwd=cwd, env=env, stdin=input, timeout=timeout)
+    if check:
+        done.check_returncode()
+    return done
+
+
+def arguments(argv: Sequence[str | Path]) -> list[str]:
+    """What follows this Python in ``argv``."""
     program, *args = map(str, argv)
     assert program == sys.executable, argv
     while args[0] in ("-P", "-u"):
         args.pop(0)
-    done = python(*args, cwd=cwd, env=env, stdin=input, timeout=timeout)
-    if check:
-        done.check_returncode()
-    return done
+    return args
 
 
 def python(
@@ -111,20 +116,37 @@ def python_bytes(
     goes instead of the result. ``imported``: modules that the process has at its start; those of the command, unless
     said otherwise. Raises TimeoutExpired, the process killed."""
     argv = [sys.executable, *args]
-    request = {"args": args, "cwd": str(cwd or Path.cwd()), "env": dict(os.environ if env is None else env)}
-    request["umask"] = _umask()
+    request = request_of(args, cwd or Path.cwd(), env)
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         given.write(stdin)
         given.seek(0)
         shown = out if stdout is None else stdout
         files = [each if isinstance(each, int) else each.fileno() for each in (given, shown, err)]
-        status = _server(imported).run(request, files, timeout)
+        running = server(imported).start(request, files)
+        status = running.status(timeout)
+        if status is None:
+            os.kill(running.pid, signal.SIGKILL)
+            running.status(None)
         out.seek(0)
         err.seek(0)
         texts = out.read(), err.read()
     if status is None:
         raise subprocess.TimeoutExpired(argv, timeout, *texts)
     return subprocess.CompletedProcess(argv, status, *texts)
+
+
+def forkable(env: Mapping[str, str]) -> bool:
+    """Whether it names nothing that is read when modules are imported, which what is forked has behind it."""
+    return not any(name.startswith(("PYTHONPATH", "DASK_")) for name in env)
+
+
+def request_of(args: Sequence[str], cwd: Path, env: Mapping[str, str] | None) -> dict[str, Any]:
+    return {
+        "args": args,
+        "cwd": str(cwd),
+        "env": dict(os.environ if env is None else env),
+        "umask": _umask(),
+    }
 
 
 def _umask() -> int:
@@ -154,31 +176,50 @@ class _Server:
         self._ours.close()
         self._process.wait()
 
-    def run(self, request: Mapping[str, Any], files: Sequence[int], timeout: float) -> int | None:
-        """The exit status as ``subprocess`` gives it; None where time ran out."""
+    def start(self, request: Mapping[str, Any], files: Sequence[int]) -> Running:
         ask_for_start()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with ours:
+        try:
             ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SIZE)
             with theirs, self._lock:
                 socket.send_fds(self._ours, [b"x"], [theirs.fileno()])
             socket.send_fds(ours, [json.dumps(request).encode()], list(files))
             pid = int(ours.recv(64) or 0)
             assert pid, "the process that forks has ended"
-            ours.settimeout(timeout)
-            try:
-                status, seconds = ours.recv(64).split()
-            except TimeoutError:
-                os.kill(pid, signal.SIGKILL)
-                ours.settimeout(None)
-                _, seconds = ours.recv(64).split()
-                status = None
-            costs.count(float(seconds))
-            return None if status is None else int(status)
+        except BaseException:
+            ours.close()
+            raise
+        forked[pid] = os.environ.get(MARK, "")
+        return Running(ours, pid)
+
+
+class Running:
+    """A process that was forked."""
+
+    def __init__(self, link: socket.socket, pid: int) -> None:
+        self._link = link
+        self.pid = pid
+        self._status: int | None = None
+        self._lock = threading.Lock()
+
+    def status(self, timeout: float | None) -> int | None:
+        """As ``subprocess`` gives it; None where it has none within ``timeout`` seconds. What it took is counted."""
+        with self._lock:
+            if self._status is None:
+                self._link.settimeout(timeout)
+                try:
+                    status, seconds = self._link.recv(64).split()
+                except (TimeoutError, BlockingIOError):
+                    return None
+                self._link.close()
+                forked.pop(self.pid, None)
+                costs.count(float(seconds))
+                self._status = int(status)
+            return self._status
 
 
 @functools.cache
-def _server(imported: tuple[str, ...]) -> _Server:
+def server(imported: tuple[str, ...]) -> _Server:
     return _Server(imported)
 
 
@@ -190,6 +231,8 @@ def _import_all(names: Sequence[str]) -> None:
     if "agentv_sandbox.base.lazy" in sys.modules:
         _import_used_later()
     _complete_models(import_module("pydantic").BaseModel)
+    if "agentv_sandbox.base.dataclass" in sys.modules:
+        _complete_records()
     if "agentv_sandbox.cli" in sys.modules:
         _complete_commands()
         _read_tables()
@@ -220,6 +263,18 @@ def _complete_models(model: Any) -> None:
         if not below.__pydantic_complete__:
             below.model_rebuild(raise_errors=False)
         _complete_models(below)
+
+
+def _complete_records() -> None:
+    """What makes their first objects, which each process would compile for itself."""
+    ours = import_module("agentv_sandbox.base.dataclass")
+    standing_in = ours._first_init(object).__code__
+    waiting: list[type] = [object]
+    while waiting:
+        cls = waiting.pop()
+        if getattr(cls.__dict__.get("__init__"), "__code__", None) is standing_in:
+            cls.__init__ = ours._init_of(cls)  # type: ignore[misc]
+        waiting += type.__subclasses__(cls)
 
 
 def _complete_commands() -> None:

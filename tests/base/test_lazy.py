@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from agentv_sandbox.base import hostprograms
 from agentv_sandbox.base.lazy import calling
+from agentv_sandbox.engines import reaper
+from agentv_sandbox.kernel import namespaces
 
 _PACKAGE = Path(__file__).parents[2] / "agentv_sandbox"
 
@@ -83,3 +86,19 @@ def test_an_ordinary_run_loads_neither_audits_nor_the_readers_of_task_folders(tm
     assert {"agentv_sandbox.runs.prepare", "agentv_sandbox.loading.suites"} <= loaded
     assert not [name for name in loaded if name.startswith("agentv_sandbox.audit.")]
     assert not [name for name in loaded if name.startswith("agentv_sandbox.loading.tasks")]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        namespaces._HELPER.partition("libc =")[0],
+        Path(reaper.__file__).read_text().partition("def main")[0],
+    ],
+    ids=["namespaces", "watchdog"],
+)
+def test_a_helper_of_each_native_run_imports_little(code: str) -> None:
+    """``socket`` and ``signal`` need ``enum``, and took as long as the rest of its start."""
+    argv = [*hostprograms.PYTHON, "-c", f"{code}\nprint(*sys.modules)"]
+    said = subprocess.run(argv, capture_output=True, text=True, check=True)
+    assert "sys" in said.stdout.split()
+    assert "enum" not in said.stdout.split()

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from agentv_sandbox.cli import app, watching
 from tests.forkserver import command
+from tests.started import Started
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "ci"
 
@@ -55,9 +56,7 @@ def test_nothing_is_written_where_a_file_would_be_written_over(tmp_path: Path) -
 def test_it_runs_as_it_stands_and_again_at_a_change(tmp_path: Path, tool_image: str) -> None:
     assert ended(tmp_path, "init").returncode == 0
     argv = [sys.executable, "-m", "agentv_sandbox", "run", "evals", "--watch", "--quiet"]
-    with subprocess.Popen(
-        argv, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    ) as process:
+    with Started(argv, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
         assert process.stdout is not None
         seen: list[str] = []
 

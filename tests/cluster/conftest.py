@@ -20,6 +20,8 @@ from agentv_sandbox.engines import LABEL_OWNER, LABEL_ROLE, ContainerEngine
 from agentv_sandbox.engines.owner import Owner
 from agentv_sandbox.engines.table import CHOICE
 from tests.e2e.conftest import COMMAND, Project
+from tests.forkserver import forkable
+from tests.started import Started
 
 TARGETS = """
 targets:
@@ -47,7 +49,7 @@ class Cluster:
     folder: Path
     env: Mapping[str, str]
     address: str = ""
-    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    processes: list[subprocess.Popen[bytes] | Started] = field(default_factory=list)
 
     def start_scheduler(self, *args: str) -> None:
         file = self.folder / "scheduler.json"
@@ -70,9 +72,15 @@ class Cluster:
         slots: int = 2,
         env: Mapping[str, str] = {},
         inside: Sequence[str] = (),
-    ) -> subprocess.Popen[bytes]:
+    ) -> subprocess.Popen[bytes] | Started:
         argv = [*inside, *COMMAND, "worker", self.address, "--name", name, "--slots", str(slots), *args]
-        return self._start(argv, name, env)
+        environ = {**self.env, **env}
+        if inside or not forkable(environ):
+            return self._start(argv, name, env)
+        with (self.folder / f"{name}.log").open("wb") as log:
+            worker = Started(argv, env=environ, stdout=log, stderr=subprocess.STDOUT, cwd=self.folder)
+        self.processes.append(worker)
+        return worker
 
     def _start(self, argv: Sequence[str], name: str, env: Mapping[str, str] = {}) -> subprocess.Popen[bytes]:
         with (self.folder / f"{name}.log").open("wb") as log:
@@ -175,7 +183,7 @@ def held(engine: ContainerEngine) -> Held:
     return Held(engine)
 
 
-def stop_at_work(worker: subprocess.Popen[bytes], held: Held) -> None:
+def stop_at_work(worker: subprocess.Popen[bytes] | Started, held: Held) -> None:
     """Freeze a worker that is ready while an agent runs there: it has a job whose end it cannot report."""
 
     def frozen_at_work() -> bool:

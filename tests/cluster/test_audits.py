@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from typing import Any
 
 import pytest
 
+from tests import forkserver
 from tests.e2e.conftest import Project
 
 pytestmark = [pytest.mark.slow, pytest.mark.engine, pytest.mark.native, pytest.mark.xdist_group("cluster")]
@@ -23,9 +23,7 @@ tests:
 def _audited(project: Project, *args: str) -> dict[str, Any]:
     agents = [word for name in ("silent", "claims", "oracle") for word in ("--agent", name)]
     argv = [*project.argv("audit"), "s.eval.yaml", "--json", *agents, *args]
-    done = subprocess.run(
-        argv, cwd=project.folder, env=project.env(), capture_output=True, text=True, timeout=300, check=False
-    )
+    done = forkserver.run(argv, cwd=project.folder, env=project.env(), timeout=300)
     assert done.returncode == 1, done.stderr
     document: dict[str, Any] = json.loads(done.stdout)
     return document

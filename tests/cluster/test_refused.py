@@ -17,6 +17,7 @@ from agentv_sandbox.cluster.packing import Packing, refusals
 from agentv_sandbox.request import RunRequest
 from agentv_sandbox.request.clusteraddress import ClusterAddress, parse_address
 from agentv_sandbox.runs.prepare import Prepared, prepare
+from tests import forkserver
 
 DOCS = Path(__file__).parents[2] / "docs" / "how-to" / "cluster.md"
 REMOTE, LOCAL = ClusterAddress(scheduler="tcp://10.0.0.1:8786"), ClusterAddress(local=2)
@@ -159,6 +160,6 @@ def test_what_is_missing_is_said_where_dask_is_not_installed(tmp_path: Path) -> 
 @pytest.mark.docker
 def test_a_worker_below_the_tier_that_it_is_to_have_never_asks_for_work(tmp_path: Path) -> None:
     argv = [sys.executable, "-m", "agentv_sandbox", "worker", "tcp://127.0.0.1:1", "--require-tier", "userns"]
-    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
+    done = forkserver.run(argv, cwd=tmp_path, timeout=100)
     assert done.returncode == 3
     assert "userns is required" in done.stderr

@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +17,7 @@ import pytest
 from agentv_sandbox.runs.loaded import cache_dir
 from tests.cluster.conftest import Cable, Cluster, Held, rows_of, stop_at_work, suite, wait_for
 from tests.e2e.conftest import Project
+from tests.started import Started
 
 pytestmark = [pytest.mark.engine, pytest.mark.native, pytest.mark.xdist_group("cluster")]
 _TIMES = re.compile(
@@ -87,7 +87,7 @@ def test_workers_give_the_rows_that_this_process_gives(project: Project) -> None
     assert facts["engine"]["kind"] == "native"
 
 
-def wait_until_begun(run: subprocess.Popen[str], project: Project) -> None:
+def wait_until_begun(run: Started, project: Project) -> None:
     """Until a worker is ready."""
     wait_for(lambda: (project.output / "index.jsonl").exists() or run.poll() is not None, 240)
     assert run.poll() is None, run.communicate()[0]

@@ -15,7 +15,8 @@ import pytest
 
 from agentv_sandbox.engines import LABEL_RUN, ContainerEngine
 from agentv_sandbox.engines.table import CHOICE
-from tests.forkserver import command
+from tests.forkserver import command, forkable
+from tests.started import Started
 
 COMMAND = [sys.executable, "-P", "-m", "agentv_sandbox"]  # as the installed command does: without the project
 
@@ -63,8 +64,9 @@ class Project:
     def run(self, *args: str, env: Mapping[str, str] | None = None) -> Done:
         argv = ("run", *args, "-o", str(self.output))
         environ = self.env(**(env or {}))
-        # Read when modules are imported, which what is forked has behind it.
-        if any(name.startswith(("PYTHONPATH", "DASK_")) for name in environ):
+        if forkable(environ):
+            done = command(*argv, cwd=self.folder, env=environ, timeout=500)
+        else:
             done = subprocess.run(
                 self.argv(*argv),
                 cwd=self.folder,
@@ -74,19 +76,16 @@ class Project:
                 timeout=500,
                 check=False,
             )
-        else:
-            done = command(*argv, cwd=self.folder, env=environ, timeout=500)
         return Done(done.returncode, done.stdout, done.stderr, self.output)
 
-    def start(self, *args: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
+    def start(self, *args: str, env: Mapping[str, str] | None = None) -> Started:
         """A run that is going on. What it says and its errors come out of one pipe."""
-        return subprocess.Popen(
+        return Started(
             self.argv("run", *args, "-o", str(self.output)),
             cwd=self.folder,
             env=self.env(**(env or {})),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            text=True,
         )
 
 

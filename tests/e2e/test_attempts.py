@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from agentv_sandbox.attempts.folder import read_said
 from agentv_sandbox.attempts.tree import read_tree
 from agentv_sandbox.base.errors import InputError
 from agentv_sandbox.containers.blobs import BlobStore
-from tests import examples
+from tests import examples, forkserver
 from tests.agentv import agentv_command
 from tests.e2e.conftest import Project
 from tests.forkserver import command
@@ -195,9 +196,19 @@ def test_agentv_and_this_program_grade_each_others_attempts(project: Project, fi
 
 
 def run(argv: list[str], project: Project) -> None:
-    done = subprocess.run(
-        argv, cwd=project.folder, env=project.env(), capture_output=True, text=True, timeout=120, check=False
-    )
+    """Our command, or AgentV's."""
+    if argv[0] == sys.executable:
+        done = forkserver.run(argv, cwd=project.folder, env=project.env())
+    else:
+        done = subprocess.run(
+            argv,
+            cwd=project.folder,
+            env=project.env(),
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
     assert done.returncode == 0, done.stdout + done.stderr
 
 

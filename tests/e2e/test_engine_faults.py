@@ -7,7 +7,6 @@ that of a stopped engine is; containers that a stop would end are ended by the e
 from __future__ import annotations
 
 import json
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ import pytest
 from agentv_sandbox.engines.docker.engine import DockerEngine
 from tests.e2e.conftest import Project
 from tests.relay import Relay, relay_before
+from tests.started import Started
 
 pytestmark = [pytest.mark.engine, pytest.mark.docker]
 
@@ -70,7 +70,7 @@ def write(project: Project, mark: str, *names: str) -> None:
     project.write(files)
 
 
-def run(project: Project, relay: Relay, *args: str) -> subprocess.Popen[str]:
+def run(project: Project, relay: Relay, *args: str) -> Started:
     return project.start("s.eval.yaml", *args, env={"DOCKER_HOST": relay.address})
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests import forkserver
 from tests.agents.model_server import INPUT, OUTPUT, ModelServer
 from tests.forkserver import command
 from tests.gateway.test_rate_limits import Busy, serving
@@ -62,15 +63,20 @@ def run(
     with ModelServer({}, key=KEY) as server:
         targets = TARGETS.replace("HOST", f"127.0.0.1:{server.port}").replace("BOUND", bound)
         (folder / "targets.yaml").write_text(targets)
-        done = subprocess.run(
-            [*before, sys.executable, "-m", "agentv_sandbox", "run", "s.eval.yaml", "-o", "out"],
-            cwd=folder,
-            env={**os.environ, "MY_KEY": KEY},
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
+        argv = [sys.executable, "-m", "agentv_sandbox", "run", "s.eval.yaml", "-o", "out"]
+        environ = {**os.environ, "MY_KEY": KEY}
+        if before:
+            done = subprocess.run(
+                [*before, *argv],
+                cwd=folder,
+                env=environ,
+                capture_output=True,
+                text=True,
+                timeout=300,
+                check=False,
+            )
+        else:
+            done = forkserver.run(argv, cwd=folder, env=environ, timeout=300)
     lines = (folder / "out/index.jsonl").read_text().splitlines()
     assert len(lines) == 1, done.stdout + done.stderr
     return json.loads(lines[0]), server, done.stdout + done.stderr

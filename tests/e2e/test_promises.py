@@ -33,6 +33,7 @@ from agentv_sandbox.workspace.projectcopies import LABEL_COPY
 from tests import forkserver
 from tests.e2e.conftest import Done, Project
 from tests.pagedata import contents, details_of, index_of
+from tests.started import Started
 from tests.unix import bind_to
 
 pytestmark = pytest.mark.engine
@@ -620,7 +621,7 @@ def test_hosts_of_the_suite_and_of_the_target_are_reached_and_no_others(project:
 
 
 @contextmanager
-def started(project: Project, *args: str) -> Iterator[subprocess.Popen[str]]:
+def started(project: Project, *args: str) -> Iterator[Started]:
     """``run s.eval.yaml`` that is going on; ended with the block."""
     with project.start("s.eval.yaml", *args) as process:
         try:
@@ -629,12 +630,12 @@ def started(project: Project, *args: str) -> Iterator[subprocess.Popen[str]]:
             process.terminate()
 
 
-def objects_of(process: subprocess.Popen[str], engine: DockerEngine) -> list[OwnedObject]:
+def objects_of(process: Started, engine: DockerEngine) -> list[OwnedObject]:
     every = engine.owned({LABEL_RUN: None})
     return [found for found in every if Owner.parse(found.labels.get(LABEL_OWNER, "")).pid == process.pid]
 
 
-def until(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+def until(condition: Callable[[], bool], process: Started) -> None:
     deadline = time.monotonic() + 120
     while not condition():
         assert process.poll() is None, process.communicate()[0]

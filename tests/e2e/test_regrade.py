@@ -19,6 +19,7 @@ from tests import forkserver
 from tests.e2e.conftest import Done, Project
 from tests.llm.servers import Server, chat
 from tests.pagedata import index_of
+from tests.started import Started
 
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("regrade")]
 
@@ -526,9 +527,7 @@ def test_a_grading_that_was_killed_goes_on_in_an_image_that_is_built_again(
     waiting = [json.loads(line) for line in (bare.folder / "ungraded.jsonl").read_text().splitlines()]
     (image,) = {row["image_id"] for row in waiting}
     subprocess.run(["docker", "rmi", "-f", image], check=True, capture_output=True)
-    grading = subprocess.Popen(
-        own.argv("grade", "bare"), cwd=own.folder, env=own.env(), stdout=subprocess.PIPE, text=True
-    )
+    grading = Started(own.argv("grade", "bare"), cwd=own.folder, env=own.env(), stdout=subprocess.PIPE)
     assert grading.stdout is not None
     assert any("[1/4]" in line for line in grading.stdout)
     grading.send_signal(signal.SIGKILL)

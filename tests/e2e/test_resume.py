@@ -7,13 +7,13 @@ import json
 import shlex
 import shutil
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
+from tests import forkserver
 from tests.e2e.conftest import Done, Project
 
 pytestmark = pytest.mark.engine
@@ -73,14 +73,7 @@ def test_the_command_that_an_interrupted_run_prints_goes_on(project: Project) ->
     assert 2 <= len(before) < len(NAMES)
     last = next(line for line in text.splitlines() if line.startswith("To go on: "))
     _, *words = shlex.split(last.removeprefix("To go on: "))
-    done = subprocess.run(
-        project.argv(*words),
-        cwd=project.folder,
-        env=project.env(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = forkserver.run(project.argv(*words), cwd=project.folder, env=project.env())
     assert done.returncode == 1, done.stdout + done.stderr
     after = lines(project.output)
     assert after[: len(before)] == before
@@ -143,13 +136,10 @@ def test_errors_are_retried_and_failures_where_that_is_asked_for(project: Projec
     done = project.run("s.eval.yaml", "--rerun-failed")
     third = {name: row["timestamp"] for name, row in done.rows.items()}
     assert {name for name in first if third[name] != second[name]} == {"broken", "poor"}
-    elsewhere = subprocess.run(
+    elsewhere = forkserver.run(
         project.argv("run", "s.eval.yaml", "--retry-errors", str(project.output), "-o", "new"),
         cwd=project.folder,
         env=project.env(),
-        capture_output=True,
-        text=True,
-        check=False,
     )
     assert elsewhere.returncode == 3, elsewhere.stderr
     fourth = {name: row["timestamp"] for name, row in project_rows(project.folder / "new").items()}

@@ -12,8 +12,10 @@ import pytest
 
 from agentv_sandbox.rows.record import Row
 from agentv_sandbox.rows.rows import is_as_written
+from tests import forkserver
 from tests.agentv import agentv_command
 from tests.e2e.conftest import Project
+from tests.started import Started
 
 pytestmark = pytest.mark.engine
 
@@ -40,8 +42,11 @@ def write(project: Project, *names: str, head: str = "") -> None:
 def call(
     project: Project, *words: str, argv: Sequence[str] | None = None
 ) -> subprocess.CompletedProcess[str]:
+    """Our command, or that of ``argv``."""
+    if argv is None:
+        return forkserver.run(project.argv(*words), cwd=project.folder, env=project.env(), timeout=200)
     return subprocess.run(
-        argv or project.argv(*words),
+        argv,
         cwd=project.folder,
         env=project.env(),
         capture_output=True,
@@ -63,7 +68,7 @@ def test_a_second_run_and_readers_beside_a_run(project: Project) -> None:
             assert process.poll() is None and time.monotonic() < limit
             time.sleep(0.1)
         other = project.argv("run", "s.eval.yaml", "-o", "other", "--test-id", "first")
-        elsewhere = subprocess.Popen(other, cwd=project.folder, env=project.env(), stdout=subprocess.DEVNULL)
+        elsewhere = Started(other, cwd=project.folder, env=project.env())
         for more in ((), ("--resume",)):
             refused = call(project, "run", "s.eval.yaml", "-o", "out", *more)
             assert process.poll() is None

@@ -15,6 +15,7 @@ from structlog.testing import capture_logs
 from agentv_sandbox.base.errors import SandboxError
 from agentv_sandbox.containers.policy import Role
 from agentv_sandbox.containers.sandbox import Sandbox
+from agentv_sandbox.engines import ContainerEngine
 from agentv_sandbox.engines.docker.engine import DockerEngine
 from agentv_sandbox.engines.enforcement import Enforcement, declared, observed
 from agentv_sandbox.machine.doctor import engine_checks, limit_checks
@@ -172,5 +173,6 @@ def test_an_engine_that_lies_is_found_out_by_the_first_container(
 
 @pytest.mark.engine
 @pytest.mark.usefixtures("each_umask")
-def test_an_engine_that_enforces_is_believed_after_a_look(sandbox: Sandbox) -> None:
-    assert sandbox.check_enforced() == Enforcement()
+def test_an_engine_that_enforces_is_believed_after_a_look(engine: ContainerEngine, tool_image: str) -> None:
+    with Sandbox(engine, tool_image=tool_image) as box:
+        assert box.check_enforced() == Enforcement()

@@ -22,6 +22,7 @@ from tests.harness.processes import (
     command,
     descendants,
     end,
+    forked,
     has_variable,
     start_of,
     starts,
@@ -89,7 +90,7 @@ def _started_under(names: set[str]) -> dict[int, int]:
     marked = [
         pid
         for pid in below
-        if has_variable(pid, MARK, names)
+        if (forked.get(pid) in names or has_variable(pid, MARK, names))
         and not (pid in own and any(helper in command(pid) for helper in _HELPERS))
     ]
     return {pid: below[pid] for pid in marked} | {

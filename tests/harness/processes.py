@@ -88,6 +88,11 @@ def ask_for_start() -> None:
     _asked_for.append(None)
 
 
+forked: dict[int, str] = {}
+"""Processes that another than this one forked for it and that have not been waited for, with who started each: what
+became no other program shows the variables of that other process."""
+
+
 def has_variable(pid: int, name: str, values: Iterable[str]) -> bool:
     """Whether it was started with one of these."""
     environment = b"\0" + _environment(pid) + b"\0"

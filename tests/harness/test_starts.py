@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import pytest
 from tests import forkserver
 from tests.harness.leftovers import _started_under
 from tests.harness.processes import MARK, end, has_variable, starts
+from tests.started import Started
 
 
 def _forked() -> None:
@@ -90,3 +93,48 @@ def test_a_start_of_the_command_imports_nothing_that_stands_in_another_module() 
     assert done.returncode == 0, done.stderr
     number, *missing = done.stdout.split()
     assert int(number) > 300 and not missing
+
+
+def test_a_start_of_the_command_has_what_makes_each_record() -> None:
+    code = (
+        "from agentv_sandbox.base import dataclass; standing_in = dataclass._first_init(object).__code__; "
+        "below = lambda cls: {cls}.union(*map(below, type.__subclasses__(cls))); "
+        "ours = [cls for cls in below(object) if str(cls.__module__).startswith('agentv_sandbox.')]; "
+        "print(len(ours), *(cls for cls in ours if getattr(cls.__init__, '__code__', None) is standing_in))"
+    )
+    done = forkserver.python("-c", code)
+    assert done.returncode == 0, done.stderr
+    number, *missing = done.stdout.split()
+    assert int(number) > 300 and not missing
+
+
+def test_a_process_that_goes_on_is_read_signalled_and_waited_for(tmp_path: Path) -> None:
+    code = "import time; print('begun', flush=True); time.sleep(60)"
+    with Started([sys.executable, "-c", code], cwd=tmp_path, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.readline() == "begun\n"
+        assert process.poll() is None
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.01)
+        process.send_signal(signal.SIGTERM)
+    assert process.returncode == process.poll() == -signal.SIGTERM
+    process.kill()  # of nobody, by then
+
+
+def test_a_process_that_goes_on_after_its_test_is_found(tmp_path: Path) -> None:
+    process = Started([sys.executable, "-c", "import time; time.sleep(60)"], cwd=tmp_path)
+    left = _started_under({os.environ[MARK]})
+    end(left)
+    assert list(left) == [process.pid]
+    assert process.wait(10) < 0
+    assert not _started_under({os.environ[MARK]})
+
+
+@pytest.mark.parametrize(
+    ("errors", "texts"), [(subprocess.PIPE, ("out\n", "err\n")), (subprocess.STDOUT, ("out\nerr\n", ""))]
+)
+def test_what_a_process_says_until_its_end_is_read(
+    tmp_path: Path, errors: int, texts: tuple[str, str]
+) -> None:
+    argv = [sys.executable, "-u", "-c", "import sys; print('out', flush=True); sys.exit('err')"]
+    process = Started(argv, cwd=tmp_path, stdout=subprocess.PIPE, stderr=errors)
+    assert (process.communicate(), process.returncode) == (texts, 1)

@@ -6,7 +6,6 @@ import hashlib
 import json
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from agentv_sandbox.engines.docker.engine import DockerEngine
 from agentv_sandbox.models.container import Command, ContainerSpec, Mount
 from agentv_sandbox.rows.record import Row
 from agentv_sandbox.rows.rowfile import read_rows
+from tests import forkserver
 from tests.examples import clone, run_as_shown
 from tests.pagedata import blocks, details_of, index_of, page_text
 
@@ -30,9 +30,7 @@ def run(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 def command(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    program = Path(sys.executable).with_name("agentv-sandbox")
-    argv = [str(program), *map(str, arguments)]
-    return subprocess.run(argv, cwd=cwd, capture_output=True, text=True, timeout=600, check=False)
+    return forkserver.command(*map(str, arguments), cwd=cwd, timeout=600)
 
 
 @pytest.fixture(scope="module")

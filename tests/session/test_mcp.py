@@ -20,6 +20,7 @@ from agentv_sandbox.base.errors import SandboxError
 from agentv_sandbox.engines import ContainerEngine
 from agentv_sandbox.session import Session
 from agentv_sandbox.session.mcp import ToolServer
+from tests import forkserver
 
 _ROOT = Path(__file__).parents[2]
 _MODULES = _ROOT / ".venv/agentv/node_modules"
@@ -58,9 +59,7 @@ def test_the_protocols_own_client_works_in_a_box(
 
 def _answers(*lines: str, arguments: tuple[str, ...] = ()) -> tuple[int, list[dict[str, Any]], str]:
     text = "\n".join(lines) + "\n"
-    done = subprocess.run(
-        [*_COMMAND, *arguments], input=text, capture_output=True, text=True, timeout=120, check=False
-    )
+    done = forkserver.run([*_COMMAND, *arguments], input=text)
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr
 
 

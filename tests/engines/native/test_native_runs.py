@@ -32,6 +32,7 @@ from agentv_sandbox.models.container import VolumeSpec
 from agentv_sandbox.models.image import ImageConfig
 from tests import forkserver
 from tests.harness.processes import DISK
+from tests.started import Started
 
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("native-left-overs")]
 
@@ -183,7 +184,7 @@ def test_read_only_control_groups_are_named(project: Path) -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_nothing_is_left_five_seconds_after_a_kill(project: Path, run_folder: Path, seed: int) -> None:
     write_suite(project, 40, wait=0.2)
-    process = subprocess.Popen([*COMMAND, "--engine", "native"], cwd=project, stdout=subprocess.DEVNULL)
+    process = Started([*COMMAND, "--engine", "native"], cwd=project)
     try:
         until = time.monotonic() + 60
         while not cgroups.group_names(run_folder.name) and time.monotonic() < until:
@@ -198,7 +199,7 @@ def test_nothing_is_left_five_seconds_after_a_kill(project: Path, run_folder: Pa
 
 def test_nothing_is_left_when_the_watchdog_is_killed_as_well(project: Path, run_folder: Path) -> None:
     write_suite(project, 4, wait=90)
-    process = subprocess.Popen([*COMMAND, "--engine", "native"], cwd=project, stdout=subprocess.DEVNULL)
+    process = Started([*COMMAND, "--engine", "native"], cwd=project)
     try:
         until = time.monotonic() + 120
         while not any("-agent-" in name for name in cgroups.group_names(run_folder.name)):
@@ -233,7 +234,7 @@ def test_nothing_is_left_of_a_build_that_was_killed(
     for image in native.images(LABEL_ENV_KEY):
         if any(tag.startswith("agentv-env:") for tag in image.tags):
             native.remove_image(image.id)
-    process = subprocess.Popen([*COMMAND, "--engine", "native"], cwd=project, stdout=subprocess.DEVNULL)
+    process = Started([*COMMAND, "--engine", "native"], cwd=project)
     try:
         until = time.monotonic() + 60
         while not list(run_folder.glob("containers/*-builder-*")) and time.monotonic() < until:
