@@ -6,6 +6,7 @@ Every container is single-use. Limits and mounts are decided by the policy and t
 
 from __future__ import annotations
 
+import functools
 import secrets
 import threading
 import time
@@ -577,8 +578,9 @@ def sweep(engine: ContainerEngine) -> int:
     """Remove what runs of dead processes of this machine left; returns how many objects. Objects of live runs,
     of other machines that share the engine, and what a user asked to keep are not touched."""
     removed = 0
+    dead = functools.cache(lambda label: Owner.parse(label).dead())  # a run's objects have the same one
     for obj in engine.owned({LABEL_RUN: None}):
-        if LABEL_KEEP not in obj.labels and Owner.parse(obj.labels.get(LABEL_OWNER, "")).dead():
+        if LABEL_KEEP not in obj.labels and dead(obj.labels.get(LABEL_OWNER, "")):
             with suppress(EngineError):
                 engine.destroy(obj)
                 removed += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from pathlib import Path
 
@@ -46,6 +47,12 @@ class Owner:
 
 
 def _boot_id() -> str:
+    return _boot_id_of(os.getpid())
+
+
+@functools.lru_cache(maxsize=1)
+def _boot_id_of(_process: int) -> str:
+    """Of one process it stays as it is; one that it forks may be in another namespace."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         namespace = Path("/proc/self/ns/pid").stat().st_ino

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import re
@@ -89,9 +90,14 @@ def read_file(path: Path) -> SettingsFile:
     return SettingsFile(path=path, settings=settings, written=_by_key(values), text=text)
 
 
+@functools.cache
+def _settings() -> TypeAdapter[Settings]:
+    return TypeAdapter(Settings)
+
+
 def _validated(path: Path, text: str, values: Mapping[str, Any]) -> tuple[Settings, list[Problem]]:
     try:
-        return TypeAdapter(Settings).validate_python(values), []
+        return _settings().validate_python(values), []
     except ValidationError as error:
         return Settings(), [_problem(path, text, row) for row in error.errors()]
 

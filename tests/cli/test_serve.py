@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from tests.pagedata import blocks, index_of
+from tests.started import Started
 
 SUITE = """
 name: slow
@@ -39,13 +40,12 @@ def test_a_run_is_served_while_it_goes_on(tmp_path: Path) -> None:
     (tmp_path / "s.eval.yaml").write_text(SUITE)
     (tmp_path / "targets.yaml").write_text(TARGETS)
     argv = [sys.executable, "-u", "-m", "agentv_sandbox", "run", "s.eval.yaml", "--serve", "-o", "out"]
-    process = subprocess.Popen(
+    process = Started(
         argv,
         cwd=tmp_path,
         env={**os.environ, "WORD": WORD},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
     )
     try:
         assert process.stdout is not None

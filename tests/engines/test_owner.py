@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import shutil
 import subprocess
 from dataclasses import replace
@@ -13,6 +15,7 @@ from agentv_sandbox.engines import owner as module
 from agentv_sandbox.engines.owner import Owner
 
 NEITHER = (False, False)
+_NEW_USER, _NEW_PID = 0x10000000, 0x20000000
 
 
 def fate(owner: Owner) -> tuple[bool, bool]:
@@ -59,6 +62,21 @@ def test_other_machines_and_namespaces_say_nothing() -> None:
     for boot in ("", "another", me.boot.split("/")[0], f"{me.boot}0"):
         assert fate(replace(me, boot=boot)) == NEITHER
         assert fate(Owner(boot, 2**22 + 1, 1)) == NEITHER
+
+
+def test_what_was_forked_into_another_namespace_is_on_another_machine() -> None:
+    """Numbers of its processes are others, though it knows what this process knew."""
+    me, (reads, writes) = Owner.current(), os.pipe()
+    if (pid := os.fork()) == 0:
+        failed = ctypes.CDLL(None).unshare(_NEW_USER | _NEW_PID)
+        if not failed and (inside := os.fork()) == 0:
+            os.write(writes, Owner.current().boot.encode())
+            os._exit(0)
+        os._exit((failed and 1) or os.waitpid(inside, 0)[1])
+    os.close(writes)
+    assert os.waitpid(pid, 0)[1] == 0
+    with os.fdopen(reads) as said:
+        assert said.read() not in ("", me.boot)
 
 
 def test_no_owner_is_dead_without_proc(monkeypatch: pytest.MonkeyPatch) -> None:

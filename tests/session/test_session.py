@@ -35,6 +35,7 @@ from agentv_sandbox.box import Order
 from agentv_sandbox.engines import LABEL_OWNER, ContainerEngine
 from agentv_sandbox.models.container import Limits
 from agentv_sandbox.session import CommandOptions, ExecResult
+from tests.started import Started
 
 
 @pytest.fixture(scope="module")
@@ -327,7 +328,7 @@ session.exec("echo begun; sleep 600", on_output=lambda chunk: print("begun", flu
 @pytest.mark.native
 def test_nothing_outlives_a_killed_process(engine: ContainerEngine, tool_image: str) -> None:
     assert tool_image
-    with subprocess.Popen([sys.executable, "-c", _ENDLESS], stdout=subprocess.PIPE, text=True) as process:
+    with Started([sys.executable, "-c", _ENDLESS], cwd=Path("/"), stdout=subprocess.PIPE) as process:
         assert process.stdout is not None and process.stdout.readline() == "begun\n"
         mark = f":{process.pid}:"
         assert any(mark in obj.labels.get(LABEL_OWNER, "") for obj in engine.owned({LABEL_OWNER: None}))

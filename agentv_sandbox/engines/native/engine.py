@@ -463,7 +463,7 @@ class NativeEngine:
     def owned(self, labels: Mapping[str, str | None]) -> list[OwnedObject]:
         found = [
             OwnedObject(kind="container", id=name, name=name, labels=known)
-            for name, known in self._containers()
+            for name, known in self._containers(labels.get(LABEL_RUN))
             if _matches(known, labels)
         ]
         return found + [
@@ -472,11 +472,12 @@ class NativeEngine:
             if _matches(known, labels)
         ]
 
-    def _containers(self) -> Iterator[tuple[str, Mapping[str, str]]]:
-        """All of them with their labels; of one that has lost its record its name says the run."""
-        known = dict(self._records.all())
-        for name in (*known, *(name for name in group_names(self._places.name) if name not in known)):
-            record = known.get(name)
+    def _containers(self, run: str | None) -> Iterator[tuple[str, Mapping[str, str]]]:
+        """Those of ``run`` or, without one, all of them, with their labels. Their names begin with their run, which is
+        all that is known of one that has lost its record; those of other runs are not read."""
+        names = {*self._records.names(), *group_names(self._places.name)}
+        for name in sorted(name for name in names if run is None or name.startswith(f"{run}-")):
+            record = self._records.get(name)
             yield name, record.labels if record and record.labels else {LABEL_RUN: name.partition("-")[0]}
 
     def destroy(self, obj: OwnedObject) -> None:

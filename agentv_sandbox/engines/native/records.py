@@ -124,8 +124,11 @@ class Records:
 
     def all(self) -> Iterator[tuple[str, Record]]:
         """Also containers of which nothing more was made."""
-        for name in recorded(self._folder):
+        for name in self.names():
             yield name, self.get(name) or Record(labels={}, image="")
+
+    def names(self) -> list[str]:
+        return recorded(self._folder)
 
 
 def changes_in(own: Path) -> Path:
