@@ -34,7 +34,7 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "audit": (
         "audit",
         "audit",
-        "Put agents to suites that solve nothing, and solutions that do: what measures nothing is found.",
+        "Run agents that solve nothing, and the suites' own solutions, to find tests that measure nothing.",
     ),
     "judge-check": (
         "judges",
@@ -141,7 +141,7 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "trust": (
         "trust",
         "trust",
-        "Have lines of a project's agentv-sandbox.toml count that name programs, sockets or addresses of this machine.",
+        "Accept the lines of a project's agentv-sandbox.toml that name programs, sockets or addresses of this machine.",
     ),
     "worker": (
         "worker",
@@ -161,7 +161,7 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "shell": (
         "shell",
         "shell",
-        "Open the workspace that a test left in a fresh container of its suite's image.",
+        "Open, in a fresh container of its suite's image, the workspace that a test left.",
     ),
     "clean": ("upkeep", "clean", "Remove containers and volumes that earlier runs left."),
 }

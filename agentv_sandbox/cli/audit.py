@@ -119,10 +119,10 @@ def audit(
     quiet: opt.Quiet = False,
     verbose: opt.Verbose = False,
 ) -> int:
-    """Put agents to suites that solve nothing, and solutions that do: what measures nothing is found.
+    """Run agents that solve nothing, and the suites' own solutions, to find tests that measure nothing.
 
     Exit status: 0 nothing open, 1 an open finding (--fail-on), 2 bad input,
-    3 answers that were not graded, such as for want of money (3 wins), or no engine, 130 interrupted.
+    3 answers that were not graded, such as when the budget is spent (before 1), or no engine, 130 interrupted.
     """
     start_logs(verbose)
     started = time.monotonic()

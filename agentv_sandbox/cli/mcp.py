@@ -66,7 +66,7 @@ def mcp(
 ) -> int:
     """Serve one session as tools (exec, read, write, list) of the Model Context Protocol, over stdin and stdout.
 
-    The box has no network but for --allow, no keys, and nothing of this machine. It ends with this command.
+    The box has no network except what --allow names, no keys, and nothing of this machine. It ends with this command.
     """
     start_logs(verbose=verbose)
     asked = partial(

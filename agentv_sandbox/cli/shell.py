@@ -62,7 +62,7 @@ def shell(
     suite: opt.SuitePaths = None,
     verbose: opt.Verbose = False,
 ) -> int:
-    """Open the workspace that a test left in a fresh container of its suite's image.
+    """Open, in a fresh container of its suite's image, the workspace that a test left.
 
     What is done there is not kept, and RUN stays as it is. There is no network. Without a terminal, commands are read
     from standard input.

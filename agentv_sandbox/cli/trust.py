@@ -44,7 +44,7 @@ def trust(
         bool, typer.Option("--list", help="Show of which projects lines count, and whether they still do.")
     ] = False,
 ) -> int:
-    """Have lines of a project's agentv-sandbox.toml count that name programs, sockets or addresses of this machine.
+    """Accept the lines of a project's agentv-sandbox.toml that name programs, sockets or addresses of this machine.
 
     Shows the lines and asks. A line that changes does not count until it is accepted again. Exit status: 0 they count
     (or, with --revoke, no longer do), 1 they were not accepted.

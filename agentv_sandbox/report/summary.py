@@ -246,7 +246,10 @@ def _grader_marks(row: Row) -> Text:
     for grader in missed:
         name = safe_text(grader.name, limit=40, keep=frozenset())
         if grader.error is not None or grader.verdict == "skip":
-            marks.append(f"  {name} error", style="yellow")
+            what = (
+                "skipped" if grader.error is None else "error"
+            )  # such as a turn that was not asked any more
+            marks.append(f"  {name} {what}", style="yellow")
         else:
             marks.append(f"  {name} {grader.score:.2f}", style="red")
     return marks

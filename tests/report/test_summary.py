@@ -224,3 +224,10 @@ def test_a_test_that_was_not_run_is_skipped_and_no_error_among_the_others() -> N
     assert [len(document.findall(f".//{tag}")) for tag in ("error", "skipped")] == [1, 1]
     suite = document if document.tag == "testsuite" else document.find("testsuite")
     assert suite is not None and (suite.get("errors"), suite.get("skipped")) == ("1", "1")
+
+
+def test_a_turn_that_was_not_asked_any_more_is_skipped_and_not_an_error() -> None:
+    turns = (make_grader("turn-1"), make_grader("turn-2", 0.0, verdict="skip"))
+    assert "1/2  turn-2 skipped" in printed([make_result("stops", scores=turns)])
+    broken = replace(turns[1], error="the grader could not begin")
+    assert "1/2  turn-2 error" in printed([make_result("stops", scores=(turns[0], broken))])
