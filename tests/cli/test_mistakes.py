@@ -7,10 +7,14 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from agentv_sandbox.base.errors import InputError
 from agentv_sandbox.cli import app
+from agentv_sandbox.runs.believed import eval_files
 from tests.forkserver import command
 
 OK = "[{type: contains, value: x}]"
@@ -1497,10 +1501,6 @@ def write(mistake: Mistake, folder: Path) -> None:
         (("trajectories", "done", "--format", "x"), "must be one of atif, otel, found 'x'"),
         (("report", "done", "--format", "csv", "-o", "none/x.csv"), "make the folder first: mkdir -p none"),
         (
-            ("regrade", "done", "--suite", "s.eval.yml"),
-            "s.eval.yml: does not exist did you mean 's.eval.yaml'?",
-        ),
-        (
             ("import-transcript", "s.eval.yaml", "a=labels.json"),
             "did you mean 'labels.jsonl'? name the file in which Claude Code, Codex or Copilot kept the session",
         ),
@@ -1571,6 +1571,16 @@ def test_a_folder_without_a_run_to_go_on_in_is_named(
     for more, said in (((), "of these suites below .agentv/results/runs"), (("-o", "mispelt"), "in mispelt")):
         assert app(["run", "s.eval.yaml", "--resume", *more], standalone_mode=False) == 3
         assert f"there is no run yet {said} to go on in: every test is run" in capsys.readouterr().out
+
+
+def test_an_eval_file_for_grading_that_is_missing_is_not_called_that_of_the_run(tmp_path: Path) -> None:
+    (tmp_path / "s.eval.yaml").write_text(SUITE)
+    run = SimpleNamespace(unpacked=False, path=tmp_path / "run")
+    with pytest.raises(InputError) as refused:
+        eval_files(cast(Any, run), ["s.eval.yml"], tmp_path, trusted=False)
+    [problem] = refused.value.problems
+    assert (str(problem.path), problem.message) == ("s.eval.yml", "does not exist")
+    assert problem.hint == "did you mean 's.eval.yaml'?"
 
 
 def test_a_setting_that_is_a_text_where_it_is_true_or_false_is_an_error(tmp_path: Path) -> None:
