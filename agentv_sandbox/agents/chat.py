@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 from agentv_sandbox.models.json.javascript import dumps
-from agentv_sandbox.models.json.value import Json
-from agentv_sandbox.models.messages import attached, led_by, needs_roles, prompt_text, said_in, segments, trim
+from agentv_sandbox.models.messages import (
+    SaidBlock,
+    blocks_in,
+    content_of,
+    led_by,
+    needs_roles,
+    prompt_text,
+    role_of,
+    said_in,
+    segments,
+    trim,
+)
 from agentv_sandbox.models.suite import Message
 from agentv_sandbox.models_api.records import Attachment, ChatMessage
 
@@ -40,7 +51,7 @@ def chat_of_conversation(messages: Sequence[Message]) -> Chat:
     """Every system message is part of the system text, every other one keeps its role."""
     system, said = [], []
     for message in messages:
-        role, content = str(message.get("role")), message.get("content")
+        role, content = role_of(message), content_of(message)
         text = (
             dumps(content)
             if isinstance(content, dict)
@@ -57,40 +68,34 @@ def chat_of_conversation(messages: Sequence[Message]) -> Chat:
 
 def attachments(messages: Sequence[Message]) -> Iterator[Attachment]:
     """Images and PDF files of users' messages. Raises OSError for a file that is gone."""
-    for message in messages:
-        if message.get("role") == "user":
-            for block in attached_blocks([message]):
-                path, kind = Path(block["resolvedPath"]), str(block["media_type"])
-                yield Attachment(
-                    name=path.name,
-                    media_type=kind,
-                    data=base64.b64encode(path.read_bytes()).decode("ascii"),
-                )
+    of_users = (attached_blocks([message]) for message in messages if role_of(message) == "user")
+    for block in chain.from_iterable(of_users):
+        path = Path(block.resolved_path)
+        data = base64.b64encode(path.read_bytes()).decode("ascii")
+        yield Attachment(name=path.name, media_type=block.media_type, data=data)
 
 
-def attached_blocks(messages: Sequence[Message]) -> list[Mapping[str, Json]]:
+def attached_blocks(messages: Sequence[Message]) -> list[SaidBlock]:
     """Images of the suite, and files that are neither text nor have been turned into it."""
     blocks = (*_blocks(messages, "image"), *_blocks(messages, "file"))
-    return [block for block in blocks if attached(block) and not block.get("text")]
+    return [block for block in blocks if block.attached and not block.text]
 
 
 def unsent_files(messages: Sequence[Message]) -> list[str]:
     """Files of the messages that were too large to be read as text when the suite was loaded."""
     return [
-        str(block["path"])
+        block.path
         for block in _blocks(messages, "file")
-        if block.get("resolvedPath")
-        and not block.get("text")
-        and not block.get("media_type")
-        and Path(block["resolvedPath"]).stat().st_size
+        if block.resolved_path
+        and not block.text
+        and not block.media_type
+        and Path(block.resolved_path).stat().st_size
     ]
 
 
-def _blocks(messages: Sequence[Message], kind: str) -> Iterator[Mapping[str, Json]]:
+def _blocks(messages: Sequence[Message], kind: str) -> Iterator[SaidBlock]:
     for message in messages:
-        content = message.get("content")
-        if isinstance(content, list):
-            yield from (b for b in content if isinstance(b, dict) and b.get("type") == kind)
+        yield from (block for block in blocks_in(content_of(message)) if block.type == kind)
 
 
 def _message(role: str, text: str, attachments: tuple[Attachment, ...] = ()) -> ChatMessage:

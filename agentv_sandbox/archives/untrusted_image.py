@@ -22,7 +22,9 @@ from agentv_sandbox.archives.untrusted_tar import (
     archive_errors,
 )
 from agentv_sandbox.base.dataclass import dataclass
+from agentv_sandbox.models.json.records import JsonRecord
 from agentv_sandbox.models.json.untrusted import read_json
+from agentv_sandbox.models.json.value import Json
 
 _CHUNK = 1 << 20
 _MAX_CONFIG = 4 << 20
@@ -30,6 +32,7 @@ _MAX_LAYERS = 200
 _MAX_WINDOW = 128 << 20
 _ZSTANDARD = b"\x28\xb5"
 OCI_INDEX = "index.json"
+_NAME = "org.opencontainers.image.ref.name"
 MAX_FOLDERS = 250
 """One in another; nothing that people use has more than some fifty."""
 
@@ -79,22 +82,21 @@ class Layers:
 
     def _read(self, archive: tarfile.TarFile) -> None:
         manifest = _manifest(archive)
-        self.config = _document(archive, str(manifest.get("Config")))
-        config = read_json(self.config)
-        if not isinstance(config, dict) or not isinstance(config.get("rootfs"), dict):
+        self.config = _document(archive, manifest.config)
+        config = _Configuration.of(read_json(self.config))
+        if config.rootfs is None:
             raise ArchiveError("its image has no readable configuration")
-        self.architecture = str(config.get("architecture"))
-        if config.get("os") != "linux" or not re.fullmatch(r"[a-z0-9]{2,16}", self.architecture):
+        self.architecture = config.architecture
+        if config.os != "linux" or not re.fullmatch(r"[a-z0-9]{2,16}", self.architecture):
             raise ArchiveError("its image is not for Linux")
-        names, diff_ids = manifest.get("Layers"), config["rootfs"].get("diff_ids")
-        if not isinstance(names, list) or not isinstance(diff_ids, list):
+        names, diff_ids = manifest.layers, config.rootfs.diff_ids
+        if names is None or diff_ids is None:
             raise ArchiveError("its archive names no layers")
         if len(names) != len(diff_ids) or len(names) > _MAX_LAYERS:
             raise ArchiveError("its archive has too many layers, or other ones than its image")
         for name, diff_id in zip(names, diff_ids, strict=True):
             self._layers.append(_layer(archive, str(name)[:300], str(diff_id), self._budget, self._folder))
-        tags = manifest.get("RepoTags")
-        self.tags = tuple(str(tag) for tag in tags) if isinstance(tags, list) else ()
+        self.tags = manifest.repo_tags
 
     @contextmanager
     def merged(self) -> Iterator[tuple[dict[str, ImageEntry], list[tarfile.TarFile]]]:
@@ -169,41 +171,69 @@ def _parents(path: str) -> Iterator[str]:
         end = path.find("/", end + 1)
 
 
-def _manifest(archive: tarfile.TarFile) -> Mapping[str, object]:
-    """The one image of an archive, as ``docker save`` describes it."""
+class _Root(JsonRecord):
+    diff_ids: tuple[Json, ...] | None
+
+
+class _Configuration(JsonRecord):
+    os: str
+    architecture: str
+    rootfs: _Root | None
+
+
+class _Manifest(JsonRecord, pascal=True):
+    """One image, as ``docker save`` describes it."""
+
+    config: str
+    layers: tuple[Json, ...] | None
+    repo_tags: tuple[str, ...]
+
+
+class _Descriptor(JsonRecord):
+    """What an OCI document points to."""
+
+    digest: str
+    annotations: Mapping[str, str]
+
+    @property
+    def path(self) -> str:
+        if not re.fullmatch(r"sha256:[0-9a-f]{64}", self.digest):
+            raise ArchiveError("its archive names its parts in an unknown way")
+        return f"blobs/sha256/{self.digest.removeprefix('sha256:')}"
+
+
+class _OciDocument(JsonRecord):
+    """Its index, or an image's manifest."""
+
+    manifests: tuple[_Descriptor, ...]
+    config: _Descriptor
+    layers: tuple[Json, ...] | None
+
+
+def _manifest(archive: tarfile.TarFile) -> _Manifest:
+    """The one image of an archive."""
     names = archive.getnames()
     if "manifest.json" not in names and OCI_INDEX in names:
         return _oci_manifest(archive)
-    manifest = read_json(_document(archive, "manifest.json"))
-    if not (isinstance(manifest, list) and len(manifest) == 1 and isinstance(manifest[0], dict)):
+    manifests = _Manifest.all_of(read_json(_document(archive, "manifest.json")))
+    if len(manifests) != 1:
         raise ArchiveError("its archive does not hold one image")
-    return manifest[0]
+    return manifests[0]
 
 
-def _oci_manifest(archive: tarfile.TarFile) -> Mapping[str, object]:
-    index = read_json(_document(archive, OCI_INDEX))
-    images = index.get("manifests") if isinstance(index, dict) else None
-    if not (isinstance(images, list) and len(images) == 1 and isinstance(images[0], dict)):
+def _oci_manifest(archive: tarfile.TarFile) -> _Manifest:
+    images = _OciDocument.of(read_json(_document(archive, OCI_INDEX))).manifests
+    if len(images) != 1:
         raise ArchiveError("its archive does not hold one image")
-    manifest = read_json(_document(archive, _blob(images[0])))
-    layers = manifest.get("layers") if isinstance(manifest, dict) else None
-    if not isinstance(manifest, dict) or not isinstance(layers, list):
+    manifest = _OciDocument.of(read_json(_document(archive, images[0].path)))
+    if manifest.layers is None:
         raise ArchiveError("its archive holds an index of images, not one image")
-    named = images[0].get("annotations")
-    tag = named.get("org.opencontainers.image.ref.name") if isinstance(named, dict) else None
-    return {
-        "Config": _blob(manifest.get("config")),
-        "Layers": [_blob(layer) for layer in layers[: _MAX_LAYERS + 1]],
-        "RepoTags": [tag] if isinstance(tag, str) else [],
-    }
-
-
-def _blob(descriptor: object) -> str:
-    """The path of what an OCI document points to."""
-    digest = descriptor.get("digest") if isinstance(descriptor, dict) else None
-    if not isinstance(digest, str) or not re.fullmatch(r"sha256:[0-9a-f]{64}", digest):
-        raise ArchiveError("its archive names its parts in an unknown way")
-    return f"blobs/sha256/{digest.removeprefix('sha256:')}"
+    tag = images[0].annotations.get(_NAME)
+    return _Manifest(
+        config=manifest.config.path,
+        layers=tuple(_Descriptor.of(layer).path for layer in manifest.layers[: _MAX_LAYERS + 1]),
+        repo_tags=(tag,) if tag is not None else (),
+    )
 
 
 def _document(archive: tarfile.TarFile, name: str) -> bytes:

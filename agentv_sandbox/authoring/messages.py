@@ -17,7 +17,7 @@ from agentv_sandbox.models import media
 from agentv_sandbox.models.content import ROLES
 from agentv_sandbox.models.json.javascript import dumps
 from agentv_sandbox.models.json.value import Json
-from agentv_sandbox.models.messages import texts
+from agentv_sandbox.models.messages import blocks_in, content_of, texts
 from agentv_sandbox.models.suite import Message
 
 IMAGE_TYPES = {
@@ -316,7 +316,7 @@ def _is_binary(path: Path) -> bool:
 
 def question(messages: Sequence[Message]) -> str:
     """Text parts of the input, trimmed, joined by one space."""
-    parts = (part.strip() for message in messages for part in texts(message.get("content")))
+    parts = (part.strip() for message in messages for part in texts(content_of(message)))
     return " ".join(part for part in parts if part)
 
 
@@ -324,7 +324,7 @@ def reference_answer(expected: Sequence[Message]) -> str:
     """The last expected message as text: its content, else its tool calls."""
     if not expected:
         return ""
-    content = expected[-1].get("content")
+    content = content_of(expected[-1])
     if content is None:
         content = expected[-1].get("tool_calls")
     if content is None or isinstance(content, str):
@@ -335,10 +335,9 @@ def reference_answer(expected: Sequence[Message]) -> str:
 def input_files(messages: Sequence[Message]) -> tuple[Path, ...]:
     """Host paths of all file and image blocks, unique, in order."""
     paths = (
-        Path(block["resolvedPath"])
+        Path(block.resolved_path)
         for message in messages
-        if isinstance(message.get("content"), list)
-        for block in message["content"]
-        if isinstance(block, dict) and block.get("type") in ("file", "image") and "resolvedPath" in block
+        for block in blocks_in(content_of(message))
+        if block.type in ("file", "image") and block.resolved_path
     )
     return tuple(dict.fromkeys(paths))

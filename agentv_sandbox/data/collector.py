@@ -65,20 +65,27 @@ class Out:
         self.stream.write(data)
 
 
+class Values:
+    """What a mapping holds, by name."""
+
+    def __init__(self, **values):
+        self.__dict__.update(values)
+
+
 class Walk:
     """One root folder, its files before its sub-folders, names in order."""
 
     def __init__(self, out, root, what, request):
         self.out = out
         self.root = root
-        self.known = what["known"]
-        self.answers = frozenset(what["answers"])
-        self.limits = request["limits"]
-        self.prune = frozenset(request["prune"])
-        self.used = request["used"]
-        self.keep = what["keep"]
-        self.ordinary = (request["limits"], request["used"])
-        self.beside = (request["aside"], request["used_aside"])
+        self.known = what.known
+        self.answers = frozenset(what.answers)
+        self.limits = request.limits
+        self.prune = frozenset(request.prune)
+        self.used = request.used
+        self.keep = what.keep
+        self.ordinary = (request.limits, request.used)
+        self.beside = (request.aside, request.used_aside)
         self.aside = False  # whether the walk is in a pruned folder
         self.closed = False  # whether something is not readable by everybody
 
@@ -99,7 +106,7 @@ class Walk:
         return {**head, "a": 1} if self.aside else head
 
     def too_large(self):
-        return f"larger than {self.limits['file_bytes']} bytes"
+        return f"larger than {self.limits.file_bytes} bytes"
 
     def run(self, directory, path="", folder=None):
         """Depth first with an explicit stack of open folders; never deeper than the limit."""
@@ -129,8 +136,8 @@ class Walk:
                     if not self.keep:
                         continue
                     self.turn(True)
-                if len(stack) >= self.limits["depth"]:
-                    self.skip(below, f"deeper than {self.limits['depth']} folders")
+                if len(stack) >= self.limits.depth:
+                    self.skip(below, f"deeper than {self.limits.depth} folders")
                 else:
                     try:
                         child = os.open(name, FOLDER, dir_fd=fd)
@@ -146,11 +153,11 @@ class Walk:
 
     def folder(self, path, mode):
         used, limits = self.beside[1], self.beside[0]
-        used["folders"] += 1
-        used["names"] += len(os.fsencode(path))
-        if used["folders"] > limits["files"] or used["names"] > limits["names_bytes"]:
+        used.folders += 1
+        used.names += len(os.fsencode(path))
+        if used.folders > limits.files or used.names > limits.names_bytes:
             self.out.record(
-                b"M", {"r": self.root, "p": path[:200], "why": f"more than {limits['files']} folders"}
+                b"M", {"r": self.root, "p": path[:200], "why": f"more than {limits.files} folders"}
             )
         else:
             self.out.record(b"D", {"r": self.root, "p": path, "x": mode & 0o777})
@@ -172,37 +179,37 @@ class Walk:
                 continue
             if stat.S_ISDIR(info.st_mode):
                 folders.append(name)
-            elif self.used["files"] >= self.limits["files"]:
+            elif self.used.files >= self.limits.files:
                 too_many += 1
             else:
-                self.used["files"] += 1
+                self.used.files += 1
                 self.entry(fd, path + name, name, info)
         folders.reverse()
         if too_many:
-            self.skip(path[:-1] or ".", f"more than {self.limits['files']} files", too_many)
+            self.skip(path[:-1] or ".", f"more than {self.limits.files} files", too_many)
 
     def entry(self, folder, path, name, info):
         kind = stat.S_IFMT(info.st_mode)
-        if len(os.fsencode(path)) > self.limits["path_bytes"]:
-            self.skip(path[:200], f"path longer than {self.limits['path_bytes']} bytes")
+        if len(os.fsencode(path)) > self.limits.path_bytes:
+            self.skip(path[:200], f"path longer than {self.limits.path_bytes} bytes")
         elif self.names_spent(path):
             self.skip(path, self.too_many_names())
         elif kind == stat.S_IFLNK:
             self.link(folder, path, name, info)
         elif kind in SPECIAL:
             self.skip(path, SPECIAL[kind])
-        elif info.st_size > self.limits["file_bytes"]:
+        elif info.st_size > self.limits.file_bytes:
             self.skip(path, self.too_large())
         else:
             self.file(folder, path, name)
 
     def names_spent(self, name):
         """Count one more path or link target; whether that is more than all together may be."""
-        self.used["names"] += len(os.fsencode(name))
-        return self.used["names"] > self.limits["names_bytes"]
+        self.used.names += len(os.fsencode(name))
+        return self.used.names > self.limits.names_bytes
 
     def too_many_names(self):
-        return f"the names of all files together are longer than {self.limits['names_bytes']} bytes"
+        return f"the names of all files together are longer than {self.limits.names_bytes} bytes"
 
     def link(self, folder, path, name, info):
         try:
@@ -231,8 +238,8 @@ class Walk:
             old = self.known.get(path)
             if old is not None and old[0] == now.st_size and old[1] == digest(fd):
                 self.out.record(b"S", head)
-            elif self.used["bytes"] + now.st_size > self.limits["total_bytes"]:
-                self.skip(path, f"all files together are more than {self.limits['total_bytes']} bytes")
+            elif self.used.bytes + now.st_size > self.limits.total_bytes:
+                self.skip(path, f"all files together are more than {self.limits.total_bytes} bytes")
             else:
                 self.content(fd, head)
         finally:
@@ -242,7 +249,7 @@ class Walk:
         """Send what can be read, at most the limit of one file whatever its size was said to be."""
         os.lseek(fd, 0, os.SEEK_SET)
         self.out.record(b"F", head)
-        left = self.limits["file_bytes"]
+        left = self.limits.file_bytes
         why = ""
         while True:
             try:
@@ -257,7 +264,7 @@ class Walk:
                 break
             self.out.raw(b"C", data)
             left -= len(data)
-            self.used["bytes"] += len(data)
+            self.used.bytes += len(data)
         self.out.record(b"E", {"why": why})
 
 
@@ -277,21 +284,24 @@ KINDS = {"": Walk}
 
 
 def main():
-    request = marshal.load(sys.stdin.buffer)  # noqa: S302 - written by the orchestrator
+    request = Values(**marshal.load(sys.stdin.buffer))  # noqa: S302 - written by the orchestrator
     out = Out(open(1, "wb", buffering=CHUNK, closefd=False))  # noqa: SIM115
-    request["used"] = {"files": 0, "bytes": 0, "names": 0, "folders": 0}  # by all roots together
-    request["used_aside"], request["used_earlier"] = (
-        {"files": 0, "bytes": 0, "names": 0, "folders": 0} for _ in range(2)
+    for bounds in ("limits", "aside", "earlier"):
+        setattr(request, bounds, Values(**getattr(request, bounds, {})))
+    request.used, request.used_aside, request.used_earlier = (
+        Values(files=0, bytes=0, names=0, folders=0)  # by all roots together
+        for _ in range(3)
     )
     space = {}
     closed = []
-    for root, what in request["roots"].items():
+    for root, asked in request.roots.items():
+        what = Values(**asked)
         try:
-            walk = KINDS[what.get("kind", "")](out, root, what, request)
-            walk.run(what["dir"])
+            walk = KINDS[getattr(what, "kind", "")](out, root, what, request)
+            walk.run(what.dir)
             if walk.closed:
                 closed.append(root)
-            room = os.statvfs(what["dir"])
+            room = os.statvfs(what.dir)
             space[root] = [
                 room.f_blocks * room.f_frsize,
                 room.f_bavail * room.f_frsize,
@@ -300,7 +310,7 @@ def main():
             ]
         except OSError as error:
             out.record(b"X", {"r": root, "p": ".", "why": f"cannot be read: {error.strerror}", "n": 1})
-    out.record(b"Z", {**request["used"], "space": space, "closed": closed})
+    out.record(b"Z", {**vars(request.used), "space": space, "closed": closed})
     out.stream.flush()
 
 

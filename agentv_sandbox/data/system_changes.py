@@ -9,15 +9,15 @@ bits; folders whose attributes changed are sent, too.
 import os
 import stat
 
-from __main__ import CHUNK, FILE, FOLDER, KINDS, Walk
+from __main__ import CHUNK, FILE, FOLDER, KINDS, Values, Walk
 
 
 class Owned(Walk):
     """With owners, all bits of modes, and folders: of a system, which nothing but its image gives any."""
 
     def __init__(self, out, root, request, limits, used):
-        what = {"known": {}, "answers": [], "keep": False}
-        super().__init__(out, root, what, {**request, "prune": []})
+        what = Values(known={}, answers=[], keep=False)
+        super().__init__(out, root, what, Values(**{**vars(request), "prune": []}))
         self.limits, self.used = limits, used
         self.ordinary = (limits, used)
 
@@ -27,10 +27,10 @@ class Owned(Walk):
 
     def enter(self, stack, fd, path, aside):
         if path:
-            self.used["folders"] += 1
-            if self.used["folders"] > self.limits["files"]:
+            self.used.folders += 1
+            if self.used.folders > self.limits.files:
                 os.close(fd)
-                self.skip(path[:200], f"more than {self.limits['files']} folders")
+                self.skip(path[:200], f"more than {self.limits.files} folders")
                 return
             self.folder(path, os.fstat(fd))
         super().enter(stack, fd, path, aside)
@@ -43,10 +43,10 @@ class Changed(Owned):
     """What changed in a system, and what there was in its place."""
 
     def __init__(self, out, root, what, request):
-        super().__init__(out, root, request, request["limits"], request["used"])
-        self.before = Owned(out, what["before"], request, request["earlier"], request["used_earlier"])
-        self.own = frozenset(what["own"])
-        self.base, self.files = (os.open(what[part], FOLDER) for part in ("base", "files"))
+        super().__init__(out, root, request, request.limits, request.used)
+        self.before = Owned(out, what.before, request, request.earlier, request.used_earlier)
+        self.own = frozenset(what.own)
+        self.base, self.files = (os.open(getattr(what, part), FOLDER) for part in ("base", "files"))
         self.there = None  # the folder that the walk is in, as it was
 
     def enter(self, stack, fd, path, aside):
@@ -126,10 +126,10 @@ class Changed(Owned):
             return
         if stat.S_ISDIR(old.st_mode):
             before.run(name, path + "/", self.there)
-        elif before.used["files"] >= before.limits["files"]:
-            before.skip(path, f"more than {before.limits['files']} files that are gone or changed")
+        elif before.used.files >= before.limits.files:
+            before.skip(path, f"more than {before.limits.files} files that are gone or changed")
         else:
-            before.used["files"] += 1
+            before.used.files += 1
             before.entry(self.there, path, name, old)
 
 

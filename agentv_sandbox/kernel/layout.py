@@ -38,7 +38,7 @@ def state_folder(environ: Mapping[str, str]) -> str:
     return str(Path(environ.get(FOLDER_VARIABLE) or _DEFAULT_FOLDER).absolute())
 
 
-class Places:
+class StateFolders:
     """Folders of one engine, whose images are below ``root``."""
 
     def __init__(self, root: Path, *, group: int) -> None:
@@ -92,7 +92,7 @@ class Places:
         """Make ``folder`` where everybody may have put something of that name. Raises EngineError."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not is_ours(folder):
-            raise Places._taken(folder)
+            raise StateFolders._taken(folder)
 
     @staticmethod
     def _is_ours_or_roots(path: Path) -> bool:

@@ -19,6 +19,7 @@ from agentv_sandbox.engines import ContainerEngine
 from agentv_sandbox.engines.enforcement import PROBE, declared, is_too_old, observed
 from agentv_sandbox.engines.tier import tier
 from agentv_sandbox.models.container import EngineInfo, ExecResult, Limits, VolumeSpec
+from agentv_sandbox.models.json.wire import read_exactly
 from agentv_sandbox.models.paths import WORKSPACE
 from agentv_sandbox.models.suite import Suite
 
@@ -154,6 +155,20 @@ def _limits_declared(info: EngineInfo) -> Iterator[DoctorCheck]:
         yield DoctorCheck(name="engine's warning", state="warning", text=text)
 
 
+@dataclass(frozen=True)
+class _Seen:
+    """What a probe saw in its container."""
+
+    children: int
+    written: int
+    nnp: str
+    seccomp: str
+    caps: str
+    bounding: str
+    readonly: bool
+    network: bool
+
+
 def limit_checks(sandbox: Sandbox) -> Iterator[DoctorCheck]:
     """Limits that the engine accepts are tried: some kernels take them and enforce nothing."""
     probe, eater = _attempts(sandbox)
@@ -163,16 +178,16 @@ def limit_checks(sandbox: Sandbox) -> Iterator[DoctorCheck]:
         text = f"a probe container ended with {probe.outcome}: {tail}"
         yield DoctorCheck(name="container", state="failed", text=text)
         return
-    seen = json.loads(probe.stdout)
-    children, written = seen["children"], seen["written"]
-    nnp, seccomp = seen["nnp"].strip(), seen["seccomp"].strip()
+    seen = read_exactly(_Seen, json.loads(probe.stdout))
+    children, written = seen.children, seen.written
+    nnp, seccomp = seen.nnp.strip(), seen.seccomp.strip()
     table = [
         ("processes", children < _PROCESSES, f"{children} of 200 children under a limit of {_PROCESSES}"),
         ("memory", eater.outcome == "oom", f"256 MiB under a limit of 128 MiB: {eater.outcome}"),
         ("workspace", written <= _WORKSPACE, f"{written >> 20} MiB written under a limit of 16 MiB"),
-        ("system", seen["readonly"], "read-only" if seen["readonly"] else "writable"),
-        ("network", not seen["network"], "reachable" if seen["network"] else "unreachable"),
-        ("capabilities", int(seen["caps"], 16) == 0 == int(seen["bounding"], 16), seen["caps"].strip()),
+        ("system", seen.readonly, "read-only" if seen.readonly else "writable"),
+        ("network", not seen.network, "reachable" if seen.network else "unreachable"),
+        ("capabilities", int(seen.caps, 16) == 0 == int(seen.bounding, 16), seen.caps.strip()),
         ("privileges", nnp == "1", "no-new-privileges" if nnp == "1" else "may grow"),
         ("system calls", seccomp == "2", f"seccomp mode {seccomp}"),
     ]

@@ -3,9 +3,10 @@ prompt."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from agentv_sandbox.models.json.javascript import dumps
+from agentv_sandbox.models.json.records import JsonRecord, under_key
 from agentv_sandbox.models.json.value import Json
 from agentv_sandbox.models.suite import Message
 
@@ -13,12 +14,41 @@ _SPACE = (
     "\t\n\v\f\r \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000\ufeff"
 )
-_VISIBLE = {"text": "value", "file": "text"}
 
 
 def trim(text: str) -> str:
     """``String.prototype.trim``: a byte order mark is space, control characters are not."""
     return text.strip(_SPACE)
+
+
+class SaidBlock(JsonRecord):
+    """A text, a file or an image in a message of a suite."""
+
+    type: str
+    value: str | None
+    """A text, or what the suite calls a file."""
+    text: str
+    """Of a file that was read as text."""
+    path: str
+    resolved_path: str = under_key("resolvedPath")
+    media_type: str
+
+    @property
+    def attached(self) -> bool:
+        """Whether it is an image of the suite, or a file that is not text."""
+        return bool({"file": self.media_type, "image": self.resolved_path}.get(self.type))
+
+
+def role_of(message: Message) -> str:
+    return str(message.get("role"))
+
+
+def content_of(message: Message) -> Json:
+    return message.get("content")
+
+
+blocks_in = SaidBlock.all_of
+"""Of a content that is a list; none of any other."""
 
 
 def texts(content: Json) -> list[str]:
@@ -27,11 +57,10 @@ def texts(content: Json) -> list[str]:
         return [content]
     if isinstance(content, dict):
         return [dumps(content, indent=2)]
-    blocks = content if isinstance(content, list) else []
     return [
-        b["value"]
-        for b in blocks
-        if isinstance(b, dict) and b.get("type") not in ("file", "image") and isinstance(b.get("value"), str)
+        block.value
+        for block in blocks_in(content)
+        if block.type not in ("file", "image") and block.value is not None
     ]
 
 
@@ -39,25 +68,16 @@ def visible(content: Json) -> bool:
     """Whether there is anything but space in the content."""
     if not isinstance(content, list):
         return any(text.strip() for text in texts(content))
-    return any(
-        isinstance(b, dict)
-        and (attached(b) or str(b.get(_VISIBLE.get(str(b.get("type")), "")) or "").strip())
-        for b in content
-    )
-
-
-def attached(block: Mapping[str, Json]) -> bool:
-    """Whether a block is an image of the suite, or a file that is not text."""
-    kinds = {"file": "media_type", "image": "resolvedPath"}
-    return bool(block.get(kinds.get(str(block.get("type")), "")))
+    shown = ({"text": block.value, "file": block.text}.get(block.type) for block in blocks_in(content))
+    return any((text or "").strip() for text in shown) or any(each.attached for each in blocks_in(content))
 
 
 def needs_roles(messages: Sequence[Message]) -> bool:
     """Whether it matters who says what: there is an assistant or tool message, or more than one message with
     something to see in it."""
     return (
-        any(message.get("role") in ("assistant", "tool") for message in messages)
-        or sum(visible(message.get("content")) for message in messages) > 1
+        any(role_of(message) in ("assistant", "tool") for message in messages)
+        or sum(visible(content_of(message)) for message in messages) > 1
     )
 
 
@@ -66,47 +86,47 @@ def segments(content: Json, *, inline: bool, blank: bool = False) -> list[str]:
     their host paths. ``blank``: a text of spaces alone, too."""
     if not isinstance(content, list):
         return [text for text in texts(content) if blank or trim(text)]
-    parts = (_segment(block, inline=inline) for block in content if isinstance(block, dict))
+    parts = (_segment(block, inline=inline) for block in blocks_in(content))
     return [part for part in parts if part]
 
 
-def _segment(block: Mapping[str, Json], *, inline: bool) -> str:
-    if block.get("type") == "text" and isinstance(block.get("value"), str):
-        return str(block["value"])
-    if block.get("type") == "image" and block.get("resolvedPath") and not inline:
-        return f'<file: path="{block["resolvedPath"]}">'
-    if block.get("type") != "file" or not block.get("path"):
+def _segment(block: SaidBlock, *, inline: bool) -> str:
+    if block.type == "text":
+        return block.value or ""
+    if block.type == "image" and block.resolved_path and not inline:
+        return f'<file: path="{block.resolved_path}">'
+    if block.type != "file" or not block.path:
         return ""
     if not inline:
-        return f'<file: path="{block.get("resolvedPath") or block["path"]}">'
-    return f'<file path="{block["path"]}">\n{trim(block["text"])}\n</file>' if block.get("text") else ""
+        return f'<file: path="{block.resolved_path or block.path}">'
+    return f'<file path="{block.path}">\n{trim(block.text)}\n</file>' if block.text else ""
 
 
 def prompt_text(messages: Sequence[Message], *, inline: bool) -> str:
     """The messages as one prompt; ``inline`` as in ``segments``. Roles are marked (``@[User]:``) only where it matters
     who says what."""
     if not needs_roles(messages):
-        parts = (trim(part) for m in messages for part in segments(m.get("content"), inline=inline))
+        parts = (trim(part) for m in messages for part in segments(content_of(m), inline=inline))
         return "\n\n".join(part for part in parts if part)
     turns = []
     for message in messages:
-        said = segments(message.get("content"), inline=inline)
-        if said and visible(message.get("content")):
+        said = segments(content_of(message), inline=inline)
+        if said and visible(content_of(message)):
             turns.append(f"@[{str(message.get('role')).capitalize()}]:\n" + "\n".join(said))
     return "\n\n".join(turns)
 
 
 def led_by(messages: Sequence[Message], *, inline: bool) -> tuple[str, Sequence[Message]]:
     """The text of the system messages that come first, and the messages after them."""
-    led = next((i for i, m in enumerate(messages) if m.get("role") != "system"), len(messages))
-    leading = [segments(message.get("content"), inline=inline) for message in messages[:led]]
+    led = next((i for i, m in enumerate(messages) if role_of(m) != "system"), len(messages))
+    leading = [segments(content_of(message), inline=inline) for message in messages[:led]]
     return "\n\n".join("\n".join(parts) for parts in leading if parts), messages[led:]
 
 
 def said_in(message: Message, *, inline: bool) -> tuple[str, list[str]]:
     """Who says a message that is not first, and its parts: those of later systems and of tools are marked words of the
     assistant."""
-    role, parts = str(message.get("role")), segments(message.get("content"), inline=inline)
+    role, parts = role_of(message), segments(content_of(message), inline=inline)
     return (
         ("assistant", [f"@[{role.capitalize()}]:", *parts]) if role in ("system", "tool") else (role, parts)
     )

@@ -60,17 +60,13 @@ REFUSAL = "refusal"
 """The stop reason of an answer of which the API says apart from it that it is one."""
 
 
-class _Named(JsonRecord):
-    model: str
-
-
 class _Answered(JsonRecord):
     """Where documents of all APIs say which model answered."""
 
     model: str
     model_version: str = under_key("modelVersion")
-    message: _Named
-    response: _Named
+    message_model: str = under_key("message/model")
+    response_model: str = under_key("response/model")
 
 
 class AnswerReading:
@@ -109,7 +105,7 @@ class AnswerReading:
         self._dialect.read(document, self)
         if self.model is None:
             said = _Answered.of(document)
-            names = (said.model, said.model_version, said.message.model, said.response.model)
+            names = (said.model, said.model_version, said.message_model, said.response_model)
             self.model = next((name for each in names if (name := word(each))), None)
 
     def stop(self, reason: Json) -> None:

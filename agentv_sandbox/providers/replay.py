@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import field
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
-from typing import Any
 
 from agentv_sandbox.agents.base import (
     AgentRun,
@@ -22,12 +22,16 @@ from agentv_sandbox.authoring.fields import Text
 from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.models.case import AgentResponse, CaseFailure
 from agentv_sandbox.models.content import ROLES
+from agentv_sandbox.models.json.records import JsonRecord
 from agentv_sandbox.models.json.untrusted import ForeignJsonError, read_json
 from agentv_sandbox.models.json.value import Json
+from agentv_sandbox.models.json.wire import REST
 from agentv_sandbox.models.suite import Target
 
 _VERSION = "agentv.replay_fixture.v1"
 _MAX_BYTES = 256 << 20
+_Key = tuple[str, str, str]
+"""Suite, test and the target that was recorded."""
 
 
 class ReplaySettings(TargetSettings):
@@ -61,25 +65,22 @@ class ReplayProvider(Provider):
                     hint="record fixtures (agentv eval run --record-replay FILE) and name them in fixtures",
                 )
             )
-        elif not isinstance(target.settings.get("fixtures"), str):
+        elif not (asked := _Asked.of(target.settings)).fixtures:
             problems.append(
                 setting_problem(target, "fixtures", "must name a JSONL file with recorded answers")
             )
-        elif (
-            target.base_dir.is_absolute()
-            and not (target.base_dir / str(target.settings["fixtures"])).is_file()
-        ):
-            message = f"there is no file {target.settings['fixtures']}"
+        elif target.base_dir.is_absolute() and not (target.base_dir / asked.fixtures).is_file():
+            message = f"there is no file {asked.fixtures}"
             hint = f"looked in {target.base_dir}; AgentV's `eval run --record-replay FILE` writes one"
             problems.append(setting_problem(target, "fixtures", message, hint=hint))
-        if not isinstance(target.settings.get("source_target"), str):
+        if _Asked.of(target.settings).source_target is None:
             problems.append(
                 setting_problem(target, "source_target", "must name the target whose answers were recorded")
             )
         return problems
 
     def response(self, request: Request, ran: AgentRun) -> AgentResponse:
-        written = str(request.target.settings["fixtures"])
+        written = _Asked.of(request.target.settings).fixtures
         path = project_file(request, "fixtures", written, what="Replay fixture file", most=_MAX_BYTES)
         rows = _fixture(path, _stamp(path)).rows(request)
         if len(rows) != 1:
@@ -88,22 +89,49 @@ class ReplayProvider(Provider):
             failure = CaseFailure(stage="agent", code="provider_error", message=message, fault="no_answer")
             return AgentResponse(failure=failure, attempts=request.attempt, target_used=request.target.name)
         row = rows[0]
-        answer = parse_response(json.dumps(row).encode(), measured_ms=0.0)
+        answer = parse_response(json.dumps(row.raw).encode(), measured_ms=0.0)
         return AgentResponse(
             messages=answer.messages,
             token_usage=answer.token_usage,
             cost_usd=answer.cost_usd,
-            duration_ms=answer.duration_ms if "duration_ms" in row else None,
-            start_time=_text(row.get("start_time")),
-            end_time=_text(row.get("end_time")),
+            duration_ms=answer.duration_ms if "duration_ms" in row.raw else None,
+            start_time=row.start_time,
+            end_time=row.end_time,
             notes=answer.notes,
             attempts=request.attempt,
             target_used=request.target.name,
         )
 
 
-def _text(value: Json) -> str | None:
-    return value if isinstance(value, str) else None
+class _Asked(JsonRecord):
+    """Settings of a target."""
+
+    fixtures: str
+    source_target: str | None
+    suite: str
+    eval_path: str
+    variant: str | None
+
+    def key(self, request: Request) -> _Key:
+        return self.suite or request.case.suite, request.case.id, self.source_target or ""
+
+
+class _Row(JsonRecord):
+    schema_version: str
+    suite: str | None
+    test_id: str | None
+    source_target: str | None
+    output: tuple[Json, ...] | None
+    eval_path: str
+    attempt: int
+    variant: str | None
+    start_time: str | None
+    end_time: str | None
+    raw: Mapping[str, Json] = field(metadata=REST)
+
+    @property
+    def key(self) -> _Key:
+        return self.suite or "", self.test_id or "", self.source_target or ""
 
 
 class _Fixture:
@@ -111,23 +139,20 @@ class _Fixture:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._places: dict[tuple[str, str, str], list[int]] = {}
+        self._places: dict[_Key, list[int]] = {}
         self._index = Lock()
         self._is_read = False
 
-    def rows(self, request: Request) -> list[Mapping[str, Json]]:
+    def rows(self, request: Request) -> list[_Row]:
         """Those that answer ``request``. Raises InputError with the line of a record that cannot be read."""
         with self._index:
             if not self._is_read:
                 self._read()
-        settings = request.target.settings
-        suite = settings.get("suite") or request.case.suite
-        places = self._places.get((str(suite), request.case.id, str(settings["source_target"])), [])
         rows = []
         with self._path.open("rb") as file:
-            for place in places:
+            for place in self._places.get(_Asked.of(request.target.settings).key(request), ()):
                 file.seek(place)
-                rows.append(read_json(file.readline()))
+                rows.append(_Row.of(read_json(file.readline())))
         return [row for row in rows if _matches(row, request)]
 
     def _read(self) -> None:
@@ -135,19 +160,18 @@ class _Fixture:
         with self._path.open("rb") as lines:
             for number, line in enumerate(lines, 1):
                 if line.strip():
-                    row = self._row(line, number)
-                    key = (row["suite"], row["test_id"], row["source_target"])
-                    self._places.setdefault(key, []).append(place)
+                    self._places.setdefault(self._row(line, number).key, []).append(place)
                 place += len(line)
         self._is_read = True
 
-    def _row(self, line: bytes, number: int) -> Any:
+    def _row(self, line: bytes, number: int) -> _Row:
         try:
-            row = read_json(line)
+            value = read_json(line)
         except ForeignJsonError as error:
             message = f"is not JSON: {error}"
             raise InputError([Problem(message=message, path=self._path, line=number)]) from None
-        problem = _row_problem(row)
+        row = _Row.of(value)
+        problem = _row_problem(row) if isinstance(value, dict) else "must be an object"
         if problem is not None:
             raise InputError([Problem(message=problem, path=self._path, line=number)])
         return row
@@ -163,43 +187,36 @@ def _stamp(path: Path) -> tuple[int, int]:
     return at.st_mtime_ns, at.st_size
 
 
-def _row_problem(row: Json) -> str | None:
-    if not isinstance(row, dict):
-        return "must be an object"
-    if row.get("schema_version") != _VERSION:
+def _row_problem(row: _Row) -> str | None:
+    if row.schema_version != _VERSION:
         return f"schema_version must be {_VERSION}"
-    missing = [key for key in ("suite", "test_id", "source_target") if not isinstance(row.get(key), str)]
-    output = row.get("output")
-    if not isinstance(output, list) or not all(
-        isinstance(m, dict) and m.get("role") in ROLES for m in output
-    ):
+    needed = {"suite": row.suite, "test_id": row.test_id, "source_target": row.source_target}
+    missing = [key for key, value in needed.items() if value is None]
+    if row.output is None or not all(isinstance(m, dict) and m.get("role") in ROLES for m in row.output):
         missing.append("output, a list of messages with roles")
     return f"lacks {', '.join(missing)}" if missing else None
 
 
-def _matches(row: Mapping[str, Json], request: Request) -> bool:
-    settings = request.target.settings
-    recorded = row.get("eval_path")
-    if isinstance(recorded, str):
-        asked = str(settings.get("eval_path") or request.suite.path)
-        recorded = recorded.replace("\\", "/").removeprefix("./")
+def _matches(row: _Row, request: Request) -> bool:
+    settings = _Asked.of(request.target.settings)
+    if row.eval_path:
+        asked = settings.eval_path or str(request.suite.path)
+        recorded = row.eval_path.replace("\\", "/").removeprefix("./")
         if asked != recorded and not asked.endswith(f"/{recorded}"):
             return False
     return (
-        row["suite"] == (settings.get("suite") or request.case.suite)
-        and row["test_id"] == request.case.id
-        and row["source_target"] == settings["source_target"]
-        and (row.get("attempt") or 0) == request.attempt - 1
-        and row.get("variant") == settings.get("variant")
+        row.key == settings.key(request)
+        and row.attempt == request.attempt - 1
+        and row.variant == settings.variant
     )
 
 
 def _key(request: Request) -> str:
-    settings = request.target.settings
+    settings = _Asked.of(request.target.settings)
+    suite, test, source = settings.key(request)
     return (
-        f"suite={settings.get('suite') or request.case.suite} test_id={request.case.id} "
-        f"source_target={settings['source_target']} attempt={request.attempt - 1} "
-        f"variant={settings.get('variant') or '<none>'}"
+        f"suite={suite} test_id={test} source_target={source} attempt={request.attempt - 1} "
+        f"variant={settings.variant or '<none>'}"
     )
 
 

@@ -8,12 +8,14 @@ import os
 import re
 import tarfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from agentv_sandbox.archives.untrusted_tar import MAX_BYTES
+from agentv_sandbox.models.json.records import JsonRecord, under_key
 from agentv_sandbox.models.json.untrusted import read_json
+from agentv_sandbox.models.json.value import Json
 from agentv_sandbox.registry.client import (
     MOST_DOCUMENT_BYTES,
     RegistryClient,
@@ -72,12 +74,12 @@ class _Pull:
     def run(self, wanted: str) -> str:
         raw, digest = self._client.manifest(wanted)
         manifest, own = self._document(raw), digest
-        if isinstance(manifest.get("manifests"), list):
-            own = self._of_this_machine(manifest["manifests"])
+        if manifest.manifests is not None:
+            own = self._of_this_machine(manifest.manifests)
             raw, _ = self._client.manifest(own)
             manifest = self._document(raw)
-        config, layers = self._parts(manifest)
-        self._refuse_large([config, *layers])
+        parts = self._parts(manifest)
+        self._refuse_large(parts)
         with tarfile.open(fileobj=self._out, mode="w", format=tarfile.GNU_FORMAT) as tar:
             descriptor = {
                 "digest": own,
@@ -86,66 +88,75 @@ class _Pull:
             }
             _add(tar, "index.json", json.dumps({"schemaVersion": 2, "manifests": [descriptor]}).encode())
             _add(tar, _path(own), raw)
-            for part in {str(part["digest"]): part for part in [config, *layers]}.values():
+            for part in {part.digest: part for part in parts}.values():
                 self._fetch(tar, part)
         return digest
 
-    def _fetch(self, tar: tarfile.TarFile, part: Mapping[str, Any]) -> None:
-        info = tarfile.TarInfo(_path(part["digest"]))
-        info.size = part["size"]
+    def _fetch(self, tar: tarfile.TarFile, part: _Part) -> None:
+        info = tarfile.TarInfo(_path(part.digest))
+        info.size = part.size or 0
         self._out.write(info.tobuf(tarfile.GNU_FORMAT))
-        self._client.blob(part["digest"], part["size"], self._out)
+        self._client.blob(part.digest, info.size, self._out)
         self._out.write(b"\0" * (-info.size % tarfile.BLOCKSIZE))
         tar.offset = self._out.tell()
 
-    def _document(self, raw: bytes) -> Mapping[str, Any]:
+    def _document(self, raw: bytes) -> _Manifest:
         try:
-            document = read_json(raw)
+            document = _Manifest.of(read_json(raw))
         except ValueError as error:
             raise RegistryError("the manifest cannot be read") from error
-        if not isinstance(document, dict) or document.get("schemaVersion") != 2:
+        if document.schema_version != 2:
             raise RegistryError("the manifest is of a form that is not read here")
         return document
 
-    def _of_this_machine(self, rows: list[Any]) -> str:
+    def _of_this_machine(self, rows: tuple[_Part, ...]) -> str:
         for row in rows[:_MOST_LAYERS]:
-            platform = row.get("platform") if isinstance(row, dict) else None
-            if isinstance(platform, dict) and (platform.get("os"), platform.get("architecture")) == (
-                "linux",
-                self._architecture,
-            ):
-                return _digest(row)
+            if (row.os, row.architecture) == ("linux", self._architecture):
+                return _named(row).digest
         raise RegistryError(f"there is no image for linux/{self._architecture}")
 
-    def _parts(self, manifest: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[Mapping[str, Any]]]:
-        """Configuration and layers: digest and size of each."""
-        layers = manifest.get("layers")
-        if not isinstance(layers, list) or len(layers) > _MOST_LAYERS:
+    def _parts(self, manifest: _Manifest) -> list[_Part]:
+        """Configuration and layers, each with its digest and its size."""
+        layers = manifest.layers
+        if layers is None or len(layers) > _MOST_LAYERS:
             raise RegistryError("the manifest names no layers, or too many")
-        config, *rest = (_part(row) for row in [manifest.get("config"), *layers])
-        if config["size"] > MOST_DOCUMENT_BYTES:
+        parts = [_named(each) for each in (manifest.config, *map(_Part.of, layers))]
+        if any(part.size is None or part.size > MAX_BYTES for part in parts):
+            raise RegistryError("the manifest names a part without a size")
+        if (parts[0].size or 0) > MOST_DOCUMENT_BYTES:
             raise RegistryError("the configuration is too large")
-        return config, rest
+        return parts
 
-    def _refuse_large(self, parts: list[Mapping[str, Any]]) -> None:
-        total = sum(part["size"] for part in parts)
+    def _refuse_large(self, parts: list[_Part]) -> None:
+        total = sum(part.size or 0 for part in parts)
         known = os.fstatvfs(self._out.fileno())
         if total > MAX_BYTES or 2 * total + _SPARE > known.f_bavail * known.f_frsize:
             raise RegistryError(f"its layers take {total >> 20} MB, for which the disk has no room")
 
 
-def _part(row: object) -> Mapping[str, Any]:
-    size = row.get("size") if isinstance(row, dict) else None
-    if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size <= MAX_BYTES:
-        raise RegistryError("the manifest names a part without a size")
-    return {"digest": _digest(row), "size": size}
+class _Part(JsonRecord):
+    """What a manifest points to."""
+
+    digest: str
+    size: int | None
+    os: str = under_key("platform/os")
+    architecture: str = under_key("platform/architecture")
 
 
-def _digest(row: object) -> str:
-    digest = row.get("digest") if isinstance(row, dict) else None
-    if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
+class _Manifest(JsonRecord, camel=True):
+    """Of one image, or of images for several machines."""
+
+    schema_version: int | None
+    manifests: tuple[_Part, ...] | None
+    config: _Part
+    layers: tuple[Json, ...] | None
+
+
+def _named(part: _Part) -> _Part:
+    """``part``, whose digest is one."""
+    if not _DIGEST.fullmatch(part.digest):
         raise RegistryError("the manifest names a part in an unknown way")
-    return digest
+    return part
 
 
 def _path(digest: str) -> str:

@@ -1,4 +1,5 @@
-"""Lines of a test's logs, which another program may have written: what is of another type is not there."""
+"""What a test's logs and other files hold, which another program may have written: what is of another type is not
+there."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import field
 
 from agentv_sandbox.base.dataclass import dataclass
+from agentv_sandbox.models.json.records import JsonRecord
 from agentv_sandbox.models.json.value import Json
 from agentv_sandbox.models.json.wire import REST
 
@@ -70,3 +72,71 @@ class ToolLine:
     asked_by_model: bool = True
     reported: bool = True
     raw: Mapping[str, Json] = field(default_factory=dict, metadata=REST, repr=False)
+
+
+class ManifestFile(JsonRecord):
+    """A file of the answer, of the workspace, or that changed in it."""
+
+    path: str
+    workspace_path: str
+    """Where a file of the answer lies in the workspace; it may name it in any way."""
+    kind: str
+    media_type: str
+    refused: str
+    rule: str
+    size: int | None
+    new_size: int | None
+    sha256: str
+
+    @property
+    def place(self) -> str:
+        return self.workspace_path or self.path
+
+
+class Manifest(JsonRecord):
+    """``manifest.json``."""
+
+    files: tuple[ManifestFile, ...]
+    """Of the answer."""
+    workspace: tuple[ManifestFile, ...]
+    changes: tuple[ManifestFile, ...]
+
+
+class SkippedLine(JsonRecord):
+    """A file that was not collected."""
+
+    path: str
+    reason: str
+
+
+class AskedFile(JsonRecord):
+    """What the test wanted, beside its answer."""
+
+    criteria: str
+    expected_output: Json
+    input_files: tuple[str, ...]
+
+
+class MessageLine(JsonRecord):
+    """A line of the transcript."""
+
+    role: str
+    content: Json
+    tool_calls: tuple[ToolLine, ...]
+    start_time: Json
+
+
+class PromptFile(JsonRecord):
+    """A question of an LLM grader, and the reply."""
+
+    grader: str
+    target: str
+    cost_usd: float | None
+    request: Json
+    reply: Json
+
+
+class TimingFile(JsonRecord):
+    """``timing.json``."""
+
+    containers: tuple[ContainerLine, ...]

@@ -8,12 +8,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.base.errors import Problem
 from agentv_sandbox.graders import GRADERS
 from agentv_sandbox.graders.skill_trigger import SkillTriggerOptions
 from agentv_sandbox.models.json.value import Json
+from agentv_sandbox.models.messages import blocks_in, content_of, role_of
 from agentv_sandbox.models.suite import EvalCase, GraderSpec, Message, Suite
 
 NO_SKILL = "_no-skill"
@@ -123,13 +125,8 @@ def _eval(entry: _Entry, expectations: bool, warnings: dict[str, None]) -> dict[
     row: dict[str, Json] = {"id": entry.number, "prompt": _prompt(case, warnings)}
     if case.expected_output:
         row["expected_output"] = _flat(case, warnings)
-    files = [
-        block["value"]
-        for message in case.input
-        if isinstance(message.get("content"), list)
-        for block in message["content"]
-        if isinstance(block, dict) and block.get("type") == "file"
-    ]
+    blocks = chain.from_iterable(blocks_in(content_of(message)) for message in case.input)
+    files = [block.value for block in blocks if block.type == "file"]
     files += [str(name) for name in case.metadata.get("agent_skills_files", [])]
     if files:
         row["files"] = files
@@ -157,11 +154,11 @@ def _order(row: Mapping[str, Json]) -> list[str | None]:
 
 def _prompt(case: EvalCase, warnings: dict[str, None]) -> str:
     """Text of the last user message that has any; its blocks one below the other."""
-    users = [message for message in case.input if message.get("role") == "user"]
+    users = [message for message in case.input if role_of(message) == "user"]
     texts = [text for text in map(_text, users) if text.strip()]
     if not texts and case.conversation is not None:
         texts = [_text({"content": case.conversation.turns[0].input})]
-    if len(texts) > 1 or any(message.get("role") != "user" for message in case.input):
+    if len(texts) > 1 or any(role_of(message) != "user" for message in case.input):
         warnings[f"test '{case.id}': only the last user message became the prompt"] = None
     if any(_has_image(message) for message in case.input):
         warnings[f"test '{case.id}': {_LOST} images"] = None
@@ -171,47 +168,35 @@ def _prompt(case: EvalCase, warnings: dict[str, None]) -> str:
 
 
 def _text(message: Message) -> str:
-    content = message.get("content")
+    content = content_of(message)
     if isinstance(content, str):
         return content
     if isinstance(content, dict):
         return _compact(content)
-    blocks = content if isinstance(content, list) else []
-    return "\n".join(
-        b["value"]
-        for b in blocks
-        if isinstance(b, dict) and b.get("type") == "text" and isinstance(b.get("value"), str)
-    )
+    return "\n".join(block.value or "" for block in blocks_in(content) if block.type == "text")
 
 
 def _has_image(message: Message) -> bool:
-    content = message.get("content")
-    return isinstance(content, list) and any(
-        isinstance(b, dict) and b.get("type") == "image" for b in content
-    )
+    return any(block.type == "image" for block in blocks_in(content_of(message)))
 
 
 def _flat(case: EvalCase, warnings: dict[str, None]) -> str:
     """The expected output as one string: the last message's blocks one below the other, of files what they hold;
     else its content as compact JSON."""
-    content = case.expected_output[-1].get("content")
+    content = content_of(case.expected_output[-1])
     if isinstance(content, str):
         return content
-    if isinstance(content, list) and content and all(map(_is_block, content)):
+    blocks = blocks_in(content)
+    if (
+        blocks
+        and len(blocks) == len(content)
+        and all(each.type in ("text", "file", "image") for each in blocks)
+    ):
         if _has_image(case.expected_output[-1]):
             warnings[f"test '{case.id}': {_LOST} images of expected_output"] = None
-        return "\n".join(_block_text(block) for block in content if block["type"] != "image")
+        # A file that could not be read as text is named.
+        return "\n".join(block.text or block.value or "" for block in blocks if block.type != "image")
     return _compact(content if content is not None else case.expected_output[-1].get("tool_calls"))
-
-
-def _is_block(block: Json) -> bool:
-    return isinstance(block, dict) and block.get("type") in ("text", "file", "image")
-
-
-def _block_text(block: Mapping[str, Json]) -> str:
-    """A file that could not be read as text is named."""
-    text = block.get("text") or block.get("value")
-    return text if isinstance(text, str) else ""
 
 
 def _compact(value: Json) -> str:

@@ -18,7 +18,7 @@ from agentv_sandbox.rows.rows import (
     timing,
     tool_calls,
 )
-from agentv_sandbox.rows.trialfigures import totals, trial_statistics
+from agentv_sandbox.rows.trialfigures import TrialFigures, totals, trial_figures
 
 
 @dataclass(kw_only=True)
@@ -28,8 +28,8 @@ class _Target:
     tokens: list[float] = field(default_factory=list)
     tool_calls: list[float] = field(default_factory=list)
     costs: list[float] = field(default_factory=list)
-    trials: list[Wire | None] = field(default_factory=list)
-    """``trial_statistics`` of each test."""
+    trials: list[TrialFigures | None] = field(default_factory=list)
+    """Of each test."""
 
 
 class Aggregate:
@@ -68,7 +68,7 @@ class Aggregate:
         if result.status == "execution_error":
             self._errors += 1
             return
-        target.trials.append(trial_statistics(result.trial_scores, result.threshold, result.trial_strategy))
+        target.trials.append(trial_figures(result.trial_scores, result.threshold, result.trial_strategy))
         judged = [trial for trial in result.trials if trial.status != "execution_error"] or [result]
         target.pass_rates.append(statistics.fmean(map(_share_passed, judged)))
         for trial in judged:
@@ -116,7 +116,7 @@ def _target_summary(target: _Target) -> Wire:
     if target.costs:
         summary["cost_usd"] = _stats(target.costs)
     if trials := totals(target.trials):
-        summary["trials"] = trials
+        summary["trials"] = asdict(trials)
     return summary
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.base.logs import safe_name
 from agentv_sandbox.base.plainfiles import head_of_plain, names_below
+from agentv_sandbox.models.json.records import JsonRecord
 from agentv_sandbox.models.json.untrusted import ForeignJsonError, read_json
 from agentv_sandbox.models.json.value import Json
 from agentv_sandbox.rows.layout import INDEX
@@ -16,6 +18,7 @@ from agentv_sandbox.rows.record import Row
 from agentv_sandbox.rows.rowfile import MAX_VALUES, read_all_rows
 
 MAX_JSON = 32 << 20
+_Record = TypeVar("_Record", bound=JsonRecord)
 _MOST_NAMES = 10_000
 
 
@@ -75,6 +78,21 @@ class Run:
             return read_json(self.data(relative, MAX_JSON) or b"null", max_values=MAX_VALUES)
         except ForeignJsonError:
             return None
+
+    def record(self, kind: type[_Record], relative: Json) -> _Record:
+        """The record in a JSON file; an empty one as ``json``."""
+        return kind.of(self.json(relative))
+
+    def lines(self, relative: Json, limit: int, most: int) -> Iterator[dict[str, Json]]:
+        """The objects of a file of lines, as far as they can be read."""
+        data = self.data(relative, limit) or b""
+        for line in data.split(b"\n")[:most]:
+            try:
+                value = read_json(line) if line.strip() else None
+            except ForeignJsonError:
+                continue
+            if isinstance(value, dict):
+                yield value
 
     def row(self, relative: Json) -> Row | None:
         """The row in a JSON file, such as that of a trial; None as ``json``."""

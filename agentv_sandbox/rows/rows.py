@@ -10,12 +10,12 @@ from dataclasses import replace
 from agentv_sandbox import masking
 from agentv_sandbox.models import spending
 from agentv_sandbox.models.case import CaseResult, GraderResult, TokenUsage, total_cost, total_usage
-from agentv_sandbox.models.json.value import Json
+from agentv_sandbox.models.json.value import Json, defined
 from agentv_sandbox.models.json.wire import written
 from agentv_sandbox.models.suite import EvalCase
 from agentv_sandbox.rows.layout import TRIALS
 from agentv_sandbox.rows.record import Row
-from agentv_sandbox.rows.trialfigures import STRATEGY_WORDS, trial_statistics
+from agentv_sandbox.rows.trialfigures import STRATEGY_WORDS, trial_figures
 
 MAX_INPUT = 64 << 10
 """Characters of a grader's request that a row repeats; ``prompts/`` always has it whole."""
@@ -24,11 +24,6 @@ ROW_HASH = "row_sha256"
 FILES_HASH = "files_sha256"
 Wire = dict[str, Json]
 """An object of JSON."""
-
-
-def defined(**values: Json) -> Wire:
-    """The keyword arguments that are not ``None``."""
-    return {key: value for key, value in values.items() if value is not None}
 
 
 def token_usage(usage: TokenUsage | None) -> Wire | None:
@@ -104,11 +99,12 @@ def _answered(result: CaseResult) -> Wire:
 def _made(result: CaseResult, paths: Mapping[str, str], engine: str) -> Wire:
     """Of which trials a row is made, from what, where."""
     response = result.response
+    tried = trial_figures(result.trial_scores, result.threshold, result.trial_strategy)
     return defined(
         trial=result.trial or None,
         trial_scores=list(result.trial_scores) or None,
         trial_strategy=result.trial_strategy or None,
-        trial_statistics=trial_statistics(result.trial_scores, result.threshold, result.trial_strategy),
+        trial_statistics=tried.wire() if tried else None,
         trials=[_trial(trial, paths["artifact_dir"]) for trial in result.trials] or None,
         attempts=response.attempts if response and response.attempts > 1 else None,
         total_duration_ms=round(result.duration_ms, 3),

@@ -10,10 +10,10 @@ from itertools import chain
 
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.content import ASKED, REPORTED
-from agentv_sandbox.models.json.value import Json
+from agentv_sandbox.models.json.value import Json, defined
 from agentv_sandbox.models.json.wire import written
 from agentv_sandbox.models.suite import EvalCase, Message
-from agentv_sandbox.rows.rows import Wire, defined, token_usage
+from agentv_sandbox.rows.rows import Wire, token_usage
 
 MAX_DEPTH = 60
 HOST_ONLY = frozenset({"resolvedPath"})

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
 
+from agentv_sandbox.base.dataclass import dataclass
+from agentv_sandbox.models.json.value import Json
 from agentv_sandbox.rows.evidence import mean_interval, share_interval
 from agentv_sandbox.rows.record import Row
 
@@ -22,36 +24,58 @@ MAX_K = 100
 _DIGITS = 6
 
 
-def trial_statistics(
-    scores: Sequence[float | None], threshold: float, strategy: str
-) -> dict[str, Any] | None:
-    """``trial_statistics`` of a row; None for a test without trials. ``scores``: None for an execution error.
+@dataclass(frozen=True, kw_only=True)
+class Estimates:
+    """What graded trials say of further ones."""
+
+    mean: float
+    mean_interval_95: list[float] | None
+    pass_rate: float
+    pass_rate_interval_95: list[float]
+    pass_at_k: list[float]
+    pass_hat_k: list[float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialFigures:
+    graded: int
+    passed: int
+    errors: int
+    ended_at_first_pass: bool = False
+    estimates: Estimates | None = None
+    """None where nothing can be estimated."""
+
+    def wire(self) -> dict[str, Json]:
+        """``trial_statistics`` of a row."""
+        counts = {"graded": self.graded, "passed": self.passed, "errors": self.errors}
+        ended = {"ended_at_first_pass": True} if self.ended_at_first_pass else {}
+        return {**counts, **ended, **(asdict(self.estimates) if self.estimates else {})}
+
+
+def trial_figures(scores: Sequence[float | None], threshold: float, strategy: str) -> TrialFigures | None:
+    """None for a test without trials. ``scores``: None for an execution error.
 
     Trials that end at the first pass were not drawn independently of their outcome, so nothing is estimated from them.
     """
     if not strategy:
         return None
     graded = [score for score in scores if score is not None]
-    passed = sum(score >= threshold for score in graded)
-    counts: dict[str, Any] = {
-        "graded": len(graded),
-        "passed": passed,
-        "errors": len(scores) - len(graded),
-    }
+    passed, total = sum(score >= threshold for score in graded), len(graded)
+    counts = TrialFigures(graded=total, passed=passed, errors=len(scores) - total)
     if not graded:
         return counts
     if strategy == "pass_at_k" and passed:
-        return {**counts, "ended_at_first_pass": True}
-    ks = range(1, min(len(graded), MAX_K) + 1)
-    return {
-        **counts,
-        "mean": _rounded(statistics.fmean(graded)),
-        "mean_interval_95": _score_interval(graded),
-        "pass_rate": _rounded(passed / len(graded)),
-        "pass_rate_interval_95": [_rounded(end) for end in share_interval(passed, len(graded))],
-        "pass_at_k": [_rounded(pass_at(k, passed, len(graded))) for k in ks],
-        "pass_hat_k": [_rounded(pass_hat(k, passed, len(graded))) for k in ks],
-    }
+        return replace(counts, ended_at_first_pass=True)
+    ks = range(1, min(total, MAX_K) + 1)
+    estimates = Estimates(
+        mean=_rounded(statistics.fmean(graded)),
+        mean_interval_95=_score_interval(graded),
+        pass_rate=_rounded(passed / total),
+        pass_rate_interval_95=[_rounded(end) for end in share_interval(passed, total)],
+        pass_at_k=[_rounded(pass_at(k, passed, total)) for k in ks],
+        pass_hat_k=[_rounded(pass_hat(k, passed, total)) for k in ks],
+    )
+    return replace(counts, estimates=estimates)
 
 
 def pass_at(k: int, passed: int, total: int) -> float:
@@ -64,77 +88,87 @@ def pass_hat(k: int, passed: int, total: int) -> float:
     return math.comb(passed, k) / math.comb(total, k)
 
 
-def totals(tests: Iterable[Mapping[str, Any] | None]) -> dict[str, Any] | None:
-    """Means over tests, each of which weighs the same, from their ``trial_statistics``; None where no test has as much
-    as two graded trials that are estimated from. ``k`` is the smallest number of graded trials among them (at most
-    ``MAX_K``)."""
-    known = [each for each in tests if each and each["graded"] > 1 and "pass_at_k" in each]
+@dataclass(frozen=True, kw_only=True)
+class TrialTotals:
+    """Means over tests, each of which weighs the same."""
+
+    tests: int
+    k: int
+    """The smallest number of graded trials among them, at most ``MAX_K``."""
+    pass_at_1: float
+    pass_at_1_interval_95: list[float] | None
+    pass_at_k: float
+    pass_hat_k: float
+
+
+def totals(tests: Iterable[TrialFigures | None]) -> TrialTotals | None:
+    """None where no test has as much as two graded trials that are estimated from."""
+    known = [each.estimates for each in tests if each and each.graded > 1 and each.estimates]
     if not known:
         return None
-    k = min(len(each["pass_at_k"]) for each in known)
-    rates = [each["pass_rate"] for each in known]
-    return {
-        "tests": len(known),
-        "k": k,
-        "pass_at_1": _rounded(statistics.fmean(rates)),
-        "pass_at_1_interval_95": _score_interval(rates),
-        "pass_at_k": _rounded(statistics.fmean(each["pass_at_k"][k - 1] for each in known)),
-        "pass_hat_k": _rounded(statistics.fmean(each["pass_hat_k"][k - 1] for each in known)),
-    }
+    k = min(len(each.pass_at_k) for each in known)
+    rates = [each.pass_rate for each in known]
+    return TrialTotals(
+        tests=len(known),
+        k=k,
+        pass_at_1=_rounded(statistics.fmean(rates)),
+        pass_at_1_interval_95=_score_interval(rates),
+        pass_at_k=_rounded(statistics.fmean(each.pass_at_k[k - 1] for each in known)),
+        pass_hat_k=_rounded(statistics.fmean(each.pass_hat_k[k - 1] for each in known)),
+    )
 
 
-def row_statistics(row: Row) -> dict[str, Any] | None:
+def row_figures(row: Row) -> TrialFigures | None:
     """The same for a row, which may be of another program; computed anew, so that nobody's figures are repeated."""
     if not row.trial_scores or row.threshold is None:
         return None
     bounded = [None if score is None else min(max(score, 0.0), 1.0) for score in row.trial_scores]
-    return trial_statistics(bounded, row.threshold, row.trial_strategy)
+    return trial_figures(bounded, row.threshold, row.trial_strategy)
 
 
 def short_words(row: Row) -> str:
     """``mean of 5; 2 passed, 12% to 77%``; empty for a test without trials."""
-    figures = row_statistics(row)
+    figures = row_figures(row)
     if figures is None:
         return ""
     word = STRATEGY_WORDS.get(row.trial_strategy, row.trial_strategy)
-    parts = [f"{word} of {len(row.trial_scores)}; {figures['passed']} passed"]
-    if figures["errors"]:
-        parts.append(f"{figures['errors']} with errors")
-    if interval := figures.get("pass_rate_interval_95"):
-        parts.append(f"{interval[0]:.0%} to {interval[1]:.0%}")
+    parts = [f"{word} of {len(row.trial_scores)}; {figures.passed} passed"]
+    if figures.errors:
+        parts.append(f"{figures.errors} with errors")
+    if figures.estimates:
+        parts.append(_range(figures.estimates.pass_rate_interval_95, ".0%"))
     return ", ".join(parts)
 
 
 def whole_words(row: Row) -> str:
     """All that can be said of a row's trials, in one line; empty for a test without trials."""
-    figures = row_statistics(row)
+    figures = row_figures(row)
     if figures is None:
         return ""
-    parts = [f"{figures['passed']} of {figures['graded']} graded trials passed"]
-    if "pass_at_k" in figures:
-        k = len(figures["pass_at_k"])
-        parts[0] += f" (95 % interval {_range(figures['pass_rate_interval_95'], '.0%')})"
-        spread = figures["mean_interval_95"]
-        parts.append(f"mean {figures['mean']:.2f}" + (f" ({_range(spread, '.2f')})" if spread else ""))
-        parts.append(f"pass@{k} {figures['pass_at_k'][-1]:.2f}, pass^{k} {figures['pass_hat_k'][-1]:.2f}")
-    elif figures["passed"]:
+    parts = [f"{figures.passed} of {figures.graded} graded trials passed"]
+    if said := figures.estimates:
+        k, spread = len(said.pass_at_k), said.mean_interval_95
+        parts[0] += f" (95 % interval {_range(said.pass_rate_interval_95, '.0%')})"
+        parts.append(f"mean {said.mean:.2f}" + (f" ({_range(spread, '.2f')})" if spread else ""))
+        parts.append(f"pass@{k} {said.pass_at_k[-1]:.2f}, pass^{k} {said.pass_hat_k[-1]:.2f}")
+    elif figures.passed:
         parts.append("no further ones after the first pass, so nothing is estimated from them")
-    if figures["errors"]:
-        parts.append(f"{figures['errors']} with execution errors")
+    if figures.errors:
+        parts.append(f"{figures.errors} with execution errors")
     return "; ".join(parts)
 
 
 def totals_words(rows: Iterable[Row]) -> str:
     """One line on the trials of a run; empty where there is nothing to estimate."""
-    figures = totals(map(row_statistics, rows))
+    figures = totals(map(row_figures, rows))
     if figures is None:
         return ""
-    k, spread = figures["k"], figures["pass_at_1_interval_95"]
+    k, spread = figures.k, figures.pass_at_1_interval_95
     range_ = f" ({_range(spread, '.0%')})" if spread else ""
-    tests = "1 test" if figures["tests"] == 1 else f"{figures['tests']} tests"
+    tests = "1 test" if figures.tests == 1 else f"{figures.tests} tests"
     return (
-        f"Trials of {tests}: pass@1 {figures['pass_at_1']:.0%}{range_}, pass@{k} {figures['pass_at_k']:.0%}, "
-        f"pass^{k} {figures['pass_hat_k']:.0%}"
+        f"Trials of {tests}: pass@1 {figures.pass_at_1:.0%}{range_}, pass@{k} {figures.pass_at_k:.0%}, "
+        f"pass^{k} {figures.pass_hat_k:.0%}"
     )
 
 

@@ -13,7 +13,7 @@ from agentv_sandbox.base.logs import safe_name, safe_text
 from agentv_sandbox.base.plainfiles import is_plain, names_below, open_plain
 from agentv_sandbox.models.capture import Capture
 from agentv_sandbox.models.case import CaseOutput, CaseResult, GraderResult
-from agentv_sandbox.models.json.value import Json
+from agentv_sandbox.models.json.value import Json, defined
 from agentv_sandbox.models.suite import EvalCase, Suite
 from agentv_sandbox.rows import files, rows
 from agentv_sandbox.rows.layout import PROMPTS
@@ -140,7 +140,7 @@ def carry(directory: Path, result: CaseResult, redactor: Redactor) -> dict[str, 
 def _asked(case: EvalCase, suite: Suite) -> dict[str, Json]:
     """What a test wants, for those who read its answer: it decides nothing when the test is graded again."""
     files: list[Json] = [safe_name(os.path.relpath(path, suite.project_root)) for path in case.input_files]
-    return rows.defined(
+    return defined(
         criteria=case.criteria or None,
         expected_output=case.reference_answer or None,
         input_files=files or None,
@@ -176,7 +176,7 @@ def _manifest(output: CaseOutput) -> Json:
     return {
         "artifacts": "artifacts/sha256",
         "files": (
-            rows.defined(
+            defined(
                 path=file.path,
                 workspace_path=safe_name(file.workspace_path) if file.workspace_path is not None else None,
                 media_type=file.media_type,
@@ -189,7 +189,7 @@ def _manifest(output: CaseOutput) -> Json:
             for file in (*output.files, *output.artifacts)
         ),
         "changes": (
-            rows.defined(
+            defined(
                 path=change.path,
                 kind=change.kind,
                 binary=change.binary or None,
@@ -200,7 +200,7 @@ def _manifest(output: CaseOutput) -> Json:
             for change in (output.changes.files if output.changes else ())
         ),
         "workspace": (
-            rows.defined(
+            defined(
                 path=safe_name(entry.path),
                 kind=entry.kind,
                 mode=f"{entry.mode:04o}",
@@ -223,7 +223,7 @@ def _model_graders(graders: Iterable[GraderResult], prefix: str = "") -> Iterato
 
 
 def _prompt(name: str, grader: GraderResult) -> Json:
-    return rows.defined(
+    return defined(
         grader=name,
         type=grader.type,
         target=grader.target,

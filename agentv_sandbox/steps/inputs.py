@@ -16,7 +16,7 @@ from agentv_sandbox.models import media
 from agentv_sandbox.models.case import CaseFailure
 from agentv_sandbox.models.content import OutputFile
 from agentv_sandbox.models.json.value import Json
-from agentv_sandbox.models.messages import attached
+from agentv_sandbox.models.messages import SaidBlock, blocks_in, content_of, role_of
 from agentv_sandbox.models.suite import EvalCase, Message, Suite
 from agentv_sandbox.providers import PROVIDERS
 from agentv_sandbox.request.jobs import CaseFailed, Job
@@ -35,8 +35,8 @@ def unsendable(suite: Suite, jobs: Iterable[Job]) -> Iterator[Problem]:
     for job in jobs:
         taken = PROVIDERS[job.target.provider].attaches
         for role, block in _attached(job.case) if taken is not None else ():
-            kind = media.normalise(str(block["media_type"]))
-            path = Path(block["resolvedPath"])
+            kind = media.normalise(block.media_type)
+            path = Path(block.resolved_path)
             key = (job.target.provider, job.case.id, str(path))
             why = _refusal(role, kind, path, converted, taken or frozenset())
             if why and key not in reported:
@@ -77,19 +77,20 @@ def with_texts(run: SuiteRun, case: EvalCase) -> EvalCase:
 
 
 def _with_texts(run: SuiteRun, message: Message) -> Message:
-    content = message.get("content")
+    content = content_of(message)
     if not isinstance(content, list):
         return message
     return {**message, "content": [_as_text(run, block) for block in content]}
 
 
 def _as_text(run: SuiteRun, block: Json) -> Json:
-    if not isinstance(block, dict) or not attached(block):
+    said = SaidBlock.of(block)
+    if not said.attached:
         return block
-    kind, path = media.normalise(str(block["media_type"])), Path(block["resolvedPath"])
+    kind, path = media.normalise(said.media_type), Path(said.resolved_path)
     if kind not in {spec.media_type for spec in run.suite.preprocessors}:
         return block
-    name = str(block.get("path") or path.name)
+    name = said.path or path.name
     file = OutputFile(path=name, media_type=kind, blob=run.store.put(path.read_bytes()))
     text, why = run.preprocessors.input_text(file, run.suite.preprocessors)
     if text is None:
@@ -100,12 +101,11 @@ def _as_text(run: SuiteRun, block: Json) -> Json:
     return {"type": "file", "value": name, "path": name, "text": text, "resolvedPath": str(path)}
 
 
-def _attached(case: EvalCase) -> Iterator[tuple[str, dict[str, Json]]]:
+def _attached(case: EvalCase) -> Iterator[tuple[str, SaidBlock]]:
     """The role of the message, and each block of it that is not text; of all turns."""
     turns = case.conversation.turns if case.conversation else ()
     messages = [*case.input, *({"role": "user", "content": turn.input} for turn in turns)]
     for message in messages:
-        content = message.get("content")
-        for block in content if isinstance(content, list) else ():
-            if isinstance(block, dict) and attached(block):
-                yield str(message.get("role")), block
+        for block in blocks_in(content_of(message)):
+            if block.attached:
+                yield role_of(message), block

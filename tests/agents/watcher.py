@@ -15,7 +15,7 @@ import docker.errors
 
 from agentv_sandbox.engines import ContainerEngine
 from agentv_sandbox.engines.native.engine import NativeEngine
-from agentv_sandbox.kernel.layout import Places
+from agentv_sandbox.kernel.layout import StateFolders
 
 
 @dataclass
@@ -52,7 +52,7 @@ class Watcher:
 
     def _records(self) -> None:
         """The native engine's: files in memory, of the runtime's own too."""
-        folder = Places(Path(self.engine.address.removeprefix("native://")), group=0)
+        folder = StateFolders(Path(self.engine.address.removeprefix("native://")), group=0)
         for path in (*folder.containers.glob("*/*.json"), *folder.state.glob("*/*.json")):
             with suppress(OSError):
                 self.inspected.add(path.read_text(errors="replace"))

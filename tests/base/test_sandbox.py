@@ -181,6 +181,7 @@ def test_a_faithful_engine_is_accepted(config: dict[str, object]) -> None:
         ("PidMode", "host"),
         ("NanoCpus", 0),
         ("IpcMode", "host"),
+        ("MaskedPaths", "all of them"),
     ],
 )
 def test_an_engine_that_does_something_else_is_refused(

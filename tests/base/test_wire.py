@@ -96,6 +96,7 @@ class Line(JsonRecord):
     call: Call
     calls: tuple[Call, ...]
     tokens: Mapping[str, int]
+    of_model: int | None = under_key("tokens/model")
     raw: Mapping[str, Any] = field(metadata=REST)
 
 
@@ -110,14 +111,14 @@ def test_a_record_of_others_is_read_by_its_keys() -> None:
     assert (line.call.tool_name, line.call.call_id, line.call.exit_code) == ("Bash", "c1", -1)
     assert (line.call.is_error, line.call.given) == (True, [1])
     assert [call.words for call in line.calls] == ["said", (Part(name="a"),)]
-    assert (line.tokens, line.raw) == ({"model": 3}, value)
+    assert (line.tokens, line.of_model, line.raw) == ({"model": 3}, 3, value)
 
 
 @pytest.mark.parametrize("value", [None, 7, [], "text", {}, {"call": [], "calls": {}, "tokens": 1}])
 def test_what_a_record_of_others_lacks_is_empty(value: Any) -> None:
     line = Line.of(value)
     assert line.call == Call(tool_name="", call_id=None, exit_code=None, is_error=False, words=(), given=None)
-    assert (line.calls, line.tokens) == ((), {})
+    assert (line.calls, line.tokens, line.of_model) == ((), {}, None)
 
 
 def test_items_of_another_type_are_left_out() -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,6 +11,7 @@ from agentv_sandbox.agents.container import bad_end
 from agentv_sandbox.containers.policy import Role
 from agentv_sandbox.containers.sandbox import Sandbox
 from agentv_sandbox.engines.docker import engine as docker
+from agentv_sandbox.engines.docker.answers import State
 from agentv_sandbox.engines.docker.engine import DockerEngine
 from agentv_sandbox.engines.docker.memory import kernel_says_so
 from agentv_sandbox.models.container import Limits
@@ -28,8 +28,8 @@ LIMITS = Limits(timeout_s=60, memory_bytes=64 << 20)
 class Forgetful(DockerEngine):
     """Says of no container that it ran out of memory."""
 
-    def _state(self, container: str) -> Mapping[str, Any]:
-        return {**super()._state(container), "OOMKilled": False}
+    def _state(self, container: str) -> State:
+        return replace(super()._state(container), oom_killed=False)
 
 
 @pytest.mark.engine
@@ -40,7 +40,7 @@ def test_a_lost_event_does_not_hide_that_memory_ran_out(
     with Sandbox(Forgetful(engine.address), tool_image=tool_image) as box:
         dead = box.run(Role.AGENT, EATER, image=tool_image, limits=LIMITS)
         assert (dead.outcome, dead.exit_code) == ("oom", 137)
-        monkeypatch.setattr(docker, "died_of_memory", lambda _api, _id, state: state["OOMKilled"])
+        monkeypatch.setattr(docker, "died_of_memory", lambda _api, _id, state: state.oom_killed)
         dead = box.run(Role.AGENT, EATER, image=tool_image, limits=LIMITS)
         assert (dead.outcome, dead.exit_code) == ("exited", 137)  # what was reported before
         assert "or out of memory" in str(bad_end(dead))

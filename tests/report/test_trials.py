@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -19,11 +20,12 @@ from agentv_sandbox.rows.record import Row
 from agentv_sandbox.rows.restoring import result_of
 from agentv_sandbox.rows.rowfile import read_rows
 from agentv_sandbox.rows.trialfigures import (
+    TrialFigures,
     pass_at,
     pass_hat,
-    row_statistics,
+    row_figures,
     totals,
-    trial_statistics,
+    trial_figures,
 )
 from agentv_sandbox.runfolder.folder import RunFolder
 from tests.pagedata import details_of
@@ -31,9 +33,18 @@ from tests.report.made_results import make_case, make_grader, make_result, row_o
 from tests.report.test_summary import printed
 
 
+def said(figures: TrialFigures | None) -> dict[str, Any]:
+    assert figures is not None
+    return figures.wire()
+
+
+def wire(scores: list[float | None], threshold: float, strategy: str) -> dict[str, Any]:
+    return said(trial_figures(scores, threshold, strategy))
+
+
 def test_statistics_of_trials_are_scipys() -> None:
     """``stats.t.interval``, ``stats.binomtest(k, n).proportion_ci(method="wilson")`` of SciPy 1.17."""
-    assert trial_statistics([0.9, None, 0.7, 0.8], 0.8, "mean") == {
+    assert wire([0.9, None, 0.7, 0.8], 0.8, "mean") == {
         "graded": 3,
         "passed": 2,
         "errors": 1,
@@ -64,19 +75,18 @@ def test_passes_at_k_are_hypergeometric(total: int, passed: int) -> None:
 
 def test_nothing_is_estimated_from_trials_that_ended_at_the_first_pass() -> None:
     counts = {"graded": 3, "passed": 1, "errors": 0}
-    assert trial_statistics([0.1, 0.2, 0.9], 0.8, "pass_at_k") == {**counts, "ended_at_first_pass": True}
-    none_passed = trial_statistics([0.1, 0.2, 0.3], 0.8, "pass_at_k")
-    assert none_passed is not None and none_passed["pass_rate"] == 0.0
-    assert totals([trial_statistics([0.1, 0.9], 0.8, "pass_at_k")]) is None
+    assert wire([0.1, 0.2, 0.9], 0.8, "pass_at_k") == {**counts, "ended_at_first_pass": True}
+    assert wire([0.1, 0.2, 0.3], 0.8, "pass_at_k")["pass_rate"] == 0.0
+    assert totals([trial_figures([0.1, 0.9], 0.8, "pass_at_k")]) is None
 
 
 def test_equal_scores_give_no_interval_of_the_mean() -> None:
     """Student's has no width then: three passes of three would look like certainty."""
-    figures = trial_statistics([1.0, 1.0, 1.0], 0.8, "mean")
-    assert figures is not None and figures["mean_interval_95"] is None
+    figures = wire([1.0, 1.0, 1.0], 0.8, "mean")
+    assert figures["mean_interval_95"] is None
     assert figures["pass_rate_interval_95"][0] == pytest.approx(0.438503, abs=1e-6)
-    assert trial_statistics([None], 0.8, "mean") == {"graded": 0, "passed": 0, "errors": 1}
-    assert trial_statistics([], 0.8, "") is None
+    assert wire([None], 0.8, "mean") == {"graded": 0, "passed": 0, "errors": 1}
+    assert trial_figures([], 0.8, "") is None
 
 
 def tried(name: str, *scores: float, strategy: str = "mean") -> CaseResult:
@@ -110,7 +120,7 @@ def test_every_trial_has_its_entry_folder_verdict_and_cost(tmp_path: Path, suite
         write_case(folder, MIXED, make_case("mixed"), suite)
         folder.finish(views=kept_views())
     [row] = read_rows(folder.path).rows
-    assert row["trial_statistics"] == row_statistics(row)
+    assert row["trial_statistics"] == said(row_figures(row))
     assert [entry["execution_status"] for entry in row["trials"]] == [
         "ok",
         "quality_failure",
@@ -140,6 +150,6 @@ def test_every_trial_has_its_entry_folder_verdict_and_cost(tmp_path: Path, suite
 
 def test_figures_of_a_hostile_row_are_bounded() -> None:
     row = {"trial_scores": [10**400, -5, 0.5, None] * 20_000, "threshold": 0.8, "trial_strategy": "\x1b[31m"}
-    figures = row_statistics(Row.of(row)[0])
-    assert figures is not None and figures["graded"] == 60_000
+    figures = said(row_figures(Row.of(row)[0]))
+    assert figures["graded"] == 60_000
     assert len(figures["pass_at_k"]) == 100 and figures["mean"] == pytest.approx(0.5)

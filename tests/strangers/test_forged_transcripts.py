@@ -23,6 +23,7 @@ from agentv_sandbox.models.content import counted
 from agentv_sandbox.models.json.wire import written
 from agentv_sandbox.models.modelanswer import ModelAnswer
 from agentv_sandbox.models.suite import EvalCase, MeasuredBy
+from agentv_sandbox.report.logs import MessageLine
 from agentv_sandbox.report.page.contents import Originals
 from agentv_sandbox.report.page.details import Details
 from agentv_sandbox.report.views.interchange import atif
@@ -685,7 +686,9 @@ def test_turns_of_a_conversation_are_measured_together() -> None:
 
 
 def test_trajectories_for_other_tools_leave_out_calls_that_do_not_count() -> None:
-    steps = atif(Row(test_id="a"), [message.wire() for message in forged_response().messages])["steps"]
+    steps = atif(
+        Row(test_id="a"), map(MessageLine.of, [message.wire() for message in forged_response().messages])
+    )["steps"]
     names = [call["function_name"] for step in steps for call in step.get("tool_calls", ())]
     assert names == ["Bash"]
 

@@ -109,7 +109,7 @@ def test_the_engines_folder_in_memory_is_theirs(
     _plant(what, shared / "agentv-sandbox", victim)
     before = victim.stat()
     with pytest.raises(EngineError, match=r"somebody else made it|cannot be made"):
-        native_places.Places(shared / "state", group=0).make()
+        native_places.StateFolders(shared / "state", group=0).make()
     assert victim.stat() == before
     assert not (shared / "state").exists()
 
@@ -123,7 +123,7 @@ def test_the_folder_of_images_is_theirs(
     monkeypatch.setattr(native_places, "memory_folder", lambda _: shared / "memory")
     _plant(what, shared / "state", victim)
     with pytest.raises(EngineError, match="somebody else made it"):
-        native_places.Places(shared / "state", group=0).make()
+        native_places.StateFolders(shared / "state", group=0).make()
     assert stat.S_IMODE(victim.stat().st_mode) == 0o700
 
 

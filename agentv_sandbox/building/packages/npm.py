@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from uv import find_uv_bin
 
@@ -28,6 +27,8 @@ from agentv_sandbox.fetching.credentials import without_credentials
 from agentv_sandbox.fetching.fetch import Cache
 from agentv_sandbox.fetching.pipconf import PipSettings, redacted
 from agentv_sandbox.models.image import Artefact
+from agentv_sandbox.models.json.records import JsonRecord
+from agentv_sandbox.models.json.value import Json
 
 _TIMEOUT_S = 300
 _PUBLIC = "https://registry.npmjs.org/"
@@ -161,14 +162,32 @@ def _run(argv: list[str], environ: Mapping[str, str]) -> subprocess.CompletedPro
     return hostprograms.run(hostprograms.NPM, argv, env=environ, timeout_s=_TIMEOUT_S)
 
 
-def _entries(lock: Mapping[str, Any], cpu: str, registry: str) -> list[tuple[Artefact, str]]:
+class _Row(JsonRecord, camel=True):
+    """A package in ``package-lock.json``."""
+
+    link: bool
+    in_bundle: bool
+    resolved: str
+    integrity: str
+    version: str
+    has_install_script: bool
+    os: tuple[str, ...]
+    cpu: tuple[str, ...]
+    libc: tuple[str, ...]
+
+
+class _Lock(JsonRecord):
+    packages: Mapping[str, _Row]
+
+
+def _entries(lock: Json, cpu: str, registry: str) -> list[tuple[Artefact, str]]:
     """(artefact without SHA-256, npm's integrity) of every package for this platform."""
     entries = []
-    for path, row in sorted(lock["packages"].items()):
-        if not path or row.get("link") or row.get("inBundle") or not _fits(row, cpu):
+    for path, row in sorted(_Lock.of(lock).packages.items()):
+        if not path or row.link or row.in_bundle or not _fits(row, cpu):
             continue
-        url = str(row.get("resolved", ""))
-        if not url.startswith(("http://", "https://")) or not row.get("integrity"):
+        url = row.resolved
+        if not url.startswith(("http://", "https://")) or not row.integrity:
             raise BuildError(
                 f"npm package {path} does not come from a registry ({safe_text(url) or 'no address'})"
             )
@@ -176,24 +195,22 @@ def _entries(lock: Mapping[str, Any], cpu: str, registry: str) -> list[tuple[Art
             url = registry.rstrip("/") + "/" + url.removeprefix(_PUBLIC)
         artefact = Artefact(
             name=path.rpartition("node_modules/")[2],
-            version=row["version"],
+            version=row.version,
             url=url,
             size=0,
             sha256="",
             path=path,
-            scripts=bool(row.get("hasInstallScript")),
+            scripts=row.has_install_script,
         )
-        entries.append((artefact, row["integrity"]))
+        entries.append((artefact, row.integrity))
     return entries
 
 
-def _fits(row: Mapping[str, Any], cpu: str) -> bool:
-    return all(
-        _allowed(row.get(key), value) for key, value in (("os", "linux"), ("cpu", cpu), ("libc", "glibc"))
-    )
+def _fits(row: _Row, cpu: str) -> bool:
+    return _allowed(row.os, "linux") and _allowed(row.cpu, cpu) and _allowed(row.libc, "glibc")
 
 
-def _allowed(values: list[str] | None, value: str) -> bool:
+def _allowed(values: tuple[str, ...], value: str) -> bool:
     """npm's platform lists: names that fit, or ``!name`` for those that do not."""
     if not values:
         return True

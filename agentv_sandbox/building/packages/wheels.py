@@ -16,7 +16,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from packaging.requirements import Requirement
@@ -34,6 +33,7 @@ from agentv_sandbox.building.containers import disk_full
 from agentv_sandbox.fetching.credentials import without_credentials
 from agentv_sandbox.fetching.pipconf import PipSettings, portable, redacted
 from agentv_sandbox.models.image import Artefact, ImageConfig
+from agentv_sandbox.models.json.records import JsonRecord, under_key
 
 _TIMEOUT_S = 300
 _PYTHONS = ("3.13", "3.11", "3.12", "3.14", "3.10")
@@ -122,9 +122,8 @@ def resolve_wheels(
             raise _about_host(text) or _resolution_error(
                 text, wanted, platform, _Retry(argv, settings, folder, wanted, platform)
             )
-        lock = tomllib.loads(out.read_text(encoding="utf-8"))
         have = {parse_wheel_filename(name)[0] for name in built or ()}
-        packages = [row for row in lock.get("packages", ()) if canonicalize_name(row["name"]) not in have]
+        packages = [each for each in _locked(out) if canonicalize_name(each.name) not in have]
         return tuple(_artefacts(packages, platform, Path(folder)))
 
 
@@ -144,30 +143,52 @@ def resolve_uv(platform: Platform, config: ImageConfig, settings: PipSettings) -
     return resolve_wheels([f"uv=={version('uv')}"], platform, replace(config, exclude_newer=""), settings)
 
 
-def _artefacts(packages: list[dict[str, Any]], platform: Platform, folder: Path) -> Iterator[Artefact]:
+class _Wheel(JsonRecord):
+    name: str
+    url: str
+    path: str
+    size: int | None
+    sha256: str = under_key("hashes/sha256")
+
+    @property
+    def filename(self) -> str:
+        name = self.name or urlsplit(self.url or self.path).path.rpartition("/")[2]
+        return name.replace("%2B", "+")
+
+
+class _Package(JsonRecord):
+    name: str
+    version: str
+    wheels: tuple[_Wheel, ...]
+
+
+class _Pylock(JsonRecord):
+    packages: tuple[_Package, ...]
+
+
+def _locked(file: Path) -> tuple[_Package, ...]:
+    return _Pylock.of(tomllib.loads(file.read_text(encoding="utf-8"))).packages
+
+
+def _artefacts(packages: Sequence[_Package], platform: Platform, folder: Path) -> Iterator[Artefact]:
     order = {tag: place for place, tag in enumerate(platform.tags())}
     for package in packages:
-        best: tuple[int, dict[str, Any]] | None = None
-        for wheel in package.get("wheels", ()):
-            places = [order[tag] for tag in parse_wheel_filename(_filename(wheel))[3] if tag in order]
+        best: tuple[int, _Wheel] | None = None
+        for wheel in package.wheels:
+            places = [order[tag] for tag in parse_wheel_filename(wheel.filename)[3] if tag in order]
             if places and (best is None or min(places) < best[0]):
                 best = (min(places), wheel)
         if best is None:
-            raise BuildError(f"{package['name']} {package.get('version')} has no wheel for this platform")
+            raise BuildError(f"{package.name} {package.version} has no wheel for this platform")
         wheel = best[1]
-        url = wheel.get("url") or (folder / wheel["path"]).resolve().as_uri()
+        url = wheel.url or (folder / wheel.path).resolve().as_uri()
         yield Artefact(
-            name=package["name"],
-            version=package.get("version", ""),
+            name=package.name,
+            version=package.version,
             url=portable(without_credentials(url)),
-            size=wheel.get("size") or _file_size(url),
-            sha256=wheel["hashes"]["sha256"],
+            size=wheel.size or _file_size(url),
+            sha256=wheel.sha256,
         )
-
-
-def _filename(wheel: dict[str, Any]) -> str:
-    name: str = wheel.get("name") or urlsplit(wheel.get("url") or wheel["path"]).path.rpartition("/")[2]
-    return name.replace("%2B", "+")
 
 
 def _file_size(url: str) -> int:
@@ -226,11 +247,10 @@ class _Retry:
     def newest(self, requirement: str) -> str:
         """The newest version of the distribution that ``requirement`` names; empty when there is none."""
         name = Requirement(requirement).name
-        lock = self._lock([name], ".".join(map(str, self._platform.python)), "--no-deps")
-        rows = lock.get("packages", ()) if lock else ()
-        return next((str(row.get("version", "")) for row in rows), "")
+        found = self._lock([name], ".".join(map(str, self._platform.python)), "--no-deps") or ()
+        return next((each.version for each in found), "")
 
-    def _lock(self, wanted: Sequence[str], python: str, *more: str) -> Mapping[str, Any] | None:
+    def _lock(self, wanted: Sequence[str], python: str, *more: str) -> tuple[_Package, ...] | None:
         (self._folder / "requirements.in").write_text("\n".join([*wanted, ""]))
         argv = [*self._argv, *more]
         argv[argv.index("--python-version") + 1] = python
@@ -240,7 +260,7 @@ class _Retry:
             done = _run_uv(argv, self._settings)
         except subprocess.TimeoutExpired:
             return None
-        return tomllib.loads(out.read_text(encoding="utf-8")) if done.returncode == 0 else None
+        return _locked(out) if done.returncode == 0 else None
 
 
 def _resolution_error(

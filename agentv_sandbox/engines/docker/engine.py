@@ -18,6 +18,7 @@ import requests
 
 from agentv_sandbox.base.errors import BuildError, EngineError
 from agentv_sandbox.engines import LABEL_OWNER, LABEL_ROLE, LABEL_RUN, ImageBuilder, ImagePuller
+from agentv_sandbox.engines.docker.answers import Container, Listed, State, Step, id_in
 from agentv_sandbox.engines.docker.attach import AttachedStream, drain
 from agentv_sandbox.engines.docker.client import (
     API_TIMEOUT_S,
@@ -169,7 +170,7 @@ class DockerEngine:
                 config = container_body(self._dialect, spec, stdin=stdin, own=own)
                 config["Env"] += without  # the engine takes away what is named without a value
                 container: str = self._do_once(
-                    lambda: self._api.create_container_from_config(config, name)["Id"],
+                    lambda: id_in(self._api.create_container_from_config(config, name)),
                     lambda: self._id_of(name),
                 )
         except BaseException as error:
@@ -232,7 +233,7 @@ class DockerEngine:
 
     def _id_of(self, name: str) -> str | None:
         try:
-            return str(self._api.inspect_container(name)["Id"])
+            return id_in(self._api.inspect_container(name))
         except NotFound:
             return None
 
@@ -241,7 +242,7 @@ class DockerEngine:
 
     def _was_started(self, container: str) -> bool | None:
         """True for a container that was ever started; None otherwise."""
-        return self._api.inspect_container(container)["State"]["Status"] != "created" or None
+        return self._state(container).status != "created" or None
 
     def hold(self, spec: ContainerSpec) -> str:
         container = self._create(spec, stdin=False)
@@ -273,7 +274,7 @@ class DockerEngine:
         """Whether a container that was started is still up."""
         try:
             with mapped("looking at a container"):
-                return bool(self._api.inspect_container(container)["State"]["Running"])
+                return self._state(container).running
         except EngineError:
             return False
 
@@ -291,7 +292,7 @@ class DockerEngine:
                 self._start(container)
                 started = time.monotonic()
                 if spec.role == "agent":  # a question to the engine, which others need not wait for
-                    watched = Watched(lambda: int(self._state(container)["Pid"]) or -1)
+                    watched = Watched(lambda: self._state(container).pid or -1)
 
                 watch = self._watch(container, spec) if spec.system else None
 
@@ -365,7 +366,7 @@ class DockerEngine:
             reader.join()
             self._api.wait(container, timeout=API_TIMEOUT_S)
         state = self._state(container)
-        code = int(state.get("ExitCode", -1))
+        code = -1 if state.exit_code is None else state.exit_code
         if ended == "eof" or ended == "lost":  # noqa: PLR1714 - this form narrows the type
             if self._api.drops > drops:
                 # The engine was away when the stream ended: what the program printed meanwhile is lost.
@@ -373,9 +374,8 @@ class DockerEngine:
             return ("oom" if died_of_memory(self._api, container, state) else "exited"), code
         return ended, code
 
-    def _state(self, container: str) -> Mapping[str, Any]:
-        state: Mapping[str, Any] = self._api.inspect_container(container)["State"]
-        return state
+    def _state(self, container: str) -> State:
+        return Container.of(self._api.inspect_container(container)).state
 
     def _has_ended(self, container: str, *, within_s: float) -> bool:
         try:
@@ -420,7 +420,7 @@ class DockerEngine:
                 # Emptied, because containers that people start from the image would inherit whose they are.
                 conf={"Labels": {**dict.fromkeys((LABEL_RUN, LABEL_ROLE, LABEL_OWNER), ""), **labels}},
             )
-        return str(answer["Id"])
+        return id_in(answer)
 
     # -- volumes --------------------------------------------------------------------------------------
     def create_volume(self, name: str, spec: VolumeSpec, *, labels: Mapping[str, str]) -> None:
@@ -466,8 +466,8 @@ class DockerEngine:
 
     def images(self, label: str) -> list[ImageInfo]:
         with mapped("listing images"):
-            rows = self._api.images(filters={"label": label})
-            ids = [row["Id"] for row in rows if LABEL_SYSTEM not in (row.get("Labels") or {})]
+            rows = Listed.all_of(self._api.images(filters={"label": label}))
+            ids = [row.id for row in rows if LABEL_SYSTEM not in row.labels]
         return [info for info in map(self.image, ids) if info is not None]
 
     steps = None
@@ -492,8 +492,8 @@ class DockerEngine:
     def load_image(self, archive: IO[bytes]) -> None:
         with mapped("loading an image"), self._patient():
             for step in self._api.load_image(archive):
-                if "error" in step:
-                    raise EngineError(f"cannot load an image: {step['error']}")
+                if (error := Step.of(step).error) is not None:
+                    raise EngineError(f"cannot load an image: {error}")
 
     def save_image(self, ref: str) -> Iterator[bytes]:
         with mapped(f"saving {ref}"), self._patient():
@@ -526,16 +526,14 @@ class DockerEngine:
         wanted = [key if value is None else f"{key}={value}" for key, value in labels.items()]
         objects: list[OwnedObject] = []
         with mapped("listing what runs left"):
-            for row in self._api.containers(all=True, filters={"label": wanted}):
-                name = (row.get("Names") or [row["Id"]])[0].lstrip("/")
-                if not name.startswith(f"agentv-{(row.get('Labels') or {}).get(LABEL_ROLE)}-"):
-                    continue  # somebody else's, with labels that its image has
-                objects.append(
-                    OwnedObject(kind="container", id=row["Id"], name=name, labels=row.get("Labels") or {})
-                )
-            for row in self._api.volumes(filters={"label": wanted})["Volumes"] or ():
-                name = row["Name"]
-                objects.append(OwnedObject(kind="volume", id=name, name=name, labels=row.get("Labels") or {}))
+            for row in Listed.all_of(self._api.containers(all=True, filters={"label": wanted})):
+                name = next(iter(row.names), row.id).lstrip("/")
+                if name.startswith(
+                    f"agentv-{row.labels.get(LABEL_ROLE)}-"
+                ):  # else somebody's with our labels
+                    objects.append(OwnedObject(kind="container", id=row.id, name=name, labels=row.labels))
+            for row in Listed.all_of(self._api.volumes(filters={"label": wanted})["Volumes"]):
+                objects.append(OwnedObject(kind="volume", id=row.name, name=row.name, labels=row.labels))
         return objects
 
     def destroy(self, obj: OwnedObject) -> None:

@@ -1,4 +1,4 @@
-"""What an engine says of itself, read from its own JSON."""
+"""What an engine says of itself."""
 
 from __future__ import annotations
 
@@ -6,47 +6,47 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from agentv_sandbox.engines.docker.answers import Info, Version
 from agentv_sandbox.models.container import EngineInfo
 
 
 def engine_info(
-    info: Mapping[str, Any], version: Mapping[str, Any], *, api_version: str, address: str
+    about: Mapping[str, Any], program: Mapping[str, Any], *, api_version: str, address: str
 ) -> EngineInfo:
-    """``info`` and ``version`` are the answers of ``/info`` and ``/version``."""
-    components = {c.get("Name", ""): c.get("Version", "") for c in version.get("Components") or ()}
-    security = info.get("SecurityOptions") or []
+    """``about`` and ``program`` are the answers of ``/info`` and ``/version``."""
+    info, version = Info.of(about), Version.of(program)
+    components = {each.name: each.version for each in version.components}
+    security = info.security_options
     podman = any("podman" in name.lower() for name in components)
-    runtimes = {name: version for name, version in map(_podmans_runtime, components.items()) if name}
+    runtimes = dict(map(_podmans_runtime, components.items()))
     rootless = any("rootless" in option for option in security)
-    cgroup_version = int(info.get("CgroupVersion") or 1)
+    cgroup_version = int(info.cgroup_version or 1)
     # Podman without root repeats what the machine could limit. Under version 1 it then ignores every limit; under
     # version 2 it denies a limit of processor time that holds, so that what is in force in a container decides.
     ignores = podman and rootless and cgroup_version == 1
-    said = {name: not ignores and info.get(name) for name in ("MemoryLimit", "PidsLimit", "CpuCfsQuota")}
-    if podman and not ignores:
-        said["CpuCfsQuota"] = said["CpuCfsQuota"] or None
+    quota = info.cpu_cfs_quota or (None if podman else info.cpu_cfs_quota)
     return EngineInfo(
         kind="podman" if podman else "docker",
-        version=version.get("Version", ""),
+        version=version.version,
         api_version=api_version,
-        os=info.get("OSType", "linux"),
-        architecture=version.get("Arch", "amd64"),
-        kernel=info.get("KernelVersion", ""),
+        os=info.os or "linux",
+        architecture=version.arch or "amd64",
+        kernel=info.kernel_version,
         runc=components.get("runc", runtimes.get("runc", "")),
         crun=runtimes.get("crun", ""),
         containerd=components.get("containerd", ""),
-        default_runtime=info.get("DefaultRuntime", ""),
+        default_runtime=info.default_runtime,
         cgroup_version=cgroup_version,
-        cgroup_driver=info.get("CgroupDriver") or "",
-        memory_limit=said["MemoryLimit"],
-        pids_limit=said["PidsLimit"],
-        cpu_quota=said["CpuCfsQuota"],
+        cgroup_driver=info.cgroup_driver,
+        memory_limit=not ignores and info.memory_limit,
+        pids_limit=not ignores and info.pids_limit,
+        cpu_quota=not ignores and quota,
         seccomp=any("seccomp" in option for option in security),
         userns=any("userns" in option for option in security),
         rootless=rootless,
-        cpus=info.get("NCPU", 1),
-        memory_bytes=info.get("MemTotal", 0),
-        warnings=tuple(info.get("Warnings") or ()),
+        cpus=info.cpus or 1,
+        memory_bytes=info.mem_total,
+        warnings=info.warnings,
         address=address,
     )
 

@@ -12,6 +12,7 @@ from typing import IO, Any
 
 from agentv_sandbox.base.errors import BuildError, Cancelled
 from agentv_sandbox.base.logs import safe_text
+from agentv_sandbox.engines.docker.answers import InspectedImage, Step, id_in
 from agentv_sandbox.engines.docker.buildkit import BuildKit, build_with, find_buildkit
 from agentv_sandbox.engines.docker.client import EngineAnswer, connected
 from agentv_sandbox.engines.docker.failure import explanation, timed_out
@@ -41,8 +42,8 @@ def pull(address: str, ref: str, *, timeout_s: float, cancelled: Callable[[], bo
         )
         with closing(steps):
             for step in steps:
-                if "error" in step:
-                    raise not_pulled(ref, str(step["error"]))
+                if (error := Step.of(step).error) is not None:
+                    raise not_pulled(ref, str(error))
     except _TooLate:
         raise not_pulled(ref, f"not done after {timeout_s:.0f} s") from None
     except Exception as error:
@@ -86,11 +87,12 @@ def _build_classic(address: str, context: IO[bytes], wanted: Build, *, why: str)
     try:
         with closing(_steps(client, start, deadline=float("inf"), cancelled=wanted.cancelled)) as steps:
             for step in steps:
-                text = step.get("stream") or f"{step.get('status', '')}\n"
+                said = Step.of(step)
+                text = said.stream or f"{said.status}\n"
                 log.add(text)
                 wanted.on_output(text.encode("utf-8", "replace"))
-                if "error" in step:
-                    raise _not_built(str(step["error"]), log, why)
+                if said.error is not None:
+                    raise _not_built(str(said.error), log, why)
     except Exception as error:
         if (reason := explanation(error)) is not None:  # it does not even begin
             raise _not_built(reason, log, why) from error
@@ -152,21 +154,14 @@ def _steps(
 
 def image_info(raw: Mapping[str, Any]) -> ImageInfo:
     """The engine's description of an image as a record."""
-    config = raw.get("Config") or {}
-    return ImageInfo(
-        id=raw["Id"],
-        tags=tuple(raw.get("RepoTags") or ()),
-        digests=tuple(raw.get("RepoDigests") or ()),
-        size_bytes=raw.get("Size", 0),
-        os=raw.get("Os", "linux"),
-        architecture=raw.get("Architecture", "amd64"),
-        labels=config.get("Labels") or {},
-        env=tuple(config.get("Env") or ()),
-        volumes=tuple(config.get("Volumes") or ()),
-        entrypoint=tuple(config.get("Entrypoint") or ()),
-        healthcheck=(config.get("Healthcheck") or {}).get("Test", ["NONE"]) != ["NONE"],
-        onbuild=tuple(config.get("OnBuild") or ()),
-        workdir=config.get("WorkingDir", ""),
-        user=config.get("User", ""),
-        layers=tuple((raw.get("RootFS") or {}).get("Layers") or ()),
+    image = InspectedImage.of(raw)
+    info = ImageInfo(
+        id=id_in(raw),
+        tags=image.repo_tags,
+        digests=image.repo_digests,
+        size_bytes=image.size,
+        os=image.os or "linux",
+        architecture=image.architecture or "amd64",
+        layers=image.layers,
     )
+    return image.config.described(info)

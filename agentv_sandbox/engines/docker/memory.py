@@ -7,11 +7,11 @@ code is not evidence, since every program can choose it; an event of the engine 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
+from agentv_sandbox.engines.docker.answers import State
 from agentv_sandbox.engines.killed import KILLED
 
 _LATE_S = 1.0
@@ -21,25 +21,25 @@ _MAX_RECORDS = 100_000
 _KERNEL_LOG = "/dev/kmsg"
 
 
-def died_of_memory(api: Any, container: str, state: Mapping[str, Any]) -> bool:
+def died_of_memory(api: Any, container: str, state: State) -> bool:
     """Whether there is evidence for it: the engine's state, its events, or the log of this machine's kernel."""
-    if state.get("OOMKilled"):
+    if state.oom_killed:
         return True
-    if state.get("ExitCode") != KILLED:
+    if state.exit_code != KILLED:
         return False
     return event_says_so(api, container, state, "oom") or kernel_says_so(container)
 
 
-def engine_was_asked(api: Any, container: str, state: Mapping[str, Any]) -> bool:
+def engine_was_asked(api: Any, container: str, state: State) -> bool:
     """Whether somebody had the engine end the container, by its events."""
-    return state.get("ExitCode") == KILLED and event_says_so(api, container, state, "kill")
+    return state.exit_code == KILLED and event_says_so(api, container, state, "kill")
 
 
-def event_says_so(api: Any, container: str, state: Mapping[str, Any], event: str) -> bool:
+def event_says_so(api: Any, container: str, state: State, event: str) -> bool:
     """Whether the engine saw such an event until the container's end."""
     try:
-        until = datetime.fromisoformat(state["FinishedAt"]).timestamp() + _LATE_S
-    except (KeyError, TypeError, ValueError):
+        until = datetime.fromisoformat(state.finished_at).timestamp() + _LATE_S
+    except ValueError:
         return False
     filters = {"container": container, "event": event}
     return any(True for _ in api.events(since=1, until=int(until), filters=filters, decode=True))

@@ -22,6 +22,7 @@ from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.base.errors import EngineError
 from agentv_sandbox.base.logs import get_logger
 from agentv_sandbox.engines import LABEL_RUN
+from agentv_sandbox.engines.docker.answers import Container, Folders, InspectedImage, Listed, Storage, id_in
 from agentv_sandbox.engines.docker.config import OwnVolume
 from agentv_sandbox.engines.docker.failure import NotFound, mapped
 from agentv_sandbox.engines.stated import HOSTNAME
@@ -114,10 +115,8 @@ class DockerSystems:
                 system.emptied = dict(below.emptied)
             else:
                 image = self._api.inspect_image(spec.image)
-                env = tuple((image.get("Config") or {}).get("Env") or ())
-                system = DockerSystem(
-                    name=name, spec=spec, labels=labels, base=image["Id"], env=env, tip=image["Id"]
-                )
+                base, env = id_in(image), InspectedImage.of(image).config.env
+                system = DockerSystem(name=name, spec=spec, labels=labels, base=base, env=env, tip=base)
                 system.container = self._placeholder(system)
                 self._api.put_archive(system.container, "/", self._additions(system.container))
                 self._settle(system)
@@ -136,7 +135,7 @@ class DockerSystems:
         }
         role = system.labels.get("agentv-sandbox.role", "holder")
         name = f"agentv-{role}-{secrets.token_hex(6)}"
-        return str(self._api.create_container_from_config(config, name)["Id"])
+        return id_in(self._api.create_container_from_config(config, name))
 
     def _additions(self, container: str) -> bytes:
         """Folders for mounts, so that they are not among the changes, and names of this machine where there are none:
@@ -174,7 +173,7 @@ class DockerSystems:
             system.emptied = {path: data for path in _EMPTIED if (data := self._archive(container, path))}
             if not system.spoilt:  # the engine would write all of it again, holes of files included
                 answer = self._api.commit(container, conf={"Labels": {LABEL_SYSTEM: system.name}})
-                system.tip = str(answer["Id"])
+                system.tip = id_in(answer)
                 system.images.append(system.tip)
             system.container, system.volumes = "", frozenset()
             self._api.remove_container(container, v=True, force=True)
@@ -208,7 +207,7 @@ class DockerSystems:
                 raise EngineError("a system is the root of one container at a time")
             self._settle(system)
             _refuse_spoilt(system)
-            inherited = (self._api.inspect_image(system.tip).get("Config") or {}).get("Env") or ()
+            inherited = InspectedImage.of(self._api.inspect_image(system.tip)).config.env
         return system.tip, tuple(each.partition("=")[0] for each in inherited)
 
     def limits(self, spec: ContainerSpec) -> Limits:
@@ -235,7 +234,7 @@ class DockerSystems:
         return any(system.container == container for system in self._systems.values())
 
     def _runs(self, container: str) -> bool:
-        return bool(self._api.inspect_container(container)["State"]["Running"])
+        return Container.of(self._api.inspect_container(container)).state.running
 
     def _of(self, name: str) -> DockerSystem:
         system = self._systems.get(name)
@@ -263,9 +262,9 @@ class DockerSystems:
             while left:  # one that another was made of can be removed after it alone
                 left = False
                 wanted = [f"{LABEL_RUN}={run}", LABEL_SYSTEM]
-                for row in self._api.images(all=True, filters={"label": wanted}):
+                for row in Listed.all_of(self._api.images(all=True, filters={"label": wanted})):
                     with suppress(Exception):
-                        self._api.remove_image(row["Id"], force=True, noprune=True)
+                        self._api.remove_image(row.id, force=True, noprune=True)
                         left = True
 
     # -- what others see of it --------------------------------------------------------------------------
@@ -311,10 +310,8 @@ class DockerSystems:
             system.container = self._placeholder(system)
         if not mount.read_only:
             data = _folders(self._api.inspect_container(system.container))
-            return f"{_below(tip)},upperdir={data['UpperDir']},workdir={data['WorkDir']}"
-        last = (
-            [_folders(self._api.inspect_container(system.container))["UpperDir"]] if system.container else []
-        )
+            return f"{_below(tip)},upperdir={data.upper_dir},workdir={data.work_dir}"
+        last = [_folders(self._api.inspect_container(system.container)).upper_dir] if system.container else []
         return _below([*last, *(changed if mount.kind == "changes" else tip), nothing])
 
     def _spare(self, empty: Callable[[str], str]) -> list[str]:
@@ -324,7 +321,7 @@ class DockerSystems:
     def _layers(self, image: str) -> list[str]:
         """Folders of an image's files, the uppermost first."""
         data = _folders(self._api.inspect_image(image))
-        return [data["UpperDir"], *filter(None, data.get("LowerDir", "").split(":"))]
+        return [data.upper_dir, *filter(None, data.lower_dir.split(":"))]
 
     # -- how much it is -----------------------------------------------------------------------------------
     def look(self, container: str, *, most_files: int) -> Used:
@@ -341,7 +338,7 @@ class DockerSystems:
                 tail = text[-len(_CHANGE) + 1 :]
                 if files > most_files:
                     break
-        return Used(size_bytes=int(answer.get("SizeRw") or 0), files=files)
+        return Used(size_bytes=Container.of(answer).size_rw or 0, files=files)
 
     def watch(self, container: str, name: str, end: Callable[[], None]) -> SystemWatch:
         """Watches what a container changes of a system until that is too much."""
@@ -430,14 +427,13 @@ def _below(folders: Sequence[str]) -> str:
     return f"lowerdir={':'.join(folders)}"
 
 
-def _folders(inspected: Mapping[str, Any]) -> Mapping[str, str]:
-    """Overlay's own, of an image or container. Raises EngineError."""
-    driver = inspected.get("GraphDriver") or {}
-    data = driver.get("Data") or {}
-    if driver.get("Name") != "overlay2" or "UpperDir" not in data:
+def _folders(inspected: Mapping[str, Any]) -> Folders:
+    """Raises EngineError."""
+    kept = Storage.of(inspected)
+    if kept.driver != "overlay2" or not kept.overlay.upper_dir:
         raise EngineError(
-            f"the engine keeps images by {driver.get('Name') or 'a store'} that does not say where their files are",
+            f"the engine keeps images by {kept.driver or 'a store'} that does not say where their files are",
             hint="Whole-system workspaces on Docker need its storage driver overlay2 (without the containerd image "
             "store); natively (`--engine native`) they need neither.",
         )
-    return dict(data)
+    return kept.overlay

@@ -37,7 +37,7 @@ from agentv_sandbox.engines.native.records import Record, Records, write_json
 from agentv_sandbox.engines.native.runtimes import Runtime, Runtimes
 from agentv_sandbox.engines.native.staging import discard, remove_small
 from agentv_sandbox.engines.native.systems import BASE, DATA, ROOT
-from agentv_sandbox.engines.native.trials import Trials
+from agentv_sandbox.engines.native.trials import RuntimeTrials
 from agentv_sandbox.engines.native.users import user_of
 from agentv_sandbox.engines.native.volumes import NativeVolumes
 from agentv_sandbox.engines.owner import Owner
@@ -46,7 +46,7 @@ from agentv_sandbox.engines.stream import Printed, StdioConversation, pump
 from agentv_sandbox.engines.watchdog import sweeper_command
 from agentv_sandbox.kernel.cgroups import Group, group_names
 from agentv_sandbox.kernel.ids import container_ids
-from agentv_sandbox.kernel.layout import Places
+from agentv_sandbox.kernel.layout import StateFolders
 from agentv_sandbox.kernel.namespaces import UserNamespaces
 from agentv_sandbox.kernel.rootless import way_in
 from agentv_sandbox.models.container import (
@@ -84,14 +84,14 @@ class NativeEngine:
         if not is_native(address) or not root.is_absolute():
             raise EngineUnavailable(f"{address} is not an address of the native engine ({SCHEME}/FOLDER)")
         self._ids = container_ids()
-        self._places = places = Places(root, group=self._ids.first)
+        self._places = places = StateFolders(root, group=self._ids.first)
         self._records = Records(places.containers, group=self._ids.first)
         self._volumes = NativeVolumes(
             places.memory_volumes, places.disk_volumes, first_id=self._ids.first, in_use=self._volume_in_use
         )
         sweeper = sweeper_command(str(Owner.current()), "", address)
         self._namespaces = UserNamespaces(self._ids, sweeper)
-        self._runtimes = Runtimes(self._namespaces, Trials(places.run))
+        self._runtimes = Runtimes(self._namespaces, RuntimeTrials(places.run))
         self._talks: dict[str, Process] = {}
         self._ready = threading.Lock()
         self._is_ready = False

@@ -16,7 +16,7 @@ from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.base.errors import EngineError
 from agentv_sandbox.base.logs import get_logger, safe_text
 from agentv_sandbox.base.ownership import temporary_folder
-from agentv_sandbox.engines.native.trials import Trials
+from agentv_sandbox.engines.native.trials import RuntimeTrials
 from agentv_sandbox.engines.runtimenames import KNOWN, find_program, runtime_doubt
 from agentv_sandbox.kernel.namespaces import UserNamespaces
 
@@ -106,7 +106,7 @@ def _asked_version(path: str) -> str:
 class Runtimes:
     """The runtimes of this machine, each tried once in a process. Safe to share between threads."""
 
-    def __init__(self, namespaces: UserNamespaces, trials: Trials | None = None) -> None:
+    def __init__(self, namespaces: UserNamespaces, trials: RuntimeTrials | None = None) -> None:
         """``trials``: those that earlier commands made."""
         self._namespaces = namespaces
         self._trials = trials

@@ -29,7 +29,7 @@ class Trial:
     version: str
 
 
-class Trials:
+class RuntimeTrials:
     """Below ``folder``. Nothing is remembered before it is there."""
 
     def __init__(self, folder: Path) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import secrets
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 
+from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.containers.policy import Role
 from agentv_sandbox.containers.sandbox import Sandbox
 from agentv_sandbox.egress.proxy import EgressProxy
@@ -119,6 +119,22 @@ print(json.dumps({'named': named, 'written': written,
 """
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Answers:
+    """What the client got."""
+
+    model: int
+    stolen: int
+    direct: Sequence[object]
+    """Addresses that it reached."""
+    statuses: list[int]
+    found: Sequence[str]
+    """Where it found the key."""
+    read: int
+    named: list[bool]
+    written: list[str]
+
+
 @contextmanager
 def model_server() -> Iterator[tuple[int, list[str]]]:
     """A server on 127.0.0.1 that repeats what it got. Yields its port and the keys that it was given."""
@@ -180,30 +196,30 @@ def egress(sandbox: Sandbox, image: str) -> Iterator[Attack]:
         tail = result.stderr.decode("utf-8", "replace")[-300:]
         yield Attack(id="N7", name="egress", outcome="broken", detail=f"{result.outcome}: {tail}")
         return
-    answers = json.loads(result.stdout)
-    yield from _judged(answers, reached=answers["model"] == 200 and keys == [key])
+    answers = _Answers(**json.loads(result.stdout))
+    yield from _judged(answers, reached=answers.model == 200 and keys == [key])
     yield attempt("S6", "the key in the proxy's log", key not in grant.log, f"{len(grant.log)} bytes")
 
 
-def _judged(answers: Mapping[str, Any], *, reached: bool) -> Iterator[Attack]:
+def _judged(answers: _Answers, *, reached: bool) -> Iterator[Attack]:
     """What the client in the container says that it met."""
     yield Attack(
         id="N7",
         name="the model behind the proxy answers",
-        detail=str(answers["model"]),
+        detail=str(answers.model),
         outcome="contained" if reached else "broken",
     )
-    yield attempt("N7", "direct connections", not answers["direct"], answers["direct"] or "none")
+    yield attempt("N7", "direct connections", not answers.direct, answers.direct or "none")
     yield attempt(
         "S4",
         "the key in the container",
-        not answers["found"],
-        answers["found"] or f"{answers['read']} places read",
+        not answers.found,
+        answers.found or f"{answers.read} places read",
     )
-    yield attempt("S4", "a request without this run's token", answers["stolen"] == 403, answers["stolen"])
-    for line, status in zip(SMUGGLING, answers["statuses"], strict=True):
+    yield attempt("S4", "a request without this run's token", answers.stolen == 403, answers.stolen)
+    for line, status in zip(SMUGGLING, answers.statuses, strict=True):
         yield attempt("N8", line, status in (400, 403), status)
-    own, *others = answers["named"]
+    own, *others = answers.named
     yield Attack(
         id="N11",
         name="a tunnel to the host that is named",
@@ -211,7 +227,7 @@ def _judged(answers: Mapping[str, Any], *, reached: bool) -> Iterator[Attack]:
         outcome="contained" if own else "broken",
     )
     yield attempt("N11", "a tunnel with the name of another server, and with none", not any(others), others)
-    read, *writes = answers["written"]
+    read, *writes = answers.written
     if read == "200":
         yield attempt("N12", "writing where reading is allowed", set(writes) == {"403"}, writes)
     else:

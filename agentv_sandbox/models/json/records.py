@@ -14,12 +14,13 @@ from agentv_sandbox.models.json.wire import Found, read
 class JsonRecord:
     """Base of such records, whose fields have no defaults: each may be missing or of another type, and is then empty;
     None where it may be. Lists and mappings leave out what is of another type in them. ``camel``: keys are
-    ``likeThis``."""
+    ``likeThis``; ``pascal``: ``LikeThis``."""
 
     CAMEL: ClassVar[bool] = False
+    PASCAL: ClassVar[bool] = False
 
-    def __init_subclass__(cls, *, camel: bool = False) -> None:
-        cls.CAMEL = camel or cls.CAMEL
+    def __init_subclass__(cls, *, camel: bool = False, pascal: bool = False) -> None:
+        cls.CAMEL, cls.PASCAL = camel or cls.CAMEL, pascal or cls.PASCAL
         dataclass(frozen=True, kw_only=True)(cls)
 
     @classmethod
@@ -34,5 +35,5 @@ class JsonRecord:
 
 
 def under_key(name: str) -> Any:
-    """A field that stands under another key than its name."""
+    """A field that stands under another key than its name; ``outer/inner``: in an object that stands there."""
     return field(metadata={"key": name})

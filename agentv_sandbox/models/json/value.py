@@ -6,3 +6,8 @@ from typing import Any
 
 Json = Any
 """A JSON value: dict, list, str, int, float, bool or None."""
+
+
+def defined(**values: Json) -> dict[str, Json]:
+    """The keyword arguments that are not ``None``."""
+    return {key: value for key, value in values.items() if value is not None}

@@ -87,10 +87,10 @@ def _skimmed(kind: type[_T], value: Mapping[str, Json], found: Found) -> _T:
     readers, values = _skim_plan(kind)
     values = dict(values)
     for key, given in value.items():
-        if given is not None and (field := readers.get(key)) is not None:
-            name, one_of = field
-            if (result := one_of(given, found, "")) is not _NOT_ONE:
-                values[name] = result
+        if given is not None:
+            for name, one_of in readers.get(key, ()):
+                if (result := one_of(given, found, "")) is not _NOT_ONE:
+                    values[name] = result
     if (rest := _rest(kind)) is not None:
         values[rest] = value
     record = object.__new__(kind)
@@ -153,10 +153,21 @@ def _plan(kind: type) -> Sequence[tuple[str, str, _Read, Any]]:
 
 
 @_once_a_kind
-def _skim_plan(kind: type) -> tuple[Mapping[str, tuple[str, _Read]], Mapping[str, Any]]:
+def _skim_plan(kind: type) -> tuple[Mapping[str, list[tuple[str, _Read]]], Mapping[str, Any]]:
     """Name and reader of each field by its key, and what is where nothing is read."""
-    plan = _plan(kind)
-    return {key: (name, one_of) for name, key, one_of, _ in plan}, {name: empty for name, _, _, empty in plan}
+    readers: dict[str, list[tuple[str, _Read]]] = {}
+    for name, key, one_of, _ in _plan(kind):
+        outer, _, inner = key.partition("/")
+        readers.setdefault(outer, []).append((name, _inside(inner, one_of) if inner else one_of))
+    return readers, {name: empty for name, _, _, empty in _plan(kind)}
+
+
+def _inside(key: str, one_of: _Read) -> _Read:
+    def read_inside(value: Any, found: Found, at: str) -> Any:
+        inner = value.get(key) if isinstance(value, Mapping) else None
+        return _NOT_ONE if inner is None else one_of(inner, found, at)
+
+    return read_inside
 
 
 @_once_a_kind
@@ -165,8 +176,11 @@ def _rest(kind: type) -> str | None:
 
 
 def _key(kind: type, each: Field[Any]) -> str:
-    first, *rest = each.name.split("_")
-    own = first + "".join(map(str.capitalize, rest)) if getattr(kind, "CAMEL", False) else each.name
+    own, words = each.name, "".join(map(str.capitalize, each.name.split("_")))
+    if getattr(kind, "PASCAL", False):
+        own = words
+    elif getattr(kind, "CAMEL", False):
+        own = words[0].lower() + words[1:]
     return str(each.metadata.get("key", own))
 
 

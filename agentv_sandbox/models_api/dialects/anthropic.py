@@ -9,8 +9,8 @@ from typing import ClassVar
 
 from agentv_sandbox import masking
 from agentv_sandbox.models.case import AnswerImage
-from agentv_sandbox.models.json.records import JsonRecord
-from agentv_sandbox.models.json.value import Json
+from agentv_sandbox.models.json.records import JsonRecord, under_key
+from agentv_sandbox.models.json.value import Json, defined
 from agentv_sandbox.models.messages import trim
 from agentv_sandbox.models.suite import Target
 from agentv_sandbox.models_api.denial import Denial
@@ -177,7 +177,7 @@ class Anthropic(Dialect):
         if event.keys().isdisjoint(("usage", "message")):
             return so_far
         said = _Event.of(event)
-        row = said.message.usage if said.type == "message_start" else said.usage
+        row = said.usage_at_start if said.type == "message_start" else said.usage
         if row is None:
             return so_far
         # Each report is of the whole call; later ones may leave out what has not changed.
@@ -185,14 +185,14 @@ class Anthropic(Dialect):
         fresh = before.input - before.cached - before.cache_write
         cached = _reported(row.cache_read_input_tokens, before.cached)
         written = _reported(row.cache_creation_input_tokens, before.cache_write)
-        hour = _reported(row.cache_creation.ephemeral_1h_input_tokens, before.cache_write_1h)
+        hour = _reported(row.cached_for_an_hour, before.cache_write_1h)
         return Usage(
             input=_reported(row.input_tokens, fresh) + cached + written,
             output=_reported(row.output_tokens, before.output),
             cached=cached,
             cache_write=written,
             cache_write_1h=min(hour, written),
-            reasoning=row.output_tokens_details.thinking_tokens or 0,
+            reasoning=row.thinking_tokens or 0,
         )
 
     def betas(
@@ -250,32 +250,30 @@ class Anthropic(Dialect):
         self, target: Target, request: LlmRequest, *, key: str | None, structured: bool, stream: bool
     ) -> WireCall:
         content: list[Json] = [*map(_image_part, request.images), {"type": "text", "text": request.user}]
-        body: dict[str, Json] = {
-            "model": text_setting(target, "model"),
-            "max_tokens": max_tokens_of(target, request) or DEFAULT_MAX_TOKENS,
-            "messages": [{"role": "user", "content": content}],
-        }
-        if request.system:
-            body["system"] = request.system
-        if (temperature := temperature_of(target, request)) is not None:
-            body["temperature"] = temperature
-        if structured and request.schema is not None:
-            body["tools"] = [{"name": TOOL, "input_schema": dict(request.schema)}]
-            body["tool_choice"] = {"type": "tool", "name": TOOL}
-        body |= {"stream": True} if stream else {}
+        schema = dict(request.schema) if structured and request.schema is not None else None
+        body = defined(
+            model=text_setting(target, "model"),
+            max_tokens=max_tokens_of(target, request) or DEFAULT_MAX_TOKENS,
+            messages=[{"role": "user", "content": content}],
+            system=request.system or None,
+            temperature=temperature_of(target, request),
+            tools=None if schema is None else [{"name": TOOL, "input_schema": schema}],
+            tool_choice=None if schema is None else {"type": "tool", "name": TOOL},
+            stream=stream or None,
+        )
         return _wire_call(target, body, key)
 
     def chat(self, target: Target, request: ChatRequest, *, key: str | None, stream: bool) -> WireCall:
         model = text_setting(target, "model")
         limits = chat_limits(target, "max_tokens")
         most = next(most for name, most in _MOST_TOKENS if name.match(model))
-        body: dict[str, Json] = {
-            "model": model,
-            "messages": _messages(request),
-            "max_tokens": limits.pop("max_tokens", None) or most // 3,
-        }
-        body |= {"stream": True} if stream else {}
-        body["system"] = [{"type": "text", "text": request.system, "cache_control": _CACHED}]
+        body = defined(
+            model=model,
+            messages=_messages(request),
+            max_tokens=limits.pop("max_tokens", None) or most // 3,
+            stream=stream or None,
+            system=[{"type": "text", "text": request.system, "cache_control": _CACHED}],
+        )
         budget = number_setting(target, "thinking_budget")
         if budget is None:
             body |= limits
@@ -286,21 +284,13 @@ class Anthropic(Dialect):
         return _wire_call(target, body, key)
 
 
-class _CacheCreation(JsonRecord):
-    ephemeral_1h_input_tokens: int | None
-
-
-class _OutputDetails(JsonRecord):
-    thinking_tokens: int | None
-
-
 class _Usage(JsonRecord):
     input_tokens: int | None
     output_tokens: int | None
     cache_read_input_tokens: int | None
     cache_creation_input_tokens: int | None
-    cache_creation: _CacheCreation
-    output_tokens_details: _OutputDetails
+    cached_for_an_hour: int | None = under_key("cache_creation/ephemeral_1h_input_tokens")
+    thinking_tokens: int | None = under_key("output_tokens_details/thinking_tokens")
 
 
 class _Block(JsonRecord):
@@ -318,10 +308,6 @@ class _Delta(JsonRecord):
     stop_reason: str | None
 
 
-class _Message(JsonRecord):
-    usage: _Usage | None
-
-
 class _Event(JsonRecord):
     """One of a stream, or a whole answer."""
 
@@ -331,8 +317,8 @@ class _Event(JsonRecord):
     delta: _Delta
     content: tuple[_Block, ...] | None
     stop_reason: str | None
-    message: _Message
     usage: _Usage | None
+    usage_at_start: _Usage | None = under_key("message/usage")
 
 
 def _read_block(block: _Block, answer: AnswerReading) -> None:

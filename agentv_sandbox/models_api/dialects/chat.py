@@ -9,36 +9,29 @@ from typing import ClassVar
 
 from agentv_sandbox import masking
 from agentv_sandbox.models.case import AnswerImage
-from agentv_sandbox.models.json.records import JsonRecord
+from agentv_sandbox.models.json.records import JsonRecord, under_key
 from agentv_sandbox.models.json.untrusted import MAX_COST_USD, amount
-from agentv_sandbox.models.json.value import Json
+from agentv_sandbox.models.json.value import Json, defined
 from agentv_sandbox.models.json.wire import REST
 from agentv_sandbox.models.messages import trim
 from agentv_sandbox.models.suite import Target
 from agentv_sandbox.models_api.dialects.base import (
-    Dialect,
     Operation,
     RequestCheck,
     grants,
     kind_of,
     names,
-    only,
     row_of,
     rows_of,
 )
 from agentv_sandbox.models_api.dialects.openai import (
-    API_VERSION,
-    FOR_GOOD,
-    KEY_HEADERS,
-    LIMIT_HEADERS,
     NO_STORE,
     OLD_NAME,
     SHORT_CACHES,
-    OpenAiServer,
-    headers_of,
+    OpenAiDialect,
+    at_version,
     model_of,
     named_schema,
-    openai_error,
 )
 from agentv_sandbox.models_api.reading import (
     REFUSAL,
@@ -86,6 +79,7 @@ _FILE = names("filename file_data file_id format")
 _THINKING = names("type budget_tokens clear_thinking display")
 _REASONING = names("effort max_tokens exclude enabled summary")
 _PREDICTION = names("type content")
+_STREAMED: dict[str, Json] = {"stream": True, "stream_options": {"include_usage": True}}
 _STREAM = names("include_usage include_obfuscation continuous_usage_stats")
 _CHOICE = names("type function custom allowed_tools")
 _CHOICES: frozenset[Json] = frozenset({"auto", "none", "required", "any", "validated"})
@@ -96,40 +90,28 @@ _FIRST_WITH_USAGE = "2024-09-01"
 _DEPLOYMENT = re.compile(r"/deployments/([A-Za-z0-9][A-Za-z0-9._-]{0,99})/chat/completions")
 
 
-class Chat(Dialect):
+class Chat(OpenAiDialect):
     name: ClassVar = "OpenAI's Chat Completions API"
     key: ClassVar = "chat"
-    maker: ClassVar = "OpenAI"
-    traced_as: ClassVar = "openai"
     asked_at: ClassVar = ("/chat/completions",)
     talk: ClassVar = "messages"
     holds: ClassVar = "choices[0].message"
-    places: ClassVar = (*Dialect.places, "/openai", "/openai/v1")
     more_places: ClassVar = (
         *("/api/v1", "/v1beta/openai", "/inference", "/inference/v1", "/compatible-mode/v1"),
         "/api/paas/v4",
     )
-    key_headers: ClassVar = KEY_HEADERS
     user_fields: ClassVar = (*_USER, "prompt_cache_retention")
     id_keys: ClassVar = frozenset({"id", "tool_call_id"})
     cut: ClassVar = frozenset({"length"})
     withheld: ClassVar = names("content_filter sensitive network_error error abort")
     """Also of routers and compatible servers."""
-    limit_headers: ClassVar = LIMIT_HEADERS
-    for_good: ClassVar = FOR_GOOD
-
-    def __init__(self, server: OpenAiServer = OpenAiServer()) -> None:  # noqa: B008 - frozen
-        """``server``: that is asked from this machine."""
-        self.server = server
 
     def operation(self, path: str, query: Mapping[str, str]) -> Operation | None:
         deployment = _DEPLOYMENT.fullmatch(path)
         if path != "/chat/completions" and deployment is None:
             return None
-        only(query, {"api-version": API_VERSION})
-        version = f"?api-version={query['api-version']}" if query else ""
         return Operation(
-            name="generate", path=f"{path}{version}", model=deployment[1] if deployment else None
+            name="generate", path=at_version(path, query), model=deployment[1] if deployment else None
         )
 
     def check(
@@ -154,20 +136,16 @@ class Chat(Dialect):
         named = {} if operation.model is not None and check.server.azure else body
         return check.model(named, operation), body
 
-    def error(self, status: int, message: str) -> Json:
-        return openai_error(status, message)
-
     def usage(self, event: Row, so_far: Usage | None) -> Usage | None:
         row = _Event.of(event).usage if "usage" in event else None
         if row is None:
             return so_far
-        details = row.prompt_tokens_details
         return Usage(
             input=row.prompt_tokens or 0,
             output=row.completion_tokens or 0,
-            cached=details.cached_tokens or row.prompt_cache_hit_tokens or 0,
-            cache_write=details.cache_write_tokens or 0,
-            reasoning=row.completion_tokens_details.reasoning_tokens or 0,
+            cached=row.cached_tokens or row.prompt_cache_hit_tokens or 0,
+            cache_write=row.cache_write_tokens or 0,
+            reasoning=row.reasoning_tokens or 0,
         )
 
     def adds_usage_event(self, asked: Row, operation: Operation, check: RequestCheck) -> bool:
@@ -205,21 +183,17 @@ class Chat(Dialect):
     def call(
         self, target: Target, request: LlmRequest, *, key: str | None, structured: bool, stream: bool
     ) -> WireCall:
-        body: dict[str, Json] = {"model": model_of(target), "messages": _chat_messages(request)}
-        temperature, max_tokens = temperature_of(target, request), max_tokens_of(target, request)
-        if temperature is not None:
-            body["temperature"] = temperature
-        if max_tokens is not None:
-            old = self.server.has_old_names(target)
-            body["max_tokens" if old else "max_completion_tokens"] = max_tokens
-        if structured and request.schema is not None:
-            body["response_format"] = {"type": "json_schema", "json_schema": named_schema(request.schema)}
-        body.update(self.server.chat_fields)
-        if stream:
-            body["stream"] = True
-            body["stream_options"] = {"include_usage": True}
-        url = self.server.url(target, "chat/completions")
-        return WireCall(url=url, model=model_of(target), body=body, headers=headers_of(self.server, key))
+        most = "max_tokens" if self.server.has_old_names(target) else "max_completion_tokens"
+        schema = named_schema(request.schema) if structured and request.schema is not None else None
+        body = defined(
+            model=model_of(target),
+            messages=_chat_messages(request),
+            temperature=temperature_of(target, request),
+            **{most: max_tokens_of(target, request)},
+            response_format=schema and {"type": "json_schema", "json_schema": schema},
+        )
+        body |= {**self.server.chat_fields, **(_STREAMED if stream else {})}
+        return self.asked(target, "chat/completions", body, key)
 
     def chat(self, target: Target, request: ChatRequest, *, key: str | None, stream: bool) -> WireCall:
         url = self.server.url(target, "chat/completions")
@@ -230,38 +204,23 @@ class Chat(Dialect):
             for m in request.messages
             if m.role == "user" or trim(m.text)
         ]
-        body: dict[str, Json] = {
-            "model": model_of(target),
-            "messages": [{"role": role, "content": request.system}, *said],
-        }
+        messages: list[Json] = [{"role": role, "content": request.system}, *said]
         if self.server.caches(target):
-            _mark_cached(body["messages"])
-        if stream:
-            body["stream"] = True
-            body["stream_options"] = {"include_usage": True}
-        if stores:
-            body["store"] = False
+            _mark_cached(messages)
+        body: dict[str, Json] = {"model": model_of(target), "messages": messages}
+        body |= {**(_STREAMED if stream else {}), **({"store": False} if stores else {})}
         body |= chat_limits(target, "max_tokens" if OLD_NAME.search(url) else "max_completion_tokens")
-        if self.server.switches_off(target):
-            body["reasoning_effort"] = "none"
-        return WireCall(url=url, model=model_of(target), body=body, headers=headers_of(self.server, key))
-
-
-class _PromptDetails(JsonRecord):
-    cached_tokens: int | None
-    cache_write_tokens: int | None
-
-
-class _CompletionDetails(JsonRecord):
-    reasoning_tokens: int | None
+        body |= {"reasoning_effort": "none"} if self.server.switches_off(target) else {}
+        return self.asked(target, "chat/completions", body, key)
 
 
 class _Usage(JsonRecord):
     prompt_tokens: int | None
     completion_tokens: int | None
-    prompt_tokens_details: _PromptDetails
+    cached_tokens: int | None = under_key("prompt_tokens_details/cached_tokens")
+    cache_write_tokens: int | None = under_key("prompt_tokens_details/cache_write_tokens")
     prompt_cache_hit_tokens: int | None
-    completion_tokens_details: _CompletionDetails
+    reasoning_tokens: int | None = under_key("completion_tokens_details/reasoning_tokens")
     cost: float | None
 
 

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from agentv_sandbox import masking
 from agentv_sandbox.models.case import AnswerImage
-from agentv_sandbox.models.json.records import JsonRecord
-from agentv_sandbox.models.json.value import Json
+from agentv_sandbox.models.json.records import JsonRecord, under_key
+from agentv_sandbox.models.json.value import Json, defined
 from agentv_sandbox.models.messages import trim
 from agentv_sandbox.models.suite import Target
 from agentv_sandbox.models_api.denial import Denial
@@ -152,11 +152,11 @@ class Gemini(Dialect):
         event = _Event.of(row)
         if event.error:
             answer.fail(event.error)
-        if not event.candidates and (reason := event.prompt_feedback.block_reason):
+        if not event.candidates and (reason := event.block_reason):
             answer.blocked = f"the question was blocked: {masking.first(str(reason), 200)}"
         for candidate in event.candidates[:1]:
             answer.found = True
-            for part in candidate.content.parts:
+            for part in candidate.parts:
                 if not part.thought:
                     answer.say(part.text)
                 if (call := part.function_call) is not None:
@@ -189,24 +189,24 @@ class Gemini(Dialect):
         self, target: Target, request: LlmRequest, *, key: str | None, structured: bool, stream: bool
     ) -> WireCall:
         parts: list[Json] = [{"text": request.user}, *map(_image_part, request.images)]
-        body: dict[str, Json] = {"contents": [{"role": "user", "parts": parts}]}
-        if request.system:
-            body["systemInstruction"] = {"parts": [{"text": request.system}]}
-        config: dict[str, Json] = {}
-        temperature, max_tokens = temperature_of(target, request), max_tokens_of(target, request)
-        if temperature is not None:
-            config["temperature"] = temperature
-        if max_tokens is not None:
-            config["maxOutputTokens"] = max_tokens
-        if structured and request.schema is not None:
-            config["responseMimeType"] = "application/json"
-            config["responseJsonSchema"] = dict(request.schema)
-        if config:
-            body["generationConfig"] = config
+        schema = dict(request.schema) if structured and request.schema is not None else None
+        config = defined(
+            temperature=temperature_of(target, request),
+            maxOutputTokens=max_tokens_of(target, request),
+            responseMimeType=None if schema is None else "application/json",
+            responseJsonSchema=schema,
+        )
+        body = defined(
+            contents=[{"role": "user", "parts": parts}],
+            systemInstruction={"parts": [{"text": request.system}]} if request.system else None,
+            generationConfig=config or None,
+        )
         return _wire_call(target, body, key, stream=stream)
 
     def chat(self, target: Target, request: ChatRequest, *, key: str | None, stream: bool) -> WireCall:
         names = {"user": "user", "assistant": "model"}
+        most, temperature = number_setting(target, "max_output_tokens"), number_setting(target, "temperature")
+        wanted = defined(temperature=temperature, maxOutputTokens=most)
         body: dict[str, Json] = {
             "contents": [
                 {"parts": [{"text": m.text}, *map(_attached_part, m.attachments)], "role": names[m.role]}
@@ -214,10 +214,8 @@ class Gemini(Dialect):
                 if m.role == "user" or trim(m.text)
             ],
             "systemInstruction": {"parts": [{"text": request.system}], "role": "user"},
+            "generationConfig": {name: plain_number(value) for name, value in wanted.items()},
         }
-        most, temperature = number_setting(target, "max_output_tokens"), number_setting(target, "temperature")
-        wanted = {"temperature": temperature, "maxOutputTokens": most}
-        body["generationConfig"] = {k: plain_number(v) for k, v in wanted.items() if v is not None}
         return _wire_call(target, body, key, stream=stream)
 
 
@@ -241,17 +239,9 @@ class _Part(JsonRecord, camel=True):
     function_call: _FunctionCall | None
 
 
-class _Parts(JsonRecord):
-    parts: tuple[_Part, ...]
-
-
 class _Candidate(JsonRecord, camel=True):
-    content: _Parts
+    parts: tuple[_Part, ...] = under_key("content/parts")
     finish_reason: Json
-
-
-class _Feedback(JsonRecord, camel=True):
-    block_reason: Json
 
 
 class _Event(JsonRecord, camel=True):
@@ -259,7 +249,7 @@ class _Event(JsonRecord, camel=True):
 
     error: Json
     candidates: tuple[_Candidate, ...]
-    prompt_feedback: _Feedback
+    block_reason: Json = under_key("promptFeedback/blockReason")
     usage_metadata: _Usage | None
 
 

@@ -5,20 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import field
+from typing import ClassVar
 
 from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.models.json.value import Json
 from agentv_sandbox.models.suite import Target
-from agentv_sandbox.models_api.records import text_setting
+from agentv_sandbox.models_api.dialects.base import Dialect, only
+from agentv_sandbox.models_api.records import WireCall, text_setting
 
-KEY_HEADERS = frozenset({"authorization", "api-key"})
-"""The second is Azure's."""
-LIMIT_HEADERS = tuple(
-    (f"x-ratelimit-remaining-{each}", f"x-ratelimit-reset-{each}") for each in ("requests", "tokens")
-)
-FOR_GOOD = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
-"""Codes of errors with status 429 that no waiting helps."""
-API_VERSION = re.compile(r"[0-9A-Za-z-]{1,40}")
+_VERSION = re.compile(r"[0-9A-Za-z-]{1,40}")
 """Of Azure."""
 SHORT_CACHES: frozenset[Json] = frozenset({"in_memory", "in-memory"})
 """Values of ``prompt_cache_retention`` under which nothing of a prompt is kept for longer."""
@@ -59,12 +54,6 @@ class OpenAiServer:
     """Whether responses are kept unless it is said that they are not."""
 
 
-def openai_error(status: int, message: str) -> Json:
-    """The form that all of OpenAI's APIs share."""
-    kind = "permission_error" if status == 403 else "invalid_request_error"
-    return {"error": {"message": message, "type": kind, "param": None, "code": "gateway_refused"}}
-
-
 def named_schema(schema: Mapping[str, Json]) -> dict[str, Json]:
     return {"name": "evaluation", "schema": dict(schema), "strict": True}
 
@@ -75,5 +64,33 @@ def model_of(target: Target) -> str:
     return next(filter(None, (text_setting(target, name) for name in names)), "gpt-4o-mini")
 
 
-def headers_of(server: OpenAiServer, key: str | None) -> Mapping[str, str]:
-    return {} if key is None else server.auth(key)
+class OpenAiDialect(Dialect):
+    """Base of OpenAI's APIs."""
+
+    maker: ClassVar = "OpenAI"
+    traced_as: ClassVar = "openai"
+    places: ClassVar = (*Dialect.places, "/openai", "/openai/v1")
+    key_headers: ClassVar = frozenset({"authorization", "api-key"})
+    """The second is Azure's."""
+    limit_headers: ClassVar = tuple(
+        (f"x-ratelimit-remaining-{each}", f"x-ratelimit-reset-{each}") for each in ("requests", "tokens")
+    )
+    for_good: ClassVar = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
+
+    def __init__(self, server: OpenAiServer = OpenAiServer()) -> None:  # noqa: B008 - frozen
+        """``server``: that is asked from this machine."""
+        self.server = server
+
+    def error(self, status: int, message: str) -> Json:
+        kind = "permission_error" if status == 403 else "invalid_request_error"
+        return {"error": {"message": message, "type": kind, "param": None, "code": "gateway_refused"}}
+
+    def asked(self, target: Target, verb: str, body: dict[str, Json], key: str | None) -> WireCall:
+        headers = {} if key is None else self.server.auth(key)
+        return WireCall(url=self.server.url(target, verb), model=model_of(target), body=body, headers=headers)
+
+
+def at_version(path: str, query: Mapping[str, str]) -> str:
+    """``path`` with the version of Azure's API, if one is named. Raises Denial."""
+    only(query, {"api-version": _VERSION})
+    return "?".join([path, *(f"{name}={value}" for name, value in query.items())])

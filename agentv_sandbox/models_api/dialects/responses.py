@@ -8,32 +8,25 @@ from dataclasses import field
 from typing import ClassVar
 
 from agentv_sandbox import masking
-from agentv_sandbox.models.json.records import JsonRecord
-from agentv_sandbox.models.json.value import Json
+from agentv_sandbox.models.json.records import JsonRecord, under_key
+from agentv_sandbox.models.json.value import Json, defined
 from agentv_sandbox.models.json.wire import REST
 from agentv_sandbox.models.suite import Target
 from agentv_sandbox.models_api.denial import Denial
 from agentv_sandbox.models_api.dialects.base import (
-    Dialect,
     Operation,
     RequestCheck,
     grants,
     kind_of,
     names,
-    only,
     rows_of,
 )
 from agentv_sandbox.models_api.dialects.openai import (
-    API_VERSION,
-    FOR_GOOD,
-    KEY_HEADERS,
-    LIMIT_HEADERS,
     SHORT_CACHES,
-    OpenAiServer,
-    headers_of,
+    OpenAiDialect,
+    at_version,
     model_of,
     named_schema,
-    openai_error,
 )
 from agentv_sandbox.models_api.reading import (
     MAX_CALLS,
@@ -99,34 +92,22 @@ _EDIT = names("type compact_threshold")
 _COMPACTION = frozenset({"compaction"})
 
 
-class Responses(Dialect):
+class Responses(OpenAiDialect):
     name: ClassVar = "OpenAI's Responses API"
     key: ClassVar = "responses"
-    maker: ClassVar = "OpenAI"
-    traced_as: ClassVar = "openai"
     asked_at: ClassVar = ("/responses",)
     talk: ClassVar = "input"
     holds: ClassVar = "output[].content[]"
-    places: ClassVar = (*Dialect.places, "/openai", "/openai/v1")
     more_places: ClassVar = ("/api/v1", "/inference", "/inference/v1", "/compatible-mode/v1")
-    key_headers: ClassVar = KEY_HEADERS
     user_fields: ClassVar = (*_USER, "prompt_cache_retention")
     id_keys: ClassVar = frozenset({"id", "call_id", "item_id"})
     cut: ClassVar = frozenset({"max_output_tokens"})
     withheld: ClassVar = frozenset({"content_filter"})
-    limit_headers: ClassVar = LIMIT_HEADERS
-    for_good: ClassVar = FOR_GOOD
-
-    def __init__(self, server: OpenAiServer = OpenAiServer()) -> None:  # noqa: B008 - frozen
-        """``server``: that is asked from this machine."""
-        self.server = server
 
     def operation(self, path: str, query: Mapping[str, str]) -> Operation | None:
         if path != "/responses":
             return None
-        only(query, {"api-version": API_VERSION})
-        version = f"?api-version={query['api-version']}" if query else ""
-        return Operation(name="generate", path=f"{path}{version}")
+        return Operation(name="generate", path=at_version(path, query))
 
     def check(
         self, body: dict[str, Json], operation: Operation, check: RequestCheck
@@ -152,9 +133,6 @@ class Responses(Dialect):
         _choice(body, check)
         return check.model(body, operation), body
 
-    def error(self, status: int, message: str) -> Json:
-        return openai_error(status, message)
-
     def usage(self, event: Row, so_far: Usage | None) -> Usage | None:
         if event.keys().isdisjoint(("usage", "response")):
             return so_far
@@ -165,9 +143,9 @@ class Responses(Dialect):
         return Usage(
             input=row.input_tokens or 0,
             output=row.output_tokens or 0,
-            cached=row.input_tokens_details.cached_tokens or 0,
-            cache_write=row.input_tokens_details.cache_write_tokens or 0,
-            reasoning=row.output_tokens_details.reasoning_tokens or 0,
+            cached=row.cached_tokens or 0,
+            cache_write=row.cache_write_tokens or 0,
+            reasoning=row.reasoning_tokens or 0,
         )
 
     def read(self, row: Row, answer: AnswerReading) -> None:
@@ -199,24 +177,18 @@ class Responses(Dialect):
     ) -> WireCall:
         content: list[Json] = [{"type": "input_text", "text": request.user}]
         content += [{"type": "input_image", "image_url": image.source} for image in request.images]
-        body: dict[str, Json] = {
-            "model": model_of(target),
-            "input": [{"role": "user", "content": content}],
-            "store": False,
-        }
-        if request.system:
-            body["instructions"] = request.system
-        temperature, max_tokens = temperature_of(target, request), max_tokens_of(target, request)
-        if temperature is not None:
-            body["temperature"] = temperature
-        if max_tokens is not None:
-            body["max_output_tokens"] = max_tokens
-        if structured and request.schema is not None:
-            body["text"] = {"format": {"type": "json_schema", **named_schema(request.schema)}}
-        if stream:
-            body["stream"] = True
-        url = self.server.url(target, "responses")
-        return WireCall(url=url, model=model_of(target), body=body, headers=headers_of(self.server, key))
+        schema = named_schema(request.schema) if structured and request.schema is not None else None
+        body = defined(
+            model=model_of(target),
+            input=[{"role": "user", "content": content}],
+            store=False,
+            instructions=request.system or None,
+            temperature=temperature_of(target, request),
+            max_output_tokens=max_tokens_of(target, request),
+            text=schema and {"format": {"type": "json_schema", **schema}},
+            stream=stream or None,
+        )
+        return self.asked(target, "responses", body, key)
 
     def chat(self, target: Target, request: ChatRequest, *, key: str | None, stream: bool) -> WireCall:
         thinks = self.server.thinks(target)
@@ -228,32 +200,19 @@ class Responses(Dialect):
             part = {"type": "output_text", "text": message.text, "annotations": []}
             said = {"type": "message", "role": "assistant", "content": [part], "status": "completed"}
             messages.append({**said, "id": f"msg_{place}"})
-        body: dict[str, Json] = {"model": model_of(target), "input": messages}
-        if stream:
-            body["stream"] = True
-        if self.server.stores:
-            body["store"] = False
+        store = False if self.server.stores else None
+        body = defined(model=model_of(target), input=messages, stream=stream or None, store=store)
         body |= chat_limits(target, "max_output_tokens")
-        if self.server.switches_off(target):
-            body["reasoning"] = {"effort": "none"}
-        url = self.server.url(target, "responses")
-        return WireCall(url=url, model=model_of(target), body=body, headers=headers_of(self.server, key))
-
-
-class _InputDetails(JsonRecord):
-    cached_tokens: int | None
-    cache_write_tokens: int | None
-
-
-class _OutputDetails(JsonRecord):
-    reasoning_tokens: int | None
+        body |= {"reasoning": {"effort": "none"}} if self.server.switches_off(target) else {}
+        return self.asked(target, "responses", body, key)
 
 
 class _Usage(JsonRecord):
     input_tokens: int | None
     output_tokens: int | None
-    input_tokens_details: _InputDetails
-    output_tokens_details: _OutputDetails
+    cached_tokens: int | None = under_key("input_tokens_details/cached_tokens")
+    cache_write_tokens: int | None = under_key("input_tokens_details/cache_write_tokens")
+    reasoning_tokens: int | None = under_key("output_tokens_details/reasoning_tokens")
 
 
 class _Part(JsonRecord):
@@ -290,10 +249,6 @@ class _Item(JsonRecord):
             answer.hosted.append(ToolUse(name, given=self.action, at=time.time()))
 
 
-class _Incomplete(JsonRecord):
-    reason: str | None
-
-
 class _Response(JsonRecord):
     """The answer as a whole, which may stand after its pieces."""
 
@@ -301,7 +256,7 @@ class _Response(JsonRecord):
     status: str | None
     error: Json
     output: tuple[_Item, ...] | None
-    incomplete_details: _Incomplete
+    incomplete: str | None = under_key("incomplete_details/reason")
     usage: _Usage | None
     raw: Row = field(metadata=REST)
 
@@ -313,7 +268,7 @@ class _Response(JsonRecord):
             for item in self.output or ():
                 item.read(answer)
         answer.whole = whole
-        answer.stop(self.incomplete_details.reason or self.status)
+        answer.stop(self.incomplete or self.status)
 
 
 class _Event(_Response):

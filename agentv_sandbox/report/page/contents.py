@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import replace
 
-from agentv_sandbox.models.json.value import Json
+from agentv_sandbox.report.logs import Manifest, ManifestFile
 from agentv_sandbox.rows.reader import Run
 from agentv_sandbox.rows.rows import Wire
 
@@ -15,7 +16,7 @@ FILE_BYTES = 2 << 20
 """Of the largest original that the page carries."""
 ALL_FILES_BYTES = 12 << 20
 MAX_IMAGE_PIXELS = 4096 * 4096
-_AS_TEXT = re.compile(r"^\+\+\+ b/(?P<path>.*) \(as text\)\t?$")
+_AS_TEXT = re.compile(r"^\+\+\+ b/(.*) \(as text\)\t?$")
 
 
 class Originals:
@@ -45,22 +46,24 @@ class Originals:
             yield self._waiting.pop(0)
 
 
-def file_views(
-    run: Run, manifest: Mapping[str, Json], diff: str, limit: int, originals: Originals
-) -> list[Wire]:
+def file_views(run: Run, manifest: Manifest, diff: str, limit: int, originals: Originals) -> list[Wire]:
     """Files of the answer first, then what the agent changed in its workspace."""
-    named = _records(manifest.get("files"))
+    named = manifest.files
     # An answer may name a file in any way; where it lies in the workspace is what both lists share.
-    shown = {str(file.get("workspace_path", file.get("path"))) for file in named}
-    kept = {str(entry.get("path")): entry for entry in _records(manifest.get("workspace"))}
+    shown = {file.place for file in named}
+    kept = {entry.path: entry for entry in manifest.workspace}
     changed = [
-        {**change, **kept.get(str(change.get("path")), {}), "kind": change.get("kind")}
-        for change in _records(manifest.get("changes"))
-        if str(change.get("path")) not in shown
+        replace(kept.get(change.path, change), kind=change.kind, new_size=change.new_size)
+        for change in manifest.changes
+        if change.path not in shown
     ]
     converted = converted_texts(diff)
     views = [
-        _view(run, file, converted, limit, originals, of_answer=number < len(named))
+        {
+            "path": file.path or "?",
+            "answer": number < len(named),
+            **_view(run, file, converted.get(file.place, ""), limit, originals),
+        }
         for number, file in enumerate([*named, *changed][:MAX_FILES])
     ]
     rest = len(named) + len(changed) - MAX_FILES
@@ -69,46 +72,27 @@ def file_views(
     return views
 
 
-def _records(value: Json) -> list[Wire]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
-def _view(
-    run: Run,
-    file: Wire,
-    converted: Mapping[str, str],
-    limit: int,
-    originals: Originals,
-    *,
-    of_answer: bool,
-) -> Wire:
-    path = str(file.get("path", "?"))
-    view: Wire = {"path": path, "answer": of_answer}
-    if file.get("refused"):
-        return {**view, "note": str(file["refused"])}
-    kind = str(file.get("media_type") or file.get("kind") or "")
-    size = file.get("size", file.get("new_size", 0))
-    digest = str(file.get("sha256") or "")
-    words = f"{size:,}" if isinstance(size, int) else str(size)
-    view["note"] = f"{kind}, {words} bytes"
-    if text := converted.get(str(file.get("workspace_path", path))):
-        view["converted"] = _cut(text, limit)
+def _view(run: Run, file: ManifestFile, converted: str, limit: int, originals: Originals) -> Wire:
+    if file.refused:
+        return {"note": file.refused}
+    size = file.new_size or 0 if file.size is None else file.size
+    said = {"note": f"{file.media_type or file.kind}, {size:,} bytes"}
+    if converted:
+        said = {**said, "converted": cut(converted, limit)}
     # Hashes name files of the folder and blocks of the page, so nothing else may stand there.
-    if not re.fullmatch(r"[0-9a-f]{8,64}", digest):
-        return view
-    view["sha256"] = digest
-    data = run.data(f"artifacts/sha256/{digest}", FILE_BYTES + 1)
+    if not re.fullmatch(r"[0-9a-f]{8,64}", file.sha256):
+        return said
+    name = f"artifacts/sha256/{file.sha256}"
+    data = run.data(name, FILE_BYTES + 1)
     if data is None:
-        return view
-    if refusal := originals.refusal(digest, data):
-        view["left_out"] = f"{refusal}; it is artifacts/sha256/{digest} in the run folder"
-    else:
-        view["file"] = digest
-    if raster := raster_type(data):
-        view["raster"] = raster
-    else:
-        view["text"] = _text(data, limit)
-    return view
+        return {**said, "sha256": file.sha256}
+    raster, refusal = raster_type(data), originals.refusal(file.sha256, data)
+    return {
+        **said,
+        "sha256": file.sha256,
+        **({"left_out": f"{refusal}; it is {name} in the run folder"} if refusal else {"file": file.sha256}),
+        **({"raster": raster} if raster else {"text": _text(data, limit)}),
+    }
 
 
 def _text(data: bytes, limit: int) -> str:
@@ -119,10 +103,10 @@ def _text(data: bytes, limit: int) -> str:
     text = head.decode("utf-8", "replace")
     if text.count("\ufffd") > (1 if len(data) > len(head) else 0):
         return ""
-    return _cut(text, limit)
+    return cut(text, limit)
 
 
-def _cut(text: str, limit: int) -> str:
+def cut(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[:limit]}\n… cut here; the run folder has it whole"
 
 
@@ -135,7 +119,7 @@ def converted_texts(diff: str) -> dict[str, str]:
         if line.startswith("diff --git "):
             lines = None
         elif previous == "--- /dev/null" and (header := _AS_TEXT.match(line)):
-            lines = texts.setdefault(header["path"], [])
+            lines = texts.setdefault(header[1], [])
         elif lines is not None and line.startswith("+"):
             lines.append(line[1:])
         previous = line

@@ -7,13 +7,26 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import islice
+from typing import TypeVar
 
 from agentv_sandbox.models.case import GraderResult
-from agentv_sandbox.models.json.untrusted import ForeignJsonError, read_json
+from agentv_sandbox.models.json.records import JsonRecord
 from agentv_sandbox.models.json.value import Json
 from agentv_sandbox.models.json.wire import Found, read, written
-from agentv_sandbox.report.logs import ContainerLine, ModelLine, NetworkLine, ToolLine
-from agentv_sandbox.report.page.contents import Originals, file_views
+from agentv_sandbox.report.logs import (
+    AskedFile,
+    ContainerLine,
+    Manifest,
+    MessageLine,
+    ModelLine,
+    NetworkLine,
+    PromptFile,
+    SkippedLine,
+    TimingFile,
+    ToolLine,
+)
+from agentv_sandbox.report.page.contents import Originals, cut, file_views
 from agentv_sandbox.report.page.entries import MAX_NAME, grader_state, verdict
 from agentv_sandbox.rows.reader import Run
 from agentv_sandbox.rows.record import Row
@@ -21,6 +34,7 @@ from agentv_sandbox.rows.rows import Wire
 from agentv_sandbox.rows.trace import content_text
 from agentv_sandbox.rows.trialfigures import whole_words
 
+_Record = TypeVar("_Record", bound=JsonRecord)
 NO_TIME = "Not read, since time ran out. The folder of the test has it whole."
 DETAILS_CHARS = 8 << 10
 MAX_NESTING = 8
@@ -80,10 +94,9 @@ class Details:
         return value
 
     def _one(self, row: Row) -> Wire:
-        grading = self._record(row, "grading_path")
         diff = self._text(row, "diff_path")
-        manifest = self._record(row, "manifest_path")
-        graders = row.scores or graders_of(grading)
+        manifest = self._record(Manifest, row, "manifest_path")
+        graders = row.scores or graders_of(self.run.json(row.paths.get("grading_path")))
         return {
             "error": row.error or "",
             "stage": row.failure_stage,
@@ -95,8 +108,8 @@ class Details:
             "graders": [self._grader(entry) for entry in graders[:MAX_LINES]],
             "files": file_views(self.run, manifest, diff, self.limit, self.originals),
             "skipped": [
-                [str(entry.get("path", "?")), str(entry.get("reason", ""))]
-                for entry in _records(self.run.json(row.paths.get("skipped_path")))[:MAX_LINES]
+                [entry.path or "?", entry.reason]
+                for entry in SkippedLine.all_of(self.run.json(row.paths.get("skipped_path")))[:MAX_LINES]
             ],
             "diff": diff,
             "messages": list(self._messages(row)),
@@ -109,54 +122,41 @@ class Details:
             ],
             "prompts": list(self._prompts(row)),
             "logs": [[title, text] for title, key in _LOGS if (text := self._text(row, key))],
-            "timeline": _timeline(row, _records(self._record(row, "timing_path").get("containers"))),
+            "timeline": _timeline(row, self._record(TimingFile, row, "timing_path").containers),
             "facts": list(_facts(row)),
             "folder": row.artifact_dir,
         }
 
     def _asked(self, row: Row) -> Wire:
         """What the test wanted, beside its answer."""
-        asked = self._record(row, "asked_path")
-        files = asked.get("input_files")
+        asked = self._record(AskedFile, row, "asked_path")
         return {
-            "criteria": cut(str(asked.get("criteria") or ""), self.limit),
-            "expected": cut(content_text(asked.get("expected_output")), self.limit),
-            "files": [str(name)[:MAX_NAME] for name in files[:MAX_LINES]] if isinstance(files, list) else [],
+            "criteria": cut(asked.criteria, self.limit),
+            "expected": cut(content_text(asked.expected_output), self.limit),
+            "files": [name[:MAX_NAME] for name in asked.input_files[:MAX_LINES]],
             "target": row.target[:MAX_NAME],
         }
 
     def _text(self, row: Row, key: str) -> str:
         return self.run.text(row.paths.get(key), self.limit)
 
-    def _record(self, row: Row, key: str) -> Mapping[str, Json]:
-        return _mapping(self.run.json(row.paths.get(key)))
+    def _record(self, kind: type[_Record], row: Row, key: str) -> _Record:
+        return self.run.record(kind, row.paths.get(key))
 
     def _lines(self, row: Row, key: str) -> list[Wire]:
         """Objects of a file with one JSON object a line, as far as they are whole."""
-        data = self.run.data(row.paths.get(key), _LOG_BYTES) or b""
-        values: list[Wire] = []
-        for line in data.split(b"\n")[: MAX_LINES * 2]:
-            try:
-                value = read_json(line) if line.strip() else None
-            except ForeignJsonError:
-                continue
-            if isinstance(value, dict):
-                values.append(value)
-        return values[:MAX_LINES]
+        return list(islice(self.run.lines(row.paths.get(key), _LOG_BYTES, MAX_LINES * 2), MAX_LINES))
 
     def _messages(self, row: Row) -> Iterator[Wire]:
         room = self.limit * 4
-        for line in self._lines(row, "transcript_path"):
-            text = cut(content_text(line.get("content")), self.limit)
-            calls = [
-                _tool_call(read(ToolLine, call, Found()), self.limit // 4)
-                for call in _records(line.get("tool_calls"))[:MAX_LINES]
-            ]
+        for line in map(MessageLine.of, self._lines(row, "transcript_path")):
+            text = cut(content_text(line.content), self.limit)
+            calls = [_tool_call(call, self.limit // 4) for call in line.tool_calls[:MAX_LINES]]
             room -= len(text) + sum(len(call["input"]) + len(call["output"]) for call in calls)
             if room < 0:
                 yield {"role": "", "text": "… outputs/transcript.jsonl has the rest", "calls": []}
                 return
-            yield {"role": str(line.get("role") or "assistant")[:40], "text": text, "calls": calls}
+            yield {"role": (line.role or "assistant")[:40], "text": text, "calls": calls}
 
     def _grader(self, entry: GraderResult, depth: int = 0) -> Wire:
         members = entry.scores if depth < MAX_NESTING else ()
@@ -187,35 +187,29 @@ class Details:
     def _prompts(self, row: Row) -> Iterator[Wire]:
         names = self.run.names(row.prompts_dir) if row.prompts_dir else []
         for name in names[:MAX_LINES]:
-            prompt = _mapping(self.run.json(name))
-            if prompt:
+            if isinstance(value := self.run.json(name), dict) and value:
+                prompt = PromptFile.of(value)
                 yield {
-                    "grader": str(prompt.get("grader", name))[:MAX_NAME],
-                    "target": str(prompt.get("target") or ""),
-                    "cost": prompt.get("cost_usd"),
-                    "request": cut(readable(prompt.get("request")), self.limit),
-                    "reply": cut(readable(prompt.get("reply")), self.limit),
+                    "grader": (prompt.grader or name)[:MAX_NAME],
+                    "target": prompt.target,
+                    "cost": prompt.cost_usd,
+                    "request": cut(readable(prompt.request), self.limit),
+                    "reply": cut(readable(prompt.reply), self.limit),
                 }
 
 
-def graders_of(grading: Mapping[str, Json]) -> tuple[GraderResult, ...]:
+class _Grading(JsonRecord):
+    """``grading.json``, and the members of a composite in it."""
+
+    graders: tuple[Mapping[str, Json], ...]
+
+
+def graders_of(grading: Json) -> tuple[GraderResult, ...]:
     """Those of a ``grading.json``, which calls the members of a composite ``graders``."""
     return tuple(
         replace(read(GraderResult, entry, Found()), scores=graders_of(entry))
-        for entry in _records(grading.get("graders"))
+        for entry in _Grading.of(grading).graders
     )
-
-
-def _mapping(value: Json) -> Mapping[str, Json]:
-    return value if isinstance(value, dict) else {}
-
-
-def _records(value: Json) -> list[Wire]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
-def cut(text: str, limit: int) -> str:
-    return text if len(text) <= limit else f"{text[:limit]}\n… cut here; the run folder has it whole"
 
 
 def _pretty(value: Json) -> str:
@@ -278,7 +272,7 @@ _SHOWN_AS = {
 }
 
 
-def _timeline(row: Row, containers: Sequence[Wire]) -> list[list[Json]]:
+def _timeline(row: Row, containers: Sequence[ContainerLine]) -> list[list[Json]]:
     """What ran when, in seconds since the test began: name, kind, start, length."""
     begun = _moment(row.timestamp)
     whole = row.seconds
@@ -301,8 +295,7 @@ def _timeline(row: Row, containers: Sequence[Wire]) -> list[list[Json]]:
     return [*sorted(spans, key=lambda span: span[2]), ["all", "all", 0.0, whole]]
 
 
-def _container(entry: Wire) -> list[Json] | None:
-    line = read(ContainerLine, entry, Found())
+def _container(line: ContainerLine) -> list[Json] | None:
     if line.start_ms is None or line.duration_ms is None:
         return None
     name = _SHOWN_AS.get(line.role, line.role) + ("" if line.outcome == "exited" else f" ({line.outcome})")

@@ -6,13 +6,17 @@ import json
 import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
 
 from agentv_sandbox.models.case import GraderResult
 from agentv_sandbox.models.identity import shown as suite_shown
+from agentv_sandbox.models.json.records import JsonRecord, under_key
 from agentv_sandbox.models.json.value import Json
+from agentv_sandbox.models.json.wire import REST
 from agentv_sandbox.report.comparison import Comparison, Figures, TestChange, Totals
 from agentv_sandbox.report.targets import COLUMNS, side_by_side
 from agentv_sandbox.rows.evidence import mean_interval, share_interval
+from agentv_sandbox.rows.layout import FACTS
 from agentv_sandbox.rows.reader import Run
 from agentv_sandbox.rows.record import Row
 from agentv_sandbox.rows.rows import (
@@ -149,55 +153,95 @@ def _grader_sentence(entry: GraderResult) -> str:
     return entry.reasoning or f"{_name(entry.name)}: score {entry.score:.2f}"
 
 
+class _Check(JsonRecord):
+    text: str
+    evidence: str
+
+
+class _ShownGrader(JsonRecord):
+    reasoning: str
+    error: str
+    checks: tuple[_Check, ...]
+    members: tuple[_ShownGrader, ...]
+
+
+class _File(JsonRecord):
+    path: str
+
+
+class _Shown(JsonRecord):
+    """What the page's panel shows of a test, as far as the list needs it."""
+
+    answer: str
+    input: str
+    error: str
+    graders: tuple[_ShownGrader, ...]
+    files: tuple[_File, ...]
+    expected: str = under_key("asked/expected")
+    criteria: str = under_key("asked/criteria")
+
+
 def searched(details: Wire, most: int) -> str:
     """What the search looks at beside the entry itself."""
-    texts = [*(part for part in _said(details) if part)]
+    texts = [*(part for part in _said(_Shown.of(details)) if part)]
     room = max(most // (len(texts) + 1), 100)
     return "\n".join(text[:room] for text in texts)[:most].lower()
 
 
 def asked(details: Wire, most: int) -> list[str]:
     """Expected output, criteria and input in a line each, of ``most`` characters."""
-    of_test = details.get("asked") or {}
-    texts = (of_test.get("expected"), of_test.get("criteria"), details.get("input"))
-    return [" ".join(str(text or "")[: 4 * most].split())[:most] for text in texts]
+    shown = _Shown.of(details)
+    texts = (shown.expected, shown.criteria, shown.input)
+    return [" ".join(text[: 4 * most].split())[:most] for text in texts]
 
 
-def _said(details: Wire) -> Iterator[str]:
-    yield str(details.get("answer") or "")
-    yield str(details.get("input") or "")
-    yield str(details.get("error") or "")
-    waiting = list(details.get("graders") or ())
+def _said(shown: _Shown) -> Iterator[str]:
+    yield from (shown.answer, shown.input, shown.error)
+    waiting = list(shown.graders)
     while waiting:
         grader = waiting.pop(0)
-        yield str(grader["reasoning"] or grader["error"])
-        for check in grader["checks"]:
-            yield f"{check['text']} {check['evidence']}"
-        waiting += grader["members"]
-    for file in details.get("files") or ():
-        yield str(file.get("path", ""))
+        yield grader.reasoning or grader.error
+        for check in grader.checks:
+            yield f"{check.text} {check.evidence}"
+        waiting += grader.members
+    for file in shown.files:
+        yield file.path
 
 
 # -- one run --------------------------------------------------------------------------------------------------
+class _RunFacts(JsonRecord):
+    """``run.json``."""
+
+    started: str
+    version: str
+    argv: tuple[str, ...]
+    experiment: str
+    ended: str
+    tier: str = under_key("tier/summary")
+    raw: Mapping[str, Json] = field(metadata=REST)
+
+
 def _run(run: Run) -> Wire:
     rows = (*run.rows, *run.waiting)
-    facts = run.json("run.json")
-    facts = facts if isinstance(facts, dict) else {}
-    tier, argv = facts.get("tier"), facts.get("argv")
+    facts = run.record(_RunFacts, FACTS)
     return {
         "name": run.path.name,
-        "started": str(facts.get("started") or ""),
-        "version": str(facts.get("version") or ""),
-        "command": " ".join(map(str, argv)) if isinstance(argv, list) else "",
-        "experiment": str(facts.get("experiment") or ""),
-        "ended": str(facts.get("ended") or ""),
-        "tier": str(tier.get("summary") or "") if isinstance(tier, dict) else "",
-        "facts": json.dumps(facts, indent=2, ensure_ascii=False)[:FACTS_CHARS] if facts else "",
+        "started": facts.started,
+        "version": facts.version,
+        "command": " ".join(facts.argv),
+        "experiment": facts.experiment,
+        "ended": facts.ended,
+        "tier": facts.tier,
+        "facts": json.dumps(facts.raw, indent=2, ensure_ascii=False)[:FACTS_CHARS] if facts.raw else "",
         "problems": list(run.problems),
         "trials": totals_words(rows),
         "targets": [list(target.cells) for target in side_by_side(run.rows)],
         "figures": _figures(rows),
     }
+
+
+_COUNTED = {"passed": "pass", "failed": "fail", "errors": "error", "skipped": "skipped", "open": "open"}
+"""Verdicts that are counted, by their keys."""
 
 
 def _figures(rows: Sequence[Row]) -> Wire:
@@ -209,12 +253,8 @@ def _figures(rows: Sequence[Row]) -> Wire:
     reasons = Counter(name for row in rows for name in _reasons(row)[0])
     return {
         "tests": len(rows),
-        "passed": counts["pass"],
-        "failed": counts["fail"],
-        "errors": counts["error"],
-        "skipped": counts["skipped"],
-        "open": counts["open"],
-        "pass_interval": share_interval(counts["pass"], len(graded)) if graded else None,
+        **{key: counts[shown] for key, shown in _COUNTED.items()},
+        "pass_interval": share_interval(counts[_COUNTED["passed"]], len(graded)) if graded else None,
         "mean": statistics.fmean(scores) if scores else None,
         "mean_interval": [max(spread[0], 0.0), min(spread[1], 1.0)] if spread else None,
         "cost": cost_of(rows),

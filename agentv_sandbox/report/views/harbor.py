@@ -20,6 +20,7 @@ from agentv_sandbox.models.json.untrusted import amount
 from agentv_sandbox.models.json.value import Json
 from agentv_sandbox.models.json.wire import ALWAYS, written
 from agentv_sandbox.models.task import ENDED_EARLY, RULE_OF_ARTIFACTS
+from agentv_sandbox.report.logs import Manifest, ManifestFile
 from agentv_sandbox.report.view import View
 from agentv_sandbox.report.views.interchange import atif, later, make_empty, time_of, transcript_lines
 from agentv_sandbox.rows.files import sync_all, write_file
@@ -153,25 +154,22 @@ class _Artifacts:
 
     def write(self, row: Row, folder: Path) -> Iterator[Path]:
         """Lay them where Harbor has them, with its list of them."""
-        manifest = self.run.json(row.paths.get("manifest_path", ""))
-        files = manifest.get("files") if isinstance(manifest, Mapping) else None
+        files = self.run.record(Manifest, row.paths.get("manifest_path")).files
         lists: dict[str, list[Wire]] = {}
-        kept = [each for each in files if isinstance(each, Mapping)] if isinstance(files, list) else []
-        for file in [each for each in kept if each.get("rule") == RULE_OF_ARTIFACTS][:_MOST_ARTIFACTS]:
-            match = _PLACE.fullmatch(str(file.get("path", ""))[:_MOST_PATH])
-            if (
-                match is None
-                or not _is_inside(match[0])
-                or match["below"].split("/")[0].lower() == "manifest.json"
-            ):
+        for file in [each for each in files if each.rule == RULE_OF_ARTIFACTS][:_MOST_ARTIFACTS]:
+            match = _PLACE.fullmatch(file.path[:_MOST_PATH])
+            if match is None or not _is_inside(match[0]):
+                continue
+            of, below = match.group("of", "below")
+            if below.split("/")[0].lower() == "manifest.json":
                 continue
             laid = self._lay(file, folder / match[0])
             if laid is not None:
                 yield laid
-            lists.setdefault(match["of"], []).append(
+            lists.setdefault(of, []).append(
                 {
-                    "source": str(file.get("workspace_path") or match["below"])[:_MOST_PATH],
-                    "destination": f"artifacts/{match['below']}",
+                    "source": (file.workspace_path or below)[:_MOST_PATH],
+                    "destination": f"artifacts/{below}",
                     "type": "file",
                     "status": "ok" if laid is not None else "failed",
                     "exclude": [],
@@ -180,13 +178,13 @@ class _Artifacts:
         for of, entries in lists.items():
             yield _write(folder / of / "manifest.json", entries)
 
-    def _lay(self, file: Mapping[str, Json], place: Path) -> Path | None:
+    def _lay(self, file: ManifestFile, place: Path) -> Path | None:
         """A copy of its bytes; None where there are none, or no room for them."""
-        digest, size = str(file.get("sha256", "")), amount(file.get("size"), _MOST_OF_ONE)
-        if not _HASH.fullmatch(digest) or size is None or size > self.left:
+        size = amount(file.size, _MOST_OF_ONE)
+        if not _HASH.fullmatch(file.sha256) or size is None or size > self.left:
             return None
         # One more than it says: what is larger is not what was kept.
-        data = self.run.data(f"artifacts/sha256/{digest}", int(size) + 1)
+        data = self.run.data(f"artifacts/sha256/{file.sha256}", int(size) + 1)
         if data is None or len(data) > size:
             return None
         try:

@@ -15,20 +15,18 @@ from pathlib import Path
 
 from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.models.json.untrusted import (
-    ForeignJsonError,
     amount,
-    read_json,
 )
-from agentv_sandbox.models.json.value import Json
+from agentv_sandbox.models.json.value import Json, defined
 from agentv_sandbox.models.json.wire import Found, read
 from agentv_sandbox.models_api.dialects import dialect_at
-from agentv_sandbox.report.logs import ModelLine, ToolLine
+from agentv_sandbox.report.logs import MessageLine, ModelLine, ToolLine
 from agentv_sandbox.report.view import View
 from agentv_sandbox.rows.files import sync_all, write_file
 from agentv_sandbox.rows.naming import UniqueNames, slug
 from agentv_sandbox.rows.reader import Run
 from agentv_sandbox.rows.record import Row
-from agentv_sandbox.rows.rows import Wire, defined
+from agentv_sandbox.rows.rows import Wire
 from agentv_sandbox.rows.trace import content_text
 
 ATIF = "ATIF-v1.4"
@@ -78,7 +76,9 @@ def write_spans(run: Run, folder: Path) -> tuple[int, int]:
             if not messages:
                 continue
             written += 1
-            for span in spans(run.path.name, row, messages, _lines(run, row.paths.get("model_log_path"))):
+            for span in spans(
+                run.path.name, row, messages, run.lines(row.paths.get("model_log_path"), MAX_LOG, _MOST_LINES)
+            ):
                 yield (b"\n" if first else b",\n") + json.dumps(span).encode()
                 first = False
         yield b"\n]}]}]}\n"
@@ -87,7 +87,7 @@ def write_spans(run: Run, folder: Path) -> tuple[int, int]:
     return written, len(run.rows) - written
 
 
-def atif(row: Row, messages: Iterable[Wire]) -> Wire:
+def atif(row: Row, messages: Iterable[MessageLine]) -> Wire:
     """The ATIF document of one test. ``messages``: lines of its transcript."""
     steps: list[Wire] = []
     for message in messages:
@@ -113,9 +113,8 @@ def atif(row: Row, messages: Iterable[Wire]) -> Wire:
     )
 
 
-def _step(number: int, message: Wire) -> Wire:
-    role = message.get("role")
-    source = "agent" if role == "assistant" else "user" if role == "user" else "system"
+def _step(number: int, message: MessageLine) -> Wire:
+    source = {"assistant": "agent", "user": "user"}.get(message.role, "system")
     calls, results, names = [], [], UniqueNames()
     for index, call in enumerate(_calls(message) if source == "agent" else ()):
         name = names.take(_word(call.id) or f"call-{number}-{index + 1}")
@@ -126,15 +125,15 @@ def _step(number: int, message: Wire) -> Wire:
             results.append({"source_call_id": name, "content": _text(call.output)})
     return defined(
         step_id=number,
-        timestamp=_time_text(message.get("start_time")),
+        timestamp=_time_text(message.start_time),
         source=source,
-        message=content_text(message.get("content")),
+        message=content_text(message.content),
         tool_calls=calls or None,
         observation={"results": results} if results else None,
     )
 
 
-def spans(run: str, row: Row, messages: Iterable[Wire], model_calls: Iterable[Wire]) -> Iterator[Wire]:
+def spans(run: str, row: Row, messages: Iterable[MessageLine], model_calls: Iterable[Wire]) -> Iterator[Wire]:
     """OTLP spans of one test: the agent, its calls of models, its calls of tools."""
     lines = list(messages)
     trace, root = _identity(run, row, "trace", length=32), _identity(run, row, "root", length=16)
@@ -143,7 +142,7 @@ def spans(run: str, row: Row, messages: Iterable[Wire], model_calls: Iterable[Wi
     ended = time_of(row.end_time) or later(begun, ms / 1000)
 
     def span(
-        name: str, *what: str, start: datetime, end: datetime, kind: int, error: bool, **more: Json
+        name: str, *what: str, start: datetime, end: datetime, kind: int, error: bool, attributes: Wire
     ) -> Wire:
         parent = {} if not what else {"parentSpanId": root}
         return {
@@ -154,14 +153,14 @@ def spans(run: str, row: Row, messages: Iterable[Wire], model_calls: Iterable[Wi
             "kind": kind,
             "startTimeUnixNano": _nanoseconds(start),
             "endTimeUnixNano": _nanoseconds(max(start, end)),
-            "attributes": _attributes(more["attributes"]),
+            "attributes": _attributes(attributes),
             "status": {"code": _ERROR if error else _OK},
         }
 
     # Readers refuse a span that ends before it starts and one without a parent: each is made whole here.
     name = f"invoke_agent {_word(row.target) or 'agent'}"
-    attributes = _agent_attributes(row, lines)
-    yield span(name, start=begun, end=ended, kind=_INTERNAL, error=_failed(row), attributes=attributes)
+    own = _agent_attributes(row, lines)
+    yield span(name, start=begun, end=ended, kind=_INTERNAL, error=_failed(row), attributes=own)
     for number, asked in enumerate(read(ModelLine, line, Found()) for line in model_calls):
         if (start := time_of(asked.time)) is not None:
             yield span(
@@ -192,9 +191,9 @@ def _failed(row: Row) -> bool:
     return row.execution_status == "execution_error"
 
 
-def _agent_attributes(row: Row, lines: Sequence[Wire]) -> Wire:
+def _agent_attributes(row: Row, lines: Sequence[MessageLine]) -> Wire:
     agent, usage = row.agent, row.token_usage
-    split = next((at for at, line in enumerate(lines) if line.get("role") == "assistant"), len(lines))
+    split = next((at for at, line in enumerate(lines) if line.role == "assistant"), len(lines))
     return {
         "gen_ai.operation.name": "invoke_agent",
         "gen_ai.agent.name": _word(row.target),
@@ -236,14 +235,14 @@ def _tool_attributes(call: ToolLine) -> Wire:
     }
 
 
-def _said(line: Wire) -> Wire:
+def _said(line: MessageLine) -> Wire:
     """A message in the form of the conventions: a role, and parts."""
     parts: list[Wire] = []
-    if text := content_text(line.get("content")):
+    if text := content_text(line.content):
         parts.append({"type": "text", "content": text})
     for call in _calls(line):
         parts.append(defined(type="tool_call", id=call.id, name=call.tool, arguments=call.input))
-    return {"role": str(line.get("role")), "parts": parts}
+    return {"role": line.role, "parts": parts}
 
 
 def _facts(row: Row) -> Wire:
@@ -259,32 +258,13 @@ def _facts(row: Row) -> Wire:
     )
 
 
-def transcript_lines(run: Run, row: Row) -> Iterator[Wire]:
+def transcript_lines(run: Run, row: Row) -> Iterator[MessageLine]:
     """The messages of ``row``, as far as they can be read."""
-    return _lines(run, row.paths.get("transcript_path"))
+    return map(MessageLine.of, run.lines(row.paths.get("transcript_path"), MAX_LOG, _MOST_LINES))
 
 
-def _lines(run: Run, relative: Json) -> Iterator[Wire]:
-    """The objects of a file of lines, as far as they can be read."""
-    data = run.data(relative, MAX_LOG) or b""
-    for line in data.split(b"\n")[:_MOST_LINES]:
-        if not line.strip():
-            continue
-        try:
-            row = read_json(line)
-        except ForeignJsonError:
-            continue
-        if isinstance(row, dict):
-            yield row
-
-
-def _calls(message: Wire) -> Iterator[ToolLine]:
-    calls = message.get("tool_calls")
-    for each in calls if isinstance(calls, list) else ():
-        if isinstance(each, dict):
-            call = read(ToolLine, each, found := Found())
-            if not found.missing and call.asked_by_model:
-                yield call
+def _calls(message: MessageLine) -> Iterator[ToolLine]:
+    return (call for call in message.tool_calls if call.tool and call.asked_by_model)
 
 
 def _attributes(values: Mapping[str, Json]) -> list[Wire]:

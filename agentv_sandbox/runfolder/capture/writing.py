@@ -10,11 +10,11 @@ from agentv_sandbox.models.capture import Capture, CapturedState, KeptSystem, Ke
 from agentv_sandbox.models.case import CaseOutput
 from agentv_sandbox.models.content import AnswerMessage, Block, FileBlock, InputBlock, OutputFile
 from agentv_sandbox.models.json.pieces import json_pieces
-from agentv_sandbox.models.json.value import Json
+from agentv_sandbox.models.json.value import Json, defined
 from agentv_sandbox.models.json.wire import written
 from agentv_sandbox.models.suite import EvalCase
 from agentv_sandbox.rows.redact import Redactor
-from agentv_sandbox.rows.rows import Wire, defined
+from agentv_sandbox.rows.rows import Wire
 
 NAME = "capture.json"
 SCHEMA = "agentv-sandbox.capture.v1"

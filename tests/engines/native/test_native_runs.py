@@ -27,7 +27,7 @@ from agentv_sandbox.engines import LABEL_ENV_KEY, LABEL_RUN, ContainerEngine
 from agentv_sandbox.engines.table import find_engine
 from agentv_sandbox.images.needs import tool_plan
 from agentv_sandbox.kernel import cgroups
-from agentv_sandbox.kernel.layout import Places
+from agentv_sandbox.kernel.layout import StateFolders
 from agentv_sandbox.models.container import VolumeSpec
 from agentv_sandbox.models.image import ImageConfig
 from tests import forkserver
@@ -90,7 +90,7 @@ def native(state: Path) -> ContainerEngine:
 @pytest.fixture
 def run_folder(native: ContainerEngine) -> Path:
     """Where the engine keeps what lives."""
-    return Places(Path(native.address.removeprefix("native://")), group=0).run
+    return StateFolders(Path(native.address.removeprefix("native://")), group=0).run
 
 
 @pytest.fixture

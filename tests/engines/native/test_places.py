@@ -10,7 +10,7 @@ import pytest
 
 from agentv_sandbox.base.errors import EngineError
 from agentv_sandbox.kernel import namespaceentry
-from agentv_sandbox.kernel.layout import Places, memory_folder
+from agentv_sandbox.kernel.layout import StateFolders, memory_folder
 
 ROOT = "/dev/vda / ext4 rw 0 0"
 SHARED = "tmpfs /dev/shm tmpfs rw,nosuid 0 0"
@@ -37,7 +37,7 @@ def test_a_folder_that_somebody_put_there_is_not_used(
     victim, taken = tmp_path / "victim", tmp_path / "run"
     victim.mkdir(mode=0o755)
     before = victim.stat()
-    places = Places(tmp_path / "state", group=7)
+    places = StateFolders(tmp_path / "state", group=7)
 
     taken.symlink_to(victim)
     with pytest.raises(EngineError, match="somebody else made it"):
@@ -63,7 +63,9 @@ def test_folders_in_memory_of_a_state_that_is_gone_are_removed_by_the_next_engin
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(namespaceentry.FOLDER_VARIABLE, str(tmp_path))
-    gone, used, kept, new = (Places(tmp_path / name, group=0) for name in ("gone", "used", "kept", "new"))
+    gone, used, kept, new = (
+        StateFolders(tmp_path / name, group=0) for name in ("gone", "used", "kept", "new")
+    )
     for places in (gone, used, kept):
         places.make()
     (used.containers / "still-there").mkdir()

@@ -12,7 +12,7 @@ import pytest
 
 from agentv_sandbox.engines.native import runtimes
 from agentv_sandbox.engines.native.runtimes import Runtime, Runtimes
-from agentv_sandbox.engines.native.trials import Trials
+from agentv_sandbox.engines.native.trials import RuntimeTrials
 from agentv_sandbox.machine.doctor import engine_checks
 from agentv_sandbox.models.container import EngineInfo
 
@@ -134,7 +134,7 @@ def test_a_trial_is_remembered_for_the_same_program(install: Install, tmp_path: 
 
     def first() -> tuple[Runtime | str, int]:
         runtimes._versions.clear()
-        found = Runtimes(Namespaces(), Trials(folder)).first()  # type: ignore[arg-type]
+        found = Runtimes(Namespaces(), RuntimeTrials(folder)).first()  # type: ignore[arg-type]
         assert runtimes.version_of(str(path)) == "1.1.5"
         return found, count.read_text().count("\n")
 
@@ -162,15 +162,15 @@ def test_a_trial_that_somebody_else_wrote_does_not_count(install: Install, tmp_p
     path = install("runc", "1.1.5", RUNC)
     folder = tmp_path / "run"
     folder.mkdir(mode=0o700)
-    Trials(folder).keep(str(path), "run", states_ids=True, version="1")
-    assert Trials(folder).known(str(path), "run") is not None
-    assert Trials(folder).known(str(path), "run --keep") is None
+    RuntimeTrials(folder).keep(str(path), "run", states_ids=True, version="1")
+    assert RuntimeTrials(folder).known(str(path), "run") is not None
+    assert RuntimeTrials(folder).known(str(path), "run --keep") is None
     (folder / "trials.json").rename(tmp_path / "elsewhere")
     (folder / "trials.json").symlink_to(tmp_path / "elsewhere")
-    assert Trials(folder).known(str(path), "run") is None
+    assert RuntimeTrials(folder).known(str(path), "run") is None
     if os.geteuid() == 0:
         for theirs in (folder / "trials.json", folder):
             (folder / "trials.json").unlink()
             (folder / "trials.json").write_bytes((tmp_path / "elsewhere").read_bytes())
             os.chown(theirs, 12345, 12345)
-            assert Trials(folder).known(str(path), "run") is None
+            assert RuntimeTrials(folder).known(str(path), "run") is None

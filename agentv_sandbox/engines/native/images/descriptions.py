@@ -6,17 +6,17 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
-from functools import cache
 from pathlib import Path
 from typing import Any, Literal
-
-from pydantic import TypeAdapter, ValidationError
 
 from agentv_sandbox.archives.own_image import config_bytes
 from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.base.errors import EngineError
+from agentv_sandbox.engines.imagesettings import ImageSettings
 from agentv_sandbox.models.container import ImageInfo
+from agentv_sandbox.models.json.records import JsonRecord
 from agentv_sandbox.models.json.untrusted import read_json
+from agentv_sandbox.models.json.wire import Found, read
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,27 +46,20 @@ class ImageDescription:
 
 def info_of(config: bytes, *, size_bytes: int) -> ImageInfo:
     """The image with this configuration, whoever wrote it. Raises EngineError."""
-    document: Any = read_json(config)
-    inner = document.get("config") or {}
-    try:
-        health = inner.get("Healthcheck") or {}
-        return _info().validate_python(
-            {
-                "id": f"sha256:{hashlib.sha256(config).hexdigest()}",
-                "size_bytes": size_bytes,
-                "architecture": document.get("architecture"),
-                "labels": inner.get("Labels") or {},
-                "env": inner.get("Env") or (),
-                "volumes": tuple(inner.get("Volumes") or ()),
-                "entrypoint": inner.get("Entrypoint") or (),
-                "healthcheck": health.get("Test", ["NONE"]) != ["NONE"],
-                "onbuild": inner.get("OnBuild") or (),
-                "workdir": inner.get("WorkingDir") or "",
-                "user": inner.get("User") or "",
-            }
-        )
-    except (ValidationError, AttributeError, TypeError) as error:
-        raise EngineError("cannot load an image: its configuration is not readable") from error
+    document = read(_Configuration, read_json(config), found := Found())
+    if found.wrong or not document.architecture:
+        raise EngineError("cannot load an image: its configuration is not readable")
+    image = ImageInfo(
+        id=f"sha256:{hashlib.sha256(config).hexdigest()}",
+        size_bytes=size_bytes,
+        architecture=document.architecture,
+    )
+    return document.config.described(image)
+
+
+class _Configuration(JsonRecord):
+    architecture: str
+    config: ImageSettings
 
 
 def config_for(config: bytes, diff_id: str) -> bytes:
@@ -89,9 +82,3 @@ def _description(document: Any) -> ImageDescription | None:
         name: tuple(value) if isinstance(value, list) else value for name, value in document["info"].items()
     }
     return ImageDescription(info=ImageInfo(**given), mount_points=tuple(document["mount_points"]))
-
-
-@cache
-def _info() -> TypeAdapter[ImageInfo]:
-    """Built when it is used: most runs read no foreign image."""
-    return TypeAdapter(ImageInfo)
