@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from importlib.resources import files
+from pathlib import PurePosixPath
 from typing import Any, ClassVar, Literal, get_args
 from urllib.parse import urlsplit
 
@@ -46,7 +47,7 @@ from agentv_sandbox.egress.connection import PORT
 from agentv_sandbox.egress.credentials import Credential, parse_secrets
 from agentv_sandbox.models.case import AgentResponse, Claim, Figure, Measure, TokenUsage
 from agentv_sandbox.models.container import ExecResult
-from agentv_sandbox.models.paths import OUTPUT
+from agentv_sandbox.models.paths import OUTPUT, Places
 from agentv_sandbox.models.suite import MeasuredBy, Target
 from agentv_sandbox.models.task import McpServer
 from agentv_sandbox.models_api.policy import GatewayPolicy
@@ -121,6 +122,8 @@ class Launch:
     """Content by path below the home folder."""
     directories: tuple[str, ...] = ()
     """Below the home folder, made before the program starts."""
+    links: tuple[str, ...] = ()
+    """Folders below the user's home that lead below the program's own while it runs, unless they are there."""
     attach: Mapping[str, str] = field(default_factory=dict)
     """Patterns of files that the program leaves, by the type of the event that is made of the last one of each, with
     the key ``content``."""
@@ -142,8 +145,13 @@ class Question:
 
     @property
     def home(self) -> str:
-        """The home folder of the program."""
+        """The program's own folder; in tests of suites the user's home, too."""
         return self.request.places.home
+
+    @property
+    def users_home(self) -> bool:
+        """Whether the user's home is another folder, which is part of what is judged."""
+        return self.request.places.users_home
 
     @property
     def tool_servers(self) -> Sequence[McpServer]:
@@ -181,7 +189,10 @@ class AgentCli(Provider):
     """Settings that name the variable of the key; the first that is written counts."""
 
     skills: ClassVar[str] = ""
-    """Folder below the home folder in which it looks for skills of the user."""
+    """Folder below its own in which it looks for skills of the user."""
+    finds_folder_by: ClassVar[Mapping[str, str]] = {}
+    """Variables that lead it to its settings and sessions where they are not below ``HOME``, with the place below its
+    own folder."""
     has_tool_servers: ClassVar[bool] = True
     """Whether it can be given servers of the Model Context Protocol."""
     totals: ClassVar[bool] = False
@@ -288,12 +299,17 @@ class AgentCli(Provider):
             "argv": [self._executable(target), *launch.argv],
             "stdin": f"{folder}/prompt.md",
             "events": events,
-            "env": {"HOME": home, **{name: v for name, v in launch.env.items() if name not in stated}},
+            "env": {
+                **self._home(places),
+                **{name: v for name, v in launch.env.items() if name not in stated},
+            },
             "same": same,
             "folders": [f"{home}/{name}" for name in launch.directories],
             "files": {f"{home}/{name}": f"{folder}/home/{name}" for name in launch.files},
             "attach": dict(launch.attach),
         }
+        if launch.links:
+            order["links"] = {name: f"{home}/{name}" for name in launch.links}
         if skills := skills_of(request.case):
             order["trees"] = {f"{home}/{self.skills}": skills}
         staged = {
@@ -311,6 +327,12 @@ class AgentCli(Provider):
             answer=f"{OUTPUT}/{_EVENTS}",
             answer_bytes=EVENTS_BYTES,
         )
+
+    def _home(self, places: Places) -> Mapping[str, str]:
+        """Variables that say where the program's own folder is."""
+        if not places.users_home:
+            return {"HOME": places.home}
+        return {name: str(PurePosixPath(places.home, at)) for name, at in self.finds_folder_by.items()}
 
     def response(self, request: Request, ran: AgentRun) -> AgentResponse:
         result = ran.result

@@ -488,11 +488,19 @@ class Sandbox:
 
     @contextmanager
     def system(
-        self, image: str, *, size_bytes: int, inodes: int, user: str = "", over: System | None = None
+        self,
+        image: str,
+        *,
+        size_bytes: int,
+        inodes: int,
+        user: str = "",
+        over: System | None = None,
+        bare: bool = False,
     ) -> Iterator[System]:
         """A writable copy of ``image``'s files with room for so many changes, for containers that follow each other;
         removed at the end. ``user``: whose their processes are, a name or a number that the image knows; empty: the
-        image's own. ``over``: what it begins with beside the image; nobody may use that meanwhile.
+        image's own. ``over``: what it begins with beside the image; nobody may use that meanwhile. ``bare``: without
+        folders for what only suites mount.
 
         Raises SandboxError where the engine has none.
         """
@@ -501,7 +509,7 @@ class Sandbox:
                 f"the {self.info.kind} engine gives no agent a system of its own", hint=WITHOUT_SYSTEMS
             )
         below = over.name if over is not None else ""
-        spec = VolumeSpec(size_bytes=size_bytes, inodes=inodes, image=image, over=below)
+        spec = VolumeSpec(size_bytes=size_bytes, inodes=inodes, image=image, over=below, bare=bare)
         user = user or self._user_of(image)
         with self.volumes(system=spec) as volumes:
             yield System(name=volumes.mount("system", SYSTEM).source, image=image, user=user)

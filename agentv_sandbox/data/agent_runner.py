@@ -3,11 +3,12 @@
     agent_runner.py REQUEST
 
 REQUEST is a JSON file: ``argv``, ``stdin`` (a file), ``events`` (the file to write), ``env`` (more variables),
-``same`` (variable -> another one whose value it gets), ``folders``, ``files`` (path -> a file to copy there) and
-``trees`` (path -> a folder whose entries are copied there, where it exists), all made before, and ``attach`` (name ->
-a pattern of files; the content of the last one is added at the end). Each line of the program's standard output
-becomes one JSON line, ``{"at": SECONDS, "event": LINE}`` or, where it is not an object, ``{"at": …, "text": "…"}``.
-Standard library only.
+``same`` (variable -> another one whose value it gets), ``folders``, ``files`` (path -> a file to copy there),
+``trees`` (path -> a folder whose entries are copied there, where it exists) and ``links`` (path below ``HOME`` -> the
+folder to which it leads), all made before, and ``attach`` (name -> a pattern of files; the content of the last one is
+added at the end). Links and the folders that were made for them are removed again. Each line of the program's standard
+output becomes one JSON line, ``{"at": SECONDS, "event": LINE}`` or, where it is not an object,
+``{"at": …, "text": "…"}``. Standard library only.
 """
 
 import fcntl
@@ -81,9 +82,36 @@ def prepared(request):
     return env
 
 
+def linked(links, home):
+    """Make those of ``links`` that have no folder in their place; what was made, in order."""
+    made = []
+    with suppress(OSError):
+        for name, target in links.items():
+            place = Path(home, name)
+            folders = [each for each in reversed(place.parents) if not each.exists()]
+            for folder in folders:
+                folder.mkdir()
+                made.append(folder)
+            with suppress(FileExistsError):
+                place.symlink_to(target)
+                made.append(place)
+    return made
+
+
+def unlinked(made):
+    """Take back what ``linked`` made, but for what the agent put there since."""
+    for path in reversed(made):
+        with suppress(OSError):
+            if path.is_symlink():
+                path.unlink()
+            else:
+                path.rmdir()
+
+
 def main(path):
     request = json.loads(Path(path).read_text(encoding="utf-8"))
     env = prepared(request)
+    links = linked(request.get("links", {}), env.get("HOME", "/"))
     events = Events(request["events"])
     try:
         with Path(request["stdin"]).open("rb") as stdin:
@@ -98,6 +126,7 @@ def main(path):
     reader.start()
     code = program.wait()
     reader.join(GRACE_S)
+    unlinked(links)
     for name, pattern in request["attach"].items():
         try:
             with max(Path("/").glob(pattern[1:]), default=Path(pattern)).open("rb") as file:

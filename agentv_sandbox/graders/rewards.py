@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentv_sandbox.base.dataclass import dataclass
@@ -45,10 +45,12 @@ class Rewards:
         return math.fsum(self.named.values()) / len(self.named)
 
 
-def read_rewards(files: Mapping[str, bytes]) -> Rewards:
+def read_rewards(files: Mapping[str, bytes], unread: Mapping[str, str] = {}) -> Rewards:
     """The verdict in the files of ``/logs/verifier``, by name: ``reward.json`` where it is there, else ``reward.txt``.
-    Raises NoRewardError."""
+    ``unread``: why others there are no files that can be read. Raises NoRewardError."""
     for name, read in ((REWARD_JSON, _from_json), (REWARD_TEXT, _from_text)):
+        if name in unread:
+            raise NoRewardError(f"{name} cannot be read: {unread[name]}")
         data = files.get(name)
         if data is None:
             continue
@@ -62,7 +64,7 @@ def read_rewards(files: Mapping[str, bytes]) -> Rewards:
 
 def _from_json(name: str, data: bytes) -> dict[str, float]:
     try:
-        value = json.loads(data.decode("utf-8"))
+        value = json.loads(data.decode("utf-8"), object_pairs_hook=_once_each)
     except (ValueError, RecursionError) as error:
         why = "is not text" if isinstance(error, UnicodeDecodeError) else "is not JSON"
         raise NoRewardError(f"{name} {why}") from None
@@ -70,6 +72,16 @@ def _from_json(name: str, data: bytes) -> dict[str, float]:
     if not named or len(named) > _MAX_REWARDS:
         raise NoRewardError(f"{name} holds {len(named) or 'no'} rewards")
     return {key: _number(name, each) for key, each in named.items()}
+
+
+def _once_each(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Which of two values of one name counts, readers of JSON do not agree on."""
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise NoRewardError(f"{REWARD_JSON} holds {first(json.dumps(twice), 60)} more than once")
+    return value
 
 
 def _from_text(name: str, data: bytes) -> dict[str, float]:

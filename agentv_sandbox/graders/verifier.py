@@ -31,7 +31,7 @@ def grade(spec: GraderSpec, context: GradeContext) -> GraderResult:
         _check_end(verified, options.verifier)
         if options.verifier.judge == "pytest":
             return _of_tests(spec, verified)
-        return _of_rewards(spec, read_rewards(verified.files), verified)
+        return _of_rewards(spec, read_rewards(verified.files, verified.unread), verified)
     except NoRewardError as error:
         said = masking.last(verified.output.decode("utf-8", "replace").strip(), 500)
         why = f"the verifier gave no verdict: {error.message}" + (f". It last said: {said}" if said else "")

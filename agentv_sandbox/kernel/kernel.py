@@ -60,6 +60,16 @@ def mount_file_system(folder: Path, device: Path, kind: str, options: str) -> No
     )
 
 
+def sync_file_system(folder: Path) -> None:
+    """Carry what was written to the file system at ``folder`` to its disk. Raises OSError, also where something of it
+    was lost before; of an overlay whose changes are thrown away it does no more than that."""
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        _check(_libc.syncfs(opened), folder)
+    finally:
+        os.close(opened)
+
+
 def mount_writable_overlay(
     folder: Path, lowers: Sequence[Path], upper: Path, work: Path, *, own_namespace: bool
 ) -> None:

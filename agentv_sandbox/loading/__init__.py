@@ -56,6 +56,7 @@ def load_suites(
     allow_outside: bool = False,
     convert: bool = False,
     running: bool = True,
+    refused_in_rows: bool = False,
 ) -> LoadResult:
     """Load files, folders and globs.
 
@@ -63,7 +64,8 @@ def load_suites(
     ``allow_outside`` lets references leave the project. ``convert`` is for turning a suite into another
     format: missing files and targets are warnings, plain sentences stay graders of their own in their
     place, ids may be numbers. Without ``running``, variables of targets that are not set are warnings only:
-    who checks a suite need not have its keys. Never raises for bad input.
+    who checks a suite need not have its keys. ``refused_in_rows``: a task folder that cannot run is a suite
+    which lacks what is wrong with it. Never raises for bad input.
     """
     problems = Problems(converting=convert, running=running)
     texts = FileCache()
@@ -83,6 +85,7 @@ def load_suites(
             problems=problems,
             files=texts,
             found=found,
+            refused_in_rows=refused_in_rows,
         )
 
     with _collector_paused():

@@ -52,6 +52,8 @@ class VolumeSpec:
     """On the engine's disk: no bound on the sum of bytes or the number of files holds there, nor uid and mode."""
     image: str = ""
     """Of a system: id or tag of the image that it is a copy of."""
+    bare: bool = False
+    """Of a system: whether it is without the folders at which suites find what is ours."""
     over: str = ""
     """Of a system: name of another one, whose changes it begins with and leaves alone; of a volume in memory, name of
     one on disk, where the engine has systems. Nobody may write to that one while this one is there."""

@@ -33,11 +33,17 @@ class Places:
     input: str = INPUT
     output: str = OUTPUT
     home: str = HOME
+    """The folder of a coding agent's program."""
+    users_home: bool = False
+    """Whether ``HOME`` is the one of the system's user, and the folder of the program another."""
 
 
 OF_SUITES = Places()
 OF_TASKS = Places(
-    input="/run/agentv-task/input", output="/run/agentv-task/output", home="/run/agentv-task/home"
+    input="/run/agentv-task/input",
+    output="/run/agentv-task/output",
+    home="/run/agentv-task/home",
+    users_home=True,
 )
 """On the system of a task folder, which has folders of its own at the places of a suite."""
 TAKEN = "/run/agentv-task/taken"

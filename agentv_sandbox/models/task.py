@@ -199,4 +199,6 @@ class Verified:
     """What it printed, the end of it where it printed much."""
     files: Mapping[str, bytes] = field(default_factory=dict)
     """Files of ``/logs/verifier`` by their path in it, as far as they are small."""
+    unread: Mapping[str, str] = field(default_factory=dict)
+    """Why others there were not read, by their path in it."""
     notes: tuple[str, ...] = ()

@@ -67,6 +67,7 @@ class Claude(AgentCli):
     package = "npm:@anthropic-ai/claude-code"
     resumes = True
     skills = ".claude/skills"
+    finds_folder_by: ClassVar = {"CLAUDE_CONFIG_DIR": ".claude"}
     totals = True
     results_end = True
     side_models = ("claude-haiku-*", "claude-3-5-haiku-*")
@@ -116,6 +117,10 @@ class Claude(AgentCli):
             "DISABLE_AUTOUPDATER": "1",
             "CLAUDE_CODE_MAX_RETRIES": "4",
         }
+        space = question.request.case.workspace
+        if space is not None and space.system is not None:
+            # As root it bypasses no permissions otherwise.
+            env["IS_SANDBOX"] = "1"
         files = {}
         if question.tool_servers:
             argv += ["--mcp-config", f"{question.home}/{_SERVERS}"]

@@ -50,7 +50,7 @@ class Codex(AgentCli):
     program = "codex"
     package = "npm:@openai/codex"
     resumes = True
-    skills = ".agents/skills"
+    skills = ".codex/skills"
     totals = True
     api = Api(key="OPENAI_API_KEY", url="https://api.openai.com/v1", speaks=("responses",))
     tools: ClassVar = {"command_execution": "Bash", "file_change": "Edit"}

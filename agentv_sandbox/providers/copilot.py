@@ -88,6 +88,7 @@ class Copilot(AgentCli):
     package = "npm:@github/copilot"
     resumes = True
     skills = ".copilot/skills"
+    finds_folder_by: ClassVar = {"COPILOT_HOME": ".copilot"}
     totals = True
     api = _APIS["openai"]
     key_settings: ClassVar = ("bearer_token_env", "api_key_env")

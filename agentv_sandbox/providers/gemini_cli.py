@@ -63,6 +63,7 @@ class GeminiCli(AgentCli):
     package = "npm:@google/gemini-cli"
     resumes = True
     skills = ".gemini/skills"
+    finds_folder_by: ClassVar = {"GEMINI_CLI_HOME": "."}
     side_models = ("gemini-*-flash", "gemini-*-flash-lite", "gemini-*-flash-lite-preview")
     api = Api(
         key="GEMINI_API_KEY",

@@ -112,10 +112,16 @@ class OpenCode(AgentCli):
             "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
             "OPENCODE_DISABLE_MODELS_FETCH": "1",
             "OPENCODE_DISABLE_SHARE": "1",
-            **{f"XDG_{name}_HOME": f"{question.home}/{folder}" for name, folder in _FOLDERS.items()},
+            **_places(question),
         }
         system = str(settings.system_prompt or "")
-        return Launch(argv=tuple(argv), env=env, files={_SYSTEM: system} if system else {})
+        return Launch(
+            argv=tuple(argv),
+            env=env,
+            files={_SYSTEM: system} if system else {},
+            directories=_OWN if question.users_home else (),
+            links=_OWN if question.users_home else (),
+        )
 
     def _configuration(self, question: Question) -> dict[str, Any]:
         settings = question.settings
@@ -220,6 +226,14 @@ class _Line(JsonRecord):
 
 
 _FOLDERS = {"CONFIG": ".config", "DATA": ".local/share", "STATE": ".local/state", "CACHE": ".cache"}
+_OWN = tuple(f"{folder}/opencode" for folder in _FOLDERS.values())
+
+
+def _places(question: Question) -> dict[str, str]:
+    """Where it keeps its own. Its commands have its variables: those of XDG would lead them out of the user's home."""
+    if question.users_home:
+        return {"OPENCODE_CONFIG_DIR": f"{question.home}/{_FOLDERS['CONFIG']}/opencode"}
+    return {f"XDG_{name}_HOME": f"{question.home}/{folder}" for name, folder in _FOLDERS.items()}
 
 
 def _provider(settings: Mapping[str, Any]) -> str:

@@ -80,7 +80,8 @@ class Pi(AgentCli):
     package = "npm:@earendil-works/pi-coding-agent"
     oldest = "0.79.0"  # the first that knows --approve
     resumes = True
-    skills = ".agents/skills"
+    skills = ".pi/agent/skills"
+    finds_folder_by: ClassVar = {"PI_CODING_AGENT_DIR": ".pi/agent"}
     has_tool_servers = False
     api = _APIS[_DEFAULT]
     tools: ClassVar = {"read": "Read", "bash": "Bash", "write": "Write", "edit": "Edit"}

@@ -30,10 +30,12 @@ def loaded_as_written(
     on_warning: Callable[[Problem], None] = lambda _problem: None,
     *,
     without_keys: bool = False,
+    refused_in_rows: bool = False,
     besides: Callable[[LoadResult], Iterable[Problem]] = lambda _loaded: (),
 ) -> LoadResult:
     """The suites that are asked for, as they are written. An audit needs no keys: judges without one are left out.
-    Raises InputError, with what ``besides`` finds where nothing but keys is missing."""
+    ``refused_in_rows``: as ``load`` takes it. Raises InputError, with what ``besides`` finds where nothing but keys is
+    missing."""
     without_keys = without_keys or request.replay is not None or bool(request.auditors)
     loaded = (
         request.suites
@@ -46,6 +48,7 @@ def loaded_as_written(
             cwd=cwd,
             environ=environ,
             without_keys=without_keys,
+            refused_in_rows=refused_in_rows,
             on_warning=on_warning,
             besides=besides,
         )
@@ -98,14 +101,16 @@ def load(
     cwd: Path | None = None,
     environ: Mapping[str, str] | None = None,
     without_keys: bool = False,
+    refused_in_rows: bool = False,
     on_warning: Callable[[Problem], None] = lambda _problem: None,
     besides: Callable[[LoadResult], Iterable[Problem]] = lambda _loaded: (),
 ) -> LoadResult:
     """Load eval files, folders and globs with their targets, and check all that can be checked without running.
 
     ``targets``: names to evaluate, instead of the suites' own; ``targets_file``: instead of looking for targets.yaml.
-    ``without_keys``: keys of models need not be set, since a recording answers. ``besides``: what else keeps suites
-    from running, looked for also where keys are missing.
+    ``without_keys``: keys of models need not be set, since a recording answers. ``refused_in_rows``: task folders that
+    cannot run keep nothing else from running, and are suites that lack what is wrong with them. ``besides``: what else
+    keeps suites from running, looked for also where keys are missing.
     Raises InputError with every problem of every file, what an image cannot be given included.
     """
     named = [paths] if isinstance(paths, str | Path) else paths
@@ -119,6 +124,7 @@ def load(
         cwd=cwd or Path.cwd(),
         environ=os.environ if environ is None else environ,
         allow_outside=allow_outside,
+        refused_in_rows=refused_in_rows,
     )
     if without_keys:
         loaded = replace(loaded, problems=tuple(p for p in loaded.problems if not is_unset_key(p)))

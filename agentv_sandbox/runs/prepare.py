@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field, replace
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -41,7 +42,7 @@ from agentv_sandbox.runs.imagebuild import MadeImage, SuiteImages, build_images,
 from agentv_sandbox.runs.loaded import cache_dir, first_tests, loaded_as_written, settings_of
 from agentv_sandbox.runs.withoutimage import lacking_text, with_unsolved
 from agentv_sandbox.settings import Operator, RunSettings, ceiling_problems
-from agentv_sandbox.targets.chosen import jobs_of
+from agentv_sandbox.targets.chosen import jobs_of, selected_cases
 from agentv_sandbox.targets.destinations import surprises
 from agentv_sandbox.targets.scopes import with_stand_in_keys
 from agentv_sandbox.workspace.projectcopies import sweep_copies
@@ -51,7 +52,10 @@ if TYPE_CHECKING:
 else:
     audited = calling("agentv_sandbox.audit.planning", "audited")
 
-Purpose = Literal["run", "grade", "images"]
+_WITHOUT_IMAGE = "has no image, and is not run: its row says why"
+_MOST_NOTES = 20
+"""On suites that cannot run, before others do."""
+Purpose = Literal["run", "grade", "regrade", "images"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,12 +123,22 @@ class Prepared:
         unmade: dict[Path, SandboxError] = {**images.unmade, **lacking}
         if unmade and len(unmade) == len(suites):
             raise together(unmade.values())
-        for suite in suites:
-            if suite.lacking:
-                on_event("note", message=f"{suite.name} is not run: {lacking_text(suite)}")
-            elif suite.path in unmade:
-                on_event("note", message=f"{suite.name} has no image, and is not run: its row says why")
+        self._note_not_run(unmade, on_event)
         return SuiteImages(proved=self._of_suites(sandbox, images.made), unmade=unmade)
+
+    def _note_not_run(self, unmade: Mapping[Path, SandboxError], on_event: OnEvent) -> None:
+        """Say which of the suites that are asked for run nothing, the first of them with the reason."""
+        wanted, first = self.request.test_ids, self.options.first
+        asked = [
+            suite
+            for suite in self.loaded.suites
+            if suite.path in unmade and selected_cases(suite, wanted)[: first.get(suite.path)]
+        ]
+        for suite in islice(asked, _MOST_NOTES):
+            said = f"is not run: {lacking_text(suite)}" if suite.lacking else _WITHOUT_IMAGE
+            on_event("note", message=f"{suite.name} {said}")
+        if (more := len(asked) - _MOST_NOTES) > 0:
+            on_event("note", message=f"{more:,} more are not run: their rows say why")
 
     def _check_before_images(self, sandbox: Sandbox) -> None:
         self.check_engine(sandbox, self.required_tiers)
@@ -198,9 +212,9 @@ def prepare(
     ceilings: Mapping[Path, LimitOverrides] | None = None,
     on_warning: Callable[[Problem], None] = lambda _problem: None,
 ) -> Prepared:
-    """``purpose``: ``run`` checks that agents can run, ``grade`` loads without the keys of agents, ``images`` only
-    what an image needs. ``operator``: whose word the settings are, and ``ceilings`` what holds over them, by root; of
-    workers, which work for somebody else.
+    """``purpose``: ``run`` checks that agents can run, ``grade`` loads without the keys of agents, ``regrade``
+    what was run, with its tests that could not be, ``images`` only what an image needs. ``operator``: whose word the
+    settings are, and ``ceilings`` what holds over them, by root; of workers, which work for somebody else.
 
     Raises InputError with everything that is wrong and can be known now."""
     logs.configure_unless_done()
@@ -260,7 +274,8 @@ def _loaded(
         cwd,
         environ,
         on_warning,
-        without_keys=purpose == "grade",
+        without_keys=purpose in ("grade", "regrade"),
+        refused_in_rows=purpose in ("run", "regrade") and not request.auditors,
         besides=lambda loaded: run_problems(loaded, RunOptions(request=request)) if purpose == "run" else (),
     )
     if request.auditors:

@@ -154,7 +154,7 @@ class _Grading:
                 threshold=self._decisions.threshold,
                 grader_target=self._decisions.judge or None,
             ),
-            "grade",
+            "regrade",
         )
         self._loaded, self._options = self._prepared.loaded, self._prepared.options
         self._is_trusted = trusted or not source.unpacked

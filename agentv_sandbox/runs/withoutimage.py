@@ -74,6 +74,8 @@ def with_unsolved(suites: Sequence[Suite], options: RunOptions) -> tuple[Suite, 
 
 
 def _is_unsolved(suite: Suite, options: RunOptions) -> bool:
+    if any(not problem.warning for problem in suite.lacking):
+        return False  # it is refused: nothing is known of what else it has
     tasks = [case.task for case in suite.cases if case.task is not None]
     if not any(step.solution is None for task in tasks for step in task.steps):
         return False

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import astuple, replace
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from agentv_sandbox.base.dataclass import dataclass
@@ -263,7 +263,11 @@ class AgentSide:
         return self._system_changes(self.system_of_case(), ())
 
     def _system_changes(self, system: System, mounts: Sequence[Mount]) -> SystemChanges:
-        ours = MOUNTED if self.job.case.task is None else (SUITE, *astuple(OF_TASKS), TAKEN)
+        ours = (
+            MOUNTED
+            if self.job.case.task is None
+            else (SUITE, OF_TASKS.input, OF_TASKS.output, OF_TASKS.home, TAKEN)
+        )
         own = {mount.target for mount in mounts} | set(ours)
         folders = {str(folder) for target in own for folder in (target, *PurePosixPath(target).parents)}
         return gather_system(self.run.sandbox, system, self.run.store, own=sorted(folders))

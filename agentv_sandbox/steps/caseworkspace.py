@@ -135,7 +135,11 @@ def _system(run: SuiteRun, job: Job, stack: ExitStack) -> Callable[[], System]:
     asked = job.workspace.system
     assert asked is not None
     made = run.sandbox.system(
-        run.image.id, size_bytes=asked.size_bytes, inodes=asked.files, user=_user(run, asked)
+        run.image.id,
+        size_bytes=asked.size_bytes,
+        inodes=asked.files,
+        user=_user(run, asked),
+        bare=job.case.task is not None,
     )
     return cache(lambda: stack.enter_context(made))
 

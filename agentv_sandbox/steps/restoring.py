@@ -106,26 +106,43 @@ _SHELLS = (
     ".bash_aliases",
     ".zshrc",
     ".zshenv",
-    ".local/bin/*",
 )
 _HOMES = ("root", "home/*")
-_CALLS = {
-    re.compile(rb"\bsource\b|^\s*\.\s|bashrc|profile|\b(?:ba|z)?sh\s+-\w*[li]", re.MULTILINE): _SHELLS,
-    re.compile(rb"\bgit\b"): (".gitconfig",),
-}
-"""What scripts that judge do, and the files of a home that this reads; otherwise they may well look at them."""
+_SOURCE = r"(?:\bsource|(?:^|[\s;&|(){}`'\"])\.)[ \t]+[\"']?"
+_RUN_BY_SHELLS = (
+    _SOURCE + r"[^\s;&|]*(?:rc|profile|login|aliases|zshenv)\b",
+    r"sh\b[\"',\s]+(?:-[\w-]+[\"',\s]+)*(?:-[a-zA-Z]*[li]|--login|--rcfile|--init-file)",
+    r"\b(?:BASH_ENV|pexpect|pty|tmux|screen|expect)\b|\bENV=|\b(?:su|runuser)\b.*\s-|\bssh\b|\bsudo\b.*\s-\w*i",
+)
+_UNNAMED = _SOURCE + r"\$\{?\w+\}?[\"']?(?:$|[\s;&|)])"
+"""What is run has its name elsewhere."""
+_NAMES = r"bashrc|profile|bash_|zsh"
+
+
+def _pattern(*parts: str) -> re.Pattern[bytes]:
+    return re.compile("|".join(parts).encode(), re.MULTILINE)
+
+
+_CALLS: Sequence[tuple[Sequence[re.Pattern[bytes]], Sequence[str]]] = (
+    ((_pattern(*_RUN_BY_SHELLS),), _SHELLS),
+    ((_pattern(_UNNAMED), _pattern(_NAMES)), _SHELLS),
+    ((_pattern(_SOURCE + r"[^\s;&|]*[/$]", *_RUN_BY_SHELLS),), (".local/bin/*",)),
+    ((_pattern(r"\bgit\b(?![\"',\s]+config\b)"),), (".gitconfig",)),
+)
+"""What scripts that judge do, all of each row, and the files of a home that something of is run by it. Otherwise they
+may well look at them: an alias in ~/.bashrc can be what a task asks for."""
 
 
 def start_files(scripts: Iterable[bytes]) -> list[str]:
     """Patterns of files in homes that judging by ``scripts`` would run something of, for ``restore``."""
     texts = list(scripts)
-    return [
-        f"{home}/{name}"
-        for pattern, names in _CALLS.items()
-        if any(pattern.search(text) for text in texts)
+    found = [
+        name
+        for patterns, names in _CALLS
+        if all(any(pattern.search(text) for text in texts) for pattern in patterns)
         for name in names
-        for home in _HOMES
     ]
+    return [f"{home}/{name}" for name in dict.fromkeys(found) for home in _HOMES]
 
 
 def judging_programs() -> list[StagedFile]:

@@ -50,6 +50,13 @@ def test_numbers_are_rewards(files: dict[str, bytes], named: dict[str, float], s
         ({"reward.json": b'{"reward": "1"}'}, 'reward.json holds "1" where a number is expected'),
         ({"reward.json": b'{"reward": null}'}, "reward.json holds null where a number is expected"),
         ({"reward.json": b"{}"}, "reward.json holds no rewards"),
+        ({"reward.json": b'{"reward": 0, "reward": 1}'}, 'reward.json holds "reward" more than once'),
+        ({"reward.json": b'{"reward": {"a": 1}}'}, 'reward.json holds {"a": 1} where a number is expected'),
+        ({"reward.json": b'\xef\xbb\xbf{"reward": 1}'}, "reward.json is not JSON"),
+        ({"reward.json": '{"reward": 1}'.encode("utf-16")}, "reward.json is not text"),
+        ({"reward.txt": b"\xef\xbb\xbf1"}, "reward.txt does not hold a number"),
+        ({"reward.txt": "1".encode("utf-16")}, "reward.txt does not hold a number"),
+        ({"reward.txt": b"1\n2"}, "reward.txt does not hold a number"),
         ({"reward.json": b" " * (2 << 20)}, "reward.json is larger than 1 MiB"),
     ],
 )
@@ -57,6 +64,13 @@ def test_all_else_is_no_verdict(files: dict[str, bytes], why: str) -> None:
     with pytest.raises(NoRewardError) as raised:
         read_rewards(files)
     assert why in raised.value.message
+
+
+@pytest.mark.parametrize("name", ["reward.json", "reward.txt"])
+def test_a_verdict_that_is_no_file_is_none_whatever_stands_beside_it(name: str) -> None:
+    with pytest.raises(NoRewardError) as raised:
+        read_rewards({"reward.txt": b"1"}, {name: "is a link"})
+    assert raised.value.message == f"{name} cannot be read: is a link"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from agentv_sandbox.containers.policy import Role
 from agentv_sandbox.containers.sandbox import Sandbox, System
 from agentv_sandbox.models.container import MB
-from agentv_sandbox.steps.restoring import Restored, restore
+from agentv_sandbox.steps.restoring import Restored, restore, start_files
 
 pytestmark = [pytest.mark.engine, pytest.mark.native]
 
@@ -138,3 +138,31 @@ def test_what_an_honest_agent_did_stays(sandbox: Sandbox, agents: System) -> Non
     assert seen.stdout.decode().split("\n")[:6] == ["mine", "mine", "own", "/app", "alias l=ls", "1000"]
     assert b"cannot access" in seen.stderr
     assert (list(found.restored), list(found.hidden), found.notes) == ([], [], ())
+
+
+@pytest.mark.parametrize(
+    ("script", "run"),
+    [
+        ("grep -q alias ~/.bashrc && cat /root/.profile", set()),
+        ("assert 'x' in Path('/root/.bashrc').read_text()  # see. The source of ~/.profile", set()),
+        ("source $HOME/.local/bin/env; grep x ~/.bashrc; sh -e run.sh", {".local/bin/*"}),
+        (". /root/.bashrc; x", {".bashrc", ".local/bin/*"}),
+        ("bash -c 'source ~/.bash_aliases && ll'", {".bashrc", ".local/bin/*"}),
+        ("run(['bash', '-c', '. ~/.profile; x'])", {".bashrc", ".local/bin/*"}),
+        ("run(['bash', '-lc', 'x'])", {".bashrc", ".local/bin/*"}),
+        ("bash -e -i -c x", {".bashrc", ".local/bin/*"}),
+        ("zsh --login -c x", {".bashrc", ".local/bin/*"}),
+        ("f=~/.bashrc; . $f", {".bashrc", ".local/bin/*"}),
+        ("su - worker -c x", {".bashrc", ".local/bin/*"}),
+        ("pexpect.spawn('bash')", {".bashrc", ".local/bin/*"}),
+        ("git config --global user.name", set()),
+        ("git -C /app status", {".gitconfig"}),
+    ],
+)
+def test_start_files_are_the_images_where_judging_runs_them_and_the_agents_where_it_looks(
+    script: str, run: set[str]
+) -> None:
+    found = {
+        each.removeprefix("root/") for each in start_files([script.encode()]) if each.startswith("root/")
+    }
+    assert {name for name in found if name in (".bashrc", ".local/bin/*", ".gitconfig")} == run

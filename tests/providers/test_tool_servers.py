@@ -15,7 +15,7 @@ import pytest
 from agentv_sandbox.agents.agentcli import AgentCli
 from agentv_sandbox.agents.base import AgentRun, Request
 from agentv_sandbox.models.container import ExecResult
-from agentv_sandbox.models.suite import EvalCase, Suite, Target
+from agentv_sandbox.models.suite import EvalCase, Suite, SystemSpec, Target, Workspace
 from agentv_sandbox.models.task import McpServer, TaskEnvironment, TaskSpec, TaskStep, TaskVerifier
 from agentv_sandbox.project import Project
 from agentv_sandbox.providers import NAMES
@@ -42,7 +42,7 @@ def asked(provider: str, servers: tuple[McpServer, ...] = SERVERS, skills: str |
     task = TaskSpec(format="harbor", folder=Path(), environment=environment, steps=(step,))
     return Request(
         suite=Suite(path=Path("s.yaml"), project_root=Path(), search_roots=(), name="s"),
-        case=EvalCase(id="a", suite="s", category="c", task=task),
+        case=EvalCase(id="a", suite="s", category="c", task=task, workspace=Workspace(system=SystemSpec())),
         target=Target(
             name="t", provider=kind.name, settings=settings, secrets=kind.credentials(settings, {})
         ),
@@ -131,16 +131,72 @@ def test_a_program_without_such_servers_says_so_in_the_row() -> None:
     ("provider", "folder"),
     [
         ("claude", ".claude"),
-        ("codex", ".agents"),
+        ("codex", ".codex"),
         ("copilot-cli", ".copilot"),
         ("gemini-cli", ".gemini"),
         ("opencode", ".config/opencode"),
-        ("pi-cli", ".agents"),
+        ("pi-cli", ".pi/agent"),
     ],
 )
 def test_skills_are_copied_to_where_the_program_looks_for_them(provider: str, folder: str) -> None:
     assert given(provider)[0]["trees"] == {f"/run/agentv-task/home/{folder}/skills": "/skills"}
     assert "trees" not in given(provider, skills=None)[0]
+
+
+OWN = "/run/agentv-task/home"
+
+
+@pytest.mark.parametrize(
+    ("provider", "variables"),
+    [
+        ("claude", {"CLAUDE_CONFIG_DIR": f"{OWN}/.claude"}),
+        ("codex", {"CODEX_HOME": f"{OWN}/.codex"}),
+        ("copilot-cli", {"COPILOT_HOME": f"{OWN}/.copilot"}),
+        ("gemini-cli", {"GEMINI_CLI_HOME": OWN}),
+        ("opencode", {"OPENCODE_CONFIG_DIR": f"{OWN}/.config/opencode"}),
+        ("pi-cli", {"PI_CODING_AGENT_DIR": f"{OWN}/.pi/agent"}),
+    ],
+)
+def test_on_a_task_the_users_home_is_the_systems_and_settings_are_elsewhere(
+    provider: str, variables: dict[str, str]
+) -> None:
+    order = given(provider)[0]
+    places = {name: value for name, value in order["env"].items() if value.startswith(OWN)}
+    assert (places, "HOME" in order["env"]) == (variables, False)
+    assert {path for path in order["files"] if not path.startswith(f"{OWN}/")} == set()
+    assert set(order.get("links", {}).values()) <= set(order["folders"])
+
+
+def test_claude_code_may_work_as_root_of_a_whole_system() -> None:
+    """Which it refuses otherwise, with the option that lets it work without a person."""
+    order = given("claude")[0]
+    assert "--dangerously-skip-permissions" in order["argv"] and order["env"]["IS_SANDBOX"] == "1"
+
+
+def test_links_for_a_program_that_knows_no_variable_are_there_while_it_runs(tmp_path: Path) -> None:
+    """A folder that the task's image has stays as it is, and what the agent made there does."""
+    home, own = tmp_path / "home", tmp_path / "own"
+    names = (".config/agent", ".cache/agent", ".local/share/agent")
+    (home / ".cache/agent").mkdir(parents=True)
+    (tmp_path / "prompt").touch()
+    order = {
+        "argv": ["sh", "-c", "cd; touch .config/agent/a .cache/agent/b .config/mine .local/share/agent/c"],
+        "stdin": str(tmp_path / "prompt"),
+        "events": str(tmp_path / "events"),
+        **{"env": {"HOME": str(home)}, "same": {}, "files": {}, "attach": {}},
+        "folders": [str(own / name) for name in names],
+        "links": {name: str(own / name) for name in names},
+    }
+    (tmp_path / "order.json").write_text(json.dumps(order))
+    runner = Path(__file__).parents[2] / "agentv_sandbox/data/agent_runner.py"
+    command = [sys.executable, "-I", "-S", str(runner), str(tmp_path / "order.json")]
+    assert subprocess.run(command, timeout=20, check=False).returncode == 0
+    left = {path.relative_to(home).as_posix() for path in home.rglob("*")}
+    assert left == {".config", ".config/mine", ".cache", ".cache/agent", ".cache/agent/b"}
+    assert {path.relative_to(own).as_posix() for path in own.rglob("?")} == {
+        ".config/agent/a",
+        ".local/share/agent/c",
+    }
 
 
 @pytest.mark.parametrize("kind", ["folder", "missing", "file", "loop"])

@@ -38,6 +38,16 @@ def test_links_that_stay_inside_are_followed(tasks: Tasks) -> None:
     assert tasks.problems() == []
 
 
+@pytest.mark.parametrize("name", ["tests/test.sh", "solution/solve.sh"])
+def test_a_script_whose_first_line_names_nothing_is_said(tasks: Tasks, name: str) -> None:
+    folder = tasks.write("tasks/one", {})
+    (folder / name).write_bytes(b"#!/bin/sh\r\necho 1\r\n")
+    assert tasks.problems() == [
+        f"warning tasks/one/{name}:1: has the line ends of Windows, which are part of the name of the program in its "
+        "first line: none has it"
+    ]
+
+
 def test_special_files_are_refused(tasks: Tasks) -> None:
     folder = tasks.write("tasks/one", {})
     os.mkfifo(folder / "tests/pipe")

@@ -37,6 +37,11 @@ LEAVE = (
     "mkdir -p /app/cache/in; touch /app/a.log /app/cache/in/file; ln -s /etc/shadow /app/link; mkfifo /app/pipe; "
     "echo x > /logs/artifacts/told; echo y > /etc/issue; echo a > /srv/note"
 )
+NO_VERDICT = {
+    "link": "ln -s reward.txt reward.json",
+    "pipe": "mkfifo reward.json",
+    "huge": "head -c 2000000 /dev/zero > reward.json",
+}
 OF_TWO = 'artifacts = [{ source = "/app/two", destination = "named" }]'
 WITHOUT_IMAGE = {
     "unbuildable": "FROM {image}\nRUN echo this breaks; exit 3\n",
@@ -55,6 +60,7 @@ OUR_PLACES = "FROM {image}\n" + "".join(
 ANSWERS = "; ".join(("set -e", *(f"cp {each}/given {each}/answer" for each in OF_THE_TASK)))
 TAKEN_OUT = f"artifacts = {json.dumps(['/workspace', *(f'{each}/answer' for each in OF_THE_TASK[1:])])}"
 ANSWERED = " && ".join(f"[ $(cat {each}/answer) = {each} ]" for each in OF_THE_TASK)
+REFUSED = '[task]\nname = "of/refused"\nkeywords = ["gpu"]\n[environment]\ngpus = 1\n'
 OF_DOCKERFILE = {
     "task.toml": "",
     "instruction.md": "Do it.\n",
@@ -77,7 +83,12 @@ targets:
     command: sh -c 'mkdir -p /app; touch /app/done; cat {PROMPT_FILE} > {OUTPUT_FILE}'
 """
 TASKS = (
-    Task(name="good", why="Say hello."),
+    Task(
+        name="good",
+        why="Say hello.",
+        solve=f"mkdir /output /workspace && {SOLVE}",  # which the image lacks: nothing of ours is in their place
+        test=f"mkdir /input /suite && {CHECK}",
+    ),
     Task(name="gives-it-away", why="x", test=f"echo 1 > {REWARD}"),
     Task(
         name="all",
@@ -91,6 +102,15 @@ TASKS = (
     Task(name="named", why="x", test='echo \'{"a": 1, "b": 0.5}\' > /logs/verifier/reward.json'),
     Task(name="planted", why="x", solve=f"echo 1 > {REWARD}", test="echo sorry; exit 0"),
     Task(name="slow", why="x", toml="[verifier]\ntimeout_sec = 1", test=f"echo 1 > {REWARD}; sleep 30"),
+    *(
+        Task(
+            name=f"verdict-{name}",
+            why="x",
+            solve="true",
+            test=f"cd /logs/verifier; echo 1 > reward.txt; {line}",
+        )
+        for name, line in NO_VERDICT.items()
+    ),
     Task(name="declared", why="x", toml=f"{KEPT}\n{SEPARATE}", solve=f"{TROJAN}; {LEAVE}", test=LOOK),
     Task(name="undeclared", why="x", toml=SEPARATE, solve=TROJAN, test=LOOK),
     Task(
@@ -147,6 +167,10 @@ def project(tmp_path_factory: pytest.TempPathFactory, tool_image: str) -> Projec
     project.write({f"tasks/keyless/{path}": text for path, text in OF_DOCKERFILE.items()})
     project.write({"tasks/keyless/task.toml": '[verifier]\nenv = { KEY = "${TASK_KEY}" }\n'})
     project.write({"tasks/keyless/environment/Dockerfile": f"FROM {tool_image}\nRUN exit 4\n"})
+    project.write({f"others/refused/{path}": text for path, text in OF_DOCKERFILE.items()})
+    project.write(
+        {"others/refused/task.toml": REFUSED, "others/refused/environment/Dockerfile": "FROM scratch\n"}
+    )
     project.write({"tasks/targets.yaml": OWN})
     return project
 
@@ -154,7 +178,7 @@ def project(tmp_path_factory: pytest.TempPathFactory, tool_image: str) -> Projec
 @pytest.fixture(scope="module")
 def done(project: Project) -> Iterator[Done]:
     """All tasks with their oracle."""
-    ran = project.run("tasks", "--target", "oracle", env={"TASK_COLOUR": "green"})
+    ran = project.run("tasks", "others", "--target", "oracle", env={"TASK_COLOUR": "green"})
     assert not list((project.folder / "tasks").rglob("*.lock"))  # a run leaves nothing in folders of tasks
     yield ran
 
@@ -166,7 +190,9 @@ def rewards(row: Mapping[str, Any]) -> Any:
 def test_oracle_shows_what_a_task_is_worth(project: Project, done: Done) -> None:
     assert {name: row["score"] for name, row in done.rows.items() if row["score"] < 1} == {
         **{"named": 0.75, "planted": 0, "slow": 0, "undeclared": 0, "gated": 0, "unsolved": 0},
-        **dict.fromkeys([*WITHOUT_IMAGE, "keyless"], 0),
+        **dict.fromkeys(
+            [*WITHOUT_IMAGE, "keyless", "of/refused", *(f"verdict-{name}" for name in NO_VERDICT)], 0
+        ),
     }
     assert done.code == 3
 
@@ -221,12 +247,37 @@ def test_a_variable_that_is_not_set_keeps_its_task_alone_from_running(project: P
     asked = ("run", "tasks/keyless", "--target", "oracle", "-o", "keyless-alone", "--engine", "nowhere")
     alone = forkserver.command(*asked, cwd=project.folder, env=project.env())
     assert alone.returncode == 2 and said in alone.stderr, alone.stderr
-    checked = forkserver.command("validate", "tasks", cwd=project.folder, env=project.env())
+    checked = forkserver.command("validate", "tasks/keyless", cwd=project.folder, env=project.env())
     assert (checked.returncode, f"keyless/{said}" in checked.stderr) == (0, True), checked.stderr
 
 
+def test_a_task_that_is_refused_keeps_no_other_from_running(project: Project, done: Done) -> None:
+    row, said = (
+        done.rows["of/refused"],
+        "task.toml:5: environment.gpus: tasks that need a GPU are not supported",
+    )
+    assert (row["execution_status"], row["error"]) == ("execution_error", f"the task cannot run here: {said}")
+    assert f"of/refused is not run: {said}" in done.stdout
+    chosen = ("--target", "oracle", "--engine", "nowhere", "-o", "refused-alone")
+    for asked in (
+        ["others/refused"],
+        ["tasks", "others", "--test-id", "of/ref*"],
+        ["tasks", "others", "--tag", "gpu"],
+    ):
+        alone = forkserver.command("run", *asked, *chosen, cwd=project.folder, env=project.env())
+        assert alone.returncode == 2 and said in alone.stderr, alone.stderr
+    for asked in (["--test-id", "!of/*"], ["--exclude-tag", "gpu"]):
+        listed = forkserver.command(
+            "run", "tasks", "others", *asked, "--list", cwd=project.folder, env=project.env()
+        )
+        assert (listed.returncode, "good" in listed.stdout, "of/refused" in listed.stdout) == (0, True, False)
+    for command in ("validate", "plan", "build"):
+        checked = forkserver.command(command, "tasks", "others", cwd=project.folder, env=project.env())
+        assert (checked.returncode, f"refused/{said}" in checked.stderr) == (2, True), checked.stderr
+
+
 def test_a_run_with_a_task_without_an_image_goes_on_and_is_graded_again(project: Project) -> None:
-    named, environ = ("tasks/good", "tasks/unbuildable"), project.env()
+    named, environ = ("tasks/good", "tasks/unbuildable", "others/refused"), project.env()
 
     def scores(*asked: str) -> tuple[dict[str, float], str]:
         done = forkserver.command(*asked, cwd=project.folder, env=environ)
@@ -268,6 +319,9 @@ def test_rewards_by_name_and_no_verdict(done: Done) -> None:
     for name, why in (
         ("planted", "the verifier wrote neither reward.json nor reward.txt. It last said: sorry"),
         ("slow", "it took longer than its 1 s"),
+        ("verdict-link", "reward.json cannot be read: is a link"),
+        ("verdict-pipe", "reward.json cannot be read: named pipe"),
+        ("verdict-huge", "reward.json cannot be read: "),
     ):
         row = rows[name]
         assert why in row["error"]

@@ -169,13 +169,14 @@ class _Build:
             if not isinstance(step, Copy):
                 continue
             for source in step.sources:
-                if _is_address(source) and not (step.unpacks and step.checksum):
-                    yield Problem(
-                        message=f"ADD of {safe_name(source, limit=200)} names no content",
-                        path=self._path,
-                        line=step.line,
-                        hint="Write ADD --checksum=sha256:… ADDRESS, so that every build gets the same file.",
-                    )
+                name = safe_name(source, limit=200)
+                if _is_repository(source):
+                    message, hint = f"ADD of {name}, a repository of git, is not supported", _TAKE_FILES
+                elif _is_address(source) and not (step.unpacks and step.checksum):
+                    message, hint = f"ADD of {name} names no content", _NAME_CONTENT
+                else:
+                    continue
+                yield Problem(message=message, path=self._path, line=step.line, hint=hint)
 
     # -- stages ---------------------------------------------------------------------------------------
     def last(self, tag: str, key: str) -> str:
@@ -439,8 +440,20 @@ def _decisive(step: Step) -> dict[str, Any]:
     }
 
 
+_NAME_CONTENT = "Write ADD --checksum=sha256:… ADDRESS, so that every build gets the same file."
+_TAKE_FILES = (
+    "Put a checkout beside the Dockerfile and COPY it, or ADD an archive of one revision with its --checksum."
+)
+
+
 def _is_address(source: str) -> bool:
-    return source.startswith(("http://", "https://", "git@", "ssh://"))
+    return source.startswith(("http://", "https://"))
+
+
+def _is_repository(source: str) -> bool:
+    """As Docker tells them apart."""
+    whole = source.partition("#")[0].partition("?")[0]
+    return source.startswith(("git@", "git://", "ssh://")) or (_is_address(source) and whole.endswith(".git"))
 
 
 __all__ = ["LAYER_TAG", "Dockerfile", "Surroundings", "build"]

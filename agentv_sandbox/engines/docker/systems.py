@@ -118,7 +118,7 @@ class DockerSystems:
                 base, env = id_in(image), InspectedImage.of(image).config.env
                 system = DockerSystem(name=name, spec=spec, labels=labels, base=base, env=env, tip=base)
                 system.container = self._placeholder(system)
-                self._api.put_archive(system.container, "/", self._additions(system.container))
+                self._api.put_archive(system.container, "/", self._additions(system.container, spec))
                 self._settle(system)
                 system.base, system.used = system.tip, Used()
         self._systems[name] = system
@@ -137,12 +137,12 @@ class DockerSystems:
         name = f"agentv-{role}-{secrets.token_hex(6)}"
         return id_in(self._api.create_container_from_config(config, name))
 
-    def _additions(self, container: str) -> bytes:
+    def _additions(self, container: str, spec: VolumeSpec) -> bytes:
         """Folders for mounts, so that they are not among the changes, and names of this machine where there are none:
         the engine itself gives a container without network an empty file."""
         data = io.BytesIO()
         with tarfile.open(fileobj=data, mode="w") as tar:
-            for path in MOUNTED:
+            for path in () if spec.bare else MOUNTED:
                 if self._size(container, path) is None:
                     folder = tarfile.TarInfo(path.strip("/"))
                     folder.type, folder.mode = tarfile.DIRTYPE, 0o755

@@ -165,6 +165,8 @@ class NativeEngine:
                 )
                 outcome, exit_code = process.settle(ended, deadline, command.cancelled)
                 started = process.started or process.begun
+            if spec.system:
+                self._volumes.refuse_lost(spec.system)
             stays = command.keep
             result = printed.result(
                 outcome, exit_code, duration_s=time.monotonic() - started, container=container
@@ -415,11 +417,13 @@ class NativeEngine:
         image = self._store.nameless(spec.image)
         if image is None:
             raise EngineError(f"making a system failed: there is no image {spec.image}")
-        self._store.mount_points(image.id, _outermost(MOUNTED))  # so that they are not among the changes
+        if not spec.bare:
+            self._store.mount_points(image.id, _outermost(MOUNTED))  # so that they are not among the changes
+        hidden = self._store.added_folders(image.id) if spec.bare else []
         files = [self._store.rootfs(image.id)]
         if spec.over:
             files.insert(0, self._volumes.system(spec.over, DATA) / CHANGES)
-        self._volumes.create(name, spec, {**labels, _SYSTEM_OF: image.id}, files=files)
+        self._volumes.create(name, spec, {**labels, _SYSTEM_OF: image.id}, files=files, hidden=hidden)
 
     def remove_volume(self, name: str) -> None:
         self._prepare()

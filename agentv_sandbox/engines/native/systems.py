@@ -9,6 +9,7 @@ and may use loop devices, else in memory. A system's folder has ``data``, that f
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -20,22 +21,34 @@ from agentv_sandbox.kernel.kernel import (
     mount_layers,
     mount_tmpfs,
     mount_writable_overlay,
+    sync_file_system,
     unmount,
 )
 from agentv_sandbox.kernel.rootless import is_own_namespace
 from agentv_sandbox.models.container import CHANGES, VolumeSpec
 
 DATA, ROOT, OURS, BASE = "data", "root", "ours", "base"
-_WORK = "work"
+_WORK, _HIDDEN = "work", "hidden"
 _HOSTS = f"127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n127.0.0.1\t{HOSTNAME}\n"
+_CLEAN = "`agentv-sandbox clean --images` removes images and fetched files that are not used."
+_SPARE = 16 << 20
+"""Bytes of a disk, below which it counts as full."""
 _MOST_MEMORY = 2 << 30
 """Of changes that are in memory."""
 
 
-def make_system(folder: Path, spec: VolumeSpec, *, lowers: Sequence[Path], near: Path, first_id: int) -> None:
-    """Fill the new ``folder``. ``lowers``: what the system begins with, the first before the others; ``near``: a folder
-    on the disk that takes the changes; ``first_id``: of this machine, for the containers' root. Raises OSError,
-    EngineError."""
+def make_system(
+    folder: Path,
+    spec: VolumeSpec,
+    *,
+    lowers: Sequence[Path],
+    hidden: Sequence[str],
+    near: Path,
+    first_id: int,
+) -> None:
+    """Fill the new ``folder``. ``lowers``: what the system begins with, the first before the others; ``hidden``: names
+    at the top of the last one that are not shown; ``near``: a folder on the disk that takes the changes; ``first_id``:
+    of this machine, for the containers' root. Raises OSError, EngineError."""
     data, root, ours = folder / DATA, folder / ROOT, folder / OURS
     for place in (root, ours, ours / "etc", folder / BASE):
         place.mkdir()
@@ -62,13 +75,47 @@ def make_system(folder: Path, spec: VolumeSpec, *, lowers: Sequence[Path], near:
         (data / name).chmod(mode)
     # Below the image: an image's own file is the one that is seen.
     layers = [*lowers, ours]
+    if hidden:
+        layers.insert(len(lowers) - 1, _without(folder / _HIDDEN, hidden, of=lowers[-1]))
     mount_layers(folder / BASE, layers)
     mount_writable_overlay(root, layers, data / CHANGES, data / _WORK, own_namespace=is_own_namespace())
+
+
+def _without(folder: Path, names: Sequence[str], *, of: Path) -> Path:
+    """``folder`` as a layer that hides ``names`` of the one below it, ``of``."""
+    below = of.stat()
+    folder.mkdir()
+    os.chown(folder, below.st_uid, below.st_gid)
+    folder.chmod(stat.S_IMODE(below.st_mode))
+    for name in names:
+        os.mknod(folder / name, stat.S_IFCHR, os.makedev(0, 0))
+    return folder
 
 
 def on_disk() -> bool:
     """Whether what is changed lies on disk; in memory otherwise."""
     return disks.can_make() and not is_own_namespace()
+
+
+def refuse_lost(folder: Path, near: Path) -> None:
+    """Raise EngineError where the disk of ``near`` had no room for all that was written to the system in ``folder``.
+    Programs in it hear nothing of that: a file system that grows with its contents says yes before the disk does."""
+    if not on_disk():
+        return
+    room, own = os.statvfs(near), os.statvfs(folder / DATA)
+    free = room.f_bavail * room.f_frsize
+    try:
+        if free < (own.f_blocks - own.f_bfree) * own.f_frsize + _SPARE:  # else all of it has a place
+            sync_file_system(folder / DATA)
+        sync_file_system(folder / ROOT)
+        is_lost = free < _SPARE
+    except OSError:
+        is_lost = True
+    if is_lost:
+        raise EngineError(
+            f"the disk of {near} is full, so that what was written in a whole-system workspace may be lost",
+            hint=_CLEAN,
+        )
 
 
 def lay_over(folder: Path, lowers: Sequence[Path], *, owner: int, mode: int) -> None:
@@ -98,6 +145,5 @@ def _refuse_full(near: Path, spec: VolumeSpec) -> None:
     free, needed = room.f_bavail * room.f_frsize, min(spec.size_bytes, 256 << 20)
     if free < needed:
         raise EngineError(
-            f"the disk of {near} has {free >> 20} MiB left, too few for a whole-system workspace",
-            hint="`agentv-sandbox clean --images` removes images and fetched files that are not used.",
+            f"the disk of {near} has {free >> 20} MiB left, too few for a whole-system workspace", hint=_CLEAN
         )

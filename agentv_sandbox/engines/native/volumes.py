@@ -16,7 +16,7 @@ from agentv_sandbox.engines.native.staging import (
     locked,
     remove_small,
 )
-from agentv_sandbox.engines.native.systems import ROOT, end_system, lay_over, make_system
+from agentv_sandbox.engines.native.systems import ROOT, end_system, lay_over, make_system, refuse_lost
 from agentv_sandbox.engines.stated import tmpfs_options
 from agentv_sandbox.kernel.kernel import mount_tmpfs, unmount
 from agentv_sandbox.kernel.rootless import is_own_namespace
@@ -35,9 +35,16 @@ class NativeVolumes:
         self._in_use = in_use
 
     def create(
-        self, name: str, spec: VolumeSpec, labels: Mapping[str, str], *, files: Sequence[Path] = ()
+        self,
+        name: str,
+        spec: VolumeSpec,
+        labels: Mapping[str, str],
+        *,
+        files: Sequence[Path] = (),
+        hidden: Sequence[str] = (),
     ) -> None:
-        """Nothing where it is there. ``files``: folders that it begins with and leaves alone. Raises EngineError."""
+        """Nothing where it is there. ``files``: folders that it begins with and leaves alone; ``hidden``: what of the
+        last one a system does not show. Raises EngineError."""
         if not _NAME.fullmatch(name):
             raise EngineError(f"{name!r} cannot be the name of a volume")
         place = self._disk if spec.disk else self._memory
@@ -49,7 +56,9 @@ class NativeVolumes:
                 write_new(record_file(folder), dict(labels))
                 self._make_folder(folder)
             if spec.image:
-                make_system(folder, spec, lowers=files, near=self._disk, first_id=self._first_id)
+                make_system(
+                    folder, spec, lowers=files, hidden=hidden, near=self._disk, first_id=self._first_id
+                )
             elif not spec.disk:
                 owner = self._first_id + spec.uid  # as this machine counts it
                 options = [*tmpfs_options(spec), f"uid={owner}", f"gid={owner}"]
@@ -75,6 +84,10 @@ class NativeVolumes:
         if not _NAME.fullmatch(name) or not folder.is_mount():
             raise EngineError(f"there is no system {name}")
         return folder
+
+    def refuse_lost(self, name: str) -> None:
+        """Raises EngineError where the disk had no room for all that was written to a system."""
+        refuse_lost(self._memory / name, self._disk)
 
     def path(self, name: str) -> Path:
         """Its folder on this machine; of a system, all its files. Raises EngineError where there is none."""

@@ -30,7 +30,14 @@ class TaskFolder:
     """Files that tell how answers are judged, or the answer."""
     lacking: list[Problem] = field(default_factory=list)
     """What keeps the task from running on this machine, though nothing is wrong with it."""
+    name: str = ""
+    """As the task's file says, as soon as that is read; empty: the folder's."""
+    tags: tuple[str, ...] = ()
     _sound: dict[Path, bool] = field(default_factory=dict)
+
+    @property
+    def called(self) -> str:
+        return self.name or self.path.name
 
     def text(self, name: str) -> str | None:
         """A text file of the folder; None with a problem."""

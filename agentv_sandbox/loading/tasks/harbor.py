@@ -53,13 +53,15 @@ def read_harbor(folder: TaskFolder, environ: Mapping[str, str]) -> LoadedTask | 
     if written is None:
         _check_beside(folder, file, environ)
         return None
+    task, metadata = written.task, json_value(written.metadata)
+    folder.name = task.name if task else ""
+    folder.tags = tuple(task.keywords if task else ()) + _texts(metadata.get("tags"))
     reader = _Reader(folder, file, written, environ)
     reader.check()
     environment = reader.environment()
     steps = tuple(reader.steps(environment))
     if folder.problems.errors > before:
         return None
-    task, metadata = written.task, json_value(written.metadata)
     return LoadedTask(
         spec=TaskSpec(
             format="harbor",
@@ -69,9 +71,9 @@ def read_harbor(folder: TaskFolder, environ: Mapping[str, str]) -> LoadedTask | 
             strategy=written.multi_step_reward_strategy or "mean",
             solution_env=written.solution.env,
         ),
-        name=task.name if task else folder.path.name,
+        name=folder.called,
         description=task.description if task else "",
-        tags=tuple(task.keywords if task else ()) + _texts(metadata.get("tags")),
+        tags=folder.tags,
         metadata=metadata,
     )
 

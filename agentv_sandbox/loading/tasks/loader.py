@@ -24,7 +24,7 @@ from agentv_sandbox.loading.targets import TargetReader
 from agentv_sandbox.loading.tasks.folders import TaskFolder
 from agentv_sandbox.loading.tasks.harbor import read_harbor
 from agentv_sandbox.loading.tasks.reading import TEMPLATE
-from agentv_sandbox.loading.tasks.shared import LoadedTask
+from agentv_sandbox.loading.tasks.shared import LoadedTask, refused_task
 from agentv_sandbox.loading.tasks.terminal_bench import read_terminal_bench
 from agentv_sandbox.loading.tasks.tools import warning, with_tools
 from agentv_sandbox.loading.tasks.verdicts import verifier_of
@@ -52,6 +52,8 @@ BUILT_IN = ("oracle", "nop")
 PASS_REWARD = 1.0
 """Reward from which a task counts as solved."""
 MOST_PROBLEMS = 50
+_MOST_OF_LINE = 256
+"""Bytes of a script's first line that Linux reads."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +85,8 @@ class TaskLoader:
     allow_outside: bool
     problems: Problems
     files: FileCache
+    refused_in_rows: bool = False
+    """Whether a task that cannot run is loaded for all that: as one whose row says why."""
     found: list[Problem] = field(default_factory=list)
     """What is wrong with tasks, at most ``MOST_PROBLEMS`` of each."""
     _surroundings: dict[tuple[Path, Path], _Surroundings] = field(default_factory=dict)
@@ -104,7 +108,12 @@ class TaskLoader:
             self._note_unsolved(path, task, around, folder)
         else:
             _check_dockerfiles(folder)
-        self.found += folder.problems
+        errors = [problem for problem in folder.problems if not problem.warning]
+        if errors and self.refused_in_rows:
+            folder.lacking, task = errors, refused_task(folder)
+            self.found += [problem for problem in folder.problems if problem.warning]
+        else:
+            self.found += folder.problems
         suite = self._suite(path, task, around, folder) if task is not None else None
         return suite, around.variables
 
@@ -222,8 +231,26 @@ def _with_tools(task: LoadedTask, folder: TaskFolder) -> LoadedTask:
         verifier, script, unknown = with_tools(step.verifier, task.spec.environment)
         for line, what in unknown:
             folder.problems.add(Problem(message=warning(what), path=script, line=line, warning=True))
+        for path in (script, step.solution):
+            if path is not None and _has_windows_lines(path):
+                folder.problems.add(
+                    Problem(message=_WINDOWS_LINES, path=path, line=1, hint=_UNIX_LINES, warning=True)
+                )
         steps.append(replace(step, verifier=verifier))
     return replace(task, spec=replace(task.spec, steps=tuple(steps)))
+
+
+_WINDOWS_LINES = (
+    "has the line ends of Windows, which are part of the name of the program in its first line: none has it"
+)
+_UNIX_LINES = "save it with the line ends of Unix, as by `sed -i 's/\\r$//' FILE`"
+
+
+def _has_windows_lines(path: Path) -> bool:
+    """Whether the first line of a script names a program that nobody has."""
+    with path.open("rb") as stream:
+        line = stream.readline(_MOST_OF_LINE)
+    return line.startswith(b"#!") and line.endswith(b"\r\n")
 
 
 def _system(environment: TaskEnvironment, step: TaskStep) -> SystemSpec:
@@ -249,10 +276,18 @@ def _limits(environment: TaskEnvironment, steps: Sequence[TaskStep]) -> LimitOve
     )
 
 
+_UNSOLVED = "has no solution, which the target oracle would run"
+
+
+def is_unsolved(problem: Problem) -> bool:
+    """Whether it says that a task has no solution of its own, which matters to nobody who runs nothing."""
+    return problem.message == _UNSOLVED
+
+
 def unsolved(path: Path) -> Problem:
     """Of a task that is to be solved by its own solution."""
     return Problem(
-        message="has no solution, which the target oracle would run",
+        message=_UNSOLVED,
         path=path,
         hint="`--target nop` runs nothing in its place; a target of a targets.yaml asks an agent.",
         warning=True,

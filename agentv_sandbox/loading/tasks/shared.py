@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import field
 
 from agentv_sandbox.base.dataclass import dataclass
+from agentv_sandbox.loading.tasks.folders import TaskFolder
 from agentv_sandbox.loading.tasks.reading import TEMPLATE, TaskSource
 from agentv_sandbox.models.json.value import Json
-from agentv_sandbox.models.task import TaskSpec
+from agentv_sandbox.models.task import TaskEnvironment, TaskSpec, TaskStep, TaskVerifier
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,6 +21,13 @@ class LoadedTask:
     description: str = ""
     tags: tuple[str, ...] = ()
     metadata: Mapping[str, Json] = field(default_factory=dict)
+
+
+def refused_task(folder: TaskFolder) -> LoadedTask:
+    """What stands for a task that cannot run, so that it can be chosen or left out as others are."""
+    step = TaskStep(name="", instruction="", verifier=TaskVerifier())
+    spec = TaskSpec(format="harbor", folder=folder.path, environment=TaskEnvironment(), steps=(step,))
+    return LoadedTask(spec=spec, name=folder.called, tags=folder.tags)
 
 
 def checked_env(

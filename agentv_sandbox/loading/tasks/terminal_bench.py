@@ -23,6 +23,7 @@ def read_terminal_bench(folder: TaskFolder, _environ: Mapping[str, str]) -> Load
     written = file.read(TerminalBenchFile) if file is not None else None
     if file is None or written is None:
         return None
+    folder.tags = tuple(written.tags)
     _check(folder, file, written)
     service = _service(folder)
     tests = [each for each in (folder.tree("tests"),) if each is not None]
@@ -55,8 +56,8 @@ def read_terminal_bench(folder: TaskFolder, _environ: Mapping[str, str]) -> Load
     }
     return LoadedTask(
         spec=TaskSpec(format="terminal-bench", folder=folder.path, environment=environment, steps=(step,)),
-        name=folder.path.name,
-        tags=tuple(written.tags),
+        name=folder.called,
+        tags=folder.tags,
         metadata=facts,
     )
 

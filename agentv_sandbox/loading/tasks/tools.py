@@ -87,13 +87,13 @@ class _Asked:
 
 def with_tools(
     verifier: TaskVerifier, environment: TaskEnvironment
-) -> tuple[TaskVerifier, Path, Sequence[tuple[int, str]]]:
+) -> tuple[TaskVerifier, Path | None, Sequence[tuple[int, str]]]:
     """``verifier`` with what its script would download, the script, and its lines with what is not recognised. Where
     the task lists hosts for it, the script may download, and nothing is changed."""
     script = _script(verifier)
     network = verifier.network or (verifier.environment or environment).network
     if script is None or network.allow:
-        return verifier, script or Path(), ()
+        return verifier, script, ()
     with script.open("rb") as stream:
         text = stream.read(_MOST_BYTES).decode("utf-8", "replace")
     asked = _asked(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -59,6 +60,10 @@ def run_collect(side: AgentSide, hooks: Sequence[Collect]) -> list[str]:
 def _lay_files(side: AgentSide, step: TaskStep, number: int, *, first: bool) -> None:
     """The folders that tasks expect, and the files of the step's ``workdir``, as root in one container."""
     lines = [f"mkdir -p {_FOLDERS} && chmod 777 {_FOLDERS}"] if first else []
+    declared = side.run.declared
+    if first and declared is not None and declared.volumes:
+        # Folders of the system as any other: what is in them is bounded, collected and judged.
+        lines.append(f"mkdir -p -- {shlex.join(declared.volumes)}")
     mounts: list[Mount] = []
     if step.workdir is not None:
         place = f"step-{number}"

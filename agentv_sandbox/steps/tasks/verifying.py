@@ -49,6 +49,8 @@ _FILES = 400_000
 _LOGS = VolumeSpec(size_bytes=64 * MB, inodes=4096, mode=0o777)
 _ARTIFACTS = VolumeSpec(size_bytes=512 * MB, inodes=50_000, mode=0o777)
 _MOST_LOG = 1 << 20
+_READ = CollectLimits(files=2 * _LOGS.inodes, file_bytes=_MOST_LOG + 1, total_bytes=2 * _LOGS.size_bytes)
+"""Of ``/logs/verifier``: whatever is small is read, however much stands beside it."""
 _PLACE = "artifacts"
 _PROGRAMS = VolumeSpec(size_bytes=MB, inodes=64)
 _MOST_SCRIPTS = 200
@@ -96,6 +98,7 @@ class VerifierRun:
                     inodes=_FILES,
                     user=user,
                     over=None if separate else self._agents,
+                    bare=True,
                 )
             )
             tests = tuple(self._tests())
@@ -115,9 +118,14 @@ class VerifierRun:
             result = self._judge(system, mounts, stack)
             if result.outcome == "engine":
                 raise NotBegunError("the container engine ended the verifier, or was away while it ran")
-            files = self._logs(volumes.mount("logs", VERIFIER_LOGS))
+            files, unread = self._logs(volumes.mount("logs", VERIFIER_LOGS))
         return Verified(
-            outcome=result.outcome, exit_code=result.exit_code, output=result.stdout, files=files, notes=notes
+            outcome=result.outcome,
+            exit_code=result.exit_code,
+            output=result.stdout,
+            files=files,
+            unread=unread,
+            notes=notes,
         )
 
     def _programs(self, stack: ExitStack) -> Iterator[Mount]:
@@ -223,16 +231,21 @@ class VerifierRun:
             said = masking.last(result.stderr.decode("utf-8", "replace"), 500)
             raise NotBegunError(f"the artifacts could not be laid into the verifier's system: {said}")
 
-    def _logs(self, mount: Mount) -> dict[str, bytes]:
-        """Small files of ``/logs/verifier``, read as what a stranger left."""
+    def _logs(self, mount: Mount) -> tuple[dict[str, bytes], dict[str, str]]:
+        """Small files of ``/logs/verifier``, read as what a stranger left, and why others were not read."""
         store = self.run.store
-        limits = CollectLimits(files=1000, file_bytes=_MOST_LOG + 1, total_bytes=32 * MB)
-        found = gather(self.run.sandbox, mounts=[mount], known={}, store=store, limits=limits)
-        return {
-            entry.path.decode("utf-8", "replace"): store.read(Blob(sha256=entry.sha256, size=entry.size))
-            for entry in found.roots.get(VERIFIER_LOGS, {}).values()
-            if entry.kind == "file"
-        }
+        found = gather(self.run.sandbox, mounts=[mount], known={}, store=store, limits=_READ)
+        if found.ended:
+            raise NotBegunError(f"what the verifier left could not be read ({found.ended})")
+        files: dict[str, bytes] = {}
+        unread = {row.path.removeprefix(f"{VERIFIER_LOGS}/"): row.reason for row in found.skipped}
+        for entry in found.roots.get(VERIFIER_LOGS, {}).values():
+            path = entry.path.decode("utf-8", "replace")
+            if entry.kind == "file":
+                files[path] = store.read(Blob(sha256=entry.sha256, size=entry.size))
+            else:
+                unread[path] = "is a folder" if entry.kind == "dir" else "is a link"
+        return files, unread
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from agentv_sandbox.base.errors import BuildError
+from agentv_sandbox.base.errors import BuildError, InputError
 from agentv_sandbox.building import dockerfiles
 from agentv_sandbox.building.dockerfiles.diskwatch import DiskWatch
 from agentv_sandbox.building.ensure import ensure_image
@@ -254,6 +254,19 @@ def test_credentials_of_mirrors_stay_on_this_side(
     assert "passwordThatMustNotLeak" not in made.files(info).text("env") + made.log
     kept = [path for path in made.folder.rglob("*") if path.is_file()]
     assert not any(b"passwordThatMustNotLeak" in path.read_bytes() for path in kept)
+
+
+def test_what_is_fetched_is_named_by_its_content(made: Making, tmp_path: Path) -> None:
+    addresses = ("https://host.example/a.tar", "https://host.example/a.git#main", "git@host.example:me/a.git")
+    with pytest.raises(InputError) as refused:
+        made.text(f"FROM {BASE}\n" + "".join(f"ADD {each} /a\n" for each in addresses), tmp_path / "one")
+    said = [(each.line, each.message.partition(", ")[2], each.hint) for each in refused.value.problems]
+    assert [(line, rest) for line, rest, _ in said] == [
+        (2, ""),
+        (3, "a repository of git, is not supported"),
+        (4, "a repository of git, is not supported"),
+    ]
+    assert ["--checksum=sha256" in hint for *_, hint in said] == [True, False, False]
 
 
 @pytest.mark.parametrize(

@@ -280,6 +280,11 @@ class ImageStore:
             for path in reversed(known.mount_points):
                 folder.remove_folder(path)
 
+    def added_folders(self, ref: str) -> list[str]:
+        """Folders at the top of the image's files that were added for mounts."""
+        _, known = self._present(ref)
+        return [path for path in known.mount_points if "/" not in path]
+
     def save(self, ref: str) -> Iterator[bytes]:
         """A docker-archive of one layer. Loading it gives the same id when the image was committed here."""
         image_id, _ = self._present(ref)
