@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agentv_sandbox.kernel.layout import FOLDER_VARIABLE, Places
+from agentv_sandbox.kernel.layout import FOLDER_VARIABLE, StateFolders
 
 TARGETS = """
 targets:
@@ -64,7 +64,7 @@ def write_project(folder: Path, tests: int, assertion: str) -> None:
 
 def left(state: Path) -> dict[str, int]:
     """What the engine with this state folder holds now, by kind."""
-    places = Places(state, group=0)
+    places = StateFolders(state, group=0)
     mounts = Path("/proc/self/mounts").read_text()
     # Those of other engines go while one looks, which os.walk does not mind.
     own = (

@@ -20,7 +20,7 @@ from pathlib import Path
 from agentv_sandbox import LimitOverrides, open_session
 from agentv_sandbox.engines import LABEL_RUN
 from agentv_sandbox.engines.table import find_engine
-from agentv_sandbox.kernel.layout import Places
+from agentv_sandbox.kernel.layout import StateFolders
 from agentv_sandbox.models.container import OwnedObject, VolumeSpec
 
 _ROUNDS = 30
@@ -59,7 +59,7 @@ def open_until_printed(engine: str) -> tuple[float, float]:
 def runtime_alone(folder: str) -> Callable[[], None]:
     """The runtime with the bundle of the open session, running ``true``: what no program around it can save."""
     state = Path(find_engine(os.environ, "native").address.removeprefix("native://"))
-    containers = Places(state, group=0).containers
+    containers = StateFolders(state, group=0).containers
     names = {each.id for each in _mine("native")}
     (bundle,) = (file for file in containers.glob("*/config.json") if file.parent.name in names)
     copy = Path(folder)

@@ -34,7 +34,7 @@ from typing import Any
 from agentv_sandbox.engines import LABEL_OWNER, LABEL_RUN
 from agentv_sandbox.engines.owner import Owner
 from agentv_sandbox.engines.table import find_engine
-from agentv_sandbox.kernel.layout import Places
+from agentv_sandbox.kernel.layout import StateFolders
 
 TARGETS = """
 targets:
@@ -185,7 +185,7 @@ def left_mounted() -> list[str]:
     engine = find_engine(os.environ)
     if not engine.address.startswith("native://"):
         return []
-    run = Places(Path(engine.address.removeprefix("native://")), group=0).run
+    run = StateFolders(Path(engine.address.removeprefix("native://")), group=0).run
     mounts = [line.split(" ")[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
     below = {path for path in map(Path, mounts) if run in path.parents}
     known = {name for each in engine.owned({}) for name in (each.name, each.id)}

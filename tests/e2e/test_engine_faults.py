@@ -147,7 +147,7 @@ def test_an_image_that_cannot_be_built_is_named(project: Project) -> None:
     suite.write_text(
         suite.read_text().replace("tests:", "workspace: {docker: {dockerfile: Dockerfile}}\ntests:")
     )
-    project.write({"Dockerfile": "FROM scratch\nCOPY nothing-of-this-name /\n"})
+    project.write({"Dockerfile": 'FROM scratch\nRUN ["/nothing-of-this-name"]\n'})
     done = project.run("s.eval.yaml")
     assert done.code == 3, done.stdout + done.stderr
     assert "does not build" in done.stderr and "fault: build_failed" in done.stderr.splitlines()[-1]

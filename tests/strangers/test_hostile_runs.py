@@ -62,8 +62,9 @@ def project(made: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def own(made: Path, project: Path) -> Path:
-    """A run that was made in the project."""
+    """A run that was made in the project; ``before`` is one to compare it with."""
     shutil.copytree(made / "out", project / "out")
+    shutil.copytree(made / "out", project / "before")
     facts = json.loads((project / "out" / FACTS).read_text())
     facts["images"][0]["suite"] = str(project / SUITE)
     (project / "out" / FACTS).write_text(json.dumps(facts))
@@ -72,7 +73,8 @@ def own(made: Path, project: Path) -> Path:
 
 @pytest.fixture
 def unpacked(made: Path, project: Path) -> Path:
-    """The same run as it comes out of a packed file, in the operator's project."""
+    """The same run as it comes out of a packed file, in the operator's project; ``before`` as above."""
+    shutil.copytree(made / "out", project / "before")
     pack(made / "out", project / "sent.run.tar.zst")
     unpack(project / "sent.run.tar.zst", project / "sent")
     return project / "sent"
@@ -107,7 +109,7 @@ SHAPES: dict[str, Callable[[Path], None]] = {
 }
 COMMANDS = {
     "report": ("report", "out", "-o", "page.html"),
-    "compare": ("compare", "out", "out"),
+    "compare": ("compare", "before", "out"),
     "trajectories": ("trajectories", "out", "-o", "steps"),
     "regrade": ("regrade", "out", "-o", "new"),
     "grade": ("grade", "out"),
@@ -392,7 +394,7 @@ def test_nothing_of_an_altered_pack_is_believed(unpacked: Path, project: Path, n
     for words in (
         ("regrade", "sent", "--suite", SUITE, "-o", "new"),
         ("shell", "sent", "good", "--suite", SUITE),
-        ("compare", "sent", "sent"),
+        ("compare", "before", "sent"),
         ("report", "sent"),
         ("trajectories", "sent"),
         ("run", SUITE, "--retry-errors", "sent", "-o", "new"),
