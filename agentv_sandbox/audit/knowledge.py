@@ -103,8 +103,10 @@ _ABSOLUTE = re.compile(
     r"(?:[\w.-]{1,60}/){1,8}[\w.-]{1,60}\.[A-Za-z][A-Za-z0-9]{0,7})(?![\w/(-])"
 )
 """A file of a task's system that is neither the system's own nor its tests'."""
+AGENTS_FOLDERS = r"app|root|home/\w+|workspace|workdir|work|project|src|data|srv|output|results?"
+"""Where agents of tasks work, as the part of a pattern."""
 _PLACED = re.compile(
-    r"(?<![\w./:$}-])/(?:app|root|home/\w+|workspace|workdir|work|srv|data|output|results?|tmp)/(?:[\w.-]{1,60}/){0,8}[\w.-]{1,60}"
+    rf"(?<![\w./:$}}-])/(?:{AGENTS_FOLDERS}|tmp)/(?:[\w.-]{{1,60}}/){{0,8}}[\w.-]{{1,60}}"
     r"(?![\w/(*-])"
 )
 """A file of a task's system where agents work, with an ending or without."""

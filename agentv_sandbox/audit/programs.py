@@ -16,7 +16,7 @@ from itertools import islice, pairwise
 from pathlib import Path
 from typing import Literal
 
-from agentv_sandbox.audit.knowledge import EQUAL, all_specs, programs, scripts, text_of
+from agentv_sandbox.audit.knowledge import AGENTS_FOLDERS, EQUAL, all_specs, programs, scripts, text_of
 from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.images.pythontexts import tree_with_full_names
 from agentv_sandbox.images.shellcalls import Called, calls_of
@@ -33,9 +33,7 @@ _OWN = re.compile(
     r"|\$\(\s*(?:cd\s+)?\"?\$\(dirname [^()\n]{1,60}\)\"?[^()\n]{0,20}\)|\$\(dirname [^()\n]{1,60}\)"
 )
 """The folder of the tests, as scripts write it."""
-_AGENTS = re.compile(
-    r"(?<![\w./-])/(?:app|root|home/\w+|workspace|workdir|work|project|src|data|srv|output|results?)(?=[/\"'\s;:)]|$)"
-)
+_AGENTS = re.compile(rf"(?<![\w./-])/(?:{AGENTS_FOLDERS})(?=[/\"'\s;:)]|$)")
 _ENTERS_TESTS = re.compile(rf"(?m)^\s*(?:cd|pushd)\s+[\"']?{TESTS}\b")
 _COPIES = frozenset({"copytree", "copy", "copy2", "copyfile", "move"})
 

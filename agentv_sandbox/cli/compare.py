@@ -102,10 +102,7 @@ def compare(
     many of them ended in an execution error; 2 when a folder cannot be read.
     """
     first, *others = opened = open_runs([base, *runs])
-    if same := [run for run in runs if run.samefile(base)]:
-        message = "is BASE itself, so that nothing can differ"
-        hint = "name the run that is to be compared with it; runs lie in .agentv/results/runs, or where --output said"
-        raise InputError([Problem(message=message, path=each, hint=hint) for each in same])
+    _refuse_itself(base, runs)
     comparisons = [
         compare_runs(
             first, run, margin=margin, confidence=confidence, min_scored=min_scored, runs=len(others)
@@ -126,6 +123,13 @@ def compare(
                     f"{safe_name(run.path.name)}: {agreement_words(found)}", markup=False, soft_wrap=True
                 )
     return max(map(_status, comparisons)) if fail_on_regression else EXIT_OK
+
+
+def _refuse_itself(base: Path, runs: Sequence[Path]) -> None:
+    if same := [run for run in runs if run.samefile(base)]:
+        message = "is BASE itself, so that nothing can differ"
+        hint = "name the run that is to be compared with it; runs lie in .agentv/results/runs, or where --output said"
+        raise InputError([Problem(message=message, path=each, hint=hint) for each in same])
 
 
 def _status(comparison: Comparison) -> int:

@@ -14,7 +14,7 @@ from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.base.logs import safe_name
 from agentv_sandbox.dockerfile.lexing import Heredoc, Line, lex
-from agentv_sandbox.dockerfile.stages import Dockerfile, Stage, check, mount_options
+from agentv_sandbox.dockerfile.stages import Dockerfile, Stage, check, flag_problems, mount_options
 
 _SHELL = ("/bin/sh", "-c")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ns|us|ms|s|m|h)")
@@ -349,7 +349,7 @@ class _Evaluation:
         for inner in lex(line.rest, self._path, found).lines:
             self._problems += [
                 Problem(message=message, path=self._path, line=line.number, hint=hint)
-                for message, hint in check(inner, self._words)
+                for message, hint in (*flag_problems(inner), *check(inner, self._words))
             ]
         self._config["OnBuild"] = [*(self._config.get("OnBuild") or ()), line.rest]
 

@@ -125,12 +125,13 @@ class _Reader:
         self._has_unknown = False
 
     def take(self, line: Line) -> None:
-        disputed = {message for message, _ in _flag_problems(line)}
         for message, hint in check(line, self._words):
-            self._wrong(line, message, hint, warning=message in disputed)
+            self._wrong(line, message, hint)
         if line.keyword not in INSTRUCTIONS:
             self._has_unknown = True
             return
+        for message, hint in flag_problems(line):
+            self._wrong(line, message, hint, warning=True)
         if line.keyword == "FROM":
             self._begin(line)
         elif self.stages:
@@ -178,11 +179,10 @@ class _Reader:
 
 
 def check(line: Line, words: Words) -> Iterator[tuple[str, str]]:
-    """Sentences about what is wrong with one instruction by itself, each with a hint."""
+    """Sentences about what is wrong with one instruction by itself, but for its flags, each with a hint."""
     if line.keyword not in INSTRUCTIONS:
         yield f"{safe_name(line.keyword, limit=60)} is not an instruction", _nearest(line.keyword)
         return
-    yield from _flag_problems(line)
     if not line.rest.strip():
         yield f"{line.keyword} needs an argument", ""
     elif line.keyword in ("ENV", "LABEL"):
@@ -196,7 +196,8 @@ def check(line: Line, words: Words) -> Iterator[tuple[str, str]]:
         yield f"ONBUILD {line.rest.split(' ')[0].upper()} is not allowed", ""
 
 
-def _flag_problems(line: Line) -> Iterator[tuple[str, str]]:
+def flag_problems(line: Line) -> Iterator[tuple[str, str]]:
+    """The same of its flags, of which other builders may know more."""
     known = _FLAGS.get(line.keyword, frozenset())
     for name, value in line.flags:
         if name not in known:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import field, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from agentv_sandbox.authoring.globs import eval_files
 from agentv_sandbox.authoring.messages import FileCache
@@ -46,6 +46,18 @@ class LoadResult:
         return tuple(p for p in self.problems if not p.warning)
 
 
+class _Given(TypedDict):
+    """What loaders of suites and of task folders are given."""
+
+    targets_file: Path | None
+    chosen: Sequence[str]
+    cwd: Path
+    environ: Mapping[str, str]
+    allow_outside: bool
+    problems: Problems
+    files: FileCache
+
+
 def load_suites(
     paths: Sequence[Path],
     *,
@@ -68,26 +80,19 @@ def load_suites(
     which lacks what is wrong with it. Never raises for bad input.
     """
     problems = Problems(converting=convert, running=running)
-    texts = FileCache()
+    given: _Given = {
+        "targets_file": cwd / targets_file if targets_file is not None else None,
+        "chosen": targets,
+        "cwd": cwd,
+        "environ": environ,
+        "allow_outside": allow_outside,
+        "problems": problems,
+        "files": FileCache(),
+    }
     suites: list[Suite] = []
     environments: dict[Path, Mapping[str, str]] = {}
-    targets_file = cwd / targets_file if targets_file is not None else None
     found: list[Problem] = []
-
-    @cache
-    def tasks() -> TaskLoader:
-        return TaskLoader(
-            cwd=cwd,
-            environ=environ,
-            targets_file=targets_file,
-            chosen=targets,
-            allow_outside=allow_outside,
-            problems=problems,
-            files=texts,
-            found=found,
-            refused_in_rows=refused_in_rows,
-        )
-
+    tasks = cache(lambda: TaskLoader(found=found, refused_in_rows=refused_in_rows, **given))
     with _collector_paused():
         files = eval_files(paths, cwd, problems)
         for path in files:
@@ -97,16 +102,7 @@ def load_suites(
                 problems.add(refused(path))
                 continue
             else:
-                suite, variables = load_suite(
-                    path,
-                    targets_file=targets_file,
-                    chosen=targets,
-                    cwd=cwd,
-                    environ=environ,
-                    allow_outside=allow_outside,
-                    problems=problems,
-                    files=texts,
-                )
+                suite, variables = load_suite(path, **given)
             environments[path] = variables
             if suite is not None:
                 suites.append(suite)

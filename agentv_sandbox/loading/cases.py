@@ -73,13 +73,10 @@ class CaseReader:
         before = self.session.problems.errors
         assertions = self._assertions(doc, skip_defaults)
         broken = self.session.problems.errors > before
-        criteria = (doc.criteria or "").strip()
+        criteria = self._criteria(doc)
         self._check_complete(doc, messages, conversation, has_turns)
-        self.session.problems.extend(
-            without_effect(assertions, compares=bool(expected) or conversation is not None)
-        )
-        if criteria.startswith("file://"):
-            self.session.messages.check_words(doc.src, "criteria", criteria)
+        compares = bool(expected) or conversation is not None
+        self.session.problems.extend(without_effect(assertions, compares=compares))
         if not assertions and conversation is None:
             if not criteria and not expected and not self._names_graders(doc, item):
                 hint = "add assertions, criteria or expected_output"
@@ -115,6 +112,12 @@ class CaseReader:
             written=as_written(original),
             position=position(doc.src),
         )
+
+    def _criteria(self, doc: TestDoc) -> str:
+        criteria = (doc.criteria or "").strip()
+        if criteria.startswith("file://"):
+            self.session.messages.check_words(doc.src, "criteria", criteria)
+        return criteria
 
     def _check_variables(self, item: Map, variables: Mapping[str, Any]) -> None:
         """A warning for each variable that no test has: it stays as it is written, which may be meant."""

@@ -126,6 +126,7 @@ def _pattern(*parts: str) -> re.Pattern[bytes]:
 _CALLS: Sequence[tuple[Sequence[re.Pattern[bytes]], Sequence[str]]] = (
     ((_pattern(*_RUN_BY_SHELLS),), _SHELLS),
     ((_pattern(_UNNAMED), _pattern(_NAMES)), _SHELLS),
+    ((_pattern(r"\bzsh\b"),), (".zshenv",)),
     ((_pattern(_SOURCE + r"[^\s;&|]*[/$]", *_RUN_BY_SHELLS),), (".local/bin/*",)),
     ((_pattern(r"\bgit\b(?![\"',\s]+config\b)"),), (".gitconfig",)),
 )

@@ -166,3 +166,8 @@ def test_start_files_are_the_images_where_judging_runs_them_and_the_agents_where
         each.removeprefix("root/") for each in start_files([script.encode()]) if each.startswith("root/")
     }
     assert {name for name in found if name in (".bashrc", ".local/bin/*", ".gitconfig")} == run
+
+
+def test_zsh_runs_one_start_file_whatever_it_is_given() -> None:
+    assert start_files([b"#!/usr/bin/env zsh\n./check\n"]) == ["root/.zshenv", "home/*/.zshenv"]
+    assert start_files([b"grep -q alias ~/.zshenv"]) == []
