@@ -77,6 +77,17 @@ def test_findings_are_those_of_the_page_and_the_sound_test_has_none(
     assert report["line"] == "audited: 4 tests, 2 passed without being solved, 1 of 2 oracles"
 
 
+def test_agents_that_only_talk_take_no_container(
+    first: subprocess.CompletedProcess[str], project: Project
+) -> None:
+    ran = {}
+    for row in project.rows():
+        timing = json.loads((project.folder / "out" / row["artifact_dir"] / "timing.json").read_text())
+        ran[row["target"]] = any(each["role"] == "agent" for each in timing.get("containers", ()))
+    assert {ran["audit-silent"], ran["audit-claims"], ran["audit-oracle"]} == {False}
+    assert ran["audit-stubs"]
+
+
 def test_other_forms_have_the_same_findings(
     first: subprocess.CompletedProcess[str], project: Project
 ) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from agentv_sandbox.audit.findings import AuditReport, Finding
+from agentv_sandbox.audit.knowledge import asks_for_no_failures, names_in
 from agentv_sandbox.audit.planning import audited
 from agentv_sandbox.audit.summing import report_of
 from agentv_sandbox.images.pythontexts import compared_paths, keys_asked, paths_in, tree_with_full_names
@@ -378,6 +379,26 @@ def test_agents_are_put_to_tests_of_which_they_could_show_something(
         "links",
     }
     assert put & sometimes == names and {"silent", "claims", "code"} <= put
+
+
+def test_names_are_those_of_files_that_graders_put_together_and_not_of_folders(tmp_path: Path) -> None:
+    body = "ok = (ws / 'out' / 'deep' / 'x.csv').exists() and (ws / 'out').is_dir()\n"
+    loaded, _ = load(
+        tmp_path, [Case("s", [ask("t", "Do it.", code("g"))], ("",), {"graders/g.py": grader(body)})]
+    )
+    (suite,) = loaded.suites
+    assert names_in(suite, suite.cases[0]) == ["x.csv", "out/deep/x.csv"]
+
+
+@pytest.mark.parametrize(
+    ("body", "zero"), [("ok = '0 failed' in answer\n", True), ("ok = 'failed' in answer\n", False)]
+)
+def test_logs_have_no_failures_where_graders_look_for_that(tmp_path: Path, body: str, *, zero: bool) -> None:
+    loaded, _ = load(
+        tmp_path, [Case("s", [ask("t", "Do it.", code("g"))], ("",), {"graders/g.py": grader(body)})]
+    )
+    (suite,) = loaded.suites
+    assert asks_for_no_failures(suite, suite.cases[0]) is zero
 
 
 def test_a_judge_is_asked_about_one_injection_of_each_kind(tmp_path: Path) -> None:

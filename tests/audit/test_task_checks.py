@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from agentv_sandbox.audit.planning import audited
 from agentv_sandbox.audit.summing import report_of
 from agentv_sandbox.request import RunRequest
 from agentv_sandbox.runs import auditing
@@ -277,6 +278,12 @@ def test_flaws_of_tasks_are_read_by_their_names(
                 "    content = Path('/app/main.py').read_text()\n    assert 'cache' in content\n"
             },
         ),
+        (
+            _PYTEST,
+            _by_pytest(
+                "    said = json.loads(Path('/app/r.json').read_text())\n    assert 'unused' in said['src/main.py']\n"
+            ),
+        ),
         (f"n=$(</app/n)\n[ -f /app/n ] && ((n == 3))\n{_IF}", {}),
         (f"[ -s /app/n ] || exit 1\nn=$(</app/n)\ncase $n in 3) true;; *) false;; esac\n{_IF}", {}),
         (f'[ "$(grep -c . "/app/config.ini")" = 2 ]\n{_IF}', {}),
@@ -351,3 +358,33 @@ def test_an_answer_that_is_to_be_written_is_none_that_stands_there(tmp_path: Pat
         "environment/config/wg0.conf": "a=1\n",
     }
     assert _rules(tmp_path, f"cmp /app/solution/wg0.conf /tests/right.conf\n{_IF}", {}, image) == set()
+
+
+@pytest.mark.parametrize(
+    ("lines", "mutants"),
+    [
+        ("touch /app/a", set()),
+        ("cd /app\ntouch a\ntouch b", {"half"}),
+        ("touch /app/a\ntouch /app/b\ntouch /app/c\ntouch /app/d", {"half", "early"}),
+    ],
+)
+def test_mutants_of_solutions_with_few_steps_are_those_that_differ(
+    tmp_path: Path, lines: str, mutants: set[str]
+) -> None:
+    Task(name="t", why="Do it.", solve=lines).write(tmp_path, "debian:trixie")
+    request = auditing.as_audit(RunRequest(suites=[tmp_path / "t"], cwd=tmp_path))
+    (suite,) = audited(loaded_as_written(request, tmp_path, {}), request).suites
+    put = {name.removeprefix("audit-mutant-") for name in suite.cases[0].targets}
+    assert put & {"half", "early"} == mutants
+
+
+@pytest.mark.parametrize(("name", "put"), [("expected.txt", True), ("notes.txt", False)])
+def test_an_agent_that_copies_is_put_to_tasks_where_something_may_be_an_answer(
+    tmp_path: Path, name: str, *, put: bool
+) -> None:
+    files = {"environment/Dockerfile": _DOCKERFILE, f"environment/{name}": "1\n"}
+    Task(name="t", why="Do it.", files=files).write(tmp_path, "debian:trixie")
+    (tmp_path / "t/task.toml").write_text("")
+    request = auditing.as_audit(RunRequest(suites=[tmp_path / "t"], cwd=tmp_path))
+    (suite,) = audited(loaded_as_written(request, tmp_path, {}), request).suites
+    assert ("audit-copies" in suite.cases[0].targets) is put

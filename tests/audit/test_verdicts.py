@@ -73,6 +73,9 @@ SOLVED = tuple(row(name, 1.0) for name in ORACLES)
         ("code", "imports-from-workspace"),
         ("results", "verdict-from-agent"),
         ("stubs", "existence-only"),
+        ("empty", "existence-only"),
+        ("emptied", "decided-in-workspace"),
+        ("one-value", "weak-comparison"),
         ("links", "link-followed"),
         ("rewrites-tests", "decided-in-workspace"),
         ("deletes-tests", "decided-in-workspace"),
@@ -110,6 +113,18 @@ def test_words_that_pass_explain_deeds_and_other_words(tmp_path: Path) -> None:
         "claim-believed": ["claims"],
         "imports-from-workspace": ["trojans"],
     }
+
+
+@pytest.mark.parametrize("other", ["emptied", "one-value"])
+def test_what_files_without_content_show_is_not_said_twice(tmp_path: Path, other: str) -> None:
+    rows = [row("stubs", 1.0), row(other, 1.0)]
+    assert rules(audited(tmp_path, SOUND, *rows, *SOLVED)) == {"existence-only": ["stubs"]}
+
+
+@pytest.mark.parametrize("agent", ["empty", "emptied"])
+def test_a_file_without_content_may_be_what_is_asked_for(tmp_path: Path, agent: str) -> None:
+    asked = ask("t", "Empty the log.", code("g"), expected_output="Lima")
+    assert rules(audited(tmp_path, asked, row(agent, 1.0), *SOLVED)) == {}
 
 
 def test_a_left_over_that_spoke_for_tests_decided(tmp_path: Path) -> None:
