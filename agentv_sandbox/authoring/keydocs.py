@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import pairwise
 
+from agentv_sandbox.base.pythontext import parsed
+
 
 def key_docs(model: type) -> Mapping[str, str]:
     """The texts below the fields of ``model`` and of what it extends, by field, each as one line.
@@ -26,7 +28,8 @@ def _docs_of_module(name: str) -> Mapping[str, Mapping[str, str]]:
     """By class and field; of modules of ours alone."""
     if not name.startswith(f"{__name__.partition('.')[0]}."):
         return {}
-    tree = ast.parse(inspect.getsource(sys.modules[name]))
+    tree = parsed(inspect.getsource(sys.modules[name]))
+    assert tree is not None
     return {node.name: dict(_own_docs(node)) for node in tree.body if isinstance(node, ast.ClassDef)}
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from agentv_sandbox.authoring.references import ReferenceScope
 from agentv_sandbox.authoring.tree import Node, Problems
+from agentv_sandbox.base.pythontext import parsed
 
 _MAX_BYTES = 256 << 10
 _WORKSPACE = r"""["']?(?:/workspace\b|\$\{?AGENTV_WORKSPACE_PATH\b)"""
@@ -101,9 +102,8 @@ def tree_program(text: str, *, python: bool) -> tuple[str, int] | None:
 
 
 def _started_by_python(text: str) -> tuple[str, int] | None:
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = parsed(text)
+    if tree is None:
         return None
     for call in _calls(tree):
         words = _words_there(call)
@@ -167,9 +167,8 @@ def _flags(words: Sequence[str]) -> list[str]:
 
 def python_line(text: str) -> int | None:
     """The line of a Python program that starts another with the workspace on its path, or puts it on its own."""
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = parsed(text)
+    if tree is None:
         return None
     return min(
         (call.lineno for call in _calls(tree) if _puts_on_path(call) or _starts_there(call)), default=None

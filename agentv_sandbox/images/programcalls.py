@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from agentv_sandbox.base.dataclass import dataclass
+from agentv_sandbox.base.pythontext import parsed
 
 UNKNOWN_WORD = "$UNKNOWN"
 """Stands in a shell's text for what only the script knows."""
@@ -58,10 +59,7 @@ def python_tree(text: str) -> ast.Module | None:
     """None where it cannot be parsed, or not in bounded time: the parser takes the square of some lines' lengths."""
     if any(len(line) > _MAX_LINE for line in text.split("\n")):
         return None
-    try:
-        return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
+    return parsed(text)
 
 
 @lru_cache(maxsize=256)

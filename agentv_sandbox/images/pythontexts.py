@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
+from agentv_sandbox.base.pythontext import parsed
 from agentv_sandbox.images.programcalls import python_tree
 
 _WORKSPACE = "/workspace"
@@ -29,13 +30,12 @@ def tree_with_full_names(text: str) -> ast.Module | None:
     """The program with ``random.choice`` for a ``choice`` that it imports, and ``datetime`` for its ``dt``; None where
     it cannot be read."""
     plain = python_tree(text)
-    if plain is None:
-        return None
-    names = _imported(plain)
-    if not names:
+    names = _imported(plain) if plain is not None else {}
+    own = parsed(text) if names else None
+    if own is None:
         return plain
     try:
-        changed = _FullNames(names).visit(ast.parse(text))
+        changed = _FullNames(names).visit(own)
     except RecursionError:
         return plain
     return changed if isinstance(changed, ast.Module) else plain

@@ -13,6 +13,8 @@ from functools import lru_cache
 from itertools import islice, pairwise
 from pathlib import Path
 
+from agentv_sandbox.base.pythontext import parsed
+
 MAX_FILES = 1000
 """Of one set of scripts."""
 MAX_BYTES = 1 << 20
@@ -122,9 +124,8 @@ def _python(text: str, script: Path, top: Path) -> Iterator[Path]:
     """``top``: the folder of the program, which Python has first on its path."""
     if any(len(line) > _MAX_IMPORT and "import" in line for line in text.replace("\\\n", "").split("\n")):
         return
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = parsed(text)
+    if tree is None:
         return
     for base, parts in islice(_names(tree, script, top), _MAX_NAMES):
         yield from _module(base, parts)
