@@ -55,6 +55,11 @@ def test_what_is_left_out_of_a_copy_may_be_said_with_variables() -> None:
     assert [(each.parents, each.excluded) for each in copies] == [(True, ("*.md", "b")), (False, ())]
 
 
+def test_flags_of_what_images_built_on_it_would_run_are_read_too() -> None:
+    with pytest.raises(InputError, match="COPY --other is not supported here"):
+        steps("FROM scratch\nONBUILD COPY --other=x a b\n")
+
+
 def test_modes_in_letters_are_refused_with_their_line() -> None:
     with pytest.raises(InputError) as refused:
         commands("FROM scratch\nCOPY --chmod=u+x a b\n")

@@ -15,6 +15,7 @@ from agentv_sandbox.containers.policy import ON_SYSTEM, Role
 from agentv_sandbox.containers.sandbox import Sandbox, System
 from agentv_sandbox.engines import LABEL_OWNER, ContainerEngine
 from agentv_sandbox.engines.native.users import User, user_of
+from agentv_sandbox.engines.native.volumes import NativeVolumes
 from agentv_sandbox.engines.owner import Owner
 from agentv_sandbox.models.container import CHANGES, MB, ContainerSpec, ExecResult, VolumeSpec
 
@@ -35,6 +36,19 @@ def shell(sandbox: Sandbox, system: System) -> Shell:
         return sandbox.run(role, ["sh", "-c", text], image=on.image, system=on)
 
     return run
+
+
+def test_what_its_disk_lost_ends_a_container_though_its_program_ended_well(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is lost, tests/engines/native/test_full_disks.py finds out on a disk that is full."""
+
+    def refuse(_volumes: NativeVolumes, name: str) -> None:
+        raise EngineError(f"the disk of {name} is full")
+
+    monkeypatch.setattr(NativeVolumes, "refuse_lost", refuse)
+    with pytest.raises(EngineError, match="is full"):
+        shell("true")
 
 
 def test_root_keeps_what_it_did_to_the_system(sandbox: Sandbox, shell: Shell) -> None:
