@@ -54,10 +54,12 @@ SEEDED = (
 SEEDED_FOLDERS = ("/var/log/app", "/root/.cache/app", "/tmp", "/var/tmp", "/run")
 OF_THE_TASK = ("/workspace", "/input", "/output", "/home/agent")
 """Folders of a task's image, where agents of suites have what is ours."""
-OUR_PLACES = "FROM {image}\n" + "".join(
+OUR_PLACES = "FROM {image}\nVOLUME /var/declared\n" + "".join(
     f"RUN mkdir -p {each} && echo {each} > {each}/given\n" for each in OF_THE_TASK
 )
-ANSWERS = "; ".join(("set -e", *(f"cp {each}/given {each}/answer" for each in OF_THE_TASK)))
+ANSWERS = "; ".join(
+    ("set -e", "touch /var/declared/x", *(f"cp {each}/given {each}/answer" for each in OF_THE_TASK))
+)
 TAKEN_OUT = f"artifacts = {json.dumps(['/workspace', *(f'{each}/answer' for each in OF_THE_TASK[1:])])}"
 ANSWERED = " && ".join(f"[ $(cat {each}/answer) = {each} ]" for each in OF_THE_TASK)
 REFUSED = '[task]\nname = "of/refused"\nkeywords = ["gpu"]\n[environment]\ngpus = 1\n'
