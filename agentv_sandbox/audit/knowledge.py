@@ -16,11 +16,11 @@ from pathlib import Path, PurePosixPath
 from agentv_sandbox.base.plainfiles import NotPlainError, read_plain
 from agentv_sandbox.graders import members_of, programs_of
 from agentv_sandbox.graders.code import CodeGraderOptions
-from agentv_sandbox.images.pythontexts import keys_asked, paths_in, tree_with_full_names, values_expected
 from agentv_sandbox.models.json.value import Json
 from agentv_sandbox.models.suite import EvalCase, GraderSpec, Suite
 from agentv_sandbox.project.scriptimports import imported
 from agentv_sandbox.providers.audit import solution
+from agentv_sandbox.scripts.pythontexts import keys_asked, paths_in, tree_with_full_names, values_expected
 
 MOST_BYTES = 256 << 10
 """Of a script that is read."""

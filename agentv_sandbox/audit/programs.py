@@ -18,11 +18,11 @@ from typing import Literal
 
 from agentv_sandbox.audit.knowledge import AGENTS_FOLDERS, EQUAL, all_specs, programs, scripts, text_of
 from agentv_sandbox.base.dataclass import dataclass
-from agentv_sandbox.images.pythontexts import tree_with_full_names
-from agentv_sandbox.images.shellcalls import Called, calls_of
 from agentv_sandbox.models.suite import EvalCase, GraderSpec, Suite
 from agentv_sandbox.models.task import TESTS, TaskVerifier
 from agentv_sandbox.project.scriptimports import imported
+from agentv_sandbox.scripts.pythontexts import tree_with_full_names
+from agentv_sandbox.scripts.shellcalls import Called, calls_of
 
 _PYTHON = re.compile(r"(?:.*/)?python(?:3(?:\.[0-9]+)?)?\Z")
 _SHELL = re.compile(r"(?:.*/)?(?:ba|da|z)?sh\Z")

@@ -12,9 +12,9 @@ from agentv_sandbox.audit.knowledge import MOST_BYTES, scripts, text_of
 from agentv_sandbox.base.errors import InputError
 from agentv_sandbox.dockerfile.evaluating import context_files
 from agentv_sandbox.dockerfile.stages import read_dockerfile
-from agentv_sandbox.images.shellcalls import calls_of
 from agentv_sandbox.models.suite import EvalCase, Suite, Target
 from agentv_sandbox.project import Project
+from agentv_sandbox.scripts.shellcalls import calls_of
 
 IN_IMAGE = " in its image"
 _MOST_FILES = 2000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from agentv_sandbox.images.shellcalls import UNKNOWN
+from agentv_sandbox.scripts.shellcalls import UNKNOWN
 
 _RUNNERS = frozenset(
     [

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import pairwise
 
-from agentv_sandbox.base.pythontext import parsed
+from agentv_sandbox.scripts.parsing import parsed
 
 
 def key_docs(model: type) -> Mapping[str, str]:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from agentv_sandbox.authoring.references import ReferenceScope
 from agentv_sandbox.authoring.tree import Node, Problems
-from agentv_sandbox.base.pythontext import parsed
+from agentv_sandbox.scripts.parsing import parsed
 
 _MAX_BYTES = 256 << 10
 _WORKSPACE = r"""["']?(?:/workspace\b|\$\{?AGENTV_WORKSPACE_PATH\b)"""

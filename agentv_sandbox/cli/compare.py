@@ -117,11 +117,7 @@ def compare(
     else:
         for comparison in comparisons:
             _show(comparison, everything=everything)
-        for run in opened:
-            if (found := _agreement(run)) is not None:
-                out.print(
-                    f"{safe_name(run.path.name)}: {agreement_words(found)}", markup=False, soft_wrap=True
-                )
+        _show_agreements(opened)
     return max(map(_status, comparisons)) if fail_on_regression else EXIT_OK
 
 
@@ -172,6 +168,12 @@ def _some_of(run: Run) -> str:
     names = dict.fromkeys(f"{row.suite}/{row.test_id}" for row in run.rows)
     shown = ", ".join(map(safe_name, list(names)[:3]))
     return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown
+
+
+def _show_agreements(runs: Sequence[Run]) -> None:
+    for run in runs:
+        if (found := _agreement(run)) is not None:
+            out.print(f"{safe_name(run.path.name)}: {agreement_words(found)}", markup=False, soft_wrap=True)
 
 
 def _agreement(run: Run) -> Agreement | None:

@@ -13,11 +13,11 @@ from pathlib import Path
 from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.base.logs import safe_name
 from agentv_sandbox.base.plainfiles import read_plain
-from agentv_sandbox.images.programcalls import javascript_calls, python_calls
-from agentv_sandbox.images.shellcalls import UNKNOWN, calls_of
 from agentv_sandbox.models.suite import Position
 from agentv_sandbox.project import Project
 from agentv_sandbox.project.scriptimports import imported
+from agentv_sandbox.scripts.programcalls import javascript_calls, python_calls
+from agentv_sandbox.scripts.shellcalls import UNKNOWN, calls_of
 
 _MAX_BYTES = 256 << 10
 """Of a script; a longer one is not read."""

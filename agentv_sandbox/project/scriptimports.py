@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import islice, pairwise
 from pathlib import Path
 
-from agentv_sandbox.base.pythontext import parsed
+from agentv_sandbox.scripts.parsing import parsed
 
 MAX_FILES = 1000
 """Of one set of scripts."""

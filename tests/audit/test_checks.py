@@ -14,11 +14,11 @@ from agentv_sandbox.audit.findings import AuditReport, Finding
 from agentv_sandbox.audit.knowledge import asks_for_no_failures, names_in
 from agentv_sandbox.audit.planning import audited
 from agentv_sandbox.audit.summing import report_of
-from agentv_sandbox.images.pythontexts import compared_paths, keys_asked, paths_in, tree_with_full_names
 from agentv_sandbox.loading import LoadResult
 from agentv_sandbox.request import RunRequest
 from agentv_sandbox.runs import auditing
 from agentv_sandbox.runs.loaded import loaded_as_written
+from agentv_sandbox.scripts.pythontexts import compared_paths, keys_asked, paths_in, tree_with_full_names
 from tests.audit.blind import ALL as BLIND
 from tests.audit.honest import HONEST
 from tests.audit.later import LATER

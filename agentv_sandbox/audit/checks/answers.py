@@ -18,7 +18,7 @@ from agentv_sandbox.audit.reach import IN_IMAGE, below, reach
 from agentv_sandbox.base.errors import InputError
 from agentv_sandbox.dockerfile.evaluating import Copy, RunStep, Step, evaluate
 from agentv_sandbox.dockerfile.stages import read_dockerfile
-from agentv_sandbox.images.pythontexts import compared_paths
+from agentv_sandbox.scripts.pythontexts import compared_paths
 
 _LIKE_AN_ANSWER = re.compile(
     r"(?i)(?:^|[._-])(answers?|solutions?|expected|gold(?:en)?|reference|oracle|truth|keys?)(?:[._-]|$)"

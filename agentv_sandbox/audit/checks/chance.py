@@ -10,7 +10,7 @@ from agentv_sandbox.audit.checks.base import Examined
 from agentv_sandbox.audit.checks.clocks import by_the_clock
 from agentv_sandbox.audit.findings import Finding
 from agentv_sandbox.audit.programs import Program, called, dotted
-from agentv_sandbox.images.shellcalls import Called
+from agentv_sandbox.scripts.shellcalls import Called
 
 _DRAWS = frozenset(
     [

@@ -13,8 +13,8 @@ from agentv_sandbox.audit.praise import FIGURES, GOOD, OWN, OWN_FAILURES, praise
 from agentv_sandbox.audit.programs import Program, called, dotted
 from agentv_sandbox.audit.shellwords import QUIET, in_workspace, started
 from agentv_sandbox.base.dataclass import dataclass
-from agentv_sandbox.images.pythontexts import Scope, keys_asked, last_name, scopes
-from agentv_sandbox.images.shellcalls import calls_of
+from agentv_sandbox.scripts.pythontexts import Scope, keys_asked, last_name, scopes
+from agentv_sandbox.scripts.shellcalls import calls_of
 
 Kind = Literal["there", "words", "own-word", "ended", "value"]
 """``words``: of source text that nothing runs. ``value``: anything else, which may be what was asked for."""

@@ -16,7 +16,7 @@ from agentv_sandbox.audit.programs import (
     of_workspace,
 )
 from agentv_sandbox.audit.shellwords import started
-from agentv_sandbox.images.shellcalls import UNKNOWN, calls_of
+from agentv_sandbox.scripts.shellcalls import UNKNOWN, calls_of
 
 _STARTERS = frozenset(
     {"run", "call", "check_call", "check_output", "Popen", "system", "popen", "getoutput", "getstatusoutput"}

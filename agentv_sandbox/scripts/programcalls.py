@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from agentv_sandbox.base.dataclass import dataclass
-from agentv_sandbox.base.pythontext import parsed
+from agentv_sandbox.scripts.parsing import parsed
 
 UNKNOWN_WORD = "$UNKNOWN"
 """Stands in a shell's text for what only the script knows."""

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
-from agentv_sandbox.base.pythontext import parsed
-from agentv_sandbox.images.programcalls import python_tree
+from agentv_sandbox.scripts.parsing import parsed
+from agentv_sandbox.scripts.programcalls import python_tree
 
 _WORKSPACE = "/workspace"
 _OF_WORKSPACE = frozenset({"workspace_path", "AGENTV_WORKSPACE_PATH"})

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from agentv_sandbox.images.shellcalls import calls_of
+from agentv_sandbox.scripts.shellcalls import calls_of
 
 SCRIPT = """#!/usr/bin/env bash
 set -e  # git in a comment

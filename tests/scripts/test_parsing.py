@@ -5,11 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from agentv_sandbox.base.pythontext import parsed
+from agentv_sandbox.scripts.parsing import parsed
 
 DISTURBED = """
 import gc, sys, threading, time
-from agentv_sandbox.base.pythontext import parsed
+from agentv_sandbox.scripts.parsing import parsed
 
 gc.callbacks.append(lambda *_: time.sleep(0.001))  # others get on while a tree is made
 gc.set_threshold(50)
