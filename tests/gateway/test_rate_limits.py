@@ -115,6 +115,12 @@ def ask(client: Client) -> Reply:
     return client.ask(PATHS["anthropic"], BODY)
 
 
+def until_it_waits(client: Client) -> None:
+    """A server's answer is known to the others only when its call waits: by when it was asked they could be too."""
+    while not client.grant.waits.seconds:
+        time.sleep(0.01)
+
+
 def test_a_limit_is_met_once_and_waited_for_by_all_containers() -> None:
     first_only = Busy(lambda number: (429, {"Retry-After": "1"}) if number == 0 else (200, {}))
     began = time.monotonic()
@@ -124,9 +130,7 @@ def test_a_limit_is_met_once_and_waited_for_by_all_containers() -> None:
         ThreadPoolExecutor(18) as pool,
     ):
         asked_first = pool.submit(ask, clients[0])
-        while not busy.answers:
-            time.sleep(0.01)
-        time.sleep(0.2)
+        until_it_waits(clients[0])
         others = [pool.submit(ask, client) for client in clients for _ in range(3)]
         assert [each.result().status for each in (asked_first, *others)] == [200] * 19
     times = [at for at, _ in busy.answers]
@@ -269,11 +273,10 @@ def test_who_goes_away_while_waiting_is_not_asked_for() -> None:
         limits = RateLimits()
         with containers(busy.port, limits) as (stays,), ThreadPoolExecutor(2) as pool:
             waiting = pool.submit(ask, stays)
-            while not busy.answers:
-                time.sleep(0.01)
+            until_it_waits(stays)
             with containers(busy.port, limits) as (leaves,):
                 gone = pool.submit(ask, leaves)
-                time.sleep(0.3)
+                until_it_waits(leaves)
                 # The end of the block is the end of its container.
             assert gone.exception() is not None or gone.result().status == 502
             assert waiting.result().status == 200
@@ -295,9 +298,7 @@ def test_a_grader_with_the_same_key_waits_too() -> None:
             ThreadPoolExecutor(1) as pool,
         ):
             agents = pool.submit(ask, client)
-            while not busy.answers:
-                time.sleep(0.01)
-            time.sleep(0.1)
+            until_it_waits(client)
             assert llm.complete(target, LlmRequest(user="U"), Chat(SERVER)).text == "fine"
             assert agents.result().status == 200
         assert busy.statuses() == [429, 200, 200]
