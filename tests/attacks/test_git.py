@@ -56,7 +56,7 @@ def test_a_trap_goes_off(name: str, bait: Bait, tmp_path: Path) -> None:
                 cwd=place,
                 env=environment(tmp_path),
                 capture_output=True,
-                timeout=1,
+                timeout=4,
                 check=False,
             )
         except subprocess.TimeoutExpired:

@@ -218,8 +218,16 @@ def test_a_timer_inside_can_be_stopped(running: Callable[..., Any]) -> None:
 def test_a_daemon_outlives_the_command_that_was_executed(running: Callable[..., Any]) -> None:
     container = running(["sleep", "30"])
     container.exec_run(["python3", "-c", "import os, time\nif os.fork() == 0: time.sleep(77)"], detach=True)
-    time.sleep(1)
-    assert len(container.top()["Processes"]) == 2  # the command, and what the finished one left
+
+    def orphans() -> list[list[str]]:
+        """What the finished command left: the container's first process has adopted it."""
+        shown = container.top()
+        pid, parent = (shown["Titles"].index(title) for title in ("PID", "PPID"))
+        [first] = [row[pid] for row in shown["Processes"] if row[-1] == "sleep 30"]
+        return [row for row in shown["Processes"] if row[parent] == first]
+
+    wait_for(orphans)
+    assert len(container.top()["Processes"]) == 2
     TWINS["fires"] += 1
 
 

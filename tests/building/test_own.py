@@ -199,10 +199,10 @@ def test_a_huge_folder_is_refused_before_it_is_read(tmp_path: Path) -> None:
     dockerfile = planted(tmp_path)
     with (tmp_path / "huge").open("wb") as file:
         file.truncate(1 << 40)
-    started = time.monotonic()
+    started = time.process_time()
     with pytest.raises(InputError, match="more than 512 MB"):
         context_of(dockerfile)
-    assert time.monotonic() - started < 1
+    assert time.process_time() - started < 1
 
 
 def test_a_large_file_does_not_go_through_memory(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ import struct
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -150,9 +149,11 @@ def test_a_tree_that_changes_while_it_is_walked(sandbox: Sandbox, tmp_path: Path
     with workspace(sandbox) as place:
         thread = threading.Thread(target=agent, args=(sandbox, place, script), kwargs={"interpreter": PYTHON})
         thread.start()
-        time.sleep(1)
-        walks = [collected(sandbox, place, tmp_path, baseline=None) for _ in range(8)]
+        walks = [collected(sandbox, place, tmp_path, baseline=None)]
+        while thread.is_alive() and sum(bool(walk.manifest) for walk in walks) < 8:
+            walks.append(collected(sandbox, place, tmp_path, baseline=None))
         thread.join()
+        walks.append(collected(sandbox, place, tmp_path, baseline=None))
     seen = {path for walk in walks for path in walk.manifest}
     assert seen
     assert seen <= {b"real", b"evil", b"real/passwd", b"kept/passwd", b"evil/passwd"}

@@ -23,7 +23,7 @@ left = {
     "daemon.py": "import os, time\\nif os.fork() == 0:\\n    os.setsid(); os.close(1); os.close(2); time.sleep(600)\\n",
     "counts.py": "import os\\nprint(sum(each.isdigit() for each in os.listdir('/proc')))\\n",
     "kills.py": "import os, signal\\nos.kill(-1, 9)\\n",
-    "half.py": "import time\\nprint('half', end='', flush=True); time.sleep(60)\\n",
+    "half.py": "import time\\nprint('one\\\\nhalf', end='', flush=True); time.sleep(60)\\n",
     "spies.py": '''
 import json, os, socket
 def tried(what):
@@ -70,6 +70,7 @@ def grade(case):
         said["talk"] = [talk.ask("one").decode(), talk.ask("two").decode()]
         said["closed"] = shown(talk.close())
     with candidate.open(["python3", "/workspace/half.py"]) as talk:
+        assert talk.read_line(timeout=60) == b"one\\n"
         try:
             said["half"] = talk.read_line(timeout=0.5).decode()
         except TimeoutError as error:
@@ -126,7 +127,7 @@ def test_a_candidate_is_talked_to_by_lines(said: dict[str, Any]) -> None:
     assert said["talk"] == ["ONE\n", "TWO\n"] and said["closed"]["stdout"] == "ONE\nTWO\n"
     assert said["closed"]["exit_code"] == 0
     assert said["half"] == "the candidate printed no line in 0.5 s"
-    assert (said["ended"]["outcome"], said["ended"]["stdout"]) == ("timeout", "half")
+    assert (said["ended"]["outcome"], said["ended"]["stdout"]) == ("timeout", "one\nhalf")
 
 
 def test_a_candidate_sees_and_changes_nothing_else(said: dict[str, Any]) -> None:

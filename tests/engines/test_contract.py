@@ -60,7 +60,8 @@ def test_a_container_that_was_killed_on_the_host_did_not_end_by_itself(sandbox: 
                 with suppress(OSError):
                     command = (folder / "cmdline").read_bytes()  # of the container's first process
                     if b"timeout\0" in command and command.endswith(f"\0sleep\0{mark}\0".encode()):
-                        time.sleep(0.5)  # until the engine has said which process it is
+                        while not watched_here(folder.name) and time.monotonic() < limit:
+                            time.sleep(0.01)  # until the engine has said which process it is
                         os.kill(int(folder.name), signal.SIGKILL)
                         return
             time.sleep(0.05)
@@ -70,6 +71,15 @@ def test_a_container_that_was_killed_on_the_host_did_not_end_by_itself(sandbox: 
     result = sandbox.run(Role.AGENT, ["sleep", mark], image=sandbox.tool_image, limits=Limits(timeout_s=40))
     killer.join()
     assert (result.outcome, result.exit_code) == ("engine", 137)
+
+
+def watched_here(pid: str) -> bool:
+    """Whether this process holds a descriptor of that one."""
+    for each in Path("/proc/self/fdinfo").iterdir():
+        with suppress(OSError):
+            if f"\nPid:\t{pid}\n" in each.read_text():
+                return True
+    return False
 
 
 def test_timeout_ends_the_whole_tree_and_keeps_what_was_printed(

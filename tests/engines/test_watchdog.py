@@ -63,6 +63,16 @@ def reaper() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
         process.communicate()
 
 
+def listening(process: subprocess.Popen[bytes]) -> None:
+    """Wait until it ignores the last of the signals that it does."""
+
+    def ignores() -> bool:
+        said = Path(f"/proc/{process.pid}/status").read_text().partition("\nSigIgn:")[2].split()[0]
+        return bool(int(said, 16) >> (signal.SIGHUP - 1) & 1)
+
+    wait_for(ignores, seconds=30)
+
+
 def hang_up(process: subprocess.Popen[bytes]) -> None:
     """As the end of its parent does."""
     assert process.stdin is not None
@@ -110,7 +120,7 @@ def test_an_engine_that_does_not_answer_is_asked_again(
     with short_folder() as folder:
         later = folder / "later.sock"
         process = reaper(run_id, f"unix://{later}")
-        time.sleep(1.5)  # until it listens
+        listening(process)
         hang_up(process)
         time.sleep(2.5)
         later.symlink_to(socket)
@@ -122,7 +132,7 @@ def test_signals_that_end_a_terminals_programs_do_not_end_it(
 ) -> None:
     make(engine, run_id)
     process = reaper(run_id, engine.address)
-    time.sleep(1.5)
+    listening(process)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         process.send_signal(number)
     time.sleep(0.2)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from agentv_sandbox.base.errors import Cancelled, LlmError
+from agentv_sandbox.modelcalls.limiter import RateLimits
 from agentv_sandbox.modelclient.llmclient import LlmClient
 from agentv_sandbox.models.case import AnswerImage, TokenUsage
 from agentv_sandbox.models.suite import Target
@@ -407,17 +408,18 @@ def test_retry_codes_of_the_target_count() -> None:
 
 @pytest.mark.parametrize("form", ["seconds", "date"])
 def test_retry_after_holds_back_all_workers(form: str) -> None:
-    when = (
-        "1" if form == "seconds" else format_datetime(datetime.now(UTC) + timedelta(seconds=2.5), usegmt=True)
-    )
+    def too_many(_asked: Asked) -> Answer:
+        date = format_datetime(datetime.now(UTC) + timedelta(seconds=2.5), usegmt=True)
+        return Answer(status=429, headers={"retry-after": "1" if form == "seconds" else date})
+
+    limits = RateLimits()
     made = target("openai", api_format="chat", base_url="BASE", retry_max_delay_ms=3000)
-    with Server([Answer(status=429, headers={"retry-after": when}), OK]) as server, client() as llm:
+    with Server([too_many, OK]) as server, LlmClient({"KEY": KEY}, limits=limits) as llm:
         made = at(made, server.url)
         with ThreadPoolExecutor(2) as pool:
             first = pool.submit(ask, llm, made, LlmRequest(user="U"))
-            while not server.asked:
+            while not any(limit._until for limit in limits._limits.values()):
                 time.sleep(0.01)
-            time.sleep(0.1)
             second = pool.submit(ask, llm, made, LlmRequest(user="U"))
             assert first.result().attempts == 2
             assert second.result().attempts == 1

@@ -124,9 +124,9 @@ def test_what_is_refused(text: str, expected: str) -> None:
 def test_an_alias_bomb_is_refused_at_once() -> None:
     levels = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
     levels += "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 10))
-    start = time.perf_counter()
+    start = time.process_time()
     assert "aliases expand to more than" in problem_of(levels)
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
 
 
 def test_files_that_are_no_text_or_too_large(tmp_path: Path) -> None:
