@@ -33,7 +33,9 @@ def _command(name: str) -> str:
     command = imported_command(name)
     arguments = [param for param in command.params if param.param_type_name == "argument"]
     options = [
-        param for param in command.params if param.param_type_name == "option" and "--help" not in param.opts
+        param
+        for param in command.params
+        if param.param_type_name == "option" and "--help" not in param.opts and not param.hidden
     ]
     usage = " ".join([f"agentv-sandbox {name}", *(["[OPTIONS]"] if options else []), *map(_usage, arguments)])
     parts = [f"## {name}", "", f"`{usage}`", "", _paragraphs(command.help or ""), ""]

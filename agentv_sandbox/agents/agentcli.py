@@ -80,9 +80,9 @@ class AgentCliSettings(TargetSettings):
     }
 
     executable: Text | None = None
-    """Another command of the image instead; nothing is installed for it."""
+    """Another command of the image to run instead; nothing is installed for it."""
     version: Text | None = None
-    """Of the program's package; without it, one that is tested here."""
+    """Version of the program's package. Default: one that is tested here."""
     model: Text | None = None
     """Which model it asks."""
     cwd: Text | None = None

@@ -343,10 +343,10 @@ def project_file(request: Request, setting: str, written: str, *, what: str, mos
 
 
 def setting_problem(
-    target: Target, setting: str, message: str, *, hint: str = "", warning: bool = False
+    target: Target, setting: str, message: str, *, hint: str = "", warning: bool = False, inner: str = ""
 ) -> Problem:
-    """A problem of one setting, at the target's place in its file."""
-    at = target.position
+    """A problem of one setting, or of its entry ``inner``: where it is written, else where the target is."""
+    at = target.place_of(*([f"{setting}.{inner}"] if inner else []), setting)
     return Problem(
         message=message,
         path=at.path if at else None,

@@ -55,7 +55,7 @@ _MODEL = ("model", "deployment", "variant")
 
 class ModelSettings(TargetSettings):
     api_key: Secret | None = None
-    """`${{ NAME }}`, the variable that holds it; public servers want one."""
+    """`${{ NAME }}`: the variable that holds the key. Public servers need one."""
     model: str | None = None
     """Which model answers."""
     deployment: str | None = None
@@ -69,11 +69,12 @@ class ModelSettings(TargetSettings):
     max_output_tokens: Positive | None = None
     """Sent when it is set."""
     stream: Flag | None = None
-    """`false`: the answer in one piece; of a grader it is asked for in one piece unless this is `true`."""
+    """`false`: ask for the answer in one piece. Graders do so unless this is `true`."""
     structured_output: Flag | None = None
     """`false`: graders do not ask for the server's own structured form."""
     timeout_seconds: Seconds | None = None
-    """Of one request: 600, of a grader 120. All of them together have the agent's time (`limits.timeout_seconds`)."""
+    """Time limit of one request: 600 by default, 120 when it grades. All requests of one answer together have the
+    agent's time (`limits.timeout_seconds`)."""
     retry_initial_delay_ms: Amount | None = None
     """Default: 1000."""
     retry_max_delay_ms: Amount | None = None
@@ -83,9 +84,9 @@ class ModelSettings(TargetSettings):
     retry_status_codes: list[int] | None = None
     """Default: 408, 429, 500, 502, 503, 504, 529. 401 and 403 are never repeated."""
     max_concurrency: Positive | None = None
-    """Requests at a time, over all tests; of each worker under `--cluster`."""
+    """Most requests at a time, over all tests; with `--cluster`, of each worker."""
     requests_per_minute: Seconds | None = None
-    """Over all tests; of each worker under `--cluster`."""
+    """Most requests in a minute, over all tests; with `--cluster`, of each worker."""
     input_cost_per_million: Amount | None = None
     """US dollars for a million tokens, over the list price; together with the next one."""
     output_cost_per_million: Amount | None = None

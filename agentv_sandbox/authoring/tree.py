@@ -117,6 +117,25 @@ def position(node: Node, key: str | int | None = None) -> Position:
     return Position(path=node.path, line=line, column=column)
 
 
+def positions_in(
+    node: Map, names: Mapping[str, str], *, without: Collection[str] = ()
+) -> dict[str, Position]:
+    """Where each key of ``node`` stands, by the name that ``names`` has for it, and as ``key.name`` each key and each
+    text one level below."""
+    places = {}
+    for key, value in node.items():
+        if key in without:
+            continue
+        name = names.get(key, key)
+        places[name] = position(node, key)
+        if isinstance(value, Map):
+            places |= {f"{name}.{inner}": position(value, inner) for inner in value}
+        elif isinstance(value, Seq):
+            texts = ((i, each) for i, each in enumerate(value) if isinstance(each, str))
+            places |= {f"{name}.{text}": position(value, i) for i, text in texts}
+    return places
+
+
 def field_path(node: Node, key: str | int | None = None) -> str:
     """Dotted path such as ``tests[3].input_files``."""
     parts: list[str | int] = [] if key is None else [key]

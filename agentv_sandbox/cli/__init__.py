@@ -39,7 +39,7 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "judge-check": (
         "judges",
         "judge_check",
-        "Put answers that a person labelled to a judge: agreement, kappa, biases and repeatability.",
+        "Ask a judge about answers that a person has labelled: agreement, kappa, biases and repeatability.",
     ),
     "schema": (
         "suites",
@@ -136,7 +136,7 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "doctor": (
         "doctor",
         "doctor",
-        "Check whether a run would work here, and say what to do where not. Exit status 0 only when it would.",
+        "Check whether a run would work here, and say what to do if not. Exit status 0 only if it would.",
     ),
     "trust": (
         "trust",

@@ -73,16 +73,22 @@ FailOn = Annotated[
 BaselineFile = Annotated[
     Path | None,
     typer.Option(
-        "--baseline", metavar="FILE", show_default=False, help="Accepted findings, each with a reason."
+        "--baseline",
+        metavar="FILE",
+        show_default=False,
+        help="File of accepted findings, each with a reason.",
     ),
 ]
 WriteBaseline = Annotated[
     bool,
     typer.Option(
-        "--write-baseline", help="Write what is found to --baseline, for the reasons to be filled in."
+        "--write-baseline",
+        help="Write what is found to the file of --baseline, where you fill in the reasons.",
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="The report as JSON on stdout; all else on stderr.")]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print the report as JSON on stdout, and everything else on stderr.")
+]
 Sarif = Annotated[
     Path | None,
     typer.Option("--sarif", metavar="FILE", show_default=False, help="Write the report as SARIF, too."),

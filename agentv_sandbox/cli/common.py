@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import NoReturn, ParamSpec
@@ -77,17 +77,27 @@ def relative(text: str) -> str:
     return text.replace(f"{Path.cwd()}{os.sep}", "")
 
 
-def show_error(error: SandboxError) -> None:
+STDOUT = Path("-")
+_NOT_DONE = {
+    **dict.fromkeys(("build", "lock", "export_images"), "built"),
+    **dict.fromkeys(("run", "audit", "grade", "regrade", "prepare", "judge_check", "selfcheck"), "run"),
+}
+"""What a command has not done whose input is wrong; of others it would say nothing that a reader asks."""
+
+
+def show_error(error: SandboxError, command: str = "run") -> None:
+    """Print what ``command``, by the name of its function, ended with."""
+    ending = f"; nothing was {_NOT_DONE[command]}." if command in _NOT_DONE else "."
     if isinstance(error, PreflightError):
         err.print(safe_text(relative(preflight_message(error.problems)), limit=100_000), markup=False)
         github.annotate_problems(error.problems)
-        err.print(f"{counted(len(error.problems), 'problem')}; nothing was run.", markup=False)
+        err.print(f"{counted(len(error.problems), 'problem')}{ending}", markup=False)
         return
     if isinstance(error, ImageRequestError):
         err.print(PREFLIGHT_FAILED, markup=False)
     if isinstance(error, InputError):
         show_problems(error.problems)
-        err.print(f"{counted(len(error.problems), 'problem')}; nothing was run.", markup=False)
+        err.print(f"{counted(len(error.problems), 'problem')}{ending}", markup=False)
         return
     if isinstance(error, Cancelled):
         err.print(error.message, markup=False)
@@ -102,13 +112,26 @@ def show_error(error: SandboxError) -> None:
         err.print(f"fault: {error.fault}", markup=False)
 
 
+def _refuse_stdout(command: str, values: Mapping[str, object]) -> None:
+    """Refuse ``-`` as the place of what a command writes, where that cannot be printed: it would be a file or a folder
+    of that name."""
+    asked = [key for key in ("output", "directory") if values.get(key) == STDOUT]
+    if asked and command != "report":
+        hint = "give --stdout instead" if command == "transpile" else "name a path; ./- is one of that name"
+        message = "- means standard output elsewhere, and this command does not write there"
+        raise InputError([Problem(field="--output", message=message, hint=hint)])
+
+
 def with_exit_codes(command: Callable[P, int | None]) -> Callable[P, None]:
     """``command`` as the command line needs it: its number is the exit status, and every error of ours ends as
     a message and the exit status of its class."""
 
+    name = getattr(command, "__name__", "run")
+
     @functools.wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
+            _refuse_stdout(name, kwargs)
             code = command(*args, **kwargs)
             sys.stdout.flush()
         except BrokenPipeError:
@@ -116,15 +139,15 @@ def with_exit_codes(command: Callable[P, int | None]) -> Callable[P, None]:
         except NeedsNamespace:
             import_module("agentv_sandbox.kernel.rootless").enter([sys.executable, *sys.orig_argv[1:]])
         except SandboxError as error:
-            show_error(error)
+            show_error(error, name)
             code = error.exit_code
         except (typer.Exit, typer.Abort, typer.BadParameter):
             raise
         except KeyboardInterrupt:
-            show_error(Cancelled())
+            show_error(Cancelled(), name)
             code = Cancelled.exit_code
         except Exception as error:
-            show_error(unforeseen(error))
+            show_error(unforeseen(error), name)
             code = SandboxError.exit_code
         raise typer.Exit(code or 0)
 

@@ -40,7 +40,7 @@ Margin = Annotated[
     typer.Option(
         parser=parser(number_between(0, 1)),
         metavar="N",
-        help="Fall of the mean score that still counts as equal.",
+        help="How far the mean score may fall and still count as equal.",
     ),
 ]
 Confidence = Annotated[
@@ -48,7 +48,7 @@ Confidence = Annotated[
     typer.Option(
         parser=parser(number_between(0.5, 0.9999)),
         metavar="N",
-        help="Of the statements worse and better or equal.",
+        help="Confidence with which runs are called worse, better or equal.",
     ),
 ]
 MinScored = Annotated[
@@ -56,7 +56,7 @@ MinScored = Annotated[
     typer.Option(
         parser=parser(number_between(0, 1)),
         metavar="N",
-        help="Share of BASE's graded tests that must have a score in RUN; else the result is incomplete.",
+        help="Share of the tests graded in BASE that must have a score in RUN; with fewer, the result is `incomplete`.",
     ),
 ]
 
@@ -72,12 +72,12 @@ def compare(
             metavar="RUN...", help="Folders of runs; each is compared with BASE.", show_default=False
         ),
     ],
-    as_json: Annotated[bool, typer.Option("--json", help="Everything as JSON on stdout.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON on stdout.")] = False,
     fail_on_regression: Annotated[
         bool,
         typer.Option(
             "--fail-on-regression",
-            help="Exit status 1 when a run is worse or lacks tests, 3 when they crashed.",
+            help="End with 1 if a run is worse or lacks tests, with 3 if its tests ended in errors.",
         ),
     ] = False,
     margin: Margin = 0.05,
@@ -93,7 +93,7 @@ def compare(
         ),
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Also tests that did not change, and no limit.")
+        bool, typer.Option("--all", help="List every test, also those that did not change.")
     ] = False,
 ) -> int:
     """Compare runs test by test, and say whether what changed is more than chance.

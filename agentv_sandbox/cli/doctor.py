@@ -83,11 +83,14 @@ _STYLE = {"ok": "green", "warning": "yellow", "failed": "red"}
 def doctor(
     request: RunRequest,
     paths: Annotated[
-        list[Path] | None, typer.Argument(metavar="PATH", help="Suites whose LLM keys are checked too.")
+        list[Path] | None,
+        typer.Argument(
+            metavar="PATH", help="Suites; whether the keys of their models are set is checked, too."
+        ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> int:
-    """Check whether a run would work here, and say what to do where not. Exit status 0 only when it would."""
+    """Check whether a run would work here, and say what to do if not. Exit status 0 only if it would."""
     checks = []
     for check in _checks(paths or [], request.engine, err if as_json else out):
         checks.append(check)

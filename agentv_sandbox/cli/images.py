@@ -78,9 +78,9 @@ else:
 def plan(
     request: RunRequest,
     paths: Paths,
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON, refusals included.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with what is refused in it.")] = False,
     as_dockerfile: Annotated[
-        bool, typer.Option("--dockerfile", help="As an equivalent Dockerfile, for people.")
+        bool, typer.Option("--dockerfile", help="Print an equivalent Dockerfile, for people to read.")
     ] = False,
 ) -> int:
     """Show what the image of each suite would hold, and why. Builds and fetches nothing.
@@ -290,10 +290,16 @@ def export_images(
 def import_images(
     request: RunRequest,
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE", help="What `export` wrote, or with --saved `docker save`.")
+        list[Path],
+        typer.Argument(
+            metavar="FILE", help="A file that `export` wrote, or with --saved one that `docker save` wrote."
+        ),
     ],
     saved: Annotated[
-        bool, typer.Option("--saved", help="FILE is an archive of `docker save`; all its names are set.")
+        bool,
+        typer.Option(
+            "--saved", help="FILE was written by `docker save`; all names in it are given to the image."
+        ),
     ] = False,
 ) -> int:
     """Take exported images into this machine's engine. An image is code: import only what you would run."""

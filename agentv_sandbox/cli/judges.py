@@ -85,7 +85,10 @@ TargetsFile = Annotated[
 GraderName = Annotated[
     str | None,
     typer.Option(
-        "--grader", metavar="NAME", show_default=False, help="Of a run folder: which grader's prompts."
+        "--grader",
+        metavar="NAME",
+        show_default=False,
+        help="With a run folder: the grader whose prompts are used.",
     ),
 ]
 PromptFile = Annotated[
@@ -112,7 +115,11 @@ Repeats = Annotated[
 Limit = Annotated[
     int | None,
     typer.Option(
-        "--limit", parser=parser(count(1)), metavar="N", show_default=False, help="The first N answers."
+        "--limit",
+        parser=parser(count(1)),
+        metavar="N",
+        show_default=False,
+        help="Take only the first N answers.",
     ),
 ]
 MaxAsks = Annotated[
@@ -128,7 +135,7 @@ Budget = Annotated[
         parser=parser(number_between(0)),
         metavar="N",
         show_default=False,
-        help="Ask no more once the questions of this check have cost so much.",
+        help="Stop asking when this check has cost so many US dollars.",
     ),
 ]
 Output = Annotated[
@@ -138,10 +145,10 @@ Output = Annotated[
         "--output",
         metavar="FILE",
         show_default="NAME.judgements.jsonl",
-        help="Where judgements are kept; what stands there is not asked again.",
+        help="Where judgements are kept; what is there already is not asked again.",
     ),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say how many questions there are, and ask none.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print how many questions there are, and ask none.")]
 FailUnder = Annotated[
     float | None,
     typer.Option(
@@ -149,14 +156,21 @@ FailUnder = Annotated[
         parser=parser(number_between(0, 1)),
         metavar="N",
         show_default=False,
-        help="End with 1 where the agreement is lower.",
+        help="End with 1 if the agreement is lower than this.",
     ),
 ]
 Workers = Annotated[
-    int, typer.Option("--workers", parser=parser(count(1, 64)), metavar="N", help="Questions at a time.")
+    int,
+    typer.Option(
+        "--workers", parser=parser(count(1, 64)), metavar="N", help="How many questions are asked at a time."
+    ),
 ]
-Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Of the bootstrap.")]
-AsJson = Annotated[bool, typer.Option("--json", help="The figures as JSON on stdout; all else on stderr.")]
+Seed = Annotated[
+    int, typer.Option("--seed", metavar="N", help="Seed of the random samples behind confidence intervals.")
+]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print the figures as JSON on stdout, and everything else on stderr.")
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,7 +208,7 @@ def judge_check(
     as_json: AsJson = False,
     verbose: opt.Verbose = False,
 ) -> int:
-    """Put answers that a person labelled to a judge: agreement, kappa, biases and repeatability.
+    """Ask a judge about answers that a person has labelled: agreement, kappa, biases and repeatability.
 
     Exit status: 0, 1 agreement below --fail-under, 2 bad input, 3 questions without a usable verdict or left
     by --budget-usd, 130 interrupted.

@@ -40,21 +40,30 @@ def mcp(
     ] = None,
     image: Annotated[
         str | None,
-        typer.Option("--image", metavar="IMAGE", help="What the box is built on.", show_default=False),
+        typer.Option(
+            "--image", metavar="IMAGE", help="The image that the box is built on.", show_default=False
+        ),
     ] = None,
     dockerfile: Annotated[
         Path | None,
         typer.Option(
-            "--dockerfile", metavar="FILE", help="What it is built on, instead.", show_default=False
+            "--dockerfile",
+            metavar="FILE",
+            help="A Dockerfile that the box is built on, in place of --image.",
+            show_default=False,
         ),
     ] = None,
     allow: Annotated[
         list[str] | None,
-        typer.Option("--allow", metavar="HOST:PORT", help="What may be reached from it; may be repeated."),
+        typer.Option(
+            "--allow", metavar="HOST:PORT", help="A server that may be reached from it; may be repeated."
+        ),
     ] = None,
     timeout: Annotated[
         float | None,
-        typer.Option("--timeout", metavar="SECONDS", min=0.1, help="Of one command.", show_default=False),
+        typer.Option(
+            "--timeout", metavar="SECONDS", min=0.1, help="How long one command may take.", show_default=False
+        ),
     ] = None,
     engine: Annotated[
         str | None,

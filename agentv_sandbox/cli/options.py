@@ -40,7 +40,7 @@ OptionalPaths = Annotated[
 ]
 AsJson = Annotated[
     bool,
-    typer.Option("--json", help="What the run came to as JSON on stdout; all else on stderr."),
+    typer.Option("--json", help="Print the result as JSON on stdout, and everything else on stderr."),
 ]
 Serve = Annotated[
     bool,
@@ -51,7 +51,7 @@ Serve = Annotated[
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log what happens, step by step.")]
 Quiet = Annotated[
     bool,
-    typer.Option("--quiet", "-q", help="Print what did not pass, notes and the result, and nothing else."),
+    typer.Option("--quiet", "-q", help="Print only what did not pass, notes and the result."),
 ]
 ListOnly = Annotated[
     bool,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +13,9 @@ import typer
 
 from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.base.logs import safe_name, safe_text
-from agentv_sandbox.cli.common import err, out, with_exit_codes
+from agentv_sandbox.base.plainfiles import open_plain
+from agentv_sandbox.base.scratch import scratch_folder
+from agentv_sandbox.cli.common import STDOUT, err, out, with_exit_codes
 from agentv_sandbox.report import VIEWS, View
 from agentv_sandbox.report.runlist import LIST, runs_below, write_list
 from agentv_sandbox.rows.layout import PAGE
@@ -19,9 +23,11 @@ from agentv_sandbox.rows.reader import Run
 from agentv_sandbox.runfolder.pack import require_unaltered
 from agentv_sandbox.runfolder.ratings import read_ratings
 
+_NAME = "report"
+"""Of the file that goes to standard output."""
 COMPARISON = "comparison.html"
 """The page of several runs, in the current folder."""
-_FORMS = "; ".join(f"{view.name}: {view.summary}" for view in VIEWS.values())
+_FORMS = "; ".join(f"{view.name}: {view.summary.rstrip('.')}" for view in VIEWS.values())
 
 
 def _view(name: object) -> View:
@@ -54,7 +60,7 @@ def report(
             "--output",
             metavar="PATH",
             help=f"Where to write it, instead of {PAGE} in the folder of one run, {COMPARISON} here for several, or a "
-            "name like the run's for other formats.",
+            "name like the run's for other formats. `-`: to standard output, where the format is one file.",
             show_default=False,
         ),
     ] = None,
@@ -68,19 +74,38 @@ def report(
         hint = f"give it one run at a time; several at once can be written as {several}"
         message = f"--format {view.name} takes one run, found {len(runs)}"
         raise InputError([Problem(message=message, hint=hint)])
+    if output == STDOUT:
+        with scratch_folder() as folder:
+            _write(runs, view, folder / _NAME)
+            _print_file(folder, view)
+        return
+    words, path, said = _write(runs, view, output)
+    out.print(f"{words}: {safe_name(str(path))}{f' ({said})' if said else ''}", markup=False, soft_wrap=True)
+
+
+def _write(runs: Sequence[Path], view: View, output: Path | None) -> tuple[str, Path, str]:
+    """What was written, where, and what else is worth saying."""
     if len(runs) == 1 and view.name == "page" and (below := runs_below(runs[0])):
         path = output or runs[0] / LIST
         with written_to(path, "--output"):
             problems = write_list(runs[0], below, path)
         for sentence in problems:
             err.print(safe_text(f"warning: {sentence}"), markup=False)
-        out.print(f"Runs: {safe_name(str(path))}", markup=False, soft_wrap=True)
-        return
+        return "Runs", path, ""
     opened = open_runs(runs)
     path = output or _usual_place(view, opened)
     with written_to(path, "--output"):
-        said = view.write(opened, path)
-    out.print(f"Report: {safe_name(str(path))}{f' ({said})' if said else ''}", markup=False, soft_wrap=True)
+        return "Report", path, view.write(opened, path)
+
+
+def _print_file(folder: Path, view: View) -> None:
+    """Copy what ``view`` wrote in ``folder`` to standard output. Raises InputError where that is a folder."""
+    if (folder / _NAME).is_dir():
+        message = f"--format {view.name} writes a folder, and standard output takes one file"
+        raise InputError([Problem(field="--output", message=message, hint="name a folder, new or empty")])
+    sys.stdout.flush()
+    with open_plain(folder, _NAME) as file:
+        shutil.copyfileobj(file, sys.stdout.buffer)
 
 
 def open_runs(paths: Sequence[Path]) -> list[Run]:

@@ -56,7 +56,12 @@ def shell(
     ] = "agent",
     target: Annotated[
         str | None,
-        typer.Option("--target", metavar="NAME", help="Where several answered.", show_default=False),
+        typer.Option(
+            "--target",
+            metavar="NAME",
+            help="Which target's workspace, if several targets answered the test.",
+            show_default=False,
+        ),
     ] = None,
     trial: Annotated[int, typer.Option("--trial", metavar="N", min=1, help="Which trial, from 1.")] = 1,
     suite: opt.SuitePaths = None,

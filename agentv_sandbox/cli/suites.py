@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from agentv_sandbox.report.transpile import transpile as transpile_suite
     from agentv_sandbox.request.jobs import RunOptions
     from agentv_sandbox.runs.checks import run_problems, run_warnings
-    from agentv_sandbox.runs.loaded import project_problems
+    from agentv_sandbox.runs.loaded import project_images, project_problems
     from agentv_sandbox.settings import settings_schema
     from agentv_sandbox.targets.chosen import on_its_word, target_names, target_problems
 else:
@@ -56,6 +56,7 @@ else:
     on_its_word = calling("agentv_sandbox.targets.chosen", "on_its_word")
     target_names = calling("agentv_sandbox.targets.chosen", "target_names")
     target_problems = calling("agentv_sandbox.targets.chosen", "target_problems")
+    project_images = calling("agentv_sandbox.runs.loaded", "project_images")
     project_problems = calling("agentv_sandbox.runs.loaded", "project_problems")
     check_target = calling("agentv_sandbox.providers", "check_target")
     TargetSettings = calling("agentv_sandbox.agents.settings", "TargetSettings")
@@ -70,9 +71,7 @@ def validate(
     as_json: Annotated[bool, typer.Option("--json", help="Problems as JSON on stdout.")] = False,
     max_warnings: Annotated[
         int | None,
-        parsed_option(
-            count(0), "N", "End with 1 where there are more than N warnings.", default="any number"
-        ),
+        parsed_option(count(0), "N", "End with 1 if there are more than N warnings.", default="any number"),
     ] = None,
 ) -> int:
     """Check eval files and all they refer to; every problem of every file at once.
@@ -199,7 +198,7 @@ def _target_problems(result: LoadResult) -> list[Problem]:
     elsewhere = broken - {suite.targets_path for suite in result.suites} - set().union(*own)
     whole = [s for s in named if not elsewhere and broken.isdisjoint({s.path, *s.test_files})]
     can_run = {suite.path for suite in whole}  # of thousands, to compare them with each other takes minutes
-    options = RunOptions()
+    options = RunOptions(images=project_images(result))
     problems = run_problems(replace(result, suites=tuple(whole)), options)
     problems += [p for s in named if s.path not in can_run for p in target_problems(s, ()) if not p.warning]
     without = [s for s in readable if not s.targets]
@@ -285,7 +284,7 @@ def providers() -> int:
 
 @with_exit_codes
 def transpile(
-    path: Annotated[Path, typer.Argument(metavar="EVAL.yaml")],
+    path: Annotated[Path, typer.Argument(metavar="EVAL.yaml", help="The eval file.", show_default=False)],
     directory: Annotated[
         Path | None,
         typer.Option(
@@ -294,7 +293,8 @@ def transpile(
             "--directory",
             "-d",
             metavar="FOLDER",
-            help="Where to write; default: beside the eval file.",
+            help="Where to write.",
+            show_default="beside the eval file",
         ),
     ] = None,
     stdout: Annotated[bool, typer.Option("--stdout", help="Print instead of writing files.")] = False,

@@ -39,9 +39,12 @@ def trust(
         ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Accept the lines without being asked.")] = False,
-    revoke: Annotated[bool, typer.Option("--revoke", help="Have no line of PROJECT count any more.")] = False,
+    revoke: Annotated[bool, typer.Option("--revoke", help="Stop accepting the lines of PROJECT.")] = False,
     show: Annotated[
-        bool, typer.Option("--list", help="Show of which projects lines count, and whether they still do.")
+        bool,
+        typer.Option(
+            "--list", help="List the projects whose lines were accepted, and whether they still count."
+        ),
     ] = False,
 ) -> int:
     """Accept the lines of a project's agentv-sandbox.toml that name programs, sockets or addresses of this machine.

@@ -74,13 +74,13 @@ def clean(
         ),
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Also objects of runs that may still be going on.")
+        bool, typer.Option("--all", help="Also remove what belongs to runs that may still be going on.")
     ] = False,
     images: Annotated[
         bool,
         typer.Option(
             "--images",
-            help="Also images, fetched packages, and copies of large projects and snapshots of sessions that are old.",
+            help="Also remove old images, fetched packages, copies of large projects and snapshots of sessions.",
         ),
     ] = False,
     days: Annotated[
@@ -88,7 +88,7 @@ def clean(
         typer.Option(
             parser=parser(number_between(0)),
             metavar="N",
-            help="With --images: not used (copies: not made) for so many days; 0 removes all.",
+            help="With --images: how many days ago they were last used (copies: made) to be old; 0 removes all.",
         ),
     ] = 30,
 ) -> None:

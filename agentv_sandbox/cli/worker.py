@@ -52,7 +52,9 @@ Address = Annotated[
 ]
 Slots = Annotated[
     int | None,
-    opt.parsed_option(count(1, 256), "N", "Tests at a time, 1 to 256.", default="processors, at least 1"),
+    opt.parsed_option(
+        count(1, 256), "N", "How many tests run at a time, 1 to 256.", default="processors, at least 1"
+    ),
 ]
 Name = Annotated[
     str | None,

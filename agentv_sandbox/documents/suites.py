@@ -53,7 +53,7 @@ class TrialsDoc(Doc):
     strategy: Literal["pass_at_k", "pass_any", "pass_all", "mean", "confidence_interval"] = "pass_at_k"
     """Which score of the trials counts."""
     cost_limit_usd: Annotated[float, Field(gt=0)] | None = None
-    """No further trial of a test from so many US dollars on."""
+    """After so many US dollars, a test gets no further trial."""
 
 
 class TargetHooksDoc(HooksDoc):
@@ -88,11 +88,11 @@ class ExecutionDoc(Doc):
     target: TargetName | None = None
     """Name of the target that is evaluated, or a definition."""
     targets: list[TargetName] | None = None
-    """Several; each test runs on each. Of a test: only on these of the suite's."""
+    """Several targets; each test runs on each of them. In a test: which of the suite's targets it runs on."""
     workers: Annotated[int, Field(ge=1, le=50)] | None = None
     """How many tests run at a time."""
     threshold: Unit | None = None
-    """Score from which a test passes; 0.8 by default."""
+    """The lowest score with which a test passes; 0.8 by default."""
     trials: TrialsDoc | Annotated[int, Field(ge=1)] | None = None
     """Repetitions of each test: their number, or a mapping."""
     budget_usd: Annotated[float, Field(gt=0)] | None = None
@@ -100,16 +100,16 @@ class ExecutionDoc(Doc):
     fail_on_error: bool | Unit = False
     """`true`: after an execution error, later tests are not run. A number has no effect."""
     measured_by: Literal["agent", "host"] | None = None
-    """Here only, of a suite: whose account of an agent's calls of tools, time, tokens and cost counts, where its target
-    does not say; default: this machine's where the model gateway has seen them, else the agent's."""
+    """Here only, for a suite: whose figures of an agent's tool calls, time, tokens and cost count, unless its target
+    says. Default: this machine's if the model gateway has seen them, else the agent's."""
     skip_defaults: bool = False
-    """Of a test: take nothing over from the suite."""
+    """In a test: inherit nothing from the suite."""
     cache: bool | None = None
     """Accepted, without effect."""
     cache_path: Text | None = None
     """Accepted, without effect."""
     assertions: Assertions | None = None
-    """Of a test: as its own `assertions`."""
+    """In a test: the same as its `assertions`."""
 
 
 class TurnDoc(Doc):
@@ -125,8 +125,8 @@ class TurnDoc(Doc):
 
 class OracleDoc(Doc):
     command: list[Text] | Text | None = None
-    """A list of arguments, or text, which a shell runs (`sh -ec`), in the workspace. What it prints is the answer where
-    the test has no `expected_output`."""
+    """A list of arguments, or text, which a shell runs (`sh -ec`), in the workspace. If the test has no
+    `expected_output`, what it prints is the answer."""
     patch: Text | None = None
     """A unified diff of the workspace, a file of the project."""
     files: Names = Field(default_factory=list)
@@ -145,51 +145,51 @@ class TestDoc(Doc):
     id: Id
     """Text, unique in the suite."""
     criteria: str | None = None
-    """What a good answer shows; graded by a model when there are no assertions."""
+    """What a good answer shows. Without assertions, a model grades by it."""
     description: Any = None
     """For readers."""
     input: Input = None
     """What the agent is asked."""
     input_files: list[Text] | None = None
-    """Files for it; needs a text `input`."""
+    """Files that belong to the question; `input` must then be text."""
     expected_output: Expected = None
     """Reference answer."""
     assertions: Assertions | None = None
     """Graders of the test."""
     rubrics: list[Text | RubricDoc] | None = None
-    """Items of one more grader, a checklist."""
+    """A checklist; its items make up one more grader."""
     vars: dict[str, Any] | None = None
     """Variables of this test."""
     execution: ExecutionDoc | None = None
     """`threshold`, `targets`, `skip_defaults`, `assertions`; a `target` is ignored."""
     workspace: WorkspaceDoc | Text | None = None
-    """Over the suite's, field by field; `env` is joined."""
+    """Replaces the suite's, field by field; lists of `env` are joined."""
     metadata: dict[str, Any] | None = None
     """Passed on to graders and results."""
     outputs: Globs | None = None
-    """Here only: globs of workspace files that are files of the answer, instead of the suite's."""
+    """Here only: globs of workspace files that belong to the answer, in place of the suite's globs."""
     conversation_id: Id | None = None
     """Passed on to results."""
     oracle: Text | OracleDoc | None = None
-    """Here only, for `audit`: how the test is solved. A command line, a mapping, or `nothing` where doing nothing is
-    right."""
+    """Here only, for `audit`: how the test is solved. A command line, a mapping, or `nothing` if it is right to do
+    nothing."""
     suite: str | None = None
     """Accepted, without effect."""
     depends_on: list[Text] | None = None
     """Ids of tests that run first; tests that wait for each other in a circle are an error."""
     on_dependency_failure: Literal["skip", "fail", "run"] = "skip"
-    """What happens when one of them ended with an execution error or was not run; one that only scored low counts as
-    done. `skip` and `fail` are the same: the test is not run."""
+    """What happens if a test of `depends_on` ended with an execution error or was not run; one that only scored low
+    counts as done. `skip` and `fail` do the same: this test is not run."""
     mode: Literal["conversation"] | None = None
-    """`conversation`: several turns; without it `turns` are not asked."""
+    """`conversation`: the test has several turns. Without it, `turns` are not asked."""
     turns: Annotated[list[TurnDoc], Field(min_length=1)] | None = None
     """Turns of a conversation."""
     aggregation: Literal["mean", "min", "max"] = "mean"
     """How the scores of turns become one."""
     on_turn_failure: Literal["continue", "stop"] = "continue"
-    """Whether turns after one that failed are asked."""
+    """Whether the conversation goes on after a turn that failed."""
     window_size: Annotated[int, Field(ge=1)] | None = None
-    """How many earlier turns are sent along; all system messages are."""
+    """How many earlier turns are sent with a question; system messages always are."""
     evaluator: Any = None
     """Accepted, without effect."""
 
@@ -260,7 +260,7 @@ class SuiteDoc(Doc):
     governance: dict[str, Any] | None = None
     """Merged into each test's metadata."""
     outputs: Globs | None = None
-    """Here only: globs of workspace files that count as files of the answer though the agent does not name them."""
+    """Here only: globs of workspace files that belong to the answer even if the agent does not name them."""
     network: NetworkDoc | None = None
     """Here only: hosts that agents can reach."""
     limits: LimitsDoc | None = None

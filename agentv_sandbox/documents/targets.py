@@ -94,27 +94,27 @@ class GatewayDoc(ExactDoc):
     """What the model gateway allows a target beside ordinary calls of its own model."""
 
     models: list[Text] = Field(default_factory=list)
-    """Further models that it may ask; `*` stands for any text."""
+    """More models that it may ask; `*` stands for any text."""
     allow: list[Grant] = Field(default_factory=list)
-    """What it may ask beside ordinary calls."""
+    """What it may use beyond ordinary calls."""
     fields: list[Text] = Field(default_factory=list)
     """Further fields of a request's body, of inner objects as `outer.inner`."""
     betas: list[Text] = Field(default_factory=list)
     """Further values of the header `anthropic-beta`."""
     apis: list[Api] = Field(default_factory=list)
-    """APIs that it speaks beside those of its kind; default: those of the maker whose API it asks first."""
+    """APIs that it may speak beside those of its kind. Default: all of the company whose API it speaks first."""
     bounds: dict[Bound, Annotated[int, Field(ge=1)]] = Field(default_factory=dict)
-    """Most of one request and its answer, by [name](gateway.md#bounds-of-one-request)."""
+    """Limits of one request and its answer, by their [names](gateway.md#bounds-of-one-request)."""
     prices: dict[str, PriceDoc] = Field(default_factory=dict)
     """Prices by model, over the list prices."""
     max_concurrency: Annotated[int, Field(ge=1)] | None = None
-    """Calls at a time."""
+    """How many calls may be under way at a time."""
     max_calls: Annotated[int, Field(ge=1)] | None = None
-    """Calls of one test."""
+    """How many calls one test may make."""
     max_tokens: Annotated[int, Field(ge=1)] | None = None
-    """Tokens of one test."""
+    """How many tokens one test may use."""
     max_cost_usd: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    """US dollars of one test."""
+    """How many US dollars one test may cost."""
 
 
 class TargetDoc(Doc):
@@ -126,32 +126,33 @@ class TargetDoc(Doc):
     name: Text
     """How suites name it."""
     provider: Text | None = None
-    """The kind of target; a kind that nobody knows is a script `.agentv/providers/NAME.ts`."""
+    """The kind of target. Any other name stands for a script of yours, `.agentv/providers/NAME.ts`."""
     use_target: Text | None = None
-    """Another target's definition under this name."""
+    """Name of the target whose definition this one takes over."""
     grader_target: Text | None = None
-    """Target that grades what it answers, where the grader does not say."""
+    """Target that grades its answers, unless the grader names one."""
     fallback_targets: list[Text] = Field(default_factory=list)
-    """Targets that are tried in turn where it fails."""
+    """Targets that are tried in turn when it fails."""
     workers: Annotated[int, Field(ge=1, le=50)] | None = None
-    """How many of its tests run at a time (3), where neither `--workers` nor `execution.workers` says."""
+    """How many of its tests run at a time, unless `--workers` or `execution.workers` says; 3 by default."""
     measured_by: Literal["agent", "host"] | None = None
-    """Here only: whose account of its calls of tools, time, tokens and cost counts: its own or this machine's;
-    default: `execution.measured_by` of the suite."""
+    """Here only: whose figures of its tool calls, time, tokens and cost count, its own (`agent`) or this machine's
+    (`host`). Default: `execution.measured_by` of the suite."""
     env: list[Text] | dict[str, str | int | float | bool | None] = Field(default_factory=list)
-    """Here only: names of variables of this machine or `.env` that its containers get; or a mapping, with the value
-    that each is to have, or nothing for that of this machine. A run stops at once when one of these is not set."""
+    """Here only: variables that its containers get. A list of names takes the values from this machine or `.env`; a
+    mapping gives each name its value, and one without a value is taken from there. A run stops at once if one of those
+    is not set."""
     secrets: dict[str, SecretDoc] = Field(default_factory=dict)
-    """Here only: credentials that the proxy adds, by the variable that holds each."""
+    """Here only: credentials that the proxy adds to requests, each under the name of the variable that holds it."""
     files: list[Text] = Field(default_factory=list)
-    """Here only: globs of project files that its containers see under `/suite`, relative to the eval file's folder,
-    that of `targets.yaml`, or one above them: the nearest in which they match."""
+    """Here only: globs of project files that its containers see under `/suite`. They are relative to the folder of the
+    eval file or of `targets.yaml`, or to one above: the nearest in which they match something."""
     network: NetworkDoc | None = None
-    """Here only: hosts that it can reach, with the suite's."""
+    """Here only: hosts that it can reach in addition to the suite's."""
     gateway: GatewayDoc | None = None
-    """Here only: what it may ask of its model's server, and for how much."""
+    """Here only: what it may ask of its model's server, and how much that may cost."""
     limits: LimitsDoc | None = None
-    """Here only: bounds of its containers, over the suite's."""
+    """Here only: limits of its containers, in place of the suite's."""
     hooks: HooksDoc | None = None
     """As a workspace's."""
 

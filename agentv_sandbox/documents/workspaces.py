@@ -57,8 +57,7 @@ class NetworkDoc(Doc):
     read_only: list[Host] = Field(default_factory=list)
     """Hosts that can be read by GET and HEAD, at `http://127.0.0.1:3128/HOST/`."""
     plain: list[Host] = Field(default_factory=list)
-    """Hosts, as `host:port`, where something else than TLS may be spoken at port 443, and where `read_only` reads
-    without TLS."""
+    """Hosts, as `host:port`, that may be asked without TLS, also at port 443 and by `read_only`."""
 
     def policy(self) -> NetworkPolicy:
         """What was written, as the proxy takes it."""
@@ -69,21 +68,21 @@ class NetworkDoc(Doc):
 
 class LimitsDoc(Doc):
     memory: Memory | None = None
-    """Memory of a container, with `/tmp`; bytes, or as in `512m`, `2g`; at least `6m`."""
+    """Memory of a container, `/tmp` included: bytes, or with a letter as in `512m`, `2g`; at least `6m`."""
     cpus: Annotated[float, Field(gt=0)] | None = None
-    """Processors of a container."""
+    """How many processors a container may use."""
     pids: Annotated[int, Field(gt=0)] | None = None
-    """Processes and threads of a container."""
+    """How many processes and threads a container may have."""
     timeout_seconds: Seconds | None = None
-    """Time of one command."""
+    """How long one command may take."""
     workspace_size: Size | None = None
-    """Bytes of the workspace."""
+    """Size of the workspace."""
     workspace_files: Annotated[int, Field(gt=0)] | None = None
-    """Files and folders of the workspace."""
+    """How many files and folders the workspace may hold."""
     output_size: Size | None = None
-    """Bytes of standard output and of standard error that are kept."""
+    """How much of standard output, and of standard error, is kept."""
     tmp_size: Size | None = None
-    """Bytes of `/tmp` (128m), which is also `HOME`; they count as memory."""
+    """Size of `/tmp`, which is also `HOME`, 128m by default; it counts as memory."""
 
 
 HOOK_VALUES = ("workspace_path", "test_id", "eval_run_id", "case_input", "case_metadata")
@@ -103,11 +102,11 @@ class HookDoc(Doc):
     cwd: Text | None = None
     """Default: the eval file's folder."""
     reset: Literal["none", "fast", "strict"] = "none"
-    """Of a shared workspace; `fast` and `strict` are the same: the next test starts from what the first one started
-    from."""
+    """For a shared workspace. With `fast` or `strict`, which do the same, the next test starts from the state in which
+    the first one started."""
     files: list[Text] = Field(default_factory=list)
-    """Here only. Globs of project files for a hook that runs where an agent was: it sees what its command names, what
-    that imports, and these."""
+    """Here only. Globs of project files that a hook may read which runs where an agent has been, beside the files that
+    its command names and what these import."""
 
 
 class HooksDoc(Doc):
@@ -121,7 +120,7 @@ class HooksDoc(Doc):
     enabled: bool = True
     """`false` turns all of them off."""
     before_all: HookDoc | None = None
-    """Runs once; every test starts from what it leaves. Where `isolation: per_test` is written: for each test."""
+    """Runs once, and every test starts from what it leaves. With `isolation: per_test` written, once for each test."""
     before_each: HookDoc | None = None
     """Runs before each agent."""
     after_each: HookDoc | None = None
@@ -173,7 +172,7 @@ class DockerDoc(Doc):
     dockerfile: Text | None = None
     """Here only: a Dockerfile that makes it."""
     timeout: Seconds | None = None
-    """Seconds of a grader's program that has no `timeout_seconds` of its own; 1800 where `docker` does not say."""
+    """Seconds that a grader's program without a `timeout_seconds` of its own may take; 1800 by default."""
     memory: Memory | None = None
     """As in `limits`."""
     cpus: Annotated[float, Field(gt=0)] | None = None
@@ -182,13 +181,13 @@ class DockerDoc(Doc):
 
 class PackagesDoc(Doc):
     apt: dict[Text, Text] = Field(default_factory=dict)
-    """Command or any name: Debian package, also `name=version`."""
+    """By command, or any other name: the Debian package that has it, also as `name=version`."""
     pip: dict[Text, Text] = Field(default_factory=dict)
-    """Module or any name: distribution of PyPI, with extras and versions."""
+    """By module, or any other name: the distribution on PyPI that has it, with extras and versions."""
     sdist: dict[Text, Text] = Field(default_factory=dict)
-    """The same, built from its sources."""
+    """As `pip`, built from the distribution's sources."""
     npm: dict[Text, Text] = Field(default_factory=dict)
-    """Command or any name: npm package, also `name@version`."""
+    """By command, or any other name: the npm package that has it, also as `name@version`."""
 
 
 def _version(runtime: str, example: str) -> Any:
@@ -226,18 +225,18 @@ class EnvDoc(Doc):
     required_python_modules: list[Text] = Field(default_factory=list)
     """Modules that must be importable in the image."""
     packages: PackagesDoc | None = None
-    """Here only: names pinned to packages."""
+    """Here only: which package has what is required, and other packages."""
     versions: VersionsDoc | None = None
-    """Here only: versions of Python and Node.js."""
+    """Here only: which versions of Python and Node.js are wanted."""
 
 
 class SystemDoc(Doc):
     size_mb: Annotated[int, Field(ge=16, le=1 << 20)] | None = None
-    """MiB that the agent's changes may take; 4096 by default."""
+    """How many MiB the agent may write; 4096 by default."""
     files: Annotated[int, Field(ge=1000, le=100_000_000)] | None = None
     """Files, folders and links that it may make or change; 400,000 by default."""
     user: Text | None = None
-    """Whom the agent's processes belong to, a user of the image; root where neither this nor the image names one."""
+    """The user of the image as whom the agent runs. Default: the user that the image names, else root."""
     workdir: Text | None = None
     """The folder in which the agent and hooks begin."""
 
@@ -269,13 +268,13 @@ class WorkspaceDoc(Doc):
     hooks: HooksDoc | None = None
     """Commands that prepare or clear the workspace."""
     storage: Literal["memory", "disk"] | None = None
-    """`disk` puts it on the engine's disk; it lies in memory otherwise."""
+    """Where the workspace is kept: in `memory`, the default, or on the engine's `disk`."""
     system: bool | SystemDoc | None = None
     """Here only: the agent is root of a writable, bounded copy of the image. `true`, or a mapping."""
     mode: Literal["pooled", "temp", "static"] | None = None
     """`static` is refused: an agent would write into a folder of your machine; the others have no effect."""
     path: Text | None = None
-    """Of a static workspace; refused with it."""
+    """Belongs to a static workspace, and is refused with it."""
     docker: DockerDoc | None = None
     """What the suite's image is built on."""
     env: EnvDoc | None = None

@@ -49,7 +49,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_+.-]{0,63}\Z")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _INLINE = re.compile(r"-[a-z]*c\Z")
 _FIRST_LINE = re.compile(r"#![ \t]*(/[^\s]{1,200})(?:[ \t]+([^\n]{1,200}))?")
-_OF_NO_USE = frozenset(
+OF_NO_USE = frozenset(
     [
         "sudo",
         "su",
@@ -133,7 +133,7 @@ class _Found:
             self._script(words[1] if len(words) > 1 else "", folders, run_as="sh")
         elif "/" in words[0]:
             self._script(words[0], folders, run_as="")
-        plain = "/" not in words[0] and _NAME.match(name) is not None and name not in _OF_NO_USE
+        plain = "/" not in words[0] and _NAME.match(name) is not None and name not in OF_NO_USE
         if plain and len(self.programs) < _MAX_PROGRAMS:
             self.programs.setdefault(name, place)
 

@@ -17,6 +17,7 @@ from agentv_sandbox.images.plan import plan_image, resolve_requirements
 from agentv_sandbox.models.converters import BUILTINS, builtin_of
 from agentv_sandbox.models.image import ImageConfig, ImagePlan, PackageKind, Runtime
 from agentv_sandbox.models.suite import (
+    DockerSpec,
     EvalCase,
     GraderSpec,
     Hook,
@@ -76,17 +77,23 @@ class Needs:
             if well_formed("command", name) and "." not in name and builtin_of(spec.command) is None:
                 yield name, spec.position
 
+    @property
+    def _docker(self) -> DockerSpec | None:
+        return self.suite.workspace.docker if self.suite.workspace else None
+
+    def is_brought(self, config: ImageConfig) -> bool:
+        """Whether somebody brings the image: it is theirs to say what is in it."""
+        docker = self._docker
+        return bool(config.base) or (docker is not None and bool(docker.image or docker.dockerfile))
+
     def planned(self, plan: Callable[..., ImagePlan], config: ImageConfig) -> ImagePlan:
-        docker = self.suite.workspace.docker if self.suite.workspace else None
-        # Where somebody brings an image, it is theirs to say what is in it.
-        brought = bool(config.base) or (docker is not None and bool(docker.image or docker.dockerfile))
-        infers = config.infer and not brought
+        infers = config.infer and not self.is_brought(config)
         return plan(
             self.env(),
             argv_commands=list(self.programs()),
             converters=list(self.converters()),
             inferred=inferred_programs(self.lines, self.suite.project_root) if infers else [],
-            docker=docker,
+            docker=self._docker,
             config=config,
         )
 
@@ -201,7 +208,8 @@ def _command_lines(
         folders = (*target.script_folders, suite.path.parent, suite.project_root)
         for argv in PROVIDERS[target.provider].programs(target):
             where = f"command of target {target.name}"
-            yield CommandLine(argv=argv, where=where, position=target.position, places=folders)
+            at = target.place_of("command")
+            yield CommandLine(argv=argv, where=where, position=at, places=folders)
     spaces = [suite.workspace, *(case.workspace for case in suite.cases)]
     hooks = [hook for space in spaces if space for hook in _hooks(space)]
     hooks += [hook for target in targets for hook in target.hooks.items()]

@@ -37,28 +37,28 @@ class ScoreRangeDoc(Doc):
     score_range: Annotated[list[int], Field(min_length=2, max_length=2)]
     """Lowest and highest score."""
     outcome: Text
-    """What earns it."""
+    """What an answer with such a score is like."""
 
 
 class RubricDoc(Doc):
     ALIASES: ClassVar = {"criteria": "outcome", "description": "outcome", "expected_outcome": "outcome"}
 
     id: Text | None = None
-    """In results."""
+    """Its name in results."""
     outcome: Text | None = None
-    """What is to be seen in the answer."""
+    """What the answer has to show."""
     weight: Weight = 1.0
-    """Its share."""
+    """How much it counts beside the others."""
     required: bool | None = None
-    """Without it the verdict is `fail`; the score stays."""
+    """If it is not met, the verdict is `fail`, whatever the score."""
     operator: Literal["correctness", "contradiction"] | None = None
-    """`contradiction`: the item is met where the answer does not contradict it."""
+    """`contradiction`: the item is met if the answer does not contradict it."""
     min_score: Gate | None = None
-    """Below it the verdict is `fail`."""
+    """With a lower score of the item, the verdict is `fail`."""
     required_min_score: Annotated[int, Field(ge=0, le=10)] | None = None
-    """The same, from 0 to 10."""
+    """The same, on a scale from 0 to 10."""
     score_ranges: list[ScoreRangeDoc] | dict[str, Text] | None = None
-    """What earns which score from 0 to 10."""
+    """What an answer of each score from 0 to 10 is like."""
 
 
 RubricList = Annotated[list[Text | RubricDoc], Field(min_length=1)]

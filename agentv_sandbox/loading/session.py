@@ -9,7 +9,7 @@ from typing import Any
 
 from agentv_sandbox.authoring.messages import FileCache, MessageReader
 from agentv_sandbox.authoring.references import ReferenceScope
-from agentv_sandbox.authoring.tree import Problems
+from agentv_sandbox.authoring.tree import Map, Problems
 from agentv_sandbox.authoring.yaml12 import parse, parse_json, read_text
 from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.loading.assertions import AssertionReader
@@ -29,8 +29,8 @@ class LoadingSession:
     files: FileCache
     test_files: set[Path] = field(default_factory=set)
     """Files that hold tests, what is expected of answers, or how they are judged."""
-    unread_ids: set[str] = field(default_factory=set)
-    """Ids of tests that could not be read; what is wrong with them was reported."""
+    unread: dict[str, Map] = field(default_factory=dict)
+    """Tests that could not be read, by their ids; what is wrong with them was reported."""
     _documents: dict[Path, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from agentv_sandbox.authoring.docs import read
+from agentv_sandbox.authoring.docs import known_keys, read
 from agentv_sandbox.authoring.foreign_config import warn_of_config
 from agentv_sandbox.authoring.messages import FileCache
 from agentv_sandbox.authoring.references import ReferenceScope, project_root
-from agentv_sandbox.authoring.tree import Map, Node, Problems, Seq, as_written, nearest, plain, show
+from agentv_sandbox.authoring.tree import (
+    Map,
+    Node,
+    Problems,
+    Seq,
+    as_written,
+    nearest,
+    plain,
+    positions_in,
+    show,
+)
 from agentv_sandbox.base.errors import Problem
 from agentv_sandbox.documents.suites import ExecutionDoc, SuiteDoc, TargetRefDoc
 from agentv_sandbox.loading import targets as target_files
@@ -129,7 +140,7 @@ def _suite(session: LoadingSession, doc: SuiteDoc, targets_file: Path | None, ch
     )
     key = next(k for k in _TESTS if k in doc.src)
     tests = list(_cases(session, cases, tests_of(session, doc.src, key)))
-    _check_dependencies(tests, session.unread_ids, problems)
+    _check_dependencies(tests, session.unread, problems)
     targets, path, execution = _targets(session, doc, targets_file, chosen)
     warn_of_large_tmp(doc.limits, problems, memory="1g")
     return Suite(
@@ -148,6 +159,7 @@ def _suite(session: LoadingSession, doc: SuiteDoc, targets_file: Path | None, ch
         targets=targets,
         targets_path=path,
         written=as_written(doc.src, without=_TESTS),
+        positions=positions_in(doc.src, known_keys(SuiteDoc), without=_TESTS),
         network=doc.network.policy() if doc.network else NetworkPolicy(),
         limits=limits(doc.limits),
         test_files=tuple(sorted(session.test_files)),
@@ -168,7 +180,7 @@ def _cases(
             session.problems.error(item, None, str(error))
             return
         if case is None:
-            session.unread_ids.add(str(item.get("id")))
+            session.unread[str(item.get("id", ""))] = item
             continue
         first = seen.get(case.id)
         if first is None:
@@ -185,33 +197,47 @@ def _cases(
         yield case, item
 
 
-def _check_dependencies(tests: list[tuple[EvalCase, Map]], unread: set[str], problems: Problems) -> None:
-    """Unknown names and circles of ``depends_on``; ``unread`` are ids of tests that could not be read."""
-    cases = {case.id: (case, item) for case, item in tests}
-    done: set[str] = set()
-    for case, item in tests:
-        for i, name in enumerate(case.depends_on):
-            if name not in cases and name not in unread:
-                meant = nearest(name, cases)
+def _check_dependencies(
+    tests: list[tuple[EvalCase, Map]], unread: Mapping[str, Map], problems: Problems
+) -> None:
+    """Unknown names and circles of ``depends_on``; ``unread`` are tests that could not be read, by their ids."""
+    items = {**unread, **{case.id: item for case, item in tests}}
+    for item in items.values():
+        for node, key, name in _named_tests(item, items):
+            if name not in items:
+                meant = nearest(name, items)
                 hint = (
                     f"did you mean '{meant}'?"
                     if meant
-                    else f"ids of this suite: {', '.join(list(cases)[:20])}"
+                    else f"ids of this suite: {', '.join(list(items)[:20])}"
                 )
-                problems.error(item["depends_on"], i, f"no test has the id {show(name)}", hint=hint)
-    for case, item in tests:
-        circle = _circle(case.id, cases, done)
+                problems.error(node, key, f"no test has the id {show(name)}", hint=hint)
+    waits_for = {id: [name for _, _, name in _named_tests(item, items)] for id, item in items.items()}
+    done: set[str] = set()
+    for name, item in items.items():
+        circle = _circle(name, waits_for, done)
         if circle:
             message = f"tests wait for each other: {' → '.join(circle)}"
             problems.error(item, "depends_on", message, hint="take one of these out of depends_on")
 
 
-def _circle(start: str, cases: Mapping[str, tuple[EvalCase, Map]], done: set[str]) -> list[str]:
+def _named_tests(item: Map, known: Collection[str]) -> Iterator[tuple[Node, str | int, str]]:
+    """Ids of ``depends_on`` with their places, also where they are one text: that it is not a list is reported, and
+    what is wrong with the ids would be found only when it is one."""
+    written = item.get("depends_on")
+    if isinstance(written, Seq):
+        yield from ((written, i, name) for i, name in enumerate(written) if isinstance(name, str))
+    elif isinstance(written, str):
+        names = [written] if written in known else re.split(r"[,\s]+", written)
+        yield from ((item, "depends_on", name) for name in names if name)
+
+
+def _circle(start: str, waits_for: Mapping[str, Sequence[str]], done: set[str]) -> list[str]:
     """The first cycle that can be reached from ``start``; empty without one."""
     if start in done:
         return []
     route: dict[str, None] = {start: None}
-    branches = [iter(cases[start][0].depends_on)]
+    branches = [iter(waits_for[start])]
     while branches:
         name = next(branches[-1], None)
         if name is None:
@@ -221,9 +247,9 @@ def _circle(start: str, cases: Mapping[str, tuple[EvalCase, Map]], done: set[str
             waiting = list(route)
             done.update(route)
             return [*waiting[waiting.index(name) :], name]
-        elif name in cases and name not in done:
+        elif name in waits_for and name not in done:
             route[name] = None
-            branches.append(iter(cases[name][0].depends_on))
+            branches.append(iter(waits_for[name]))
     return []
 
 

@@ -21,6 +21,7 @@ from agentv_sandbox.authoring.tree import (
     nearest,
     plain,
     position,
+    positions_in,
     show,
 )
 from agentv_sandbox.base.dataclass import dataclass
@@ -281,6 +282,7 @@ class TargetReader:
         env, variables = _variables(doc, {*own, *secrets}, problems)
         warn_of_large_tmp(doc.limits, problems)
         own_hooks = named.hooks or doc.hooks
+        names = {**known_keys(TargetDoc), **known_keys((provider or _SCRIPT).settings)}
         hooks = self.workspaces.hooks(own_hooks, node.path.parent, {}) if own_hooks else {}
         # The suite's hooks come over the target's own: they are nearer to the test.
         if (more := self.hooks.get(named.name)) is not None:
@@ -308,6 +310,7 @@ class TargetReader:
             base_dir=self.project.eval_dir,
             beside=tuple(self.project.upwards(_home(node.path))),
             position=position(named.src),
+            positions={**positions_in(node, names), **positions_in(named.src, names)},
         )
 
     def _kind(self, written: str) -> Provider | None:

@@ -380,15 +380,15 @@ class GraderResult:
     """One entry of a row's ``scores``."""
 
     name: str
-    """Of the grader."""
+    """The grader's name."""
     type: str
     """Its kind of assertion."""
     score: float
-    """0 to 1."""
+    """From 0 to 1."""
     verdict: Verdict
     """`pass`, `fail` or `skip`."""
     weight: float = 1.0
-    """Its share in the test's score."""
+    """How much it counts in the test's score, beside the others' weights."""
     assertions: tuple[Assertion, ...] = field(default=(), metadata=ALWAYS)
     """Its reasons: `text`, `passed`, `evidence`."""
     error: str | None = None
@@ -396,23 +396,23 @@ class GraderResult:
     not_begun: bool = field(default=False, metadata=NEVER)
     """Whether it could not begin, through no doing of the agent's."""
     reasoning: str | None = None
-    """Here only: what it said."""
+    """Here only: why, in its own words."""
     input: Json = None
     """The request of an LLM grader, unless it is longer than 64 KiB."""
     raw_reply: str | None = field(default=None, metadata=NEVER)
     target: str | None = None
-    """Who was asked."""
+    """The model or program that it asked."""
     scores: tuple[GraderResult, ...] = ()
     """Members of a composite, in the same form."""
     details: Mapping[str, Json] | None = None
     """What else it reported."""
     agents_word: tuple[Figure, ...] = ()
-    """Here only: what it judged by that rests on the agent's own word alone: `tool_calls`, `duration_ms`,
+    """Here only: figures that it judged by and that only the agent itself reported: `tool_calls`, `duration_ms`,
     `token_usage`, `cost_usd`."""
     token_usage: TokenUsage | None = None
-    """Of its requests."""
+    """Tokens of its requests."""
     cost_usd: float | None = None
-    """Here only: of its requests."""
+    """Here only: cost of its requests."""
     duration_ms: float = 0.0
     """How long it took."""
     started_at: str = ""

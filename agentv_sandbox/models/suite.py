@@ -262,6 +262,13 @@ class Target:
     """The folder of the file that defines the target, and those above it up to the project's root: where files that
     the command names are looked up next."""
     position: Position | None = None
+    positions: Mapping[str, Position] = field(default_factory=dict)
+    """Of its keys, by the names of their settings; of keys and texts one level below as ``env.NAME``."""
+
+    def place_of(self, *settings: str) -> Position | None:
+        """Where the first of ``settings`` stands that is written, else the key above the first, else the entry."""
+        names = [*settings, *(setting.partition(".")[0] for setting in settings[:1])]
+        return next((self.positions[name] for name in names if name in self.positions), self.position)
 
     @property
     def file_folders(self) -> tuple[Path, ...]:
@@ -384,6 +391,8 @@ class Suite:
     """Names of the environment's variables that its files and its targets expand, set or not."""
     written: str = field(default="", repr=False, compare=False)
     """JSON of what stands in the file beside tests, before variables were put in; empty of other formats."""
+    positions: Mapping[str, Position] = field(default_factory=dict, repr=False, compare=False)
+    """As of a target, of what stands beside tests."""
     test_files: tuple[Path, ...] = ()
     """What was read of tests, of what is expected and of how answers are judged, for this suite and those that were
     loaded with it: graders do not see these files."""

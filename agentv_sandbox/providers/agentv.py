@@ -32,7 +32,7 @@ class AgentVSettings(ModelSettings):
     ALIASES: ClassVar = {"resource": "endpoint"}
 
     endpoint: Text | None = None
-    """Of Azure: its address or resource."""
+    """For Azure: its address, or the name of the resource."""
 
 
 class AgentV(ModelProvider):

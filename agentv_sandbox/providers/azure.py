@@ -30,7 +30,7 @@ class AzureSettings(ModelSettings):
     resource: Text | None = None
     """Another word for `endpoint`."""
     version: Text | None = None
-    """Of the API; default: `v1`."""
+    """Version of the API. Default: `v1`."""
     api_version: Text | None = None
     """Another word for `version`."""
     api_format: Literal["chat", "responses"] | None = None

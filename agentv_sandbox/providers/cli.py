@@ -104,7 +104,9 @@ class CliSettings(TargetSettings):
     """`true`: the command answers for many tests, with a line of JSON for each in `{OUTPUT_FILE}`: its `id`, and `text`
     or `output`. It runs for each test, in a container of its own, and the line of that test is the answer."""
     verbose: Flag | None = None
+    """Accepted, without effect."""
     keep_temp_files: Flag | None = None
+    """Accepted, without effect."""
 
 
 class CliProvider(ContainerProvider):

@@ -64,7 +64,7 @@ class CopilotSettings(AgentCliSettings):
     bearer_token: Secret | None = None
     """`${{ NAME }}`: a token in place of the key."""
     api_version: Text | None = None
-    """Of Azure."""
+    """Version of Azure's API."""
     api_format: Literal["completions", "responses"] | None = None
     """`completions` (the default) or `responses`."""
 

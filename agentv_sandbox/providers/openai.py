@@ -21,7 +21,9 @@ _VERSIONED = re.compile(r"/v[0-9]\w*(/|\Z)|/openai/deployments/[^/]+\Z", re.ASCI
 
 class OpenAiSettings(ModelSettings):
     endpoint: Text | None = None
+    """Another word for `base_url`."""
     api_format: Literal["chat", "responses"] | None = None
+    """Which of OpenAI's two APIs is asked; `chat` by default."""
 
 
 def _url(target: Target, verb: str) -> str:

@@ -80,7 +80,7 @@ class RunRequest:
         default=(),
         metavar="TAG",
         values="tags",
-        sentence="Take only eval files that have this tag; of several, all of them.",
+        sentence="Take only eval files with this tag; if repeated, with all of the tags.",
         group=TESTS,
     )
     exclude_tags: Sequence[str] = option(
@@ -88,14 +88,14 @@ class RunRequest:
         default=(),
         metavar="TAG",
         values="tags",
-        sentence="Leave out eval files that have this tag; of several, any of them.",
+        sentence="Leave out eval files with this tag; if repeated, with any of the tags.",
         group=TESTS,
     )
     limit: int | None = option(
         "--limit",
         metavar="N",
         read=count(1),
-        sentence="Take only the first N tests of those that are left, over all eval files.",
+        sentence="Take only the first N of the tests that the other options leave, over all eval files.",
         default_text="all",
         group=TESTS,
     )
@@ -140,14 +140,14 @@ class RunRequest:
         "--max-retries",
         metavar="N",
         read=count(0, 20),
-        sentence="More attempts of an agent that fails.",
+        sentence="How often an agent that fails is tried again.",
         default_text="the target's, else 0",
         group=TARGETS,
     )
     no_grade: bool = option(
         "--no-grade",
         default=False,
-        sentence="Run the agents, keep all that graders need, and leave grading to `grade`.",
+        sentence="Run the agents and keep all that graders need; `grade` then grades what they left.",
         group=TARGETS,
         commands=RUN_ALONE,
     )
@@ -157,7 +157,7 @@ class RunRequest:
         "--agent",
         default=(),
         metavar="NAME",
-        sentence="Put only this built-in agent to the tests; may be repeated. One is called `oracle`, one `injection`.",
+        sentence="Run only this built-in agent, such as `oracle` or `injection`; may be repeated.",
         default_text="all",
         group=TARGETS,
         commands=AUDIT,
@@ -174,7 +174,7 @@ class RunRequest:
     no_judges: bool = option(
         "--no-judges",
         default=False,
-        sentence="Ask no judge: graders that are models are left out.",
+        sentence="Ask no judge: leave out graders that are models.",
         group=TARGETS,
         commands=AUDIT,
     )
@@ -191,7 +191,8 @@ class RunRequest:
         "-o",
         metavar="FOLDER",
         read=path,
-        sentence="Run folder, new or empty unless a run goes on in it; else .agentv/results/runs/EXPERIMENT/TIME.",
+        sentence="Folder for the results: a new or empty one, or that of a run to go on with.",
+        default_text=".agentv/results/runs/EXPERIMENT/TIME",
         group=RESULTS,
         commands=RUN | TRANSCRIPTS | {"regrade"} | PREPARED,
         cluster=OnCluster(state="of this command", says="only the coordinator writes there"),
@@ -208,27 +209,27 @@ class RunRequest:
     resume: bool = option(
         "--resume",
         default=False,
-        sentence="Go on in --output, or in the last run of these suites: tests without a verdict.",
+        sentence="Go on with the run in --output, or the last run of these suites: run the tests that have no verdict.",
         group=RESULTS,
         commands=RUN | {"regrade"},
     )
     rerun_failed: bool = option(
         "--rerun-failed",
         default=False,
-        sentence="As --resume, and run tests below their threshold again, too.",
+        sentence="Like --resume, and also run the tests again that scored below their threshold.",
         group=RESULTS,
     )
     retry_errors: Path | None = option(
         "--retry-errors",
         metavar="RUN",
         read=path,
-        sentence="As --resume from the run folder RUN, which stays as it is: results are in a new one.",
+        sentence="Like --resume for the run folder RUN, but RUN stays as it is and the results go to a new folder.",
         group=RESULTS,
     )
     keep_failed: bool = option(
         "--keep-failed",
         default=False,
-        sentence="Keep workspaces of failed tests and say how to look inside.",
+        sentence="Keep the workspaces of failed tests, and print how to look inside.",
         group=RESULTS,
         cluster=OnCluster(
             says="workspaces are kept by the worker's engine, and the command names the worker"
@@ -238,7 +239,7 @@ class RunRequest:
         "--record",
         metavar="FOLDER",
         read=path,
-        sentence="Keep every call of a model in this new or empty folder.",
+        sentence="Record every call of a model in this folder, which must be new or empty.",
         group=RESULTS,
         cluster=OnCluster(
             state="refused",
@@ -250,7 +251,7 @@ class RunRequest:
         "--replay",
         metavar="FOLDER",
         read=path,
-        sentence="Answer calls of models from a folder that --record made; no model is asked, no key is needed.",
+        sentence="Answer calls of models from a folder that --record wrote: no model is asked, and no key is needed.",
         group=RESULTS,
         cluster=OnCluster(says="the recording travels with the project"),
     )
@@ -260,7 +261,7 @@ class RunRequest:
         "--workers",
         metavar="N",
         read=count(1, 50),
-        sentence="Tests at a time, 1 to 50.",
+        sentence="How many tests run at a time, 1 to 50.",
         default_text="the suite's, else 3",
         group=WHERE,
         commands=RUN | GRADE,
@@ -290,7 +291,7 @@ class RunRequest:
     runtime: str | None = option(
         "--runtime",
         metavar="NAME",
-        sentence="OCI runtime: one that the engine knows, such as crun; natively its program.",
+        sentence="OCI runtime: a name that the engine knows, such as crun; of the native engine, a program.",
         default_text="the engine's",
         group=WHERE,
         commands=RUN | GRADE | {"shell", "selfcheck", "worker"} | ATTEMPTS,
@@ -299,7 +300,7 @@ class RunRequest:
     required_tier: str | None = option(
         "--require-tier",
         metavar="TIER",
-        sentence="Refuse to run below this isolation: kernel, userns.",
+        sentence="Refuse to run with less isolation than this: kernel, userns.",
         group=WHERE,
         commands=RUN | GRADE | {"worker"} | ATTEMPTS,
         cluster=OnCluster(says="each worker must meet it"),
@@ -315,7 +316,7 @@ class RunRequest:
     no_inferred: bool = option(
         "--no-inferred",
         default=False,
-        sentence="Do not install what scripts of a suite call; only what it names.",
+        sentence="Install only what a suite names, and not the programs that its scripts call.",
         group=WHERE,
         commands=RUN | GRADE | IMAGES | ATTEMPTS,
     )
@@ -323,21 +324,21 @@ class RunRequest:
         "--base",
         default=(),
         metavar="NAME=IMAGE",
-        sentence="Build on IMAGE where a Dockerfile or a suite names NAME; may be repeated.",
+        sentence="Use IMAGE wherever a Dockerfile or a suite names the base image NAME; may be repeated.",
         group=WHERE,
         commands=RUN | GRADE | IMAGES,
     )
     offline: bool = option(
         "--offline",
         default=False,
-        sentence="Make images of what was fetched and recorded before, and ask no server for more.",
+        sentence="Make images only from what was fetched before, and ask no server.",
         group=WHERE,
         commands=RUN | GRADE | IMAGES,
     )
     update: bool = option(
         "--update",
         default=False,
-        sentence="Resolve anew, to what is current today.",
+        sentence="Look up all versions again, and take today's.",
         commands=frozenset({"lock"}),
     )
     allow_outside: bool = option(
@@ -357,7 +358,7 @@ class RunRequest:
         default=(),
         metavar="TEST",
         values="tests",
-        sentence="Print what the agent of this test prints, as it prints it. Globs work.",
+        sentence="Show the output of this test's agent while it runs; may be a glob.",
         group=WHERE,
         cluster=OnCluster(
             state="refused",
@@ -370,13 +371,13 @@ class RunRequest:
     allow_other_image: bool = option(
         "--allow-other-image",
         default=False,
-        sentence="Use the suite's present image, also where it is not the one that the agents ran in.",
+        sentence="Use the suite's present image even if it is not the one that the agents ran in.",
         commands=GRADE | {"shell"},
     )
     trust_pack: bool = option(
         "--trust-pack",
         default=False,
-        sentence="Use the eval files, threshold and judge that a run recorded, also where it was unpacked. Lists first "
+        sentence="Use the eval files, threshold and judge that a run recorded, even if it was unpacked. First lists "
         "what they run, read and ask.",
         commands=GRADE | {"shell"},
     )

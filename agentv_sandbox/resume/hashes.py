@@ -62,7 +62,7 @@ _FIRST_OF_WORKSPACES = ("template", "isolation", "storage", "repos", "hooks")
 name once a suite says something in it."""
 _OF_WORKSPACES = frozenset({"each_set_up", "docker", "env"})
 """Fields of a workspace that are counted elsewhere: by the hook that they change, in the settings, in the image."""
-_OF_TARGETS = frozenset({"workers", "beside", "stands_for"})
+_OF_TARGETS = frozenset({"workers", "beside", "stands_for", "positions"})
 """Fields of a target that do not change what it answers; files that its command names count by their content."""
 _LATER = frozenset({"variables", "task"})
 """Fields that came after the schemes: rows from before stand where these say nothing."""

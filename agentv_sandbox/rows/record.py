@@ -30,42 +30,41 @@ class Row(Mapping[str, Json]):
     """The result of one test on one target, or of one of its trials. As a mapping it is what was written."""
 
     timestamp: str = ""
-    """Of the test, in UTC."""
+    """When the test began, in UTC."""
     test_id: str = ""
     """The test's `id`."""
     suite: str = ""
     """The suite's name."""
     eval_file: str = ""
-    """Here only, where several eval files of the run have that name: which one, of its project's root."""
+    """Here only, if several eval files of the run have that name: the path of this one in its project."""
     category: str = ""
-    """Of the suite."""
+    """The suite's category."""
     conversation_id: str = ""
-    """Of the test."""
+    """As the test says."""
     experiment: str = ""
-    """What the run was called by `--experiment`."""
+    """The name that `--experiment` gave the run."""
     score: float = 0.0
-    """0 to 1."""
+    """From 0 to 1."""
     target: str = ""
     """The target that was asked."""
     stands_for: str = ""
-    """Here only: the target that `target` stands for by its `use_target`; AgentV's rows have it as `target`."""
+    """Here only: the target whose definition `target` takes over (`use_target`), and which AgentV's rows name."""
     target_used: str | None = None
     """The one of its `fallback_targets` that answered."""
     token_usage: TokenUsage | None = None
-    """Of the agent: `input`, `output`, `cached`, and `reasoning`, the part of `output` that nobody sees."""
+    """Tokens of the agent: `input`, `output`, `cached`, and `reasoning`, the part of `output` that nobody sees."""
     cost_usd: float | None = None
-    """Of the agent."""
+    """Cost of the agent."""
     model_calls: ModelCalls | None = None
     """Here only: what the model gateway counted."""
     claimed: Claim | None = None
-    """Here only: what the agent says of its `token_usage`, `cost_usd`, `duration_ms` and `turns`, where others
-    counted."""
+    """Here only: the agent's own `token_usage`, `cost_usd`, `duration_ms` and `turns`, if others counted instead."""
     duration_ms: float | None = None
-    """Of the agent, by this machine's clock; `scores[].agents_word` names exceptions."""
+    """How long the agent took, by this machine's clock; `scores[].agents_word` names exceptions."""
     start_time: Json = None
-    """Of the agent, as it says."""
+    """When the agent began, as it says itself."""
     end_time: Json = None
-    """Of the agent, as it says."""
+    """When the agent ended, as it says itself."""
     scores: tuple[GraderResult, ...] = ()
     """What each grader said."""
     execution_status: str = ""
@@ -73,59 +72,59 @@ class Row(Mapping[str, Json]):
     error: str | None = None
     """Why there is no verdict."""
     failure_stage: str = ""
-    """Of an error: `setup`, `repo_setup`, `agent`, `evaluator` or `teardown`."""
+    """Where an error happened: `setup`, `repo_setup`, `agent`, `evaluator` or `teardown`."""
     failure_reason_code: str = ""
-    """Of an error: AgentV's code, such as `provider_error`."""
+    """AgentV's code of an error, such as `provider_error`."""
     fault: str = ""
-    """Here only: what went wrong, of a fixed list."""
+    """Here only: what went wrong, as [one of these words](results.md#faults-by-name)."""
     workspace_kept: str | None = None
     """How to look into a kept workspace (`--keep-failed`); `clean RUN/TEST` removes it."""
     artifact_dir: str = ""
     """The test's folder; like all paths relative to the run folder."""
     prompts_dir: str = ""
-    """Here only: folder of what LLM graders asked and got."""
+    """Here only: folder with what LLM graders asked and got."""
     metadata: Json = None
-    """Of the test."""
+    """As the test says, merged with the suite's."""
     tags: tuple[str, ...] = ()
-    """Here only: of the suite."""
+    """Here only: the suite's tags."""
     threshold: float | None = None
-    """Here only: score from which this test passes."""
+    """Here only: the lowest score with which this test passes."""
     trial: int = 0
     """Here only: in the row of one trial, its number."""
     trial_scores: tuple[float | None, ...] = ()
-    """Here only: of all trials, in their order; `null` for an execution error."""
+    """Here only: the scores of all trials, in their order; `null` stands for an execution error."""
     trial_strategy: str = ""
-    """Here only: how the scores of trials became one."""
+    """Here only: how one score was made of the trials' scores."""
     trial_statistics: Mapping[str, Json] | None = None
-    """Here only: what the trials say beside the strategy."""
+    """Here only: figures over all trials, whatever the strategy."""
     trials: tuple[Row, ...] = ()
-    """Here only: each trial as a row in short, with its own `artifact_dir`."""
+    """Here only: each trial as a shorter row, with its own `artifact_dir`."""
     attempts: int = 1
-    """Here only: when the agent needed more than one."""
+    """Here only: how often the agent was asked, if more than once."""
     total_duration_ms: float | None = None
-    """Here only: of the whole test: workspace, agent, collection, graders."""
+    """Here only: how long the whole test took, with workspace, agent, collection and graders."""
     spent_usd: float | None = None
-    """Here only: what agents and graders of all trials cost: what counts for `budget_usd`."""
+    """Here only: what agents and graders of all trials cost; this counts for `budget_usd`."""
     input_hashes: Mapping[str, str] = field(default_factory=dict)
-    """Here only: of all that the row is made of, by part."""
+    """Here only: hashes of all that the row is made of, by part."""
     regraded_from: Mapping[str, str] = field(default_factory=dict)
     """Here only: of a row that was graded again: `run`, the folder's name, and `sha256` of its `index.jsonl` (of
     `SHA256SUMS` where it was packed)."""
     files_sha256: Json = None
-    """Here only: of the test's files that the row and its `prompts_dir` name, by which a change is noticed."""
+    """Here only: hash of the test's files that the row and its `prompts_dir` name; a change shows in it."""
     image_id: str = ""
     """Here only: the image that it ran in."""
     agent: Mapping[str, Json] = field(default_factory=dict)
-    """Here only: of a coding agent `program`, `version`, `model`, `stop_reason`; of a model `model` and `stop_reason`,
-    as its server says them."""
+    """Here only: `program`, `version`, `model` and `stop_reason` of a coding agent; of a model `model` and
+    `stop_reason`, as its server says."""
     engine: str = ""
     """Here only: the engine that it ran in."""
     worker: Json = None
     """Here only: name of the worker that ran it, under `--cluster`."""
     notes: tuple[str, ...] = ()
-    """Here only: what happened beside the verdict."""
+    """Here only: what else happened, apart from the verdict."""
     row_sha256: Json = None
-    """Here only: of the rest of the row, by which an edit by hand is noticed."""
+    """Here only: hash of the rest of the row; an edit by hand shows in it."""
 
     raw: Mapping[str, Json] = field(default_factory=dict, metadata=REST, repr=False)
     """All that it says, without what has a wrong type."""

@@ -15,6 +15,7 @@ from agentv_sandbox.authoring.tree import nearest
 from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.base.lazy import calling
 from agentv_sandbox.building.lock import LOCK_NAME, check_lock
+from agentv_sandbox.images.unknown import unknown_programs
 from agentv_sandbox.loading import LoadResult
 from agentv_sandbox.models.suite import Suite, Target
 from agentv_sandbox.project import Project, holds_word
@@ -177,6 +178,9 @@ def run_warnings(suite: Suite, options: RunOptions) -> list[Problem]:
     warnings = target_warnings(select_targets(suite, options.request.targets))
     warnings += [problem for problem in missing_scripts(suite, jobs) if problem.warning]
     warnings += [problem for problem in wrong_dockerfiles(suite, jobs) if problem.warning]
+    if not suite.is_task and not any(job.workspace.system for job in jobs):
+        asked = {job.target.name: job.target for job in jobs}
+        warnings += unknown_programs(suite, list(asked.values()), options.image_of(suite))
     unjudged = missing_judges(suite, pairs) if options.request.grader_target is None else []
     if len(unjudged) < len(pairs):
         unjudged = missing_judges(suite, pairs, named=False) if unjudged else []

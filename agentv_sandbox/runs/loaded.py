@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from agentv_sandbox.images.plan import refusals
 from agentv_sandbox.loading import LoadResult, load_suites
 from agentv_sandbox.models.container import LimitOverrides
 from agentv_sandbox.models.identity import eval_file_of
+from agentv_sandbox.models.image import ImageConfig
 from agentv_sandbox.models.suite import Suite
 from agentv_sandbox.providers import check_target
 from agentv_sandbox.request import Paths, RunRequest
@@ -168,6 +169,15 @@ def project_problems(
             if plan.refused:
                 problems |= dict.fromkeys(refusals(suite_env(suite), plan))
     return [p for p in problems if p.line is None or (p.path, p.line, p.column) not in known]
+
+
+def project_images(result: LoadResult) -> dict[Path, ImageConfig]:
+    """How images of suites are made, by the root of their project; not of one whose settings are wrong."""
+    images = {}
+    for root in dict.fromkeys(suite.project_root for suite in result.suites):
+        with suppress(InputError):
+            images[root] = Operator(os.environ).settings(root).image
+    return images
 
 
 @contextmanager

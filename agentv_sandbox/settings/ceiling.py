@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 from agentv_sandbox.base.errors import Problem
 from agentv_sandbox.models.container import LimitOverrides
-from agentv_sandbox.models.suite import Suite
+from agentv_sandbox.models.suite import Position, Suite
 from agentv_sandbox.settings.files import NAME
 
 
@@ -22,19 +22,27 @@ def ceiling_problems(
         problems |= dict.fromkeys(_over(asked, top, Problem(message="", field="command line")))
     for suite in suites:
         top = ceilings[suite.project_root]
-        problems |= dict.fromkeys(
-            _over(suite.limits, top, Problem(message="", path=suite.path, field="limits"))
-        )
+        problems |= dict.fromkeys(_in_file(suite.limits, top, suite, suite.positions.get, "limits"))
         for target in suite.targets.values():
-            at = target.position
-            where = Problem(
-                message="",
-                path=at.path if at else suite.path,
-                line=at.line if at else None,
-                field=f"target {target.name}: limits",
-            )
-            problems |= dict.fromkeys(_over(target.limits, top, where))
+            field = f"target {target.name}: limits"
+            problems |= dict.fromkeys(_in_file(target.limits, top, suite, target.place_of, field))
     return list(problems)
+
+
+def _in_file(
+    asked: LimitOverrides,
+    top: LimitOverrides,
+    suite: Suite,
+    place_of: Callable[[str], Position | None],
+    field: str,
+) -> Iterator[Problem]:
+    """Of limits that stand in a file, at the line of each key."""
+    for name, (key, _) in _KEYS.items():
+        at = place_of(f"limits.{key}")
+        where = Problem(
+            message="", path=at.path if at else suite.path, line=at.line if at else None, field=field
+        )
+        yield from _over(replace(LimitOverrides(), **{name: getattr(asked, name)}), top, where)
 
 
 def _size(number: float) -> str:

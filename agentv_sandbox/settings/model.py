@@ -32,13 +32,13 @@ class Ceiling(BaseModel):
     memory: Size | None = None
     """Memory of a container."""
     cpus: Amount | None = None
-    """Processors of a container."""
+    """How many processors a container may use."""
     pids: Annotated[int, Field(gt=0)] | None = None
     """Processes of a container."""
     timeout_seconds: Amount | None = None
-    """Time of one command."""
+    """How long one command may take."""
     workspace_size: Size | None = None
-    """Bytes of the workspace."""
+    """Size of the workspace."""
     workspace_files: Annotated[int, Field(gt=0)] | None = None
     """Files of the workspace."""
     output_size: Size | None = None

@@ -45,7 +45,7 @@ def unset_variables(suite: Suite, wanted: Sequence[str], environ: Mapping[str, s
             setting = "api_key" if own else key
             else_do = "name another one as api_key" if own else f"take it out of {key}"
             hint = f"set it, put it into .env beside the suite, or {else_do}"
-            problems.append(setting_problem(target, setting, message, hint=hint))
+            problems.append(setting_problem(target, setting, message, hint=hint, inner="" if own else name))
     return problems + [
         problem for target in _models(suite, wanted) for problem in _unset_keys(target, environ)
     ]

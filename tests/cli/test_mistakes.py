@@ -18,7 +18,7 @@ from agentv_sandbox.runs.believed import eval_files
 from tests.forkserver import command
 
 OK = "[{type: contains, value: x}]"
-TARGET = "targets:\n  - {name: default, provider: cli, command: 'agent {OUTPUT_FILE}'}\n"
+TARGET = "targets:\n  - {name: default, provider: cli, command: 'cat {OUTPUT_FILE}'}\n"
 SUITE = f"name: s\ntests:\n  - id: a\n    input: x\n    assert: {OK}\n"
 FILES = {
     "targets.yaml": TARGET,
@@ -63,7 +63,7 @@ def target(what: str) -> str:
     return f"targets:\n  - {{name: default, {what}}}\n"
 
 
-CLI = "provider: cli, command: 'agent {OUTPUT_FILE}'"
+CLI = "provider: cli, command: 'cat {OUTPUT_FILE}'"
 MODEL = "provider: openai, model: m, base_url: 'http://127.0.0.1:1'"
 MISTAKES = [
     # -- the file as such
@@ -246,7 +246,7 @@ MISTAKES = [
         "no place for the answer",
         "does not mention {OUTPUT_FILE}",
         SUITE,
-        target("provider: cli, command: 'agent {PROMPT_FILE}'"),
+        target("provider: cli, command: 'cat {PROMPT_FILE}'"),
         2,
         "targets.yaml",
     ),
@@ -254,7 +254,7 @@ MISTAKES = [
         "a misspelt placeholder",
         "did you mean {PROMPT_FILE}",
         SUITE,
-        target("provider: cli, command: 'agent {PROMTP_FILE} {OUTPUT_FILE}'"),
+        target("provider: cli, command: 'cat {PROMTP_FILE} {OUTPUT_FILE}'"),
         2,
         "targets.yaml",
     ),
@@ -757,7 +757,7 @@ MISTAKES = [
         "a misspelt command of a target",
         "did you mean 'command'?",
         SUITE,
-        target("provider: cli, comand: 'agent {OUTPUT_FILE}'"),
+        target("provider: cli, comand: 'cat {OUTPUT_FILE}'"),
         2,
         "targets.yaml",
     ),
@@ -765,7 +765,7 @@ MISTAKES = [
         "a placeholder in small letters",
         "did you mean {OUTPUT_FILE}?",
         SUITE,
-        target("provider: cli, command: 'agent {output_file}'"),
+        target("provider: cli, command: 'cat {output_file}'"),
         2,
         "targets.yaml",
     ),
@@ -1101,7 +1101,7 @@ MISTAKES = [
     Mistake(
         "the prompt's placeholder in small letters",
         "write {PROMPT_FILE}",
-        targets=target("provider: cli, command: 'agent {prompt_file} {OUTPUT_FILE}'"),
+        targets=target("provider: cli, command: 'cat {prompt_file} {OUTPUT_FILE}'"),
         file="targets.yaml",
         line=2,
         warning=True,
@@ -1109,7 +1109,7 @@ MISTAKES = [
     Mistake(
         "a placeholder of a shell",
         "${PROMPT_FILE} is not a placeholder",
-        targets=target("provider: cli, command: 'agent ${PROMPT_FILE} {OUTPUT_FILE}'"),
+        targets=target("provider: cli, command: 'cat ${PROMPT_FILE} {OUTPUT_FILE}'"),
         file="targets.yaml",
         line=2,
         warning=True,
@@ -1237,6 +1237,61 @@ MISTAKES = [
         line=1,
         more=(("Dockerfile", "FROM --other=x debian:trixie-slim\n"),),
         warning=True,
+    ),
+    # -- what is known of programs, places and ids before a run
+    Mistake(
+        "a misspelt program of a target",
+        "the image will have no program named 'pyhton3'",
+        SUITE,
+        target("provider: cli, command: 'pyhton3 check.py {OUTPUT_FILE}'"),
+        2,
+        "targets.yaml",
+        warning=True,
+    ),
+    Mistake(
+        "a misspelt program of a grader",
+        "Did you mean python3",
+        grader("{type: code-grader, command: [pyhton3, check.py]}"),
+        line=6,
+        warning=True,
+    ),
+    Mistake(
+        "a misspelt program in a hook's text",
+        "is 'pyhton3' a program that the image has? did you mean python3?",
+        top("workspace: {hooks: {before_each: {command: 'ls && pyhton3 check.py'}}}"),
+        line=6,
+        warning=True,
+    ),
+    Mistake(
+        "a misspelt program in an image of one's own",
+        "did you mean node?",
+        grader("{type: code-grader, command: [noode, x]}") + "workspace: {docker: {image: 'x:1'}}\n",
+        line=6,
+        warning=True,
+    ),
+    Mistake(
+        "a script without its folder",
+        "write ./check.py, or its interpreter before it",
+        SUITE,
+        target("provider: cli, command: 'check.py {OUTPUT_FILE}'"),
+        2,
+        "targets.yaml",
+        warning=True,
+    ),
+    Mistake(
+        "a program that no container can use",
+        "'apt-get' cannot do anything in a container of a run",
+        top("workspace: {hooks: {before_each: {command: 'apt-get update && apt-get install -y jq'}}}"),
+        line=6,
+        warning=True,
+    ),
+    Mistake(
+        "a setting further down",
+        "does not mention {OUTPUT_FILE}",
+        SUITE,
+        "targets:\n  - name: default\n    provider: cli\n    workers: 2\n    command: cat x\n",
+        5,
+        "targets.yaml",
     ),
 ]
 assert len({mistake.name for mistake in MISTAKES}) == len(MISTAKES) >= 81
@@ -1559,6 +1614,127 @@ def test_a_line_that_may_have_been_to_be_from_is_one_problem(
             "error Dockerfile:1: FORM is not an instruction",
             "error Dockerfile:4: USER needs an argument",
         ]
+
+
+def problems_of(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> list[tuple[str, int, str]]:
+    """File, line and message of all that ``validate`` says of ``s.eval.yaml``."""
+    monkeypatch.chdir(folder)
+    app(["validate", "--json", "s.eval.yaml"], standalone_mode=False)
+    rows = json.loads(capsys.readouterr().out)
+    return [(Path(row["path"]).name, row.get("line", 0), row["message"]) for row in rows]
+
+
+def test_a_circle_is_found_behind_a_list_that_is_text_and_a_test_that_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tests = [
+        f"{{id: a, input: x, depends_on: b, assert: {OK}}}",
+        f"{{id: b, input: 5, depends_on: [a], assert: {OK}}}",
+        f"{{id: c d, input: x, depends_on: c d, assert: {OK}}}",
+        f"{{id: e, input: x, depends_on: 'a, ff', assert: {OK}}}",
+    ]
+    write(Mistake("", "", "tests:\n" + "".join(f"  - {test}\n" for test in tests)), tmp_path)
+    assert problems_of(tmp_path, monkeypatch, capsys) == [
+        ("s.eval.yaml", 2, "must be a list, found 'b'"),
+        ("s.eval.yaml", 2, "tests wait for each other: a → b → a"),
+        ("s.eval.yaml", 3, "must be text, a message or a list of messages, found 5"),
+        ("s.eval.yaml", 4, "must be a list, found 'c d'"),
+        ("s.eval.yaml", 4, "tests wait for each other: c d → c d"),
+        ("s.eval.yaml", 5, "must be a list, found 'a, ff'"),
+        ("s.eval.yaml", 5, "no test has the id 'ff'"),
+    ]
+
+
+def test_what_is_wrong_with_a_target_is_at_the_line_of_its_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [
+        "targets:",
+        "  - name: default",
+        "    use_target: real",
+        "  - name: real",
+        "    provider: cli",
+        "    env:",
+        "      - HOME",
+        "      - NOWHERE_SET",
+        "    secrets:",
+        "      NOBODY_HAS: {host: api.example.com}",
+        "    limits: {cpus: 1,",
+        "      memory: 900g}",
+        "    command: cat x",
+    ]
+    (tmp_path / ".git").mkdir()
+    suite = SUITE + "limits:\n  cpus: 1\n  pids: 900\n"
+    write(Mistake("", "", suite, "\n".join(lines) + "\n"), tmp_path)
+    (tmp_path / "agentv-sandbox.toml").write_text("[ceiling]\nmemory = '4g'\npids = 100\n")
+    said = problems_of(tmp_path, monkeypatch, capsys)
+    places = {message.partition(",")[0]: (name, line) for name, line, message in said}
+    assert places == {
+        "pids 900 is more than the operator's ceiling of 100": ("s.eval.yaml", 8),
+        "memory 900g is more than the operator's ceiling of 4g": ("targets.yaml", 12),
+        "the environment variable NOWHERE_SET is not set": ("targets.yaml", 8),
+        "the environment variable NOBODY_HAS is not set": ("targets.yaml", 10),
+        "the command does not mention {OUTPUT_FILE}": ("targets.yaml", 13),
+    }
+
+
+def test_programs_of_own_images_and_packages_are_not_doubted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    env = "workspace: {env: {packages: {npm: {pyhton: left-pad}}}}\n"
+    fall_back = "{type: code-grader, command: 'my_own() { cat; }; my_own || jqq || pyhton x'}"
+    write(Mistake("", "", grader(fall_back) + env), tmp_path)
+    assert problems_of(tmp_path, monkeypatch, capsys) == []
+    own = "workspace: {docker: {image: 'x:1'}}\n"
+    write(Mistake("", "", grader("{type: code-grader, command: [ours, check.py]}") + own), tmp_path)
+    assert problems_of(tmp_path, monkeypatch, capsys) == []
+
+
+def test_only_commands_that_run_something_say_that_nothing_was_run(tmp_path: Path) -> None:
+    write(Mistake("", "", "tests: []\n"), tmp_path)
+    said = {
+        verb: command(verb, *more, cwd=tmp_path).stderr.splitlines()[-1]
+        for verb, *more in (
+            ("run", "s.eval.yaml"),
+            ("build", "s.eval.yaml"),
+            ("report", "none"),
+            ("pack", "none"),
+            ("transpile", "s.eval.yaml"),
+        )
+    }
+    assert said == {
+        "run": "1 problem; nothing was run.",
+        "build": "1 problem; nothing was built.",
+        "report": "1 problem.",
+        "pack": "1 problem.",
+        "transpile": "1 problem.",
+    }
+
+
+def test_reports_go_to_standard_output_where_that_is_asked_for(tmp_path: Path) -> None:
+    row = {"test_id": "a", "suite": "s", "score": 1.0, "execution_status": "ok", "target": "t"}
+    (tmp_path / "done").mkdir()
+    (tmp_path / "done/index.jsonl").write_text(json.dumps(row) + "\n")
+    for form, begins in (("csv", "run,suite,test_id"), ("junit", "<?xml"), ("page", "<!")):
+        done = command("report", "done", "--format", form, "-o", "-", cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith(begins)
+    done = command("report", ".", "-o", "-", cwd=tmp_path)
+    assert done.returncode == 0 and "<title>Runs" in done.stdout
+    done = command("report", "done", "--format", "harbor", "-o", "-", cwd=tmp_path)
+    assert done.returncode == 2 and "--format harbor writes a folder, and" in done.stderr
+    assert not (tmp_path / "-").exists()
+
+
+@pytest.mark.parametrize(
+    "argv", ["pack done", "trajectories done", "run s.eval.yaml", "transpile s.eval.yaml", "unpack done"]
+)
+def test_a_dash_is_not_taken_for_the_name_of_a_file(argv: str, tmp_path: Path) -> None:
+    write(Mistake("", ""), tmp_path)
+    done = command(*argv.split(), "-o", "-", cwd=tmp_path)
+    assert done.returncode == 2 and "- means standard output elsewhere" in done.stderr
+    assert ("--stdout" in done.stderr) == argv.startswith("transpile")
 
 
 def test_a_folder_without_a_run_to_go_on_in_is_named(

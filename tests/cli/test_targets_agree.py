@@ -12,7 +12,7 @@ import pytest
 from tests.forkserver import command
 
 SUITE = "tests:\n  - {id: a, input: x, criteria: y, assert: [{type: contains, value: x}]}\n"
-CLI = "provider: cli, command: 'agent {OUTPUT_FILE}'"
+CLI = "provider: cli, command: 'cat {OUTPUT_FILE}'"
 
 
 def ended(folder: Path, *args: str) -> CompletedProcess[str]:

@@ -14,23 +14,15 @@ import json
 import re
 import zipfile
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 import pytest
 
+from tests.converters.inputs import INPUTS, SAMPLES
 from tests.e2e.conftest import Done, Project
 from tests.llm.servers import Asked, Server, stream_of
 
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("input-files")]
 
-SAMPLES = Path(__file__).parents[1] / "converters" / "samples"
-FILES = {
-    "in/plot.png": SAMPLES / "image/matplotlib.png",
-    "in/paper.pdf": SAMPLES / "pdf/reportlab.pdf",
-    "in/sales.xlsx": SAMPLES / "xlsx/libreoffice.xlsx",
-    "in/letter.docx": SAMPLES / "docx/libreoffice.docx",
-}
-DATA = {name: sample.read_bytes() for name, sample in FILES.items()}
 WORKBOOK = (SAMPLES.parent / "expected/xlsx-plain/libreoffice.xlsx.txt").read_text()
 MODELS = {
     "chat": "openai, base_url: ROOT/chat",
@@ -73,7 +65,7 @@ print(" ".join(re.findall(r"<w:t[^>]*>([^<]+)</w:t>", xml)))
 
 def texts_of(text: str) -> str:
     """What ``DOCX_TEXT`` prints of the document."""
-    xml = zipfile.ZipFile(io.BytesIO(DATA["in/letter.docx"])).read("word/document.xml").decode()
+    xml = zipfile.ZipFile(io.BytesIO(INPUTS["in/letter.docx"])).read("word/document.xml").decode()
     return text.join(re.findall(r"<w:t[^>]*>([^<]+)</w:t>", xml))
 
 
@@ -86,7 +78,7 @@ def ran(
     tmp_path_factory: pytest.TempPathFactory, tool_image: str
 ) -> Iterator[tuple[Done, Mapping[str, Asked]]]:
     project = Project(tmp_path_factory.mktemp("inputs"))
-    for name, data in DATA.items():
+    for name, data in INPUTS.items():
         (project.folder / name).parent.mkdir(exist_ok=True)
         (project.folder / name).write_bytes(data)
     with Server([lambda asked: stream_of(asked, "A plot.")]) as server:
@@ -131,9 +123,9 @@ def test_the_program_reads_each_file_to_the_byte_and_its_prompt_names_it(
     answer = done.folder / str(rows_of(done)["program"]["answer_path"])
     received = json.loads(answer.read_text())
     assert received["files"] == {
-        f"/input/{name}": hashlib.sha256(data).hexdigest() for name, data in DATA.items()
+        f"/input/{name}": hashlib.sha256(data).hexdigest() for name, data in INPUTS.items()
     }
-    assert all(f'<file: path="/input/{name}">' in received["prompt"] for name in DATA)
+    assert all(f'<file: path="/input/{name}">' in received["prompt"] for name in INPUTS)
 
 
 @pytest.mark.parametrize("kind", MODELS)
@@ -142,8 +134,8 @@ def test_the_server_gets_image_and_pdf_as_they_are_and_the_text_of_the_others(
 ) -> None:
     raw = ran[1][kind].raw.decode()
     for name in ("in/plot.png", "in/paper.pdf"):
-        assert raw.count(base64.b64encode(DATA[name]).decode()) == 1
+        assert raw.count(base64.b64encode(INPUTS[name]).decode()) == 1
     assert f'<file path=\\"in/sales.xlsx\\">\\n{in_json(WORKBOOK)}' in raw
     letter = in_json(texts_of(" "))
     assert letter and f'<file path=\\"in/letter.docx\\">\\n{letter}' in raw
-    assert base64.b64encode(DATA["in/sales.xlsx"][:60]).decode()[:60] not in raw
+    assert base64.b64encode(INPUTS["in/sales.xlsx"][:60]).decode()[:60] not in raw

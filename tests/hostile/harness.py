@@ -50,7 +50,7 @@ TEST = """  - {{id: {id}, criteria: c, input: go, expected_output: '{{"a": {{"b"
 """
 TARGETS = """
 targets:
-  - {name: agent, provider: cli, command: "agent {OUTPUT_FILE}", env: [AGENT_KEY]}
+  - {name: agent, provider: cli, command: "cat {OUTPUT_FILE}", env: [AGENT_KEY]}
 """
 
 

