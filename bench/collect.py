@@ -74,7 +74,7 @@ def seconds(rounds: int, *works: Callable[[Path], None]) -> list[float]:
 
 
 def measure(sandbox: Sandbox, staged: list[StagedFile], change: str, rounds: int) -> dict[str, float]:
-    uid = sandbox.new_uid()
+    uid = sandbox.specs.new_uid()
     size = 512 * MB
     with (
         sandbox.volumes(workspace=VolumeSpec(uid=uid, size_bytes=size)) as volumes,

@@ -14,8 +14,8 @@ from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 import agentv_sandbox
-from agentv_sandbox.agents.agentcli import AgentCliSettings
 from agentv_sandbox.agents.base import Provider
+from agentv_sandbox.agents.launching import AgentCliSettings
 from agentv_sandbox.agents.model import ModelSettings
 from agentv_sandbox.agents.response import answer_schema
 from agentv_sandbox.agents.settings import REFERENCE, TargetSettings

@@ -7,10 +7,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import PurePosixPath
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, get_args
 from urllib.parse import urlsplit
 
 from agentv_sandbox import masking
@@ -29,17 +29,13 @@ from agentv_sandbox.agents.base import (
     credential_server,
     setting_problem,
 )
-from agentv_sandbox.agents.container import bad_end, failure_of
+from agentv_sandbox.agents.container import bad_end, failure_of, reason_of
+from agentv_sandbox.agents.launching import AgentCliSettings, Api, Launch, Question, agent_document
 from agentv_sandbox.agents.session import SessionEvent, SessionEvents, SessionRecord
 from agentv_sandbox.agents.settings import (
-    Flag,
-    Seconds,
-    Secret,
     TargetSettings,
 )
 from agentv_sandbox.agents.toolservers import servers_of, skills_of
-from agentv_sandbox.authoring.fields import Text
-from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.base.logs import safe_text
 from agentv_sandbox.containers.volumes import StagedFile
@@ -49,120 +45,11 @@ from agentv_sandbox.models.case import AgentResponse, Claim, Figure, Measure, To
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.paths import OUTPUT, Places
 from agentv_sandbox.models.suite import MeasuredBy, Target
-from agentv_sandbox.models.task import McpServer
 from agentv_sandbox.models_api.policy import GatewayPolicy
 
 _EVENTS = "events.jsonl"
 EVENTS_BYTES = 48 << 20
-ANTHROPIC, GEMINI, OPENAI = ("anthropic",), ("gemini",), ("responses", "chat")
-"""APIs of a maker, by the model gateway's names."""
 _FOLDER = ".agent"
-_REASONS = {
-    401: "the server refused the key",
-    403: "the server refused the key for this model",
-    404: "the server knows no such model or address",
-    413: "the request was too large",
-    429: "the server took no more requests: too many, or no credit",
-    529: "the server is overloaded",
-}
-
-
-class AgentCliSettings(TargetSettings):
-    """Of agents with a program of their own."""
-
-    ALIASES: ClassVar = {"command": "executable", "binary": "executable", "log_directory": "log_dir"}
-    IGNORED: ClassVar = {
-        **TargetSettings.IGNORED,
-        "cwd": "the agent's working folder is the test's workspace",
-        **dict.fromkeys(
-            ("log_dir", "stream_log"), "each test's folder has the events in logs/agent.events.jsonl"
-        ),
-    }
-
-    executable: Text | None = None
-    """Another command of the image to run instead; nothing is installed for it."""
-    version: Text | None = None
-    """Version of the program's package. Default: one that is tested here."""
-    model: Text | None = None
-    """Which model it asks."""
-    cwd: Text | None = None
-    timeout_seconds: Seconds | None = None
-    """Time of one answer."""
-    log_dir: Text | None = None
-    stream_log: Flag | Literal["raw", "summary"] | None = None
-    system_prompt: str | None = None
-    """More text for the program's system prompt."""
-    api_key: Secret | None = None
-    """Here only: `${{ NAME }}`, the variable that holds the key of the model's server."""
-    base_url: Text | None = None
-    """Here only: another server that speaks the same API."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Api:
-    """The model's server that a program speaks to unless its target says otherwise."""
-
-    key: str
-    """Variable that holds the key, on the host and, with a stand-in, in the container."""
-    url: str
-    speaks: tuple[str, ...] = OPENAI
-    """APIs that the program asks there, by the model gateway's names."""
-    header: str = "Authorization"
-    other_keys: tuple[str, ...] = ()
-    """Variables that a target's ``secrets`` may name instead."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Launch:
-    """How a kind's program is started for one question."""
-
-    argv: tuple[str, ...]
-    env: Mapping[str, str] = field(default_factory=dict)
-    files: Mapping[str, str] = field(default_factory=dict)
-    """Content by path below the home folder."""
-    directories: tuple[str, ...] = ()
-    """Below the home folder, made before the program starts."""
-    links: tuple[str, ...] = ()
-    """Folders below the user's home that lead below the program's own while it runs, unless they are there."""
-    attach: Mapping[str, str] = field(default_factory=dict)
-    """Patterns of files that the program leaves, by the type of the event that is made of the last one of each, with
-    the key ``content``."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Question:
-    """What a kind's program is asked, and how it reaches its model."""
-
-    request: Request
-    base_url: str
-    """Where the container finds the model's server; without a slash at the end."""
-    online: bool
-    """Whether the suite opens any host, so that tools of the provider's own are no way around."""
-
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        return self.request.target.settings
-
-    @property
-    def home(self) -> str:
-        """The program's own folder; in tests of suites the user's home, too."""
-        return self.request.places.home
-
-    @property
-    def users_home(self) -> bool:
-        """Whether the user's home is another folder, which is part of what is judged."""
-        return self.request.places.users_home
-
-    @property
-    def tool_servers(self) -> Sequence[McpServer]:
-        """Servers of the Model Context Protocol that the task names."""
-        return servers_of(self.request.case)
-
-    @property
-    def input_files(self) -> tuple[str, ...]:
-        """Container paths of the files that the prompt names."""
-        prompt = self.request.prompt
-        return tuple(path for path in self.request.input_paths.values() if f'path="{path}"' in prompt)
 
 
 class AgentCli(Provider):
@@ -476,9 +363,7 @@ class AgentCli(Provider):
         if ran.budget_spent:
             return f"a budget was spent, so its calls of the model were refused. {record.failure}"
         number = record.status or next(iter(self._statuses(target, ran)[-1:]), 0)
-        reason = _REASONS.get(number, "")
-        if not reason and number >= 500:
-            reason = "the server had an error"
+        reason = reason_of(number)
         if number in (401, 403):
             reason += f"; it is the value of {self._way(target)[0].env}"
         status = f"status {number}: {reason}. " if reason else ""
@@ -499,22 +384,6 @@ class AgentCli(Provider):
 def _release(version: str) -> list[int]:
     """Numbers of a version or of a range of npm's: ``^0.74`` is 0, 74."""
     return [int(number) for number in re.findall(r"[0-9]+", re.split(r"[-+]", version)[0])]
-
-
-def agent_document(question: Question, system: str = "") -> str:
-    """AgentV's prompt for agents: files to read first, then the question. ``system`` stands before all."""
-    request, files_named = question.request, question.input_files
-    parts = [system.strip()] if system.strip() else []
-    if files_named:
-        listed = "\n".join(f"* [{path.rpartition('/')[2]}](file://{path})" for path in files_named)
-        parts += [
-            "\n",
-            f"Read all input files:\n{listed}.\n"
-            "If any file is missing, fail with ERROR: missing-file <filename> and stop.\n"
-            "Then apply system_instructions on the user query below.",
-        ]
-    parts += ["\n[[ ## user_query ## ]]\n", request.prompt.strip()]
-    return "\n".join(parts).strip()
 
 
 def _last_words(result: ExecResult, stream: SessionEvents) -> str:

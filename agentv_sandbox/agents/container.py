@@ -193,3 +193,18 @@ def bad_end(result: ExecResult) -> str | None:
             return f"{said} ({result.exit_text}){lacking(result.exit_code, said)}"
         return f"CLI exited with {result.exit_text.removeprefix('exit ')}"
     return None
+
+
+_REASONS = {
+    401: "the server refused the key",
+    403: "the server refused the key for this model",
+    404: "the server knows no such model or address",
+    413: "the request was too large",
+    429: "the server took no more requests: too many, or no credit",
+    529: "the server is overloaded",
+}
+
+
+def reason_of(status: int) -> str:
+    """What a model's server means by an HTTP status; empty where that is no answer of its own."""
+    return _REASONS.get(status, "the server had an error" if status >= 500 else "")

@@ -24,7 +24,8 @@ from agentv_sandbox.base.logs import safe_text
 from agentv_sandbox.box.frames import MOST_START, READY, START, BrokenFrames, Frames, frame
 from agentv_sandbox.box.running import Running
 from agentv_sandbox.containers.policy import Role, roots_capabilities
-from agentv_sandbox.containers.sandbox import Sandbox, System
+from agentv_sandbox.containers.sandbox import Sandbox
+from agentv_sandbox.containers.specs import System
 from agentv_sandbox.engines.stream import Printed, StdioConversation
 from agentv_sandbox.models.container import Limits, Mount, OnOutput
 from agentv_sandbox.models.paths import WORKSPACE
@@ -275,7 +276,7 @@ def open_box(
         "utf8",
         "-c",
         _script(),
-        str(sandbox.new_uid()),
+        str(sandbox.specs.new_uid()),
         str(limits.timeout_s),
         str(roots_capabilities(sandbox.info, role, system=system is not None)),
     ]

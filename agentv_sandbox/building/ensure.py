@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cached_property
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,33 +14,26 @@ from agentv_sandbox.base.errors import (
     DISK_FULL,
     BuildError,
     ImageRequestError,
-    InputError,
-    Problem,
 )
 from agentv_sandbox.base.lazy import lazily
 from agentv_sandbox.building.base import (
     BASE_RECIPE,
     RECIPE,
     Base,
-    NotPulled,
     base_in_use,
     locked_base,
     named_base,
-    pulled_image,
     same_content,
     survey,
 )
 from agentv_sandbox.building.containers import Builder, disk_full
 from agentv_sandbox.building.dockerfiles import RECIPE as STEPS_RECIPE
-from agentv_sandbox.building.dockerfiles import Surroundings, packaged_image
-from agentv_sandbox.building.dockerfiles.recorder import Registries
-from agentv_sandbox.building.inuse import hold
-from agentv_sandbox.building.lock import LOCK_NAME, read_lock, repair, write_lock
-from agentv_sandbox.building.own import build_dockerfile
+from agentv_sandbox.building.inuse import hold, only_one
+from agentv_sandbox.building.own import OwnImages
 from agentv_sandbox.building.packages.install import install, without_additions
 from agentv_sandbox.building.packages.layering import best_start
-from agentv_sandbox.building.packages.npm import npm_registry
 from agentv_sandbox.building.packages.opening import open_cache
+from agentv_sandbox.building.recorded import RecordedVersions
 from agentv_sandbox.building.store import (
     FILES,
     LABEL_DEPTH,
@@ -54,10 +43,9 @@ from agentv_sandbox.building.store import (
     stay_within,
 )
 from agentv_sandbox.building.trees import Trees
-from agentv_sandbox.engines import LABEL_ENV_KEY, ContainerEngine, StepImages
+from agentv_sandbox.engines import LABEL_ENV_KEY, ContainerEngine
 from agentv_sandbox.fetching.events import CancelCheck, OnEvent, size_text, stop_if
 from agentv_sandbox.fetching.fetch import Cache
-from agentv_sandbox.fetching.mirror import sources
 from agentv_sandbox.fetching.pipconf import PipSettings, read_pip_settings
 from agentv_sandbox.models.container import ImageInfo
 from agentv_sandbox.models.image import (
@@ -66,7 +54,6 @@ from agentv_sandbox.models.image import (
     ImagePlan,
     LockMode,
     Resolution,
-    content_key,
     image_tag,
 )
 
@@ -151,19 +138,24 @@ class _ImageBuild:
         self._cancelled = cancelled
         self._mode = mode
         self._runtime = runtime
-        # Without packages there is nothing that a project would want to pin.
-        self._lock_path = lock_path if not plan.empty or plan.base or plan.dockerfile else None
         self._tools = cache_dir / "tools"
         self._trees = Trees(engine, cache_dir)
-        # A plan knows a Dockerfile by its name alone, which thousands of tasks share.
-        self.name = plan.key if plan.dockerfile is None else content_key([plan.key, str(plan.dockerfile)])
-        self._memory, self._brought = (
-            cache_dir / "resolutions" / f"{name[:32]}.json" for name in (self.name, plan.key)
+        self._own = OwnImages(
+            engine=engine,
+            config=plan.config,
+            cache_dir=cache_dir,
+            on_event=on_event,
+            cancelled=cancelled,
+            runtime=runtime,
+            image_of=self._image_of,
+            anew=mode == "update",
         )
+        self._recorded = RecordedVersions(engine, plan, cache_dir, on_event, lock_path, mode)
+        self.name = self._recorded.name
 
     def existing(self) -> Image | None:
         """The image of the recorded versions, if the engine has it and its base is still the same."""
-        resolution = self._recorded_resolution()
+        resolution = self._recorded.resolution()
         if resolution is None or not self._base_is_current(resolution):
             return None
         key = resolution.key(RECIPE)
@@ -178,7 +170,7 @@ class _ImageBuild:
             # Which may be missing, where what is known comes from another suite, or of an earlier way of making it.
             if resolution.recipes != RECIPES:
                 resolution = replace(resolution, tree_sha256=tree or resolution.tree_sha256, recipes=RECIPES)
-            self._write_lock(resolution)
+            self._recorded.write_lock(resolution)
         return self._image(info.id, resolution, reused=True)
 
     def build(self) -> Image:
@@ -186,7 +178,7 @@ class _ImageBuild:
         hold(self._cache_dir, [FILES])
         settings = read_pip_settings()
         with (
-            self._opened_cache(settings) as cache,
+            self._cache_with(settings) as cache,
             Builder(
                 self._engine, self._plan.config, cancelled=self._cancelled, runtime=self._runtime
             ) as builder,
@@ -204,7 +196,7 @@ class _ImageBuild:
                 "seconds": round(time.monotonic() - started, 1),
             },
         )
-        self._record(resolution)
+        self._recorded.record(resolution)
         image = self._image(image_id, resolution, reused=False)
         most = self._plan.config.keep_bytes
         count, freed = stay_within(self._engine, self._cache_dir, most)
@@ -218,66 +210,26 @@ class _ImageBuild:
         try:
             yield
         except BuildError as error:
-            locked = self._recorded_resolution() if self._mode == "frozen" else None
+            locked = self._recorded.resolution() if self._mode == "frozen" else None
             if locked is None or locked.recipes == RECIPES:
                 raise
             raise BuildError(
-                f"{self._lock_path}: the lock is stale: it was made by a version of agentv-sandbox that made images "
-                f"in another way, and {error.message}",
+                f"{self._recorded.lock_path}: the lock is stale: it was made by a version of agentv-sandbox that "
+                f"made images in another way, and {error.message}",
                 log=error.log,
                 hint="`agentv-sandbox lock` renews it with the same versions of packages; commit the file.",
             ) from error
 
-    def _opened_cache(self, settings: PipSettings) -> Cache:
+    def _cache_with(self, settings: PipSettings) -> Cache:
         return open_cache(
             self._plan.config, settings, self._cache_dir, on_event=self._event, cancelled=self._cancelled
         )
 
     def own_image(self) -> ImageInfo:
         """The image of the suite's Dockerfile."""
-        return self._own_image
-
-    @cached_property
-    def _own_image(self) -> ImageInfo:
         if self._plan.dockerfile is None:
             raise BuildError("the suite has no Dockerfile")
-        return build_dockerfile(
-            self._engine,
-            self._plan.dockerfile,
-            on_event=self._event,
-            cancelled=self._cancelled,
-            around=self._surroundings,
-        )
-
-    @contextmanager
-    def _surroundings(self, steps: StepImages) -> Iterator[Surroundings]:
-        settings = read_pip_settings()
-        with self._opened_cache(settings) as cache:
-            yield Surroundings(
-                engine=self._engine,
-                steps=steps,
-                config=self._plan.config,
-                cache_dir=self._cache_dir,
-                on_event=self._event,
-                cancelled=self._cancelled,
-                runtime=self._runtime,
-                image_of=self._image_of,
-                cache=lambda: cache,
-                registries=Registries(
-                    archives=sources(self._plan.config),
-                    indexes=(settings.index, *settings.extra),
-                    npm=npm_registry(os.environ),
-                ),
-                pulled=self._pulled,
-                anew=self._mode == "update",
-            )
-
-    def _packaged_image(self, name: str) -> ImageInfo | None:
-        """The base ``name`` from packages, on engines that build by steps."""
-        if self._engine.steps is None:
-            return None
-        with self._surroundings(self._engine.steps) as around:
-            return packaged_image(around, name)
+        return self._own.image(self._plan.dockerfile)
 
     def _image_of(self, plan: ImagePlan) -> Image:
         return ensure_image(
@@ -289,21 +241,11 @@ class _ImageBuild:
             runtime=self._runtime,
         )
 
-    def _pulled(self, ref: str, is_packaged: bool) -> ImageInfo | NotPulled:
-        return pulled_image(
-            self._engine,
-            ref,
-            self._plan.config,
-            is_packaged=is_packaged,
-            on_event=self._event,
-            cancelled=self._cancelled,
-        )
-
     def _base_and_versions(
         self, builder: Builder, cache: Cache, settings: PipSettings
     ) -> tuple[Base, Resolution]:
         """Those on record where they still hold, else chosen now."""
-        recorded = None if self._mode == "update" else self._recorded_resolution()
+        recorded = None if self._mode == "update" else self._recorded.resolution()
         if recorded is not None and self._base_is_current(recorded):
             base = locked_base(
                 builder,
@@ -317,7 +259,7 @@ class _ImageBuild:
             )
             return base, recorded
         if self._mode == "frozen":
-            raise self._not_locked()
+            raise self._recorded.missing()
         return resolving.resolve(
             builder,
             cache,
@@ -326,7 +268,7 @@ class _ImageBuild:
             tools=self._tools,
             trees=self._trees,
             own_image=self.own_image,
-            packaged=self._packaged_image,
+            packaged=self._own.packaged,
             on_event=self._event,
         )
 
@@ -350,7 +292,7 @@ class _ImageBuild:
         stop_if(self._cancelled)
         start = None
         if self._mode != "frozen":  # extended images have equal trees and other layers
-            start = best_start(self._engine, cache, self._memory.parent, resolution, recipe=RECIPE)
+            start = best_start(self._engine, cache, self._recorded.folder, resolution, recipe=RECIPE)
         if start is not None:
             self._event("image.start", {"apt": len(start.rest.apt), "wheels": len(start.rest.wheels)})
         rest = start.rest if start else resolution
@@ -397,46 +339,6 @@ class _ImageBuild:
         )
         return [source_builder.locked(source) for source in resolution.sources]
 
-    @cached_property
-    def _platform(self) -> str:
-        info = self._engine.info()
-        return f"{info.os}/{info.architecture}"
-
-    # -- records --------------------------------------------------------------------------------------
-    def _recorded_resolution(self) -> Resolution | None:
-        if self._lock_path is not None:
-            locked = read_lock(self._lock_path, self._plan, self._platform)
-            if locked is not None or self._mode == "frozen":
-                return locked
-        for memory in dict.fromkeys((self._memory, self._brought)):
-            try:
-                if (known := read_lock(memory, self._plan, self._platform)) is not None:
-                    return known
-            except InputError:
-                memory.unlink(missing_ok=True)
-        return None
-
-    def _record(self, resolution: Resolution) -> None:
-        if self._mode == "update":
-            repair(self._memory)
-            if self._lock_path is not None and (wrong := repair(self._lock_path)):
-                self._event("lock.repaired", {"path": str(self._lock_path), "reason": wrong})
-        write_lock(self._memory, self._plan, self._platform, resolution)
-        if self._mode != "frozen":
-            self._write_lock(resolution)
-
-    def _write_lock(self, resolution: Resolution) -> None:
-        """Bring the suite's lock file up to date, if it is not."""
-        if self._lock_path is None or read_lock(self._lock_path, self._plan, self._platform) == resolution:
-            return
-        try:
-            write_lock(self._lock_path, self._plan, self._platform, resolution)
-            import_module("agentv_sandbox.building.packages.sbom").write_sbom(self._lock_path)
-            self._event("lock.written", {"path": str(self._lock_path)})
-        except OSError as error:
-            values = {"path": str(self._lock_path), "reason": error.strerror or str(error)}
-            self._event("lock.unwritable", values)
-
     def _base_is_current(self, resolution: Resolution) -> bool:
         """False when the base has changed or is made otherwise now; a frozen lock sticks to what it names."""
         facts = resolution.base
@@ -449,19 +351,6 @@ class _ImageBuild:
         local = named_base(self._engine, facts)
         return local is None or same_content(self._trees, local, facts)
 
-    def _not_locked(self) -> InputError:
-        where = self._lock_path or Path(LOCK_NAME)
-        return InputError(
-            [
-                Problem(
-                    message=f"nothing is locked for this suite's packages on {self._platform}, and --frozen "
-                    "forbids choosing versions now",
-                    path=where,
-                    hint="Run `agentv-sandbox lock` once and commit the file.",
-                )
-            ]
-        )
-
     def _image(self, image_id: str, resolution: Resolution, *, reused: bool) -> Image:
         key, facts = resolution.key(RECIPE), resolution.base
         if self._plan.instead_of:
@@ -469,8 +358,7 @@ class _ImageBuild:
         resolution = self._on_present_base(resolution)
         base = base_in_use(self._engine, resolution.base)
         note_use(self._cache_dir, image_id, *([base.id] if base else []))
-        if self._memory.exists():
-            self._memory.touch()  # cleaning goes by age
+        self._recorded.note_use()
         return Image(
             id=image_id,
             tag=image_tag(key),
@@ -478,7 +366,7 @@ class _ImageBuild:
             provides=self._plan.provides,
             base=facts,
             resolution=resolution,
-            lock_path=self._lock_path,
+            lock_path=self._recorded.lock_path,
             tree_sha256=resolution.tree_sha256,
             reused=reused,
         )
@@ -499,26 +387,3 @@ class _ImageBuild:
 
 
 _WORDS = {"apt": "Debian packages", "wheels": "wheels", "npm": "npm packages", "tools": "build tools"}
-
-
-@contextmanager
-def only_one(cache_dir: Path, key: str, on_event: OnEvent, cancelled: CancelCheck) -> Iterator[None]:
-    """Hold the file lock of ``key``; the system frees it when a process dies."""
-    folder = cache_dir / "locks"
-    folder.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(folder / key[:32], os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        waiting = False
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if not waiting:
-                    on_event("image.waiting", {})
-                    waiting = True
-                stop_if(cancelled)
-                time.sleep(0.2)
-        yield
-    finally:
-        os.close(descriptor)

@@ -1,6 +1,7 @@
-"""Which images are used by processes that still live: a byte of one file for each, locked for as long as they do.
+"""Locks between processes, which the system frees when one dies: who makes an image, and who uses one.
 
-Containers show their engine which images they need; between two containers of a run only this does.
+An image in use is a byte of one file, locked for as long as the process lives: containers show their engine which
+images they need, but between two containers of a run only this does.
 """
 
 from __future__ import annotations
@@ -10,9 +11,12 @@ import fcntl
 import hashlib
 import os
 import threading
+import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from agentv_sandbox.fetching.events import CancelCheck, OnEvent, stop_if
 
 _TAKEN = frozenset({errno.EACCES, errno.EAGAIN})
 _BITS = 62
@@ -72,3 +76,26 @@ def _opened(cache_dir: Path) -> int:
 def _byte(image_id: str) -> int:
     digest = hashlib.sha256(image_id.removeprefix("sha256:").encode()).digest()
     return int.from_bytes(digest[:8], "big") >> (64 - _BITS)
+
+
+@contextmanager
+def only_one(cache_dir: Path, key: str, on_event: OnEvent, cancelled: CancelCheck) -> Iterator[None]:
+    """Hold the file lock of ``key``; the system frees it when a process dies."""
+    folder = cache_dir / "locks"
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder / key[:32], os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        waiting = False
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if not waiting:
+                    on_event("image.waiting", {})
+                    waiting = True
+                stop_if(cancelled)
+                time.sleep(0.2)
+        yield
+    finally:
+        os.close(descriptor)

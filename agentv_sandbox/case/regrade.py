@@ -198,7 +198,7 @@ class CapturedAnswers:
         run, job, state = self.run, self.job, self._now
         assert state is not None
         with ExitStack() as stack:
-            uid = run.sandbox.new_uid()
+            uid = run.sandbox.specs.new_uid()
             own = self._missing(state) if state.workspace.missing else self._volumes(state, stack, uid)
             beside = stack.enter_context(run.sandbox.deferred_volumes(**GRADER_VOLUMES))
             # Where the workspace is not whole, what is beside it must not depend on it.

@@ -24,7 +24,8 @@ from agentv_sandbox.request import RunRequest
 if TYPE_CHECKING:
     from agentv_sandbox import engines
     from agentv_sandbox.building.ensure import ensure_image
-    from agentv_sandbox.containers.sandbox import Sandbox, sweep
+    from agentv_sandbox.containers.leftovers import sweep
+    from agentv_sandbox.containers.sandbox import Sandbox
     from agentv_sandbox.engines import ContainerEngine
     from agentv_sandbox.engines.table import answering_engines, find_engine
     from agentv_sandbox.fetching.events import sentence
@@ -72,7 +73,7 @@ else:
     settings_of = calling("agentv_sandbox.runs.loaded", "settings_of")
     Progress = calling("agentv_sandbox.report.progress", "Progress")
     Sandbox = calling("agentv_sandbox.containers.sandbox", "Sandbox")
-    sweep = calling("agentv_sandbox.containers.sandbox", "sweep")
+    sweep = calling("agentv_sandbox.containers.leftovers", "sweep")
     Operator = calling("agentv_sandbox.settings", "Operator")
 
 _STYLE = {"ok": "green", "warning": "yellow", "failed": "red"}

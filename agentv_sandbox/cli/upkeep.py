@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from agentv_sandbox import engines
     from agentv_sandbox.base.scratch import sweep_scratch
     from agentv_sandbox.building.store import clean_images, list_images
-    from agentv_sandbox.containers.sandbox import remove_kept
+    from agentv_sandbox.containers.leftovers import remove_kept
     from agentv_sandbox.engines import ContainerEngine, table
     from agentv_sandbox.engines.owner import Owner
     from agentv_sandbox.engines.table import answering_engines, find_engine
@@ -58,7 +58,7 @@ else:
     sweep_scratch = calling("agentv_sandbox.base.scratch", "sweep_scratch")
     is_unpacked = calling("agentv_sandbox.runfolder.pack", "is_unpacked")
     Run = calling("agentv_sandbox.rows.reader", "Run")
-    remove_kept = calling("agentv_sandbox.containers.sandbox", "remove_kept")
+    remove_kept = calling("agentv_sandbox.containers.leftovers", "remove_kept")
 
 
 @with_exit_codes

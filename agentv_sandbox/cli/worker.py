@@ -24,7 +24,7 @@ from agentv_sandbox.request.values import count
 
 if TYPE_CHECKING:
     from agentv_sandbox.base.scratch import sweep_scratch
-    from agentv_sandbox.containers.sandbox import sweep
+    from agentv_sandbox.containers.leftovers import sweep
     from agentv_sandbox.engines.table import find_engine
     from agentv_sandbox.engines.tier import require_tier as demand_tier
     from agentv_sandbox.engines.tier import tier
@@ -40,7 +40,7 @@ else:
     demand_tier = calling("agentv_sandbox.engines.tier", "require_tier")
     tier = calling("agentv_sandbox.engines.tier", "tier")
     sweep_scratch = calling("agentv_sandbox.base.scratch", "sweep_scratch")
-    sweep = calling("agentv_sandbox.containers.sandbox", "sweep")
+    sweep = calling("agentv_sandbox.containers.leftovers", "sweep")
 
 Address = Annotated[
     str,

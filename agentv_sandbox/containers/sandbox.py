@@ -6,7 +6,6 @@ Every container is single-use. Limits and mounts are decided by the policy and t
 
 from __future__ import annotations
 
-import functools
 import secrets
 import threading
 import time
@@ -14,26 +13,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from copy import copy
 from dataclasses import replace
-from typing import Required, TypedDict, Unpack
+from typing import Unpack
 
-from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.base.deadline import cancelled_by
 from agentv_sandbox.base.errors import Cancelled, EngineError, SandboxError
-from agentv_sandbox.base.logs import get_logger, safe_name
+from agentv_sandbox.base.logs import get_logger
 from agentv_sandbox.containers.policy import (
-    ENV,
     POLICIES,
-    SUITES_OWN,
     Role,
-    capabilities,
     check_positive,
-    environment,
-    policy_of,
-    seccomp_profile,
-    uid_range,
 )
+from agentv_sandbox.containers.specs import Inside, Specs, System
 from agentv_sandbox.containers.startqueue import StartQueue
 from agentv_sandbox.containers.times import seen_here
+from agentv_sandbox.containers.users import ImageUsers
 from agentv_sandbox.containers.volumes import (
     DeferredVolumes,
     StagedFile,
@@ -41,24 +34,18 @@ from agentv_sandbox.containers.volumes import (
     VolumeSet,
 )
 from agentv_sandbox.engines import (
-    LABEL_KEEP,
-    LABEL_OWNER,
-    LABEL_ROLE,
     LABEL_RUN,
     LABEL_SET,
     ContainerEngine,
 )
-from agentv_sandbox.engines.bindcheck import check_bind
 from agentv_sandbox.engines.enforcement import PROBE, Enforcement, declared, demand, observed
-from agentv_sandbox.engines.owner import Owner
 from agentv_sandbox.engines.stream import StdioConversation
-from agentv_sandbox.engines.tier import Systems, refuse_unseen, with_systems
+from agentv_sandbox.engines.tier import WITHOUT_SYSTEMS, Systems, refuse_unseen, with_systems
 from agentv_sandbox.models.container import (
     Command,
     ContainerSpec,
     ExecResult,
     LimitOverrides,
-    Limits,
     Mount,
     OnOutput,
     Stdin,
@@ -72,63 +59,8 @@ log = get_logger()
 
 _VOLUME_TAG = "agentv"
 _DATA = "/volumes/data"
-_OWN_TIMER = frozenset({Role.HOLDER, Role.SESSION, Role.USERS_SESSION})
-"""Their PID 1 is ours: it needs none, or has its own."""
-LAST_UID = 65_535
-"""Of an image's users."""
-WITHOUT_SYSTEMS = (
-    "A whole-system workspace needs a bound on disk and a user namespace, which the native engine has "
-    "(`--engine native`). On Docker the operator may permit it without a bound: `whole_systems` in agentv-sandbox.toml "
-    "says `watched` where the engine has user namespaces, `shared` where it has none."
-)
 _TAKE_TURNS = frozenset({Role.COLLECTOR, Role.PREPROCESSOR, Role.GRADER})
 """What is to be done with an answer. What leads to one never waits for it."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class System:
-    """A system that containers may have as their root, one after the other (``Sandbox.system``)."""
-
-    name: str
-    image: str
-    """Id of the image that it is a copy of."""
-    user: str
-    """Whose their processes are: ``uid:gid``, or what the image calls it."""
-
-    @property
-    def as_root(self) -> System:
-        """The same for processes of root's, whoever the others belong to."""
-        return replace(self, user="0:0")
-
-    @property
-    def changes(self) -> Mount:
-        """What differs from ``base``, for a collector."""
-        return Mount(source=self.name, target=f"{SYSTEM}/changes", kind="changes")
-
-    @property
-    def base(self) -> Mount:
-        """What it began with, for a collector."""
-        return Mount(source=self.name, target=f"{SYSTEM}/base", kind="base")
-
-    @property
-    def files(self) -> Mount:
-        """All of it, for a collector."""
-        return Mount(source=self.name, target=f"{SYSTEM}/files")
-
-
-class Inside(TypedDict, total=False):
-    """What a container has."""
-
-    image: Required[str]
-    mounts: Sequence[Mount]
-    workdir: str
-    env: Mapping[str, str] | None
-    limits: Limits | None
-    """None: the role's."""
-    uid: int | None
-    """None: one of its own."""
-    system: System | None
-    """What its root is, in place of the image's files, and whose user it is."""
 
 
 class Sandbox:
@@ -152,23 +84,19 @@ class Sandbox:
         self.tool_image = tool_image
         """Trusted image with Python for collectors and volume holders; set before the first volume."""
         self.runtime = runtime
-        self._ceiling = ceiling
-        """The operator's: no container of the suite's own commands gets more."""
         self._may_keep = may_keep
         """Volumes may outlive the run (``VolumeSet.kept``) until ``agentv-sandbox clean`` removes them."""
         self._kept: set[str] = set()
         self.info = with_systems(engine.info(), whole_systems)
-        self._owner = str(Owner.current())
+        self.specs = Specs(
+            engine, self.info, run_id=self.run_id, runtime=runtime, may_keep=may_keep, ceiling=ceiling
+        )
         self._stop = threading.Event()
         self._stop_of_caller = stop or self._stop
         self._ends_before: Callable[[], bool] = self.cancelled
         """What ended host work before this sandbox was entered."""
-        self._uids = uid_range(remapped=self.info.userns or self.info.rootless)
-        self._uid_lock = threading.Lock()
         self._holders: set[str] = set()
-        self._volumes_of: dict[str, tuple[str, ...]] = {}
-        self._uids_in: dict[tuple[str, str], int] = {}
-        """Numbers of users by their images and names there."""
+        self.users = ImageUsers(engine, self.run)
         self._must_enforce = must_enforce
         self._enforcement: Enforcement | None = None
         self._probe_lock = threading.Lock()
@@ -203,13 +131,8 @@ class Sandbox:
         if ceiling is None:
             return self
         bounded = copy(self)
-        bounded._ceiling = ceiling
+        bounded.specs = self.specs.under(ceiling)
         return bounded
-
-    def new_uid(self) -> int:
-        """A uid that no other container of this run has: kernel limits count per uid, not per container."""
-        with self._uid_lock:
-            return next(self._uids)
 
     # -- containers -----------------------------------------------------------------------------------
     def run(
@@ -236,7 +159,7 @@ class Sandbox:
             raise Cancelled
         if self._must_enforce and role is not Role.PROBE:
             self.check_enforced(inside["image"])
-        spec = self._spec(role, argv, **inside)
+        spec = self.specs.container(role, argv, **inside)
         if added_s is not None:
             spec = replace(spec, spare_s=spare_s)
         if steps_after is not None:
@@ -292,7 +215,7 @@ class Sandbox:
             raise Cancelled
         if self._must_enforce:
             self.check_enforced()
-        spec = self._spec(role, argv, **inside)
+        spec = self.specs.container(role, argv, **inside)
         talk = self.engine.converse(spec)
         try:
             yield talk
@@ -313,84 +236,12 @@ class Sandbox:
                 if not (image := self.tool_image or image):
                     return declared(self.info)
                 result = self.run(Role.PROBE, PROBE, image=image)
-                enforcement = observed(result, self.bounded(POLICIES[Role.PROBE].limits, Role.PROBE))
+                enforcement = observed(result, self.specs.bounded(POLICIES[Role.PROBE].limits, Role.PROBE))
                 demand(enforcement)
                 if enforcement.unknown:
                     log.warning("limits.unseen", what=", ".join(enforcement.unknown))
                 self._enforcement = enforcement
             return self._enforcement
-
-    def _spec(
-        self,
-        role: Role,
-        argv: Sequence[str],
-        *,
-        image: str,
-        mounts: Sequence[Mount] = (),
-        workdir: str = "/",
-        env: Mapping[str, str] | None = None,
-        limits: Limits | None = None,
-        uid: int | None = None,
-        system: System | None = None,
-    ) -> ContainerSpec:
-        policy = policy_of(role, system=system is not None)
-        # The policy alone decides from here: no caller can hand a role more than it may have.
-        limits = self.bounded(limits or policy.limits, role)
-        check_positive(limits)
-        for mount in mounts:
-            if not mount.read_only and mount.target not in policy.may_write:
-                raise SandboxError(f"policy: a {role} container may not write {mount.target}")
-            if mount.kind == "bind":
-                check_bind(mount)
-            if mount.kind in ("view", "image") and not mount.read_only:
-                raise SandboxError(
-                    f"policy: {mount.target} shows a volume or an image, which nobody may write"
-                )
-        uid = 0 if policy.root else uid or self.new_uid()
-        whole = self.engine.image(image) if system is not None else None
-        return ContainerSpec(
-            image=image,
-            argv=tuple(argv),
-            role=role.value,
-            user=system.user if system is not None else f"{uid}:{uid}",
-            workdir=workdir,
-            env=environment(role, env or {}, uid=uid, system=whole),
-            mounts=tuple(mounts),
-            limits=limits,
-            read_only=policy.sealed,
-            cap_add=capabilities(policy, self.info, system=system is not None),
-            seccomp=seccomp_profile(self.info, builder=not policy.sealed),
-            no_new_privileges=True,
-            init_timer=policy.sealed and role not in _OWN_TIMER,
-            runtime=self.runtime,
-            masked_volumes=() if system is not None else self._declared_volumes(image),
-            labels=self._labels(role),
-            system=system.name if system is not None else "",
-        )
-
-    def _declared_volumes(self, image: str) -> tuple[str, ...]:
-        """What the image declares as VOLUME: writable host disk without a bound, were it not covered."""
-        if image not in self._volumes_of:
-            info = self.engine.image(image)
-            self._volumes_of[image] = info.volumes if info is not None else ()
-        return self._volumes_of[image]
-
-    def bounded(self, limits: Limits, role: Role) -> Limits:
-        """``limits`` under what the machine has (the engine refuses more CPUs than there are) and, for commands
-        of a suite, under the operator's ceiling."""
-        limits = replace(limits, cpus=min(limits.cpus, float(self.info.cpus or 1)))
-        if role not in SUITES_OWN:
-            return limits
-        top = self._ceiling
-        return replace(
-            limits,
-            memory_bytes=min(limits.memory_bytes, top.memory_bytes or limits.memory_bytes),
-            cpus=min(limits.cpus, top.cpus or limits.cpus),
-            pids=min(limits.pids, top.pids or limits.pids),
-            timeout_s=min(limits.timeout_s, top.timeout_s or limits.timeout_s),
-            stdout_bytes=min(limits.stdout_bytes, top.output_bytes or limits.stdout_bytes),
-            tmp_bytes=min(limits.tmp_bytes, top.tmp_bytes or limits.tmp_bytes),
-        )
 
     def _blame_engine(self, result: ExecResult) -> ExecResult:
         """Exit code 137 that neither our timer nor the kernel explains: the engine may have been restarted,
@@ -410,12 +261,12 @@ class Sandbox:
         holder = ""
         volumes: VolumeSet | None = None
         try:
-            for name, spec in self._under_ceiling(specs).items():
+            for name, spec in self.specs.volumes(specs).items():
                 check_positive(spec, "size_bytes", "inodes")
                 self.engine.create_volume(
                     names[name],
                     spec,
-                    labels={**self._labels(Role.HOLDER), LABEL_SET: stem},
+                    labels={**self.specs.labels(Role.HOLDER), LABEL_SET: stem},
                 )
             holder = self._hold(names, stem)
             for name, spec in specs.items():
@@ -440,11 +291,11 @@ class Sandbox:
         """The name of an empty tmpfs volume for a workspace, which lasts as long as a container mounts it."""
         if self.cancelled():
             raise Cancelled
-        spec = self._under_ceiling({"workspace": spec})["workspace"]
+        spec = self.specs.volumes({"workspace": spec})["workspace"]
         check_positive(spec, "size_bytes", "inodes")
         name = f"{_VOLUME_TAG}-{self.run_id}-{secrets.token_hex(4)}-workspace"
         try:
-            self.engine.create_volume(name, spec, labels=self._labels(Role.SESSION))
+            self.engine.create_volume(name, spec, labels=self.specs.labels(Role.SESSION))
             yield name
         finally:
             self.engine.remove_volume(name)
@@ -465,26 +316,6 @@ class Sandbox:
             raise SandboxError(
                 f"a workspace on disk cannot be made: {result.stderr.decode('utf-8', 'replace')}"
             )
-
-    def uid_in(self, image: str, user: str) -> int:
-        """The number of a user on systems that are copies of ``image``, as ``system`` names users. Raises
-        SandboxError where the image has no such user."""
-        name = (user or self._user_of(image)).partition(":")[0]
-        if name.isdecimal():
-            return int(name)
-        if (image, name) not in self._uids_in:
-            result = self.run(Role.PROBE, ["id", "-u", "--", name], image=image)
-            said = result.stdout.strip()
-            if not result.ok or not said.isdigit() or int(said) > LAST_UID:
-                raise SandboxError(f"the image has no user {safe_name(name)}")
-            self._uids_in[image, name] = int(said)
-        return self._uids_in[image, name]
-
-    def _user_of(self, image: str) -> str:
-        info = self.engine.image(image)
-        if info is None:
-            raise SandboxError(f"there is no image {image}")
-        return info.user or "0:0"
 
     @contextmanager
     def system(
@@ -510,23 +341,9 @@ class Sandbox:
             )
         below = over.name if over is not None else ""
         spec = VolumeSpec(size_bytes=size_bytes, inodes=inodes, image=image, over=below, bare=bare)
-        user = user or self._user_of(image)
+        user = user or self.users.of_image(image)
         with self.volumes(system=spec) as volumes:
             yield System(name=volumes.mount("system", SYSTEM).source, image=image, user=user)
-
-    def _under_ceiling(self, specs: Mapping[str, VolumeSpec]) -> Mapping[str, VolumeSpec]:
-        """The operator's bounds are those of what an agent may fill; the other volumes are ours."""
-        top = self._ceiling
-        return {
-            name: replace(
-                space,
-                size_bytes=min(space.size_bytes, top.workspace_bytes or space.size_bytes),
-                inodes=min(space.inodes, top.workspace_inodes or space.inodes),
-            )
-            if name == "workspace" or space.image
-            else space
-            for name, space in specs.items()
-        }
 
     def _hold(self, names: Mapping[str, str], stem: str) -> str:
         mounts = tuple(
@@ -539,23 +356,14 @@ class Sandbox:
 
     def _holder(self, argv: Sequence[str], mounts: tuple[Mount, ...]) -> ContainerSpec:
         """A container of ours with writable volumes, in which nothing of a suite or an agent runs."""
-        spec = self._spec(
-            Role.HOLDER,
-            argv,
-            image=self.tool_image,
-            mounts=(),
-            workdir="/",
-            env=None,
-            limits=None,
-            uid=None,
-        )
+        spec = self.specs.container(Role.HOLDER, argv, image=self.tool_image)
         return replace(spec, mounts=mounts)
 
     @contextmanager
     def plain_volume(self, staged: Iterable[StagedFile]) -> Iterator[str]:
         """A disk volume filled once and only ever mounted read-only; yields its name."""
         name = f"{_VOLUME_TAG}-{self.run_id}-{secrets.token_hex(4)}-data"
-        self.engine.create_volume(name, VolumeSpec(disk=True), labels=self._labels(Role.HOLDER))
+        self.engine.create_volume(name, VolumeSpec(disk=True), labels=self.specs.labels(Role.HOLDER))
         try:
             self.fill(name, staged)
             yield name
@@ -576,34 +384,3 @@ class Sandbox:
             yield holder
         finally:
             self.engine.remove(holder)
-
-    def _labels(self, role: Role) -> dict[str, str]:
-        labels = {LABEL_RUN: self.run_id, LABEL_ROLE: role.value, LABEL_OWNER: self._owner}
-        return {**labels, LABEL_KEEP: "1"} if self._may_keep and role is Role.HOLDER else labels
-
-
-def sweep(engine: ContainerEngine) -> int:
-    """Remove what runs of dead processes of this machine left; returns how many objects. Objects of live runs,
-    of other machines that share the engine, and what a user asked to keep are not touched."""
-    removed = 0
-    dead = functools.cache(lambda label: Owner.parse(label).dead())  # a run's objects have the same one
-    for obj in engine.owned({LABEL_RUN: None}):
-        if LABEL_KEEP not in obj.labels and dead(obj.labels.get(LABEL_OWNER, "")):
-            with suppress(EngineError):
-                engine.destroy(obj)
-                removed += 1
-    return removed
-
-
-def remove_kept(engine: ContainerEngine, volume: str) -> int:
-    """Remove the kept workspace whose volume has this name, with what belongs to it; returns how many objects. Raises
-    EngineError, and SandboxError while the run that kept it goes on."""
-    kept = engine.owned({LABEL_KEEP: None, LABEL_SET: volume.removesuffix("-workspace")})
-    if any(Owner.parse(obj.labels.get(LABEL_OWNER, "")).alive() for obj in kept):
-        raise SandboxError("the process that kept this workspace is still running")
-    for obj in sorted(kept, key=lambda obj: obj.kind != "container"):  # who holds volumes first
-        engine.destroy(obj)
-    return len(kept)
-
-
-__all__ = ["ENV", "Sandbox", "remove_kept", "sweep"]

@@ -163,7 +163,7 @@ def relayed(
     sandbox: Sandbox, forwarder: StagedFile, serve: Callable[[socket.socket], bool]
 ) -> Iterator[tuple[Relay, Mount]]:
     """A relay for as long as the block lasts, and the mount in which it offers its socket and ``forwarder``."""
-    uid = sandbox.new_uid()
+    uid = sandbox.specs.new_uid()
     with sandbox.volumes(egress=VolumeSpec(size_bytes=MB, inodes=64, uid=uid)) as volumes:
         volumes.put("egress", [forwarder], uid=uid)
         script = (files("agentv_sandbox.egress") / "mux.py").read_text("utf-8")

@@ -19,6 +19,11 @@ from agentv_sandbox.models.container import EngineInfo
 
 Systems = Literal["bounded", "watched", "shared"]
 """What an operator permits for whole systems, each word more than those before it."""
+WITHOUT_SYSTEMS = (
+    "A whole-system workspace needs a bound on disk and a user namespace, which the native engine has "
+    "(`--engine native`). On Docker the operator may permit it without a bound: `whole_systems` in agentv-sandbox.toml "
+    "says `watched` where the engine has user namespaces, `shared` where it has none."
+)
 
 Level = Literal["kernel", "userns"]
 """Weakest first. ``kernel``: shared kernel and user ids. ``userns``: root inside is nobody outside."""

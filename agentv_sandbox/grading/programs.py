@@ -46,7 +46,7 @@ def _run_alone(run: SuiteRun, target: Target, case: EvalCase, prompt: str) -> tu
     alone = replace(case, workspace=None)
     request = Request(suite=run.suite, case=alone, target=target, project=run.project, prompt=prompt)
     prepared = PROVIDERS[target.provider].prepare(request)
-    uid = run.sandbox.new_uid()
+    uid = run.sandbox.specs.new_uid()
     specs = {
         "workspace": VolumeSpec(uid=uid),
         "output": VolumeSpec(uid=uid, size_bytes=64 * MB, inodes=1024),

@@ -248,7 +248,7 @@ class ContainerTools:
                 "workspace": lambda: box(self.volumes.mount("workspace", WORKSPACE)),
                 "template": on_template,
             },
-            new_uid=run.sandbox.new_uid,
+            new_uid=run.sandbox.specs.new_uid,
             limits=limits,
         )
 

@@ -199,7 +199,7 @@ def limit_checks(sandbox: Sandbox) -> Iterator[DoctorCheck]:
 
 def _attempts(sandbox: Sandbox) -> tuple[ExecResult, ExecResult]:
     """What the probe saw as an agent, and how a program ended that takes twice its memory."""
-    uid = sandbox.new_uid()
+    uid = sandbox.specs.new_uid()
     limits = Limits(timeout_s=30, pids=_PROCESSES, memory_bytes=128 << 20)
     with sandbox.volumes(workspace=VolumeSpec(uid=uid, size_bytes=_WORKSPACE, inodes=100)) as volumes:
         probe = sandbox.run(

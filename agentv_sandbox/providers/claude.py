@@ -6,14 +6,8 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import ClassVar
 
-from agentv_sandbox.agents.agentcli import (
-    ANTHROPIC,
-    AgentCli,
-    AgentCliSettings,
-    Api,
-    Launch,
-    Question,
-)
+from agentv_sandbox.agents.agentcli import AgentCli
+from agentv_sandbox.agents.launching import ANTHROPIC, AgentCliSettings, Api, Launch, Question
 from agentv_sandbox.agents.session import SessionEvent, SessionRecord, text_of
 from agentv_sandbox.agents.settings import Flag, Number, Positive
 from agentv_sandbox.agents.toolservers import as_mcp_json

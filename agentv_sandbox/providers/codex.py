@@ -8,15 +8,9 @@ import shlex
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
-from agentv_sandbox.agents.agentcli import (
-    AgentCli,
-    AgentCliSettings,
-    Api,
-    Launch,
-    Question,
-    agent_document,
-)
+from agentv_sandbox.agents.agentcli import AgentCli
 from agentv_sandbox.agents.asked import Reporting
+from agentv_sandbox.agents.launching import AgentCliSettings, Api, Launch, Question, agent_document
 from agentv_sandbox.agents.session import SessionEvent, SessionRecord, text_of
 from agentv_sandbox.agents.toolservers import for_codex
 from agentv_sandbox.models.json.records import JsonRecord

@@ -10,16 +10,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, ClassVar, Literal
 
-from agentv_sandbox.agents.agentcli import (
-    ANTHROPIC,
-    AgentCli,
-    AgentCliSettings,
-    Api,
-    Launch,
-    Question,
-    agent_document,
-)
+from agentv_sandbox.agents.agentcli import AgentCli
 from agentv_sandbox.agents.base import setting_problem
+from agentv_sandbox.agents.launching import ANTHROPIC, AgentCliSettings, Api, Launch, Question, agent_document
 from agentv_sandbox.agents.session import MAX_VALUES, SessionEvent, SessionRecord, text_of
 from agentv_sandbox.agents.settings import Secret
 from agentv_sandbox.agents.toolservers import as_mcp_json

@@ -8,15 +8,9 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any, ClassVar
 
-from agentv_sandbox.agents.agentcli import (
-    GEMINI,
-    AgentCli,
-    AgentCliSettings,
-    Api,
-    Launch,
-    Question,
-)
+from agentv_sandbox.agents.agentcli import AgentCli
 from agentv_sandbox.agents.asked import Reporting
+from agentv_sandbox.agents.launching import GEMINI, AgentCliSettings, Api, Launch, Question
 from agentv_sandbox.agents.session import SessionEvent, SessionRecord, text_of
 from agentv_sandbox.agents.settings import Positive
 from agentv_sandbox.agents.toolservers import for_gemini

@@ -6,16 +6,9 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from agentv_sandbox.agents.agentcli import (
-    ANTHROPIC,
-    GEMINI,
-    AgentCli,
-    AgentCliSettings,
-    Api,
-    Launch,
-    Question,
-)
+from agentv_sandbox.agents.agentcli import AgentCli
 from agentv_sandbox.agents.base import setting_problem
+from agentv_sandbox.agents.launching import ANTHROPIC, GEMINI, AgentCliSettings, Api, Launch, Question
 from agentv_sandbox.agents.session import SessionEvent, SessionRecord, text_of, time_of
 from agentv_sandbox.agents.settings import Positive
 from agentv_sandbox.agents.toolservers import for_opencode

@@ -7,16 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any, ClassVar, Literal
 
-from agentv_sandbox.agents.agentcli import (
-    ANTHROPIC,
-    GEMINI,
-    AgentCli,
-    AgentCliSettings,
-    Api,
-    Launch,
-    Question,
-)
+from agentv_sandbox.agents.agentcli import AgentCli
 from agentv_sandbox.agents.base import setting_problem
+from agentv_sandbox.agents.launching import ANTHROPIC, GEMINI, AgentCliSettings, Api, Launch, Question
 from agentv_sandbox.agents.session import SessionEvent, SessionRecord, text_of
 from agentv_sandbox.authoring.fields import Text
 from agentv_sandbox.base.errors import Problem

@@ -22,11 +22,12 @@ from agentv_sandbox.base.errors import EngineError, InputError, Problem, Sandbox
 from agentv_sandbox.base.lazy import calling
 from agentv_sandbox.base.scratch import sweep_scratch
 from agentv_sandbox.containers.blobs import BlobStore
-from agentv_sandbox.containers.sandbox import WITHOUT_SYSTEMS, Sandbox, sweep
+from agentv_sandbox.containers.leftovers import sweep
+from agentv_sandbox.containers.sandbox import Sandbox
 from agentv_sandbox.egress.proxy import sweep as sweep_egress
 from agentv_sandbox.egress.relay import WayOut
 from agentv_sandbox.engines.table import find_engine
-from agentv_sandbox.engines.tier import require_tier, tier
+from agentv_sandbox.engines.tier import WITHOUT_SYSTEMS, require_tier, tier
 from agentv_sandbox.engines.watchdog import Watchdog
 from agentv_sandbox.loading import LoadResult
 from agentv_sandbox.modelcalls.recording import Recorder

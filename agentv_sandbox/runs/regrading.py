@@ -265,7 +265,7 @@ class _Grading:
             run = suite_run(stack, suite, image, tools, self._options, self._event)
             capture = read_capture(self._source.path, trials[trial - 1].folder, job.case)
             answers = CapturedAnswers(run, job, capture, CapturedContents(self._source.path, stores))
-            uid = sandbox.new_uid()
+            uid = sandbox.specs.new_uid()
             talk = sandbox.conversation(
                 role,
                 argv,

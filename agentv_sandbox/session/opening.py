@@ -11,7 +11,8 @@ from pathlib import Path
 from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.box import open_box
 from agentv_sandbox.containers.policy import PATH, Role, policy_of
-from agentv_sandbox.containers.sandbox import Sandbox, System
+from agentv_sandbox.containers.sandbox import Sandbox
+from agentv_sandbox.containers.specs import System
 from agentv_sandbox.containers.volumes import StagedFile
 from agentv_sandbox.models.container import ImageInfo, LimitOverrides, Mount, VolumeSpec
 from agentv_sandbox.models.paths import VAR_TMP, WORKSPACE
@@ -46,10 +47,10 @@ def open_session(options: SessionOptions) -> Session:
         image_made = place.image(asked, options.on_event)
         made, declared = image_made.id, place.declared(image_made) if system is not None else None
         policy = policy_of(Role.AGENT, system=system is not None)
-        bounds = place.sandbox.bounded(with_overrides(policy.limits, limits), Role.AGENT)
+        bounds = place.sandbox.specs.bounded(with_overrides(policy.limits, limits), Role.AGENT)
         grant = opening.enter_context(place.way_out.grant(options.network, {}))
         whole = opening.enter_context(_system(place.sandbox, made, system, declared))
-        uid = place.sandbox.new_uid() if whole is None else place.sandbox.uid_in(made, whole.user)
+        uid = place.sandbox.specs.new_uid() if whole is None else place.sandbox.users.uid(made, whole.user)
         begun, mounts = None, list[Mount]()
         if options.workspace:
             begun, uid, mounts = opening.enter_context(

@@ -13,7 +13,7 @@ from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.base.errors import ContainerEnded, SandboxError
 from agentv_sandbox.base.logs import safe_name
 from agentv_sandbox.containers.policy import Role, policy_of
-from agentv_sandbox.containers.sandbox import System
+from agentv_sandbox.containers.specs import System
 from agentv_sandbox.egress.grant import Grant
 from agentv_sandbox.egress.proxy import EgressProxy
 from agentv_sandbox.gateway.meter import Meter
@@ -97,7 +97,7 @@ class AgentSide:
     @property
     def time_limit_s(self) -> float:
         """How long an agent may take that answers without a container."""
-        return self.run.sandbox.bounded(agent_limits(self._limits.agent()), Role.AGENT).timeout_s
+        return self.run.sandbox.specs.bounded(agent_limits(self._limits.agent()), Role.AGENT).timeout_s
 
     def before(self, baseline: Baseline, *, look: bool) -> Baseline:
         """Run the before hooks; the baseline is what they leave. ``look``: the workspace may no longer be what
@@ -230,7 +230,7 @@ class AgentSide:
         data, why = answer_file(collected, run.store, prepared)
         on_disk = self.job.workspace.storage == "disk"
         whole = self.job.workspace.system is not None
-        limits = run.sandbox.bounded(agent_limits(asked, system=whole), Role.AGENT)
+        limits = run.sandbox.specs.bounded(agent_limits(asked, system=whole), Role.AGENT)
         resolution = run.image.resolution
         return AgentRun(
             result=result,

@@ -9,7 +9,7 @@ from functools import cache, partial
 from agentv_sandbox.authoring.messages import input_files
 from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.base.logs import safe_name
-from agentv_sandbox.containers.sandbox import System
+from agentv_sandbox.containers.specs import System
 from agentv_sandbox.containers.volumes import StagedFile
 from agentv_sandbox.gateway.meter import Meter
 from agentv_sandbox.models.capture import KeptSystem
@@ -121,7 +121,11 @@ def system_again(run: SuiteRun, job: Job, kept: KeptSystem, contents: Contents) 
 def _new_uid(run: SuiteRun, job: Job) -> int:
     """Whose the files of a workspace of its own are."""
     asked = job.workspace.system
-    return run.sandbox.uid_in(run.image.id, _user(run, asked)) if asked is not None else run.sandbox.new_uid()
+    return (
+        run.sandbox.users.uid(run.image.id, _user(run, asked))
+        if asked is not None
+        else run.sandbox.specs.new_uid()
+    )
 
 
 def _user(run: SuiteRun, asked: SystemSpec) -> str:
@@ -157,7 +161,7 @@ def _shared_workspace(
     key = _shared_key(job, row_target)
 
     def make(inner: ExitStack) -> SharedWorkspace:
-        uid = run.sandbox.new_uid()
+        uid = run.sandbox.specs.new_uid()
         volumes = inner.enter_context(
             run.sandbox.volumes(workspace=workspace_volume(start.files, limits, uid, workspace=job.workspace))
         )

@@ -14,7 +14,8 @@ from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.base.errors import ContainerEnded, InputError, Problem
 from agentv_sandbox.base.logs import safe_name
 from agentv_sandbox.containers.policy import Role, policy_of
-from agentv_sandbox.containers.sandbox import Sandbox, System
+from agentv_sandbox.containers.sandbox import Sandbox
+from agentv_sandbox.containers.specs import System
 from agentv_sandbox.containers.volumes import StagedFile
 from agentv_sandbox.egress.grant import Grant
 from agentv_sandbox.modelcalls.limiter import MOST_ADDED_S

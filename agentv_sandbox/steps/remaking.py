@@ -13,7 +13,8 @@ from agentv_sandbox import masking
 from agentv_sandbox.base.errors import NotKeptError
 from agentv_sandbox.base.logs import safe_name
 from agentv_sandbox.containers.policy import Role
-from agentv_sandbox.containers.sandbox import Sandbox, System
+from agentv_sandbox.containers.sandbox import Sandbox
+from agentv_sandbox.containers.specs import System
 from agentv_sandbox.containers.volumes import StagedFile
 from agentv_sandbox.models.capture import KeptSystem, SystemEntry
 from agentv_sandbox.models.container import Mount

@@ -13,7 +13,8 @@ from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.base.errors import SandboxError
 from agentv_sandbox.base.logs import safe_name
 from agentv_sandbox.containers.policy import PATH, Role
-from agentv_sandbox.containers.sandbox import Sandbox, System
+from agentv_sandbox.containers.sandbox import Sandbox
+from agentv_sandbox.containers.specs import System
 from agentv_sandbox.containers.volumes import StagedFile
 
 _SCRIPT = resources.files("agentv_sandbox") / "data" / "restorer.py"

@@ -21,7 +21,7 @@ def _suite_hook_job(job: Job, name: str) -> Job:
 
 def before_all(run: SuiteRun, job: Job, files: list[StagedFile]) -> list[StagedFile]:
     """What the workspace holds after the suite's and the target's ``before_all``."""
-    uid = run.sandbox.new_uid()
+    uid = run.sandbox.specs.new_uid()
     volume = workspace_volume(files, run.suite.limits, uid, workspace=job.workspace)
     with run.sandbox.volumes(workspace=volume, input=VolumeSpec(size_bytes=MB)) as volumes:
         volumes.put("workspace", files, uid=uid)

@@ -19,8 +19,9 @@ import docker
 import pytest
 
 from agentv_sandbox.base.errors import EngineError
+from agentv_sandbox.containers.leftovers import sweep
 from agentv_sandbox.containers.policy import Role
-from agentv_sandbox.containers.sandbox import Sandbox, sweep
+from agentv_sandbox.containers.sandbox import Sandbox
 from agentv_sandbox.egress.proxy import EgressProxy
 from agentv_sandbox.engines import LABEL_OWNER, LABEL_ROLE, LABEL_RUN
 from agentv_sandbox.engines.docker.engine import DockerEngine
@@ -127,7 +128,7 @@ import os, sys, threading
 from agentv_sandbox.engines.table import find_engine
 from agentv_sandbox.engines.watchdog import Watchdog
 from agentv_sandbox.containers.policy import Role
-from agentv_sandbox.containers.sandbox import (Sandbox)
+from agentv_sandbox.containers.sandbox import Sandbox
 from agentv_sandbox.models.container import VolumeSpec
 engine = find_engine(os.environ)
 box = Sandbox(engine, tool_image=sys.argv[1])
@@ -311,7 +312,7 @@ GRADERS = {
 
 
 def test_graders_under_siege(sandbox: Sandbox, tool_image: str) -> None:
-    uid = sandbox.new_uid()
+    uid = sandbox.specs.new_uid()
     with sandbox.volumes(workspace=VolumeSpec(uid=uid)) as volumes:
         writable = volumes.mount("workspace", "/workspace", read_only=False)
         planted = sandbox.run(

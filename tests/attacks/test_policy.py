@@ -187,7 +187,7 @@ def test_an_answer_that_differs_is_seen(what: str) -> None:
 
 def test_every_container_has_a_user_of_its_own() -> None:
     with Sandbox(FakeEngine()) as sandbox:
-        users = [sandbox.new_uid() for _ in range(1000)]
+        users = [sandbox.specs.new_uid() for _ in range(1000)]
     assert len(set(users)) == 1000
     assert all(200_000 <= uid < 265_000 for uid in users)
 

@@ -13,8 +13,9 @@ import pytest
 
 from agentv_sandbox.base.deadline import Deadline
 from agentv_sandbox.base.errors import Cancelled, SandboxError
+from agentv_sandbox.containers.leftovers import sweep
 from agentv_sandbox.containers.policy import POLICIES, Role
-from agentv_sandbox.containers.sandbox import Sandbox, sweep
+from agentv_sandbox.containers.sandbox import Sandbox
 from agentv_sandbox.containers.volumes import StagedFile, tar_stream
 from agentv_sandbox.engines import LABEL_OWNER, LABEL_RUN
 from agentv_sandbox.engines.docker.comparison import differences

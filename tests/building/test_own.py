@@ -23,12 +23,13 @@ from agentv_sandbox.base.errors import BuildError, Cancelled, InputError
 from agentv_sandbox.building.context import ignore_pattern, write_context
 from agentv_sandbox.building.ensure import ensure_image
 from agentv_sandbox.building.neutral import findings, neutralised
-from agentv_sandbox.building.own import build_dockerfile
+from agentv_sandbox.building.own import OwnImages
 from agentv_sandbox.building.packages.deb import deb_tar
 from agentv_sandbox.building.store import list_images
 from agentv_sandbox.cli.inputs import cache_dir
+from agentv_sandbox.containers.leftovers import sweep
 from agentv_sandbox.containers.policy import Role
-from agentv_sandbox.containers.sandbox import Sandbox, sweep
+from agentv_sandbox.containers.sandbox import Sandbox
 from agentv_sandbox.engines.docker.buildkit import BuildKit, find_buildkit
 from agentv_sandbox.engines.docker.engine import DockerEngine
 from agentv_sandbox.engines.docker.images import build
@@ -403,7 +404,15 @@ def build_logged(
     engine: DockerEngine, dockerfile: Path, cancelled: Any = lambda: False
 ) -> tuple[ImageInfo, BuildLog]:
     log = BuildLog()
-    return build_dockerfile(engine, dockerfile, on_event=log, cancelled=cancelled), log
+    images = OwnImages(
+        engine=engine,
+        config=ImageConfig(),
+        cache_dir=dockerfile.parent,
+        on_event=log,
+        cancelled=cancelled,
+        image_of=pytest.fail,
+    )
+    return images.image(dockerfile), log
 
 
 @pytest.fixture(scope="session")

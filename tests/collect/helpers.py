@@ -46,7 +46,7 @@ class Place:
 def workspace(
     sandbox: Sandbox, staged: Sequence[StagedFile] = (), *, size: int = 256 << 20, inodes: int = 20_000
 ) -> Iterator[Place]:
-    uid = sandbox.new_uid()
+    uid = sandbox.specs.new_uid()
     spec = VolumeSpec(size_bytes=size, inodes=inodes, uid=uid)
     with sandbox.volumes(workspace=spec, output=VolumeSpec(uid=uid)) as volumes:
         volumes.put("workspace", staged, uid=uid)

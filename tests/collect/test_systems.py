@@ -9,7 +9,8 @@ import pytest
 
 from agentv_sandbox.containers.blobs import BlobStore
 from agentv_sandbox.containers.policy import Role
-from agentv_sandbox.containers.sandbox import Sandbox, System
+from agentv_sandbox.containers.sandbox import Sandbox
+from agentv_sandbox.containers.specs import System
 from agentv_sandbox.models.container import MB
 from agentv_sandbox.workspace.collect import gather_system
 from agentv_sandbox.workspace.collect.diff import DiffLimits

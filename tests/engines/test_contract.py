@@ -138,7 +138,7 @@ def test_a_missing_program_is_an_error_of_the_command_not_of_the_engine(sandbox:
 
 
 def test_volumes_hold_what_was_put_and_pass_it_from_container_to_container(sandbox: Sandbox) -> None:
-    uid = sandbox.new_uid()
+    uid = sandbox.specs.new_uid()
     odd = b"dir/new\nline \xff \xe2\x80\xae.txt"
     with sandbox.volumes(workspace=VolumeSpec(uid=uid, size_bytes=8 << 20, inodes=64)) as volumes:
         volumes.put(
@@ -185,7 +185,7 @@ def test_volumes_hold_what_was_put_and_pass_it_from_container_to_container(sandb
 
 
 def test_a_volume_on_disk_can_be_written_by_its_user(sandbox: Sandbox) -> None:
-    uid = sandbox.new_uid()
+    uid = sandbox.specs.new_uid()
     with sandbox.volumes(workspace=VolumeSpec(uid=uid, disk=True)) as volumes:
         volumes.put("workspace", [StagedFile(path="a/b", data=b"1")], uid=uid)
         script = "echo more >> a/b && mkdir c && cat a/b"

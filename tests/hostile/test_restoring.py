@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from agentv_sandbox.containers.policy import Role
-from agentv_sandbox.containers.sandbox import Sandbox, System
+from agentv_sandbox.containers.sandbox import Sandbox
+from agentv_sandbox.containers.specs import System
 from agentv_sandbox.models.container import MB
 from agentv_sandbox.steps.restoring import Restored, restore, start_files
 

@@ -75,8 +75,8 @@ REASONS = {
         providers/gemini_cli.py: recording.split('\\n')[:_RECORDED_LINES]
     """,
     "a hash": """
-        building/ensure.py: key[:32]
-        building/ensure.py: name[:32]
+        building/inuse.py: key[:32]
+        building/recorded.py: name[:32]
         building/exchange.py: known.plan_key[:32]
     """,
     "a part of a stream, of which the rest follows": """

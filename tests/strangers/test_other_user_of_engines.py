@@ -40,7 +40,7 @@ def running(engine: ContainerEngine, tool_image: str) -> Iterator[Running]:
     """A container with a workspace, a key in its environment and a secret file, until the tests are through."""
     mark = f"{os.getpid()}.{time.monotonic_ns()}"
     with Sandbox(engine, tool_image=tool_image) as box:
-        uid = box.new_uid()
+        uid = box.specs.new_uid()
         with box.volumes(workspace=VolumeSpec(uid=uid, size_bytes=8 << 20, inodes=64)) as volumes:
             volumes.put("workspace", [StagedFile(path="answer", data=b"42")], uid=uid)
             mount = volumes.mount("workspace", "/workspace")

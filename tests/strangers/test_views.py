@@ -205,7 +205,7 @@ def _two(box: Sandbox, mount: Mount, stack: ExitStack) -> tuple[StdioConversatio
     def started(role: str) -> StdioConversation:
         argv = ["python3", "-I", "-S", "-c", script, role]
         talk = stack.enter_context(
-            box.conversation(Role.AGENT, argv, image=box.tool_image, mounts=[mount], uid=box.new_uid())
+            box.conversation(Role.AGENT, argv, image=box.tool_image, mounts=[mount], uid=box.specs.new_uid())
         )
         assert _ask(talk) == "ready"
         return talk

@@ -14,7 +14,7 @@ import secrets
 import shlex
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -29,6 +29,7 @@ from agentv_sandbox.engines import LABEL_RUN
 from agentv_sandbox.engines.native import requirements
 from agentv_sandbox.engines.native.addresses import SCHEME, is_native
 from agentv_sandbox.engines.native.bundle import runtime_config
+from agentv_sandbox.engines.native.files import SYSTEM_OF, ContainerFiles
 from agentv_sandbox.engines.native.images.store import ImageStore
 from agentv_sandbox.engines.native.images.unpacking import unpack
 from agentv_sandbox.engines.native.making import ImageMaking
@@ -36,7 +37,6 @@ from agentv_sandbox.engines.native.process import Process, may_state
 from agentv_sandbox.engines.native.records import Record, Records, write_json
 from agentv_sandbox.engines.native.runtimes import Runtime, Runtimes
 from agentv_sandbox.engines.native.staging import discard, remove_small
-from agentv_sandbox.engines.native.systems import BASE, DATA, ROOT
 from agentv_sandbox.engines.native.trials import RuntimeTrials
 from agentv_sandbox.engines.native.users import user_of
 from agentv_sandbox.engines.native.volumes import NativeVolumes
@@ -50,26 +50,16 @@ from agentv_sandbox.kernel.layout import StateFolders
 from agentv_sandbox.kernel.namespaces import UserNamespaces
 from agentv_sandbox.kernel.rootless import way_in
 from agentv_sandbox.models.container import (
-    CHANGES,
-    VIEW_EMPTY,
-    VIEWED,
     Command,
     ContainerSpec,
     EngineInfo,
     ExecResult,
     ImageInfo,
-    Mount,
     OwnedObject,
     VolumeSpec,
 )
-from agentv_sandbox.models.paths import MOUNTED
 
 log = get_logger()
-_SYSTEM_OF = "agentv-sandbox.system-of"
-"""On systems: the image that each is a copy of."""
-_PARTS_OF_SYSTEMS = {"changes": DATA, "base": BASE}
-_KERNELS_TARGETS = ("/proc", "/sys", "/dev")
-_SYSTEM_TARGETS = (*_KERNELS_TARGETS, "/tmp")  # noqa: S108 - paths inside
 
 
 class NativeEngine:
@@ -88,6 +78,13 @@ class NativeEngine:
         self._records = Records(places.containers, group=self._ids.first)
         self._volumes = NativeVolumes(
             places.memory_volumes, places.disk_volumes, first_id=self._ids.first, in_use=self._volume_in_use
+        )
+        self._files = ContainerFiles(
+            places.writable,
+            lambda: self._store,
+            self._records,
+            self._volumes,
+            end=lambda container: self._group(container).kill(),
         )
         sweeper = sweeper_command(str(Owner.current()), "", address)
         self._namespaces = UserNamespaces(self._ids, sweeper)
@@ -185,28 +182,15 @@ class NativeEngine:
         volumes = {mount.target: mount.source for mount in spec.mounts if mount.kind not in ("bind", "image")}
         volumes |= {f"{mount.target}/": mount.beside for mount in spec.mounts if mount.beside}
         volumes |= {"/": spec.system} if spec.system else {}
-        own = "" if spec.read_only or spec.system else str(self._writable(container))
+        own = "" if spec.read_only or spec.system else str(self._files.writable(container))
         shown = [self._store.present_id(mount.source) for mount in spec.mounts if mount.kind == "image"]
         record = Record(labels=dict(spec.labels), image=image.id, volumes=volumes, rootfs=own, images=shown)
         try:
             with self._volumes.stay(volumes.values()):  # until they are recorded as in use
                 for mount in spec.mounts:
-                    self._source(mount)
+                    self._files.source(mount)
                 self._records.add(container, record)
-            if own:
-                before = self._take_over(spec.continues, Path(own)) if spec.continues else []
-                record = replace(
-                    record, layered=not spec.continues and self._files_of_its_own(container, spec)
-                )
-                # Also what the runtime would make, whose time would be that of the build.
-                targets = [*(mount.target for mount in spec.mounts), *_KERNELS_TARGETS]
-                added = self._store.add_mount_points(self._own_root(container, record), targets)
-                self._records.change(container, replace(record, mount_points=[*before, *added]))
-            elif spec.system:
-                self._mount_points_of_system(spec)
-            else:
-                targets = [mount.target for mount in spec.mounts]
-                self._store.mount_points(image.id, _outermost([*targets, *spec.masked_volumes, spec.workdir]))
+            self._files.prepare(container, spec, record)
         except BaseException as error:
             self.remove(container)
             if isinstance(error, OSError):
@@ -214,79 +198,8 @@ class NativeEngine:
             raise
         return container
 
-    def _files_of_its_own(self, container: str, spec: ContainerSpec) -> bool:
-        """Make what a container may write to: what it changes over the image's files, or a copy of them. Whether it is
-        the first."""
-        own = self._writable(container)
-        root = None if spec.tells_changes else self._layered_root(container, spec.image, own)
-        if root is None:
-            self._store.copy(spec.image, own)
-        else:
-            self._store.hide_mount_points(spec.image, root)
-        return root is not None
-
-    def _layered_root(self, container: str, image: str, own: Path) -> Path | None:
-        """None where the kernel cannot lay files over those of this disk, as where it is such a layer itself."""
-        self._store.mount_points(
-            image, _outermost(MOUNTED)
-        )  # so that none comes to the image's files meanwhile
-        try:
-            return self._records.make_writable_root(container, self._store.rootfs(image), own)
-        except OSError as error:
-            log.debug("container.copied", container=container, reason=str(error))
-            discard(own)
-            return None
-
-    def _own_root(self, container: str, record: Record) -> Path:
-        return self._records.root(container) if record.layered else self._writable(container)
-
-    def _take_over(self, container: str, own: Path) -> Sequence[str]:
-        """The files of a container that has ended, and the folders that were added to them. Raises EngineError."""
-        record = self._records.get(container)
-        if record is None or not record.rootfs or record.layered:
-            raise EngineError(f"{container} has no files of its own")
-        self._group(container).kill()
-        Path(record.rootfs).rename(own)
-        self._records.change(container, replace(record, rootfs="", mount_points=()))
-        return record.mount_points
-
-    def _mount_points_of_system(self, spec: ContainerSpec) -> None:
-        """Folders for what the runtime mounts. Whatever containers made of the system, a link is followed within it
-        alone; of the kernel's own file systems none may be."""
-        root = self._volumes.system(spec.system, ROOT)
-        users = sum(record.volumes.get("/") == spec.system for _, record in self._records.all())
-        if users > 1:  # what stands there could change while it is looked at
-            raise EngineError("a system is the root of one container at a time")
-        targets = _outermost([*(mount.target for mount in spec.mounts), spec.workdir])
-        try:
-            self._store.add_mount_points(root, targets, plain=_KERNELS_TARGETS)
-        except EngineError as error:
-            raise EngineError(
-                f"the system that an earlier container left cannot be used any more: {error.message}"
-            ) from error
-
     def _group(self, container: str) -> Group:
         return Group(self._places.name, container)
-
-    def _source(self, mount: Mount) -> Path:
-        if mount.kind == "image":
-            return self._store.rootfs(mount.source)
-        if mount.kind in _PARTS_OF_SYSTEMS:
-            return self._volumes.system(mount.source, _PARTS_OF_SYSTEMS[mount.kind])
-        return Path(mount.source) if mount.kind == "bind" else self._volumes.path(mount.source)
-
-    def _binds(self, container: str, spec: ContainerSpec) -> list[tuple[Path, str, bool]]:
-        """What is mounted where, and whether read-only. Raises OSError."""
-        binds = []
-        for number, mount in enumerate(spec.mounts):
-            source = self._source(mount)
-            if mount.kind == "view":
-                below = self._volumes.path(mount.beside) / VIEWED if mount.beside else source / VIEW_EMPTY
-                source = self._records.make_view(container, number, source / VIEWED, below)
-            elif mount.kind == "image":
-                source = self._records.make_image_view(container, number, source)
-            binds.append((source, mount.target, mount.read_only))
-        return binds
 
     def _process(self, container: str, spec: ContainerSpec, *, stdin: bool, errors: bool = True) -> Process:
         runtime = self._runtimes.named(spec.runtime) if spec.runtime else self._default_runtime
@@ -301,10 +214,10 @@ class NativeEngine:
             user = user_of(self._store.rootfs(image.id), spec.user)
             config = runtime_config(
                 spec,
-                rootfs=self._root_of(container, spec, image.id),
+                rootfs=self._files.root_of(container, spec, image.id),
                 devices=self._records.make_devices(container),
                 image_env=image.env,
-                binds=self._binds(container, spec),
+                binds=self._files.binds(container, spec),
                 group=self._group(container).path,
                 namespace=f"/proc/{os.getpid()}/fd/{namespace}",
                 ids=self._ids if runtime.states_ids else None,
@@ -329,16 +242,6 @@ class NativeEngine:
             if isinstance(error, OSError):
                 raise EngineError(f"starting the {spec.role} container failed: {error}") from error
             raise
-
-    def _root_of(self, container: str, spec: ContainerSpec, image: str) -> Path:
-        if spec.system:
-            return self._volumes.system(spec.system, ROOT)
-        if not spec.read_only:
-            return self._own_root(container, self._records.get(container) or Record(labels={}, image=""))
-        return self._records.make_root(container, self._store.rootfs(image))
-
-    def _writable(self, container: str) -> Path:
-        return self._places.writable / container
 
     @contextmanager
     def _started(self, container: str, spec: ContainerSpec, *, stdin: bool) -> Iterator[Process]:
@@ -410,20 +313,11 @@ class NativeEngine:
     # -- volumes --------------------------------------------------------------------------------------
     def create_volume(self, name: str, spec: VolumeSpec, *, labels: Mapping[str, str]) -> None:
         self._prepare()
-        if not spec.image:
+        if spec.image:
+            self._files.make_system(name, spec, labels)
+        else:
             below = [self._volumes.path(spec.over)] if spec.over else []
             self._volumes.create(name, spec, labels, files=below)
-            return
-        image = self._store.nameless(spec.image)
-        if image is None:
-            raise EngineError(f"making a system failed: there is no image {spec.image}")
-        if not spec.bare:
-            self._store.mount_points(image.id, _outermost(MOUNTED))  # so that they are not among the changes
-        hidden = self._store.added_folders(image.id) if spec.bare else []
-        files = [self._store.rootfs(image.id)]
-        if spec.over:
-            files.insert(0, self._volumes.system(spec.over, DATA) / CHANGES)
-        self._volumes.create(name, spec, {**labels, _SYSTEM_OF: image.id}, files=files, hidden=hidden)
 
     def remove_volume(self, name: str) -> None:
         self._prepare()
@@ -460,7 +354,7 @@ class NativeEngine:
 
     def _image_in_use(self, image_id: str) -> bool:
         images = (each for _, record in self._records.all() for each in (record.image, *record.images))
-        systems = (labels.get(_SYSTEM_OF, "") for _, labels in self._volumes.all())
+        systems = (labels.get(SYSTEM_OF, "") for _, labels in self._volumes.all())
         return any(image.removeprefix("sha256:") == image_id for image in chain(images, systems))
 
     # -- upkeep ---------------------------------------------------------------------------------------
@@ -493,14 +387,6 @@ class NativeEngine:
 
     def release(self) -> None:
         self._namespaces.close()
-
-
-def _outermost(targets: Iterable[str]) -> list[str]:
-    """Those that do not lie in another one, whose own files they would have to be among."""
-    inside = (*targets, *_SYSTEM_TARGETS)
-    return [
-        path for path in inside if not any(path != other and path.startswith(f"{other}/") for other in inside)
-    ]
 
 
 def _matches(known: Mapping[str, str], wanted: Mapping[str, str | None]) -> bool:

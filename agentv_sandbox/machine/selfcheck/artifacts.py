@@ -107,7 +107,7 @@ def hostile_tree(sandbox: Sandbox, image: str, figures: dict[str, str]) -> Itera
             "files": FILES,
             "levels": LEVELS,
         }
-        spec = VolumeSpec(size_bytes=64 * MB, inodes=20_000, uid=sandbox.new_uid())
+        spec = VolumeSpec(size_bytes=64 * MB, inodes=20_000, uid=sandbox.specs.new_uid())
         store = BlobStore(Path(name, "store"))
         with sandbox.volumes(workspace=spec) as volumes:
             planted = sandbox.run(
@@ -212,7 +212,7 @@ while time.monotonic() < end:
 def live_swap(sandbox: Sandbox, image: str) -> Iterator[Attack]:
     """A folder that turns into a link while it is collected. In a run the agent is gone by then; the walk holds
     without that."""
-    spec = VolumeSpec(size_bytes=8 * MB, uid=sandbox.new_uid())
+    spec = VolumeSpec(size_bytes=8 * MB, uid=sandbox.specs.new_uid())
     with tempfile.TemporaryDirectory() as name, sandbox.volumes(workspace=spec) as volumes:
         ready = threading.Event()
         swapper = threading.Thread(
@@ -272,7 +272,7 @@ def _comparison_verdicts(
     document = {
         folder: {path: _portable(node) for path, node in tree.items()} for folder, tree in folders.items()
     }
-    spec = VolumeSpec(size_bytes=32 * MB, uid=sandbox.new_uid())
+    spec = VolumeSpec(size_bytes=32 * MB, uid=sandbox.specs.new_uid())
     blobs = BlobStore(store)
     with sandbox.volumes(workspace=spec) as volumes:
         planted = sandbox.run(

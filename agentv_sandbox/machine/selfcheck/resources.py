@@ -178,7 +178,7 @@ def memory(bench: Bench) -> Iterator[Attack]:
 
 
 def disk(bench: Bench) -> Iterator[Attack]:
-    spec = VolumeSpec(size_bytes=8 * MB, inodes=500, uid=bench.sandbox.new_uid())
+    spec = VolumeSpec(size_bytes=8 * MB, inodes=500, uid=bench.sandbox.specs.new_uid())
     fill, many = bench.on_volume(
         spec,
         FILL.format(path=f"{WORKSPACE}/fill"),
@@ -266,7 +266,7 @@ def timers(bench: Bench) -> Iterator[Attack]:
 
 
 def left_behind(bench: Bench) -> Iterator[Attack]:
-    _, looks = bench.on_volume(VolumeSpec(uid=bench.sandbox.new_uid()), HEARTBEAT, TWO_LOOKS)
+    _, looks = bench.on_volume(VolumeSpec(uid=bench.sandbox.specs.new_uid()), HEARTBEAT, TWO_LOOKS)
     first, second = (looks.stdout.split() or (b"a", b"b"))[:2]
     yield attempt("R22", "a daemon outlives its command", first == second, f"{first!r} then {second!r}")
 

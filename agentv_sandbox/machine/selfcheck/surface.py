@@ -37,7 +37,7 @@ def probe_settings(*, writable: Sequence[str], inodes: int, open_files: int) -> 
 def probe(sandbox: Sandbox, role: Role, image: str) -> Iterator[Attack]:
     """Every attempt of the script in one container of ``role``."""
     limits = POLICIES[role].limits
-    workspace = VolumeSpec(size_bytes=16 * MB, inodes=1000, uid=sandbox.new_uid(), mode=0o755)
+    workspace = VolumeSpec(size_bytes=16 * MB, inodes=1000, uid=sandbox.specs.new_uid(), mode=0o755)
     with sandbox.volumes(workspace=workspace) as volumes:
         may_write = WORKSPACE in POLICIES[role].may_write
         mounts: list[Mount] = [volumes.mount("workspace", WORKSPACE, read_only=not may_write)]

@@ -7,7 +7,8 @@ import json
 from collections.abc import Iterator
 
 from agentv_sandbox.containers.policy import Role, roots_capabilities
-from agentv_sandbox.containers.sandbox import Sandbox, System
+from agentv_sandbox.containers.sandbox import Sandbox
+from agentv_sandbox.containers.specs import System
 from agentv_sandbox.machine.selfcheck.report import Attack, attempt
 from agentv_sandbox.machine.selfcheck.resources import FORK_BOMB
 from agentv_sandbox.machine.selfcheck.surface import probe_script, probe_settings

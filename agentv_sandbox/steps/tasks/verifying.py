@@ -11,7 +11,7 @@ from pathlib import Path
 from agentv_sandbox import masking
 from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.containers.policy import Role, policy_of
-from agentv_sandbox.containers.sandbox import System
+from agentv_sandbox.containers.specs import System
 from agentv_sandbox.containers.volumes import StagedFile
 from agentv_sandbox.egress.proxy import EgressProxy
 from agentv_sandbox.judging.base import NotBegunError

@@ -21,7 +21,8 @@ from agentv_sandbox.base.errors import SandboxError
 from agentv_sandbox.base.logs import safe_name
 from agentv_sandbox.containers.blobs import BlobStore
 from agentv_sandbox.containers.policy import Role
-from agentv_sandbox.containers.sandbox import Sandbox, System
+from agentv_sandbox.containers.sandbox import Sandbox
+from agentv_sandbox.containers.specs import System
 from agentv_sandbox.models.capture import KeptWorkspace
 from agentv_sandbox.models.case import (
     AgentResponse,

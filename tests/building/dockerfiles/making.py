@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from agentv_sandbox.archives.writing import write_archive
-from agentv_sandbox.building.ensure import _ImageBuild
+from agentv_sandbox.building.own import OwnImages
 from agentv_sandbox.building.packages.deb import deb_tar
 from agentv_sandbox.building.packages.opening import open_cache
 from agentv_sandbox.cli.inputs import cache_dir
@@ -20,7 +20,7 @@ from agentv_sandbox.engines import LABEL_ENV_KEY, ContainerEngine
 from agentv_sandbox.fetching.mirror import load_index
 from agentv_sandbox.fetching.pipconf import read_pip_settings
 from agentv_sandbox.models.container import ImageInfo
-from agentv_sandbox.models.image import ImageConfig, ImagePlan, LockMode
+from agentv_sandbox.models.image import ImageConfig, ImagePlan
 
 BASE = "test-busybox:1"
 DATA = Path(__file__).parent / "data"
@@ -122,22 +122,17 @@ class Making:
     events: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
     made: list[str] = field(default_factory=list)
 
-    def build(self, dockerfile: Path, *, mode: LockMode = "default", **config: Any) -> ImageInfo:
-        plan = ImagePlan(
-            dockerfile=dockerfile, config=ImageConfig(**{"pull": False, "timeout_s": 60, **config})
+    def build(self, dockerfile: Path, *, anew: bool = False, **config: Any) -> ImageInfo:
+        images = OwnImages(
+            engine=self.engine,
+            config=ImageConfig(**{"pull": False, "timeout_s": 60, **config}),
+            cache_dir=self.folder,
+            on_event=lambda event, values: self.events.append((event, values)),
+            cancelled=lambda: False,
+            image_of=self._tool_image,
+            anew=anew,
         )
-        work = _ImageBuild(
-            self.engine,
-            plan,
-            self.folder,
-            lambda event, values: self.events.append((event, values)),
-            lambda: False,
-            None,
-            mode,
-            None,
-        )
-        work._image_of = self._tool_image  # type: ignore[method-assign,assignment]
-        info = work.own_image()
+        info = images.image(dockerfile)
         self.made += info.tags
         return info
 

@@ -158,7 +158,7 @@ def test_the_second_build_needs_no_network_and_gives_the_same_tree(
         config |= {"mirror": f"{server.url}/debian", "security_mirror": f"{server.url}/security"}
         first = made.build(DATA / name / "Dockerfile", **config)
         asked = list(server.asked)
-        again = made.build(DATA / name / "Dockerfile", mode="update", offline=True, **config)
+        again = made.build(DATA / name / "Dockerfile", anew=True, offline=True, **config)
         assert server.asked == asked
     assert again.id == first.id
     replaced = (
@@ -235,7 +235,7 @@ def test_network_answers_stay_with_the_step_that_got_them(
         server.files["/debian/dists/x/Release"] = b"newer\n"
         newer = made.text(f"{text}# another\n".replace("/made", "/other"), tmp_path / "two", **config)
         assert made.files(newer).text("other") == "newer\n"
-        again = made.text(text, tmp_path / "one", mode="update", offline=True, **config)
+        again = made.text(text, tmp_path / "one", anew=True, offline=True, **config)
         assert made.files(again).text("made") == "release\n"
 
 

@@ -12,7 +12,8 @@ import pytest
 from agentv_sandbox.archives.rooted import Disk, RootedFolder
 from agentv_sandbox.base.errors import EngineError, SandboxError
 from agentv_sandbox.containers.policy import ON_SYSTEM, Role
-from agentv_sandbox.containers.sandbox import Sandbox, System
+from agentv_sandbox.containers.sandbox import Sandbox
+from agentv_sandbox.containers.specs import System
 from agentv_sandbox.engines import LABEL_OWNER, ContainerEngine
 from agentv_sandbox.engines.native.users import User, user_of
 from agentv_sandbox.engines.native.volumes import NativeVolumes
@@ -193,10 +194,10 @@ def test_the_users_of_a_system_are_the_images(sandbox: Sandbox) -> None:
         )
     assert done.stdout == b"www-data\n/var/www\n"
     assert b"Permission denied" in done.stderr
-    assert sandbox.uid_in(sandbox.tool_image, "www-data") == 33
-    assert sandbox.uid_in(sandbox.tool_image, "1000:5") == 1000
+    assert sandbox.users.uid(sandbox.tool_image, "www-data") == 33
+    assert sandbox.users.uid(sandbox.tool_image, "1000:5") == 1000
     with pytest.raises(SandboxError, match="no user nobody-here"):
-        sandbox.uid_in(sandbox.tool_image, "nobody-here")
+        sandbox.users.uid(sandbox.tool_image, "nobody-here")
 
 
 @pytest.mark.parametrize(
