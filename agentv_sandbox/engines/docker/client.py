@@ -11,11 +11,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import docker
+import requests
 import tenacity
 
 from agentv_sandbox.base.errors import EngineUnavailable
 from agentv_sandbox.base.logs import get_logger
-from agentv_sandbox.engines.docker.failure import dropped
+from agentv_sandbox.engines.docker.failure import dropped, timed_out
 
 log = get_logger()
 
@@ -115,6 +116,16 @@ class PatientClient(_LocalClient):
 
         send = super().send
         return self.patience.call(lambda: send(request, **options), before_sleep=note)
+
+    def ended_within(self, container: str, seconds: float) -> bool:
+        """Whether the container ends in that time, which is waited for."""
+        try:
+            self.wait(container, timeout=seconds)  # type: ignore[arg-type] # fractions, too
+        except requests.exceptions.RequestException as error:
+            if not timed_out(error):
+                raise
+            return False
+        return True
 
 
 class EngineAnswer(_LocalClient):

@@ -6,40 +6,31 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property
-from itertools import count
-from typing import IO, Any
+from typing import Any
 
 import docker
-import requests
 
-from agentv_sandbox.base.errors import BuildError, EngineError
-from agentv_sandbox.engines import LABEL_OWNER, LABEL_ROLE, LABEL_RUN, ImageBuilder, ImagePuller
-from agentv_sandbox.engines.docker.answers import Container, Listed, State, Step, id_in
+from agentv_sandbox.base.errors import EngineError
+from agentv_sandbox.engines import LABEL_OWNER, LABEL_ROLE, LABEL_RUN
+from agentv_sandbox.engines.docker.answers import Container, Listed, State, id_in
 from agentv_sandbox.engines.docker.attach import AttachedStream, drain
 from agentv_sandbox.engines.docker.client import (
     API_TIMEOUT_S,
-    LARGE_S,
     PATIENCE_S,
     Patience,
-    PatientClient,
-    connected,
 )
 from agentv_sandbox.engines.docker.comparison import differences
 from agentv_sandbox.engines.docker.config import OwnVolume, view_options, volume_options
 from agentv_sandbox.engines.docker.dialect import (
-    DIALECTS,
     PROFILE_HINT,
-    EngineDialect,
     container_body,
     memory_volumes,
 )
-from agentv_sandbox.engines.docker.facts import engine_info
-from agentv_sandbox.engines.docker.failure import NotFound, mapped, removed_in_time, timed_out
-from agentv_sandbox.engines.docker.images import build, image_info, pull
+from agentv_sandbox.engines.docker.engineimages import DockerImages
+from agentv_sandbox.engines.docker.failure import NotFound, mapped, removed_in_time
 from agentv_sandbox.engines.docker.memory import died_of_memory, engine_was_asked
 from agentv_sandbox.engines.docker.systems import (
     LABEL_SYSTEM,
@@ -57,32 +48,24 @@ from agentv_sandbox.engines.stream import (
 from agentv_sandbox.models.container import (
     VIEW_EMPTY,
     VIEWED,
-    Build,
     Command,
     ContainerSpec,
-    EngineInfo,
     ExecResult,
-    ImageInfo,
     Outcome,
     OwnedObject,
     VolumeSpec,
-    never,
 )
 from agentv_sandbox.models.paths import WORKSPACE
 
 _REMOVE_GRACE_S = 10.0
 _CANCEL_POLL_S = 2.0
-_IMAGE_CHUNK = 1 << 20
 
 
-class DockerEngine:
-    """Implements ``ContainerEngine``. Safe to share between threads: one client a thread."""
+class DockerEngine(DockerImages):
+    """Implements ``ContainerEngine``. Safe to share between threads."""
 
     def __init__(self, address: str, *, patience_s: float = PATIENCE_S) -> None:
-        self.address = address
-        self._patience = Patience(patience_s)
-        self._has_answered = False
-        self._local = threading.local()
+        super().__init__(address, patience_s=patience_s)
         self._folders: dict[str, str] = {}
         """Of volumes with views, on the engine's machine."""
         self._own: dict[str, list[str]] = {}
@@ -90,63 +73,6 @@ class DockerEngine:
         self._systems = DockerSystems(lambda: self._api)
         self._watches: dict[str, SystemWatch] = {}
         """Of what containers change of a system, by their ids, while somebody talks to them."""
-
-    @property
-    def _api(self) -> Any:
-        client = getattr(self._local, "client", None)
-        if client is None:
-            with mapped("connecting"):
-                # Nobody waits for an engine that was never there.
-                patience = self._patience if self._has_answered else Patience(0)
-                client = connected(PatientClient, self.address, API_TIMEOUT_S, patience=patience)
-            self._has_answered = True
-            client.patience = self._patience
-            self._local.client = client
-        return client
-
-    @contextmanager
-    def _patient(self) -> Iterator[None]:
-        """What this thread asks meanwhile may take long without a word: as much as a large image's bytes do."""
-        client = self._api
-        before, client.timeout = client.timeout, LARGE_S
-        try:
-            yield
-        finally:
-            client.timeout = before
-
-    def _do_once(self, do: Callable[[], Any], known: Callable[[], Any]) -> Any:
-        """What ``do`` returns. When its answer was lost, it is only repeated if ``known``, which asks the engine
-        what it did, returns None."""
-        attempts = count()
-
-        def attempt() -> Any:
-            if next(attempts) and (result := known()) is not None:
-                return result
-            return do()
-
-        return self._patience.call(attempt)
-
-    @cached_property
-    def _known(self) -> EngineInfo:
-        """What does not change while an engine runs."""
-        return self.info()
-
-    @property
-    def _maps_users(self) -> bool:
-        return self._known.userns
-
-    @property
-    def _dialect(self) -> EngineDialect:
-        return DIALECTS[self._known.kind]
-
-    def ping(self) -> None:
-        with mapped("asking whether it is there"):
-            self._api.ping()
-
-    def info(self) -> EngineInfo:
-        with mapped("asking for its version"):
-            info, version = self._api.info(), self._api.version()
-        return engine_info(info, version, api_version=self._api._version, address=self.address)
 
     # -- containers -----------------------------------------------------------------------------------
     def create(self, spec: ContainerSpec) -> str:
@@ -355,7 +281,7 @@ class DockerEngine:
                 ended = "cancelled"
             elif (left := deadline() - time.monotonic()) <= 0:
                 ended = "timeout"
-            elif self._has_ended(container, within_s=min(left, _CANCEL_POLL_S)):
+            elif self._api.ended_within(container, min(left, _CANCEL_POLL_S)):
                 break
         if ended not in ("eof", "lost"):
             # A writer that is blocked on a full stream makes the engine's kill hang, so somebody must read.
@@ -376,15 +302,6 @@ class DockerEngine:
 
     def _state(self, container: str) -> State:
         return Container.of(self._api.inspect_container(container)).state
-
-    def _has_ended(self, container: str, *, within_s: float) -> bool:
-        try:
-            self._api.wait(container, timeout=within_s)
-        except requests.exceptions.RequestException as error:
-            if not timed_out(error):
-                raise
-            return False
-        return True
 
     def put(self, container: str, path: str, tar: Iterable[bytes]) -> None:
         with mapped(f"putting files into {path}"):
@@ -454,73 +371,6 @@ class DockerEngine:
             f"--user {uid} -v {volume}:{WORKSPACE}:nocopy -w {WORKSPACE} --entrypoint sh {image}"
         )
 
-    # -- images ---------------------------------------------------------------------------------------
-    def image(self, ref: str) -> ImageInfo | None:
-        try:
-            with mapped(f"looking for the image {ref}"):
-                return image_info(self._api.inspect_image(ref))
-        except EngineError as error:
-            if isinstance(error.__cause__, NotFound):
-                return None
-            raise
-
-    def images(self, label: str) -> list[ImageInfo]:
-        with mapped("listing images"):
-            rows = Listed.all_of(self._api.images(filters={"label": label}))
-            ids = [row.id for row in rows if LABEL_SYSTEM not in row.labels]
-        return [info for info in map(self.image, ids) if info is not None]
-
-    steps = None
-    """It builds Dockerfiles by itself."""
-
-    @property
-    def builder(self) -> ImageBuilder:
-        return self
-
-    @property
-    def puller(self) -> ImagePuller:
-        return self
-
-    def pull(self, ref: str, *, timeout_s: float, cancelled: Callable[[], bool] = never) -> ImageInfo:
-        with mapped(f"pulling {ref}"):
-            pull(self.address, ref, timeout_s=timeout_s, cancelled=cancelled)
-        info = self.image(ref)
-        if info is None:
-            raise EngineError(f"the engine pulled {ref} and does not have it")
-        return info
-
-    def load_image(self, archive: IO[bytes]) -> None:
-        with mapped("loading an image"), self._patient():
-            for step in self._api.load_image(archive):
-                if (error := Step.of(step).error) is not None:
-                    raise EngineError(f"cannot load an image: {error}")
-
-    def save_image(self, ref: str) -> Iterator[bytes]:
-        with mapped(f"saving {ref}"), self._patient():
-            yield from self._api.get_image(ref, chunk_size=_IMAGE_CHUNK)
-
-    def tag(self, image: str, tag: str) -> None:
-        repository, _, version = tag.partition(":")
-        with mapped(f"tagging {tag}"):
-            self._api.tag(image, repository, version or "latest")
-
-    def build(self, context: IO[bytes], wanted: Build) -> str:
-        with mapped(f"building {wanted.tag}"):
-            known = self._known
-            log = build(self.address, context, wanted, buildkit=known.kind == "docker", remapped=known.userns)
-        info = self.image(wanted.tag)
-        if info is None:
-            raise BuildError(f"the engine built {wanted.tag} and does not have it", log=str(log))
-        return info.id
-
-    def remove_image(self, ref: str) -> None:
-        try:
-            with mapped(f"removing the image {ref}"):
-                self._api.remove_image(ref)
-        except EngineError as error:
-            if not isinstance(error.__cause__, NotFound):
-                raise
-
     # -- upkeep ---------------------------------------------------------------------------------------
     def owned(self, labels: Mapping[str, str | None]) -> list[OwnedObject]:
         wanted = [key if value is None else f"{key}={value}" for key, value in labels.items()]
@@ -543,6 +393,3 @@ class DockerEngine:
         self.remove_volume(obj.id)
         if LABEL_SYSTEM in obj.labels:
             self._systems.sweep(obj.labels.get(LABEL_RUN, ""))
-
-    def release(self) -> None:
-        """Connections are those of threads, and end with them."""
