@@ -12,7 +12,7 @@ from agentv_sandbox.containers.blobs import BlobStore
 from agentv_sandbox.containers.policy import ON_SYSTEM, POLICIES, Role, capabilities
 from agentv_sandbox.containers.sandbox import Sandbox
 from agentv_sandbox.engines import ContainerEngine
-from agentv_sandbox.engines.docker.systems import DockerSystems, Used, excess
+from agentv_sandbox.engines.docker.watch import Used, excess
 from agentv_sandbox.engines.tier import Systems, with_systems
 from agentv_sandbox.machine.doctor import engine_checks
 from agentv_sandbox.models.container import MB, EngineInfo, VolumeSpec
@@ -97,9 +97,9 @@ class Api:
 
 def test_changes_are_counted_whatever_names_they_have_and_no_further_than_needed() -> None:
     rows = b'[{"Path":"/a\\"Kind\\":1,\\"Kind\\":","Kind":1},{"Path":"/Kind:","Kind":0}]'
-    assert DockerSystems(lambda: Api(Answer(rows))).look("c", most_files=9) == Used(size_bytes=5, files=2)
+    assert look(Api(Answer(rows)), "c", most_files=9) == Used(size_bytes=5, files=2)
     endless = Answer(b'{"Path":"/f","Kind":1},' * 10_000)
-    assert DockerSystems(lambda: Api(endless)).look("c", most_files=20).files == 21
+    assert look(Api(endless), "c", most_files=20).files == 21
     assert endless.read < 1000
 
 

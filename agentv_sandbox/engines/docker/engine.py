@@ -32,12 +32,8 @@ from agentv_sandbox.engines.docker.dialect import (
 from agentv_sandbox.engines.docker.engineimages import DockerImages
 from agentv_sandbox.engines.docker.failure import NotFound, mapped, removed_in_time
 from agentv_sandbox.engines.docker.memory import died_of_memory, engine_was_asked
-from agentv_sandbox.engines.docker.systems import (
-    LABEL_SYSTEM,
-    DockerSystems,
-    SystemWatch,
-    with_views,
-)
+from agentv_sandbox.engines.docker.systems import LABEL_SYSTEM, DockerSystems, with_views
+from agentv_sandbox.engines.docker.watch import SystemWatch
 from agentv_sandbox.engines.killed import KILLED, Watched
 from agentv_sandbox.engines.stream import (
     Ended,
