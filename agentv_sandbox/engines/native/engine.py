@@ -24,7 +24,6 @@ from typing import IO
 
 from agentv_sandbox import __version__
 from agentv_sandbox.base.errors import EngineError, EngineUnavailable, NeedsNamespace
-from agentv_sandbox.base.logs import get_logger
 from agentv_sandbox.engines import LABEL_RUN
 from agentv_sandbox.engines.native import requirements
 from agentv_sandbox.engines.native.addresses import SCHEME, is_native
@@ -58,8 +57,6 @@ from agentv_sandbox.models.container import (
     OwnedObject,
     VolumeSpec,
 )
-
-log = get_logger()
 
 
 class NativeEngine:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import stat
 import tarfile
 import tempfile
@@ -18,18 +17,17 @@ from typing import IO, Any
 from agentv_sandbox.archives.own_image import clean_config, config_bytes
 from agentv_sandbox.archives.rooted import (
     Attributes,
-    Disk,
     RootedFolder,
     shown,
 )
 from agentv_sandbox.archives.untrusted_image import Layers
 from agentv_sandbox.archives.untrusted_tar import ArchiveError
 from agentv_sandbox.base.errors import EngineError
-from agentv_sandbox.base.logs import get_logger
 from agentv_sandbox.engines.native.images.descriptions import ImageDescription, config_for, info_of
+from agentv_sandbox.engines.native.images.index import CONFIG, ImageIndex, is_name, stamp_of
 from agentv_sandbox.engines.native.images.layer import Layer
 from agentv_sandbox.engines.native.images.merging import merge
-from agentv_sandbox.engines.native.images.tags import Tags, full_tag
+from agentv_sandbox.engines.native.images.tags import full_tag
 from agentv_sandbox.engines.native.images.unpacking import unpack_image
 from agentv_sandbox.engines.native.staging import (
     Parts,
@@ -39,16 +37,11 @@ from agentv_sandbox.engines.native.staging import (
     locked,
 )
 from agentv_sandbox.models.container import ImageInfo
-from agentv_sandbox.models.json.untrusted import read_json
 
-_ID = re.compile(r"(?:sha256:)?([0-9a-f]{64})")
 _ROOT_MODE = 0o755
-_CONFIG = "config.json"
-"""Of an image, beside its files; whoever reads those for long holds its lock."""
-log = get_logger()
 
 
-class ImageStore:
+class ImageStore(ImageIndex):
     """Images below ``folder``, which is root's own. Safe between threads and processes.
 
     Every file of an image belongs to ``first_id`` and its own number together, as a user namespace maps them from
@@ -61,88 +54,13 @@ class ImageStore:
     ) -> None:
         self._first_id = first_id
         self._in_use = in_use
-        self._images, tags = folder / "images", folder / "tags"
-        parts, self._lock = folder / "parts", folder / "lock"
-        self._disk = Disk(
-            f"the disk of {folder}",
-            "`agentv-sandbox clean --images` removes images and fetched files that are not used.",
-        )
+        super().__init__(folder)
+        self._lock = folder / "lock"
         with self._disk_errors(str(folder)):
-            folder.mkdir(mode=0o711, parents=True, exist_ok=True)
-            for path, mode in (
-                (self._images, 0o711),
-                (tags, 0o700),
-                (parts, 0o700),
-            ):
-                path.mkdir(exist_ok=True)
-                path.chmod(mode)  # whatever the umask is
             self._lock.touch(0o600)
-        self._tags = Tags(tags)
-        self._parts = Parts(parts, self._lock)
-        self._known: dict[str, tuple[tuple[int, int], ImageDescription | None]] = {}
-        """By id, what was read of an image, with the stamp of the file at that time."""
+        self._parts = Parts(folder / "parts", self._lock)
         self._mountable: dict[str, tuple[tuple[int, int], frozenset[str]]] = {}
-        """By id, targets that are there, in the same way."""
-
-    # -- looking --------------------------------------------------------------------------------------
-    def image(self, ref: str) -> ImageInfo | None:
-        """By tag (``name`` is ``name:latest``) or by whole id; None when it is not there."""
-        known = self.nameless(ref)
-        if known is None:
-            return None
-        return replace(known, tags=self._tags.of(known.id.removeprefix("sha256:")))
-
-    def images(self, label: str) -> list[ImageInfo]:
-        """All that have this label, whatever its value."""
-        return self._where(lambda info: label in info.labels)
-
-    def pulled(self) -> list[ImageInfo]:
-        """All that came from registries."""
-        return self._where(lambda info: bool(info.digests))
-
-    def _where(self, wanted: Callable[[ImageInfo], bool]) -> list[ImageInfo]:
-        tags = self._tags.by_id()
-        known = ((path.name, self._description(path.name)) for path in sorted(self._images.iterdir()))
-        return [
-            replace(image.info, tags=tags.get(image_id, ()))
-            for image_id, image in known
-            if image is not None and wanted(image.info)
-        ]
-
-    def nameless(self, ref: str) -> ImageInfo | None:
-        """The same without its tags, for which all names would have to be read."""
-        image_id = self._id_of(ref)
-        known = self._description(image_id) if image_id else None
-        return None if known is None else known.info
-
-    def rootfs(self, ref: str) -> Path:
-        """The folder of the image's files, to be mounted read-only."""
-        return self._images / self._present(ref)[0] / "rootfs"
-
-    def config(self, ref: str) -> Mapping[str, Any]:
-        """The configuration of an image, whoever wrote it. Raises EngineError."""
-        image_id, _ = self._present(ref)
-        with self._not_removed(ref, image_id):
-            document = read_json((self._images / image_id / _CONFIG).read_bytes())
-        inner = document.get("config") if isinstance(document, dict) else None
-        return inner if isinstance(inner, dict) else {}
-
-    def present_id(self, ref: str) -> str:
-        """In hexadecimal. Raises EngineError for an image that is not there."""
-        return self._present(ref)[0]
-
-    @contextmanager
-    def _not_removed(self, ref: str, image_id: str) -> Iterator[None]:
-        """Errors of files that went while they were read, in words that say why."""
-        try:
-            yield
-        except (EngineError, OSError) as error:
-            if (self._images / image_id).exists():
-                raise
-            raise EngineError(
-                f"the image {shown(ref)} was removed while it was used",
-                hint="Another process removed it from this state folder. The same command, run again, makes it anew.",
-            ) from error
+        """By id, targets that are there, with the stamp of the image's description at that time."""
 
     # -- naming and removing --------------------------------------------------------------------------
     def tag(self, ref: str, tag: str) -> None:
@@ -158,7 +76,7 @@ class ImageStore:
             if not image_id:
                 return
             tags = self._tags.by_id().get(image_id, ())
-            name = full_tag(ref) if _is_name(ref) else ""
+            name = full_tag(ref) if is_name(ref) else ""
             if not name or tags == (name,):
                 self._take_away(image_id, part)
                 for tag in tags:
@@ -289,7 +207,7 @@ class ImageStore:
         """A docker-archive of one layer. Loading it gives the same id when the image was committed here."""
         image_id, _ = self._present(ref)
         # Not the folder's own lock, which whoever adds places for mounts waits for.
-        held = self._images / image_id / _CONFIG
+        held = self._images / image_id / CONFIG
         with self._not_removed(ref, image_id), locked(held, shared=True):
             yield from self._saved(ref, image_id)
 
@@ -304,9 +222,9 @@ class ImageStore:
             for chunk in layer:
                 digest.update(chunk)
                 yield chunk
-        config = config_for((image / _CONFIG).read_bytes(), digest.hexdigest())
+        config = config_for((image / CONFIG).read_bytes(), digest.hexdigest())
         name = f"{hashlib.sha256(config).hexdigest()}.json"
-        tags = [full_tag(ref)] if _is_name(ref) else None
+        tags = [full_tag(ref)] if is_name(ref) else None
         manifest = json.dumps([{"Config": name, "RepoTags": tags, "Layers": ["layer.tar"]}]).encode()
         yield _small_file(name, config) + _small_file("manifest.json", manifest)
         yield b"\0" * (2 * tarfile.BLOCKSIZE)
@@ -319,7 +237,7 @@ class ImageStore:
         image = self._images / image_id
         wanted = frozenset(targets)
         stamp, have = self._mountable.get(image_id, (None, frozenset[str]()))
-        if stamp == _stamp(image / "image.json") and wanted <= have:
+        if stamp == stamp_of(image / "image.json") and wanted <= have:
             return
         with locked(image), RootedFolder(image / "rootfs", self._disk) as folder:
             known = self._present(image_id)[1]
@@ -333,7 +251,7 @@ class ImageStore:
                 with self._disk_errors(target):
                     known.write(image / "image.json")
                 folder.make_missing(there, missing, self._attributes)
-            self._mountable[image_id] = (_stamp(image / "image.json"), have | wanted)
+            self._mountable[image_id] = (stamp_of(image / "image.json"), have | wanted)
 
     def add_mount_points(
         self, rootfs: Path, targets: Iterable[str], *, plain: Collection[str] = ()
@@ -387,7 +305,7 @@ class ImageStore:
     def _publish(self, image: Path, config: bytes, info: ImageInfo, tags: Iterable[str], part: Path) -> str:
         """Put a finished image in its place, unless it is there by now, and name it."""
         image_id = info.id.removeprefix("sha256:")
-        (image / _CONFIG).write_bytes(config)
+        (image / CONFIG).write_bytes(config)
         ImageDescription(info=info).write(image / "image.json")
         with locked(self._lock):
             if self._description(image_id) is None:
@@ -410,65 +328,15 @@ class ImageStore:
             raise
 
     def _refuse_used(self, image_id: str, image: Path) -> None:
-        if self._in_use(image_id) or not (is_free(image) and is_free(image / _CONFIG)):
+        if self._in_use(image_id) or not (is_free(image) and is_free(image / CONFIG)):
             raise EngineError(
                 f"the image {image_id[:16]} is used by a container", hint="Remove the container first."
             )
-
-    def _description(self, image_id: str) -> ImageDescription | None:
-        path = self._images / image_id / "image.json"
-        stamp = _stamp(path)
-        known = self._known.get(image_id)
-        if known is None or known[0] != stamp:
-            known = self._known[image_id] = (stamp, ImageDescription.read(path) if stamp != _ABSENT else None)
-            if known[1] is None and (self._images / image_id).exists():
-                log.warning("image.damaged", image=image_id, path=str(path))
-        return known[1]
-
-    def _present(self, ref: str) -> tuple[str, ImageDescription]:
-        image_id = self._id_of(ref)
-        known = self._description(image_id) if image_id else None
-        if known is None:
-            raise EngineError(f"there is no image {shown(ref)}")
-        return image_id, known
-
-    def _id_of(self, ref: str) -> str:
-        """In hexadecimal, of an image that may be there; empty for a name that there is not."""
-        if known := _ID.fullmatch(ref):
-            return known[1] if (self._images / known[1]).exists() else ""
-        if "@sha256:" in ref:
-            descriptions = ((path.name, self._description(path.name)) for path in self._images.iterdir())
-            return next((name for name, image in descriptions if image and ref in image.info.digests), "")
-        return self._tags.get(ref)
 
     def _not_copied(self, ref: str, complaint: str) -> EngineError:
         if "No space left on device" in complaint or "Disk quota exceeded" in complaint:
             return EngineError(f"{self._disk.name} is full", hint=self._disk.hint)
         return EngineError(f"the files of the image {shown(ref)} cannot be copied: {complaint}")
-
-    @contextmanager
-    def _disk_errors(self, path: str) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise self._disk.error(path, error) from error
-
-
-def _is_name(ref: str) -> bool:
-    """Whether it is a tag: neither an id nor a digest."""
-    return not _ID.fullmatch(ref) and "@" not in ref
-
-
-_ABSENT = (0, 0)
-
-
-def _stamp(path: Path) -> tuple[int, int]:
-    """What changes with every new version of a file."""
-    try:
-        known = path.stat()
-    except OSError:
-        return _ABSENT
-    return known.st_ino, known.st_mtime_ns
 
 
 def _header(name: str, size: int) -> bytes:
