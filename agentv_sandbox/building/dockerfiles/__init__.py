@@ -7,74 +7,43 @@ that a step reaches of the network, ``layers`` keeps what a step changed.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 from agentv_sandbox.archives.writing import write_archive
 from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.base.errors import BuildError, InputError, Problem
 from agentv_sandbox.base.logs import safe_name
 from agentv_sandbox.building.containers import Builder
+from agentv_sandbox.building.dockerfiles.addresses import addresses_without_content, with_fetched
 from agentv_sandbox.building.dockerfiles.bases import packaged, preparation, tool_plan
 from agentv_sandbox.building.dockerfiles.diskwatch import DiskWatch
 from agentv_sandbox.building.dockerfiles.inputs import ContextIndex
 from agentv_sandbox.building.dockerfiles.layers import StageLayers
-from agentv_sandbox.building.dockerfiles.recorder import FetchRecorder, Registries
+from agentv_sandbox.building.dockerfiles.recorder import FetchRecorder
 from agentv_sandbox.building.dockerfiles.stepping import StageContainers, StepGroup, closing
+from agentv_sandbox.building.dockerfiles.surroundings import Surroundings
 from agentv_sandbox.building.store import LABEL_BASES, image_with_key, note_use
 from agentv_sandbox.containers.volumes import StagedFile
 from agentv_sandbox.dockerfile.evaluating import Copy, Evaluated, Folder, RunStep, Step, evaluate
 from agentv_sandbox.dockerfile.stages import Dockerfile, Stage, platform_arguments, read_dockerfile
-from agentv_sandbox.engines import LABEL_ENV_KEY, LABEL_PREFIX, ContainerEngine, StepImages
-from agentv_sandbox.fetching.events import CancelCheck, OnEvent
-from agentv_sandbox.fetching.fetch import Cache
+from agentv_sandbox.engines import LABEL_ENV_KEY, LABEL_PREFIX
 from agentv_sandbox.models.container import ImageInfo
-from agentv_sandbox.models.image import Image, ImageConfig, ImagePlan, content_key
+from agentv_sandbox.models.image import ImagePlan, content_key
 
 RECIPE = 2
 """Raised whenever the way in which steps are done changes what they leave."""
 LAYER_TAG, SCRATCH_TAG = "agentv-layer", "agentv-base:scratch"
 _DATA = files("agentv_sandbox") / "data"
-_FETCH_BYTES = 4 << 30
 _LATER = ("parents", "excluded")
 """Of steps, added since: where they say nothing, keys of layers are as before."""
 _KINDS = {Folder: "Folder", Copy: "Copy", RunStep: "Run"}
 """Names in the keys of layers, which outlive those of classes."""
-
-
-class NoBaseImage(Protocol):
-    """Why a registry gave no image."""
-
-    @property
-    def reason(self) -> str: ...
-    @property
-    def hint(self) -> str: ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class Surroundings:
-    """What a build needs beside the Dockerfile."""
-
-    engine: ContainerEngine
-    steps: StepImages
-    config: ImageConfig
-    cache_dir: Path
-    on_event: OnEvent
-    cancelled: CancelCheck
-    runtime: str | None
-    image_of: Callable[[ImagePlan], Image]
-    """The image of a plan of packages, made where it is not there."""
-    cache: Callable[[], Cache]
-    registries: Registries
-    pulled: Callable[[str, bool], ImageInfo | NoBaseImage]
-    """An image by its name, from a registry, or why there is none; with less patience where packages give it, too."""
-    anew: bool = False
-    """Nothing that is kept counts but what was fetched."""
 
 
 def build(around: Surroundings, path: Path, context: IO[bytes], *, tag: str, key: str) -> ImageInfo:
@@ -161,22 +130,8 @@ class _Build:
                 problems += error.problems
                 continue
             known[stage.number] = evaluated.variables
-            problems += self._addresses_without_hash(evaluated)
+            problems += addresses_without_content(evaluated.steps, self._path)
             yield evaluated
-
-    def _addresses_without_hash(self, evaluated: Evaluated) -> Iterator[Problem]:
-        for step in evaluated.steps:
-            if not isinstance(step, Copy):
-                continue
-            for source in step.sources:
-                name = safe_name(source, limit=200)
-                if _is_repository(source):
-                    message, hint = f"ADD of {name}, a repository of git, is not supported", _TAKE_FILES
-                elif _is_address(source) and not (step.unpacks and step.checksum):
-                    message, hint = f"ADD of {name} names no content", _NAME_CONTENT
-                else:
-                    continue
-                yield Problem(message=message, path=self._path, line=step.line, hint=hint)
 
     # -- stages ---------------------------------------------------------------------------------------
     def last(self, tag: str, key: str) -> str:
@@ -271,7 +226,7 @@ class _Build:
         """What one container does ends with a command; each is known by all that came before it."""
         key, waiting = content_key(["from", base.image, RECIPE]), list[Step]()
         for step in steps:
-            waiting.append(self._with_fetched(step) if isinstance(step, Copy) else step)
+            waiting.append(with_fetched(step, self._around, self._path) if isinstance(step, Copy) else step)
             if isinstance(step, RunStep):
                 yield (group := self._group(stage, key, waiting))
                 key, waiting = group.key, []
@@ -313,27 +268,6 @@ class _Build:
             roots[origin] = self._named(origin, line).image
         return roots[origin]
 
-    def _with_fetched(self, step: Copy) -> Copy:
-        """Its addresses as files of the cache."""
-        addresses = [source for source in step.sources if _is_address(source)]
-        if not addresses:
-            return step
-        sha256 = step.checksum.removeprefix("sha256:")
-        cache = self._around.cache()
-        if not cache.holds(sha256, 0):
-            if self._around.config.offline:
-                raise BuildError(
-                    f"{self._path}:{step.line}: {addresses[0]} was not fetched before, and --offline"
-                )
-            got, _ = cache.fetch(addresses[0], limit=_FETCH_BYTES)
-            if got != sha256:
-                raise BuildError(
-                    f"{self._path}:{step.line}: {addresses[0]} has the SHA-256 {got}, not the one that is named"
-                )
-        name = addresses[0].rpartition("/")[2] or "index"
-        rest = tuple(source for source in step.sources if source not in addresses)
-        return replace(step, sources=rest, fetched=(name,), fetched_sha256=sha256)
-
     # -- what containers are given --------------------------------------------------------------------
     @cached_property
     def _tools(self) -> str:
@@ -365,7 +299,10 @@ class _Build:
     def _fetched_steps(self) -> Iterator[Copy]:
         for evaluated in self._evaluated_alone([]):
             for step in evaluated.steps:
-                if isinstance(step, Copy) and (fetched := self._with_fetched(step)).fetched:
+                if (
+                    isinstance(step, Copy)
+                    and (fetched := with_fetched(step, self._around, self._path)).fetched
+                ):
                     yield fetched
 
     # -- bases ----------------------------------------------------------------------------------------
@@ -438,22 +375,6 @@ def _decisive(step: Step) -> dict[str, Any]:
         for name, value in vars(step).items()
         if name not in ("line", "shown") and not (name in _LATER and not value)
     }
-
-
-_NAME_CONTENT = "Write ADD --checksum=sha256:… ADDRESS, so that every build gets the same file."
-_TAKE_FILES = (
-    "Put a checkout beside the Dockerfile and COPY it, or ADD an archive of one revision with its --checksum."
-)
-
-
-def _is_address(source: str) -> bool:
-    return source.startswith(("http://", "https://"))
-
-
-def _is_repository(source: str) -> bool:
-    """As Docker tells them apart."""
-    whole = source.partition("#")[0].partition("?")[0]
-    return source.startswith(("git@", "git://", "ssh://")) or (_is_address(source) and whole.endswith(".git"))
 
 
 __all__ = ["LAYER_TAG", "Dockerfile", "Surroundings", "build"]
