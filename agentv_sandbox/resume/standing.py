@@ -21,8 +21,9 @@ from agentv_sandbox.rows.layout import TRIAL, TRIALS
 from agentv_sandbox.rows.record import Row
 from agentv_sandbox.rows.restoring import result_of
 from agentv_sandbox.runfolder.earlier import EarlierRun, EarlierTrial, copy_run, earlier_run, folder_of
-from agentv_sandbox.runfolder.folder import RunFolder, Takeover
+from agentv_sandbox.runfolder.folder import RunFolder
 from agentv_sandbox.runfolder.intact import Intact
+from agentv_sandbox.runfolder.takeover import Takeover
 from agentv_sandbox.targets.chosen import jobs_of
 from agentv_sandbox.workspace.template import template_key
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import tempfile
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from agentv_sandbox.base.errors import (
@@ -15,10 +16,13 @@ from agentv_sandbox.base.errors import (
     is_disk_full,
 )
 from agentv_sandbox.base.logs import error_line, safe_name
+from agentv_sandbox.rows import files
 from agentv_sandbox.rows.layout import (
     INDEX,
     LOCK,
+    STORES,
 )
+from agentv_sandbox.rows.naming import slug
 from agentv_sandbox.runfolder.earlier import DEFAULT_ROOT, not_written_to
 
 
@@ -51,6 +55,64 @@ def try_to_write(folder: Path, output: Path) -> None:
             f"cannot write results to {output}: {folder} takes no new folder ({error.strerror or error})"
         )
         raise refusal(message, MAY_WRITE) from error
+
+
+def make_folder(output: Path | None, cwd: Path, experiment: str, *, private: bool) -> tuple[Path, int]:
+    """A new folder at ``output``, or at AgentV's default place below ``cwd``, with an empty index, and the lock on it.
+    Raises InputError when it is not empty, in use or cannot be written."""
+    refuse_unusable(output, cwd)
+    try:
+        path = _make(output, cwd, experiment)
+        lock = _prepared(path, private=private, is_new=True)
+        files.sync_directory(path)
+        files.sync_directory(path.parent)
+    except OSError as error:
+        where = output or cwd / DEFAULT_ROOT
+        raise refusal(f"cannot write results to {where}: {error.strerror or error}") from error
+    return path, lock
+
+
+def lock_folder(path: Path, *, private: bool) -> int:
+    """The lock on the folder of a run that goes on. Raises InputError when it is in use by now, SandboxError when it
+    cannot be written."""
+    try:
+        return _prepared(path, private=private, is_new=False)
+    except OSError as error:
+        raise disk_error(path, error) from error
+
+
+def _prepared(path: Path, *, private: bool, is_new: bool) -> int:
+    """``private``: nobody else of this machine may enter it. Raises OSError."""
+    lock = locked(path)
+    try:
+        if private:
+            path.chmod(0o700)
+        if is_new:
+            create_index(path / INDEX)
+        for store in STORES:
+            (path / store / "sha256").mkdir(parents=True, exist_ok=True)
+    except BaseException:
+        os.close(lock)
+        raise
+    return lock
+
+
+def _make(output: Path | None, cwd: Path, experiment: str) -> Path:
+    if output is not None:
+        path = cwd / output
+        path.mkdir(parents=True, exist_ok=True)
+        return path.resolve()
+    parent = cwd / DEFAULT_ROOT / slug(experiment, fallback="default")
+    parent.mkdir(parents=True, exist_ok=True)
+    now = datetime.now(UTC)
+    while True:
+        name = now.strftime("%Y-%m-%dT%H-%M-%S-") + f"{now.microsecond // 1000:03d}Z"
+        try:
+            (parent / name).mkdir()
+        except FileExistsError:  # another run started in the same millisecond
+            now += timedelta(milliseconds=1)
+        else:
+            return (parent / name).resolve()
 
 
 def locked(path: Path) -> int:

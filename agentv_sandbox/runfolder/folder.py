@@ -16,13 +16,11 @@ import shutil
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 
-from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.base.errors import (
     NoSpaceError,
     SandboxError,
@@ -40,13 +38,10 @@ from agentv_sandbox.rows.layout import (
     FACTS,
     INDEX,
     REGRADED,
-    STORES,
-    SUPERSEDED,
     TIMING,
     TRIAL,
     UNGRADED,
 )
-from agentv_sandbox.rows.naming import slug
 from agentv_sandbox.rows.reader import Run
 from agentv_sandbox.rows.record import Row
 from agentv_sandbox.rows.redact import Redactor
@@ -54,35 +49,12 @@ from agentv_sandbox.rows.rowfile import read_all_rows
 from agentv_sandbox.rows.rows import Wire
 from agentv_sandbox.runfolder import casefiles
 from agentv_sandbox.runfolder.artifacts import Artifacts
-from agentv_sandbox.runfolder.begun import (
-    create_index,
-    disk_error,
-    locked,
-    reason_of,
-    refusal,
-    refuse_unusable,
-)
+from agentv_sandbox.runfolder.begun import disk_error, lock_folder, make_folder, reason_of
 from agentv_sandbox.runfolder.casefolders import CaseFolders
-from agentv_sandbox.runfolder.earlier import DEFAULT_ROOT, folder_of, prune
+from agentv_sandbox.runfolder.earlier import folder_of
 from agentv_sandbox.runfolder.intact import files_hash
+from agentv_sandbox.runfolder.takeover import Takeover, leave_standing
 from agentv_sandbox.runfolder.taskbundle import TaskBundles
-
-
-@dataclass(frozen=True, kw_only=True)
-class Takeover:
-    """What of an earlier part of a run stands."""
-
-    rows: Sequence[tuple[Row, CaseResult, str]]
-    """With the result of each, and the path of its eval file."""
-    superseded: Sequence[Row] = ()
-    """All rows that were run again by now, or are to be."""
-    begun: Mapping[tuple[str, str, str], Path] = field(default_factory=dict)
-    """Folders of tests of which some trials stand, by suite, test and target."""
-    lost: Sequence[Path] = ()
-    """Folders of trials that are run again while others of their test stand."""
-    suites: Sequence[str] = ()
-    """Names of the suites that run now."""
-
 
 _END_BYTES = 4096
 """What may be added to ``run.json`` when a run ends."""
@@ -131,24 +103,7 @@ class RunFolder:
         ``private``: nobody else of this machine may enter it.
         Raises InputError when the folder is not empty, in use or cannot be written.
         """
-        refuse_unusable(output, cwd)
-        try:
-            path = cls._make(output, cwd, experiment)
-            lock = locked(path)
-            try:
-                if private:
-                    path.chmod(0o700)
-                create_index(path / INDEX)
-                for store in STORES:
-                    (path / store / "sha256").mkdir(parents=True, exist_ok=True)
-            except BaseException:
-                os.close(lock)
-                raise
-            files.sync_directory(path)
-            files.sync_directory(path.parent)
-        except OSError as error:
-            where = output or cwd / DEFAULT_ROOT
-            raise refusal(f"cannot write results to {where}: {error.strerror or error}") from error
+        path, lock = make_folder(output, cwd, experiment, private=private)
         return cls(
             path,
             experiment=experiment,
@@ -172,18 +127,7 @@ class RunFolder:
         """The folder of a run that goes on; call ``take_over`` before anything is written. Raises InputError when it
         is in use by now, SandboxError when it cannot be written."""
         path = path.resolve()
-        try:
-            lock = locked(path)
-            try:
-                if private:
-                    path.chmod(0o700)
-                for store in STORES:
-                    (path / store / "sha256").mkdir(parents=True, exist_ok=True)
-            except BaseException:
-                os.close(lock)
-                raise
-        except OSError as error:
-            raise disk_error(path, error) from error
+        lock = lock_folder(path, private=private)
         return cls(path, experiment=experiment, redactor=redactor, matrix=matrix, engine=engine, lock=lock)
 
     def take_over(self, taken: Takeover) -> None:
@@ -192,25 +136,7 @@ class RunFolder:
         try:
             for store in self._stores:
                 store.set_masked_aside()
-            index = [self._line(row) for row, result, _ in taken.rows if not result.ungraded]
-            waiting = [self._line(row) for row, result, _ in taken.rows if result.ungraded]
-            if waiting or (self.path / UNGRADED).exists():
-                files.replace_file(self.path / UNGRADED, waiting)
-            superseded = dict.fromkeys(map(self._line, taken.superseded))
-            if superseded:
-                files.replace_file(self.path / SUPERSEDED, superseded)
-            files.replace_file(self.path / INDEX, index)
-            folders = [(result.suite, folder_of(self.path, row)) for row, result, _ in taken.rows]
-            standing = [(suite, folder) for suite, folder in folders if folder is not None]
-            kept = [*(folder for _, folder in standing), *taken.begun.values()]
-            gone = [slug(row.artifact_dir.split("/")[0]) for row in taken.superseded]
-            own = [slug(suite, fallback="suite") for suite in taken.suites]
-            # Rows are in place by now; were folders removed first, a stop between would leave
-            # rows without files.
-            for folder in taken.lost:
-                shutil.rmtree(folder)
-            prune(self.path, kept, {*(folder.parent.name for folder in kept), *gone, *own})
-            files.sync_directory(self.path)
+            standing = leave_standing(self.path, taken, line=self._line)
         except OSError as error:
             raise disk_error(self.path, error) from error
         for suite, folder in standing:
@@ -261,24 +187,6 @@ class RunFolder:
         metrics = grading.get("execution_metrics") if isinstance(grading, dict) else None
         count = metrics.get("total_tool_calls") if isinstance(metrics, dict) else None
         return count if isinstance(count, int) else 0
-
-    @staticmethod
-    def _make(output: Path | None, cwd: Path, experiment: str) -> Path:
-        if output is not None:
-            path = cwd / output
-            path.mkdir(parents=True, exist_ok=True)
-            return path.resolve()
-        parent = cwd / DEFAULT_ROOT / slug(experiment, fallback="default")
-        parent.mkdir(parents=True, exist_ok=True)
-        now = datetime.now(UTC)
-        while True:
-            name = now.strftime("%Y-%m-%dT%H-%M-%S-") + f"{now.microsecond // 1000:03d}Z"
-            try:
-                (parent / name).mkdir()
-            except FileExistsError:  # another run started in the same millisecond
-                now += timedelta(milliseconds=1)
-            else:
-                return (parent / name).resolve()
 
     # -- during the run ---------------------------------------------------------------------------------
     def write_run(self, info: Mapping[str, Json]) -> None:

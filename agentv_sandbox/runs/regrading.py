@@ -55,9 +55,10 @@ from agentv_sandbox.runfolder.capture.reading import read_capture
 from agentv_sandbox.runfolder.captured import CapturedContents, CapturedRun, captured_run
 from agentv_sandbox.runfolder.earlier import earlier_run
 from agentv_sandbox.runfolder.facts import engine_facts, run_facts
-from agentv_sandbox.runfolder.folder import RunFolder, Takeover
+from agentv_sandbox.runfolder.folder import RunFolder
 from agentv_sandbox.runfolder.intact import Intact
 from agentv_sandbox.runfolder.pack import unseal
+from agentv_sandbox.runfolder.takeover import Takeover
 from agentv_sandbox.runs import api
 from agentv_sandbox.runs.believed import decisions, eval_files, trusted_reach
 from agentv_sandbox.runs.checks import judge_problems
