@@ -24,9 +24,9 @@ from agentv_sandbox.engines.stream import StdioConversation
 from agentv_sandbox.request import RunRequest
 
 if TYPE_CHECKING:
-    from agentv_sandbox.runs import regrading
+    from agentv_sandbox.runs import opening
 else:
-    regrading = lazily("agentv_sandbox.runs.regrading")
+    opening = lazily("agentv_sandbox.runs.opening")
 
 _CHUNK = 1 << 16
 _POLL_S = 0.2
@@ -73,11 +73,11 @@ def shell(
     from standard input.
     """
     start_logs(verbose)
-    which = regrading.OpenedWorkspace(test=test, target=target, trial=trial, as_grader=role == "grader")
+    which = opening.OpenedWorkspace(test=test, target=target, trial=trial, as_grader=role == "grader")
     on_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     with (
         interruptible() as stop,
-        regrading.open_workspace(
+        opening.open_workspace(
             run,
             which,
             _command(on_terminal),

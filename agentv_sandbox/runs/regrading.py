@@ -11,10 +11,9 @@ As in ``agentv_sandbox.runs.api``, nothing here prints or ends the process.
 
 from __future__ import annotations
 
-import difflib
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,18 +25,14 @@ from agentv_sandbox.base.errors import (
     Problem,
     SandboxError,
 )
-from agentv_sandbox.base.scratch import scratch_folder
 from agentv_sandbox.building.store import recorded_image
-from agentv_sandbox.case.regrade import OF_GRADING, CapturedAnswers, Regrading
+from agentv_sandbox.case.regrade import OF_GRADING, Regrading
 from agentv_sandbox.containers.blobs import BlobStore
-from agentv_sandbox.containers.policy import POLICIES, Role
 from agentv_sandbox.containers.sandbox import Sandbox
-from agentv_sandbox.engines.stream import StdioConversation
 from agentv_sandbox.engines.tier import tier
 from agentv_sandbox.models.case import CaseResult
 from agentv_sandbox.models.identity import Key
 from agentv_sandbox.models.image import ProvedImage
-from agentv_sandbox.models.paths import WORKSPACE
 from agentv_sandbox.models.suite import EvalCase, Suite
 from agentv_sandbox.project import Project
 from agentv_sandbox.report import kept_views
@@ -62,12 +57,9 @@ from agentv_sandbox.runfolder.takeover import Takeover
 from agentv_sandbox.runs import api
 from agentv_sandbox.runs.believed import decisions, eval_files, trusted_reach
 from agentv_sandbox.runs.checks import judge_problems
-from agentv_sandbox.runs.execute import run_suites, suite_run
+from agentv_sandbox.runs.execute import run_suites
 from agentv_sandbox.runs.imagebuild import SuiteImages
 from agentv_sandbox.runs.prepare import prepare
-
-_OPEN_S = 12 * 3600.0
-"""How long somebody may look into a workspace."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,18 +70,6 @@ class RegradeReport(api.RunReport):
     """One for each test, changed or not: ``test_id``, ``before``, ``after``, ``why``."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class OpenedWorkspace:
-    """Which workspace of a run is looked into."""
-
-    test: str
-    target: str | None = None
-    """Where several answered the test."""
-    trial: int = 1
-    as_grader: bool = False
-    """As graders see it, else as a copy that may be changed."""
-
-
 @after_one(RunRequest, "regrade")
 def regrade(run: str | Path, request: RunRequest) -> RegradeReport:
     """Grade the outputs that the run folder ``run`` holds again, into a new run folder; ``run`` stays as it is.
@@ -97,57 +77,27 @@ def regrade(run: str | Path, request: RunRequest) -> RegradeReport:
     What is not asked is as in the run; the threshold of an unpacked one is each test's own. With ``trust_pack``,
     ``note`` events list first what the eval files run, read and ask. Raises InputError, EngineError or BuildError as
     long as nothing was graded; after that, what ends the grading early stands in the report."""
-    return _Grading(captured_run(Path(run), graded=True), request).into_new_folder()
+    return Grading(captured_run(Path(run), graded=True), request).into_new_folder()
 
 
 @after_one(RunRequest, "grade")
 def grade(run: str | Path, request: RunRequest) -> RegradeReport:
     """Complete a run that was made without grading, in its folder. Raises as ``regrade``."""
-    return _Grading(captured_run(Path(run), graded=False), request).in_place()
+    return Grading(captured_run(Path(run), graded=False), request).in_place()
 
 
-@contextmanager
-def open_workspace(
-    run: str | Path, which: OpenedWorkspace, argv: Sequence[str], request: RunRequest
-) -> Iterator[StdioConversation]:
-    """``argv`` in a fresh container of the suite's image, in the workspace that a test left in the folder ``run``.
-    What is done there is not kept. Raises InputError, NotKeptError, EngineError, BuildError."""
-    source = captured_run(Path(run), graded=None)
-    key = _key_of(source, which.test, which.target)
-    with _Grading(source, request).opened(key, which, argv) as talk:
-        yield talk
-
-
-def _key_of(source: CapturedRun, test: str, target: str | None) -> Key:
-    known = [key for key in source.tests if key[1] == test]
-    chosen = [key for key in known if target in (None, key[2])]
-    if len(chosen) == 1:
-        return chosen[0]
-    if not known:
-        names = sorted({key[1] for key in source.tests})
-        near = difflib.get_close_matches(test, names, 3) or names[:5]
-        message, hint = (
-            f"has no test {logs.safe_name(test, limit=100)}",
-            f"tests of the run: {', '.join(map(logs.safe_name, near))}",
-        )
-    else:
-        message = f"has several answers to {logs.safe_name(test, limit=100)}"
-        hint = f"Name a target: {', '.join(sorted(logs.safe_name(key[2]) for key in known))}."
-    raise InputError([Problem(message=message, path=source.path, hint=hint)])
-
-
-class _Grading:
-    """One call of ``regrade`` or ``grade``."""
+class Grading:
+    """A run folder whose answers are to be judged, with its suites, images and settings."""
 
     def __init__(self, source: CapturedRun, request: RunRequest) -> None:
-        self._source = source
-        self._event = request.on_event
+        self.source = source
+        self.event = request.on_event
         self._definitions: dict[Key, tuple[Mapping[str, str], Mapping[str, str]]] = {}
         cwd, trusted = request.cwd or Path.cwd(), request.trust_pack
         targets = source.options.get("targets")
         known = targets if isinstance(targets, list) else []
         self._decisions = decisions(source, request.threshold, request.grader_target, trusted=trusted)
-        self._prepared = prepare(
+        self.prepared = prepare(
             replace(
                 request,
                 suites=eval_files(source, request.suites, cwd, trusted=trusted),
@@ -157,59 +107,59 @@ class _Grading:
             ),
             "regrade",
         )
-        self._loaded, self._options = self._prepared.loaded, self._prepared.options
+        self.loaded, self.options = self.prepared.loaded, self.prepared.options
         self._is_trusted = trusted or not source.unpacked
         if source.unpacked and trusted:
-            for line in trusted_reach(self._loaded, self._decisions.judge):
-                self._event("note", message=line)
+            for line in trusted_reach(self.loaded, self._decisions.judge):
+                self.event("note", message=line)
         experiment = source.earlier.facts.get("experiment")
         self._experiment = experiment if isinstance(experiment, str) else "default"
-        for sentence in self._prepared.notes:
-            self._event("note", message=sentence)
+        for sentence in self.prepared.notes:
+            self.event("note", message=sentence)
 
     # -- the two ways -----------------------------------------------------------------------------------
     def into_new_folder(self) -> RegradeReport:
-        if not self._options.request.resume:
-            refuse_unusable(self._options.request.output, self._prepared.cwd)
-        with self._sandbox() as sandbox:
-            jobs = self._jobs(only_ungraded=False)
-            images = self._images(sandbox)
+        if not self.options.request.resume:
+            refuse_unusable(self.options.request.output, self.prepared.cwd)
+        with self.sandbox() as sandbox:
+            jobs = self.jobs(only_ungraded=False)
+            images = self.images(sandbox)
             with self._new_folder(sandbox) as results:
                 standing = self._standing(results, jobs, images.proved)
                 return self._graded(sandbox, images, results, jobs, only_ungraded=False, standing=standing)
 
     def _new_folder(self, sandbox: Sandbox) -> RunFolder:
         """Where the results go: a new folder, or with ``--resume`` that of a grading that was interrupted."""
-        output, options = self._options.request.output, self._folder_options(sandbox)
-        if self._options.request.resume:
+        output, options = self.options.request.output, self._folder_options(sandbox)
+        if self.options.request.resume:
             if output is None:
                 hint = "Name the folder with --output."
                 raise InputError(
                     [Problem(message="--resume does not say in which folder to go on", hint=hint)]
                 )
-            if os.path.lexists(self._prepared.cwd / output / INDEX):
-                return RunFolder.reopen(self._prepared.cwd / output, self._experiment, **options)
-        return RunFolder.create(output, self._prepared.cwd, self._experiment, **options)
+            if os.path.lexists(self.prepared.cwd / output / INDEX):
+                return RunFolder.reopen(self.prepared.cwd / output, self._experiment, **options)
+        return RunFolder.create(output, self.prepared.cwd, self._experiment, **options)
 
     def _standing(
         self, results: RunFolder, jobs: Mapping[Path, Sequence[Job]], images: Mapping[Path, ProvedImage]
     ) -> dict[Key, Row]:
         """Rows of an earlier part of this grading that stand: of the same run, whole, with a verdict, by the same
         graders. The others are taken out of the folder. Raises InputError."""
-        if not self._options.request.resume:
+        if not self.options.request.resume:
             return {}
         earlier = earlier_run(results.path, locked=True) if os.path.lexists(results.path / INDEX) else None
         if earlier is None or not (earlier.rows or earlier.facts):
             return {}
-        if earlier.facts.get("regraded_from") != self._source.origin:
+        if earlier.facts.get("regraded_from") != self.source.origin:
             message = "holds another run, and not this one graded again"
             raise InputError([Problem(message=message, path=results.path, field="--output")])
         intact, rows = Intact(results.path), {row.key: row for row in earlier.rows}
         kept: list[tuple[Row, CaseResult, str]] = []
-        for suite in self._loaded.suites:
-            project = Project(suite.project_root, cwd=self._prepared.cwd)
-            environ = self._loaded.environments[suite.path]
-            hashes = InputHashes(suite, images.get(suite.path), project, environ, self._options.request)
+        for suite in self.loaded.suites:
+            project = Project(suite.project_root, cwd=self.prepared.cwd)
+            environ = self.loaded.environments[suite.path]
+            hashes = InputHashes(suite, images.get(suite.path), project, environ, self.options.request)
             for job in jobs[suite.path]:
                 row = rows.get(job.key)
                 result = result_of(row) if row is not None else None
@@ -223,92 +173,56 @@ class _Grading:
                     kept.append((row, result, str(suite.path)))
         standing = {row.key: row for row, _, _ in kept}
         gone = [row for row in earlier.rows if row.key not in standing]
-        names = [suite.name for suite in self._loaded.suites]
+        names = [suite.name for suite in self.loaded.suites]
         results.take_over(Takeover(rows=kept, superseded=[*earlier.superseded, *gone], suites=names))
         return standing
 
     def in_place(self) -> RegradeReport:
-        with self._sandbox() as sandbox:
-            jobs = self._jobs(only_ungraded=True)
-            images = self._images(sandbox)
+        with self.sandbox() as sandbox:
+            jobs = self.jobs(only_ungraded=True)
+            images = self.images(sandbox)
             with RunFolder.reopen(
-                self._source.path, self._experiment, **self._folder_options(sandbox)
+                self.source.path, self._experiment, **self._folder_options(sandbox)
             ) as results:
-                unseal(self._source.path)
+                unseal(self.source.path)
                 return self._graded(sandbox, images, results, jobs, only_ungraded=True)
 
     def _note_definitions(self, job: Job, hashes: InputHashes, key: Key) -> None:
         """Of the graders of a row that stands, as for one that is graded now."""
         with suppress(NotKeptError):
-            captured = read_capture(self._source.path, self._source.tests[key].trials[0].folder, job.case)
+            captured = read_capture(self.source.path, self.source.tests[key].trials[0].folder, job.case)
             self._definitions[key] = (captured.graders, hashes.definitions_like(job, captured.graders))
 
-    @contextmanager
-    def opened(self, key: Key, which: OpenedWorkspace, argv: Sequence[str]) -> Iterator[StdioConversation]:
-        """``argv`` in the workspace of a trial, as ``open_workspace`` says."""
-        trials, trial = self._source.tests[key].trials, which.trial
-        if not 1 <= trial <= len(trials):
-            message = (
-                f"has {len(trials)} trial(s) of {logs.safe_name(key[1], limit=100)}, and no number {trial}"
-            )
-            raise InputError([Problem(message=message, path=self._source.path)])
-        jobs = self._jobs(only_ungraded=False)
-        found = [(suite, job) for suite in self._loaded.suites for job in jobs[suite.path] if job.key == key]
-        if not found:
-            message = f"{logs.safe_name(key[1], limit=100)} is no longer in its suite"
-            raise InputError([Problem(message=message, path=self._source.path)])
-        suite, job = found[0]
-        role = Role.GRADER if which.as_grader else Role.HOOK
-        with self._sandbox() as sandbox, scratch_folder() as scratch, ExitStack() as stack:
-            image = self._images(sandbox).of(suite)
-            stores = {name: BlobStore(scratch / name) for name in STORES}
-            tools = self._prepared.tools(sandbox, stores["artifacts"], None)
-            run = suite_run(stack, suite, image, tools, self._options, self._event)
-            capture = read_capture(self._source.path, trials[trial - 1].folder, job.case)
-            answers = CapturedAnswers(run, job, capture, CapturedContents(self._source.path, stores))
-            uid = sandbox.specs.new_uid()
-            talk = sandbox.conversation(
-                role,
-                argv,
-                image=image.id,
-                mounts=answers.opened(stack, uid, as_grader=which.as_grader),
-                uid=uid,
-                workdir=WORKSPACE,
-                env={"AGENTV_WORKSPACE_PATH": WORKSPACE, "TERM": self._prepared.environ.get("TERM", "dumb")},
-                limits=replace(POLICIES[role].limits, timeout_s=_OPEN_S),
-            )
-            yield stack.enter_context(talk)
-
-    def _sandbox(self) -> AbstractContextManager[Sandbox]:
-        return self._prepared.sandbox(self._options.request.stop)
+    def sandbox(self) -> AbstractContextManager[Sandbox]:
+        return self.prepared.sandbox(self.options.request.stop)
 
     def _folder_options(self, sandbox: Sandbox) -> api.FolderOptions:
-        targets = {(suite, target) for suite, _, target in self._source.tests}
+        targets = {(suite, target) for suite, _, target in self.source.tests}
         return {
-            "redactor": self._prepared.redactor,
+            "redactor": self.prepared.redactor,
             "matrix": len(targets) > len({suite for suite, _ in targets}),
             "engine": tier(sandbox.info, sandbox.runtime).summary,
-            "private": self._prepared.settings.private_results,
+            "private": self.prepared.settings.private_results,
         }
 
-    def _jobs(self, *, only_ungraded: bool) -> dict[Path, list[Job]]:
+    def jobs(self, *, only_ungraded: bool) -> dict[Path, list[Job]]:
         """What is to be graded, by suite, before anything is built. Raises InputError."""
         regrading = self._regrading({}, only_ungraded=only_ungraded)
         jobs = {
-            suite.path: regrading.jobs(suite, self._options.request.test_ids) for suite in self._loaded.suites
+            suite.path: regrading.jobs(suite, self.options.request.test_ids) for suite in self.loaded.suites
         }
         problems = [
             problem
-            for suite in self._loaded.suites
+            for suite in self.loaded.suites
             for problem in judge_problems(
-                suite, jobs[suite.path], self._options, self._loaded.environments[suite.path]
+                suite, jobs[suite.path], self.options, self.loaded.environments[suite.path]
             )
         ]
         if not any(jobs.values()):
-            tests = ", ".join(sorted({test for _, test, _ in self._source.tests})[:10])
+            tests = ", ".join(sorted({test for _, test, _ in self.source.tests})[:10])
             message = f"none of its tests is to be graded; it holds {tests}"
             hint = "Are suite, --test-id and targets those of the run?"
-            problems.append(Problem(message=message, path=self._source.path, hint=hint))
+            problems.append(Problem(message=message, path=self.source.path, hint=hint))
         if problems:
             raise InputError(problems)
         return jobs
@@ -317,27 +231,27 @@ class _Grading:
         self, stores: Mapping[str, BlobStore], *, only_ungraded: bool, done: frozenset[Key] = frozenset()
     ) -> Regrading:
         return Regrading(
-            source=self._source,
-            contents=CapturedContents(self._source.path, stores),
+            source=self.source,
+            contents=CapturedContents(self.source.path, stores),
             only_ungraded=only_ungraded,
             done=done,
         )
 
     # -- images -------------------------------------------------------------------------------------------
-    def _images(self, sandbox: Sandbox) -> SuiteImages:
+    def images(self, sandbox: Sandbox) -> SuiteImages:
         """The images of then, by content. Raises InputError when one is neither here nor what the lock gives."""
-        made = self._prepared.images_of_run(sandbox, self._event)
+        made = self.prepared.images_of_run(sandbox, self.event)
         images = dict(made.proved)
-        recorded = self._source.image_keys([suite.path for suite in self._loaded.suites])
+        recorded = self.source.image_keys([suite.path for suite in self.loaded.suites])
         may_choose = self._is_trusted  # else any image of this machine could be named
         problems = []
-        for suite in self._loaded.suites:
+        for suite in self.loaded.suites:
             present, key = images.get(suite.path), recorded.get(suite.path)
             if present is None:  # what ran in it is an error of its own, and the rest is graded
                 continue
-            if key is None or key == present.key or self._options.request.allow_other_image:
+            if key is None or key == present.key or self.options.request.allow_other_image:
                 if key not in (None, present.key):
-                    self._event(
+                    self.event(
                         "note", message=f"{suite.name}: graded in another image than its agents ran in"
                     )
                 continue
@@ -363,44 +277,44 @@ class _Grading:
     ) -> RegradeReport:
         stores = {name: BlobStore(results.path / name) for name in STORES}
         regrading = self._regrading(stores, only_ungraded=only_ungraded, done=frozenset(standing or ()))
-        tests = self._source.tests
+        tests = self.source.tests
         here = [job.key for each in jobs.values() for job in each]
         done = [test.row for key, test in tests.items() if key not in here] if only_ungraded else []
         done += (standing or {}).values()
         if only_ungraded:
             results.complete({key: (test.row, test.result) for key, test in tests.items()}, here)
-            results.write_run({**self._source.earlier.facts, "graded_from": self._source.origin})
+            results.write_run({**self.source.earlier.facts, "graded_from": self.source.origin})
         else:
             facts = run_facts(
                 engine_facts(sandbox.info, sandbox.runtime),
-                self._loaded.suites,
+                self.loaded.suites,
                 images.proved,
-                as_json(self._options.request),
+                as_json(self.options.request),
             )
-            results.write_run({**facts, "experiment": self._experiment, "regraded_from": self._source.origin})
+            results.write_run({**facts, "experiment": self._experiment, "regraded_from": self.source.origin})
             self._say_left_out(here)
-        for note in (*self._source.notes, self._decisions.sentence):
-            self._event("note", message=note)
+        for note in (*self.source.notes, self._decisions.sentence):
+            self.event("note", message=note)
         planned = len({*here, *(row.key for row in done)})
-        several = results.matrix or len(self._loaded.suites) > 1
-        self._event("run.started", total=planned, folder=results.path, several=several, done=done)
-        tools = self._prepared.tools(sandbox, stores["artifacts"], stores["captured"])
+        several = results.matrix or len(self.loaded.suites) > 1
+        self.event("run.started", total=planned, folder=results.path, several=several, done=done)
+        tools = self.prepared.tools(sandbox, stores["artifacts"], stores["captured"])
 
         def on_result(suite: Suite, result: CaseResult, case: EvalCase) -> CaseResult:
             if only_ungraded and result.files_from is None:
                 return result  # it was not graded, for want of money perhaps: its row goes on waiting
             written, row = results.write_result(result, case, suite)
-            self._event("case.finished", row=row)
+            self.event("case.finished", row=row)
             return written
 
         try:
             failure = api.failure_of(
                 lambda: run_suites(
-                    self._loaded.suites,
+                    self.loaded.suites,
                     images,
                     tools,
-                    self._options,
-                    self._event,
+                    self.options,
+                    self.event,
                     on_result,
                     stand_in=regrading,
                 )
@@ -420,25 +334,23 @@ class _Grading:
             failure = failure or api.failure_of(results.drop_graded)
         later = api.failure_of(lambda: results.finish(planned=planned, views=kept_views()))
         report = api.report_of(results.path, planned, failure or later)
-        before = {key: test.row for key, test in self._source.tests.items()}
+        before = {key: test.row for key, test in self.source.tests.items()}
         changes: tuple[Change, ...] = ()
         if not regrading.only_ungraded:
             definitions = {**self._definitions, **regrading.definitions}
             changes = changes_of(before, report.rows, definitions)
-            later = api.failure_of(lambda: results.write_changes(self._source.origin, changes))
+            later = api.failure_of(lambda: results.write_changes(self.source.origin, changes))
             if later is not None:
                 results.note_end(later.fault)
         values = {name: getattr(report, name) for name in ("folder", "rows", "planned")}
         return RegradeReport(**values, failure=report.failure or later, changes=changes)
 
     def _say_left_out(self, here: Sequence[tuple[str, str, str]]) -> None:
-        out = sorted(
-            {test for suite, test, target in self._source.tests if (suite, test, target) not in here}
-        )
+        out = sorted({test for suite, test, target in self.source.tests if (suite, test, target) not in here})
         if out:
             more = f" and {len(out) - 5} more" if out[5:] else ""
             names = ", ".join(map(logs.safe_name, out[:5]))
-            self._event(
+            self.event(
                 "note", message=f"not graded, as not selected or no longer in their suite: {names}{more}"
             )
 
@@ -455,4 +367,4 @@ def _other_image(suite: Suite, key: str, present: ProvedImage) -> Problem:
     return Problem(message=message, path=suite.path, hint=hint)
 
 
-__all__ = ["OpenedWorkspace", "RegradeReport", "grade", "open_workspace", "regrade"]
+__all__ = ["RegradeReport", "grade", "regrade"]
