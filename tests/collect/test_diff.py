@@ -168,9 +168,9 @@ def test_hostile_texts_cost_little(kind: str) -> None:
         for text in (old, new):
             for n in range(len(text)):
                 text[n] = f"anchor {n}\n" if kind == "anchored" and n % 450 == 0 else rng.choice("ab") + "\n"
-    began = time.monotonic()
+    began = time.process_time()
     found = changes({"x": "".join(old).encode()}, {"x": "".join(new).encode()})
-    assert time.monotonic() - began < 20
+    assert time.process_time() - began < 20
     assert found.diff.count("\n") > 100_000
 
 
