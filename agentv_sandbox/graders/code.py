@@ -51,7 +51,8 @@ else:
 
 STDERR_CHARS = 2000
 _VERDICT_KEY = re.compile(r'"(?:score|assertions)"\s*:')
-_PRINTED_KEY = re.compile(r"'(?:score|assertions)':")
+_PRINTED = re.compile(r"^[^\S\n]*\{[^\n]*'(?:score|assertions)':", re.MULTILINE)
+"""The first line of a dict as Python prints it: no JSON, and meant to be a verdict."""
 _SCORE_ALONE = re.compile(r"(?:score\s{0,9}[:=]\s{0,9})?(0|0?\.[0-9]{1,20}|false)", re.IGNORECASE)
 """Text that says, as a score, another thing than an exit status of 0."""
 
@@ -295,8 +296,7 @@ def _holds_verdict(text: str) -> bool:
     """Whether a JSON verdict, whole or cut off, stands somewhere in ``text``. One pass over it."""
     brace = text.find("{")
     found = brace >= 0 and _VERDICT_KEY.search(text, brace) is not None
-    # Python's ``print`` of a dict is no JSON, and meant to be a verdict.
-    return found or (brace == 0 and text[-1:] == "}" and _PRINTED_KEY.search(text) is not None)
+    return found or _PRINTED.search(text) is not None
 
 
 def _protocol(document: Mapping[str, Json]) -> ProgramVerdict:

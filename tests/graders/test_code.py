@@ -110,6 +110,12 @@ REFUSED = [
     ("a score as text", "Score: .5", '{"score": 0.5}'),
     ("false", "False", '{"score": 0}'),
     ("a dict as Python prints it", "{'score': 0.2}", "ambiguous verdict"),
+    ("the same after a log line", "checking\n{'score': 0.0}\n", "ambiguous verdict"),
+    (
+        "the same over several lines",
+        "checking\n {'assertions': [{'text': 'a'}],\n  'score': 0.0}",
+        "ambiguous verdict",
+    ),
     ("string score", '{"score":"1"}', 'got "1"'),
     ("bool score", '{"score":true}', "got true"),
     ("too high", '{"score":7}', "got 7"),
