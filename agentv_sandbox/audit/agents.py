@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from pathlib import PurePosixPath
 from typing import Literal
 
 from agentv_sandbox.agents.spoiling import CHANGES, steps_of
@@ -16,14 +17,16 @@ from agentv_sandbox.audit.knowledge import (
     has_solution,
     keys_of,
     names_in,
-    only_value_of,
+    programs,
     scripts_of,
     solutions_of_others,
     started_in,
     text_of,
+    texts_of_command,
     touches_workspace,
 )
 from agentv_sandbox.audit.reach import may_hold
+from agentv_sandbox.audit.wanted import only_value_of, words_of
 from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.graders import models_asked
 from agentv_sandbox.models.suite import EvalCase, Suite
@@ -36,6 +39,16 @@ _LIKE_AN_ANSWER = re.compile(
     r"(?i)(?:^|[^a-z])(?:answers?|solutions?|expected|gold(?:en)?|reference|oracle|truth|keys?)(?:[^a-z]|$)"
 )
 _LIKE_A_TEST = re.compile(r"(?i)test|spec|check|verify|validate|makefile|package\.json")
+
+_RUN = (".py", ".js", ".mjs", ".cjs", ".sh")
+_PROGRAMS = (*_RUN, ".ts", ".go", ".rs", ".rb", ".pl", ".c", ".cpp", ".java", ".php", ".sql")
+_PLAIN_TEXTS = frozenset(
+    {"equals", "contains", "icontains", "contains-all", "icontains-all", "starts-with", "ends-with"}
+)
+_FEW_WORDS = 3
+_OF_ORDER = re.compile(
+    r"(?i)\b(?:sort\w*|order\w*|rank\w*|ascending|descending|first to last|alphabetical\w*|chronological\w*)\b"
+)
 
 Side = Literal["cheats", "solves", "mutant"]
 
@@ -119,6 +132,53 @@ def _once(suite: Suite, case: EvalCase) -> bool:
     return _programmed(suite, case) and only_value_of(suite, case) is not None
 
 
+def _formed(suite: Suite, case: EvalCase) -> bool:
+    """More than plain texts is asked of the answer: a program or a pattern looks at it."""
+    kinds = {spec.type for spec in all_specs(case)}
+    return _answered(suite, case) and (_programmed(suite, case) or not kinds <= _PLAIN_TEXTS)
+
+
+def _reckoned(suite: Suite, case: EvalCase) -> bool:
+    """A program makes a number of something."""
+    texts = (text for _, argv, cwd in programs(suite, case) for text in texts_of_command(suite, argv, cwd))
+    return _answered(suite, case) and any(
+        re.search(r"\b(?:float|Number|parseFloat)\(", text) for text in texts
+    )
+
+
+def _made_of_inputs(suite: Suite, case: EvalCase) -> bool:
+    return (
+        _named(suite, case) and (case.task is not None or _has_files(suite, case)) and _documents(suite, case)
+    )
+
+
+def _documents(suite: Suite, case: EvalCase) -> bool:
+    """A file is asked for that is not a program."""
+    return any(not name.endswith(_PROGRAMS) for name in names_in(suite, case))
+
+
+def _texts_asked(suite: Suite, case: EvalCase) -> bool:
+    """A file of words is asked for."""
+    endings = {PurePosixPath(name).suffix for name in names_in(suite, case)}
+    return _programmed(suite, case) and bool(endings & {"", ".txt", ".md", ".rst", ".html", ".log"})
+
+
+def _programs_asked(suite: Suite, case: EvalCase) -> bool:
+    return _programmed(suite, case) and any(name.endswith(_RUN) for name in names_in(suite, case))
+
+
+def _modules_asked(suite: Suite, case: EvalCase) -> bool:
+    """Modules in Python, of which values may be compared in a grader's own process."""
+    asked = _programmed(suite, case) and any(name.endswith(".py") for name in names_in(suite, case))
+    return asked and case.task is None
+
+
+def _worded(suite: Suite, case: EvalCase) -> bool:
+    """Graders look for words in a program's text."""
+    asked = _programmed(suite, case) and any(name.endswith(_PROGRAMS) for name in names_in(suite, case))
+    return asked and bool(words_of(suite, case))
+
+
 def _solved(_suite: Suite, case: EvalCase) -> bool:
     return solution(case) is not None or has_solution(case)
 
@@ -156,13 +216,36 @@ def _has_words_alone(suite: Suite, case: EvalCase) -> bool:
 def _has_parts(suite: Suite, case: EvalCase) -> bool:
     if has_solution(case):
         return _spoils("half", case)
-    return _changeable(suite, case) and _spoilable(case, r"\S\s*\S")
+    return not _is_prose(suite, case) and _changeable(suite, case) and _spoilable(case, r"\S\s*\S")
+
+
+def _has_form(suite: Suite, case: EvalCase) -> bool:
+    """An answer of JSON, whose keys can be left without their values."""
+    said = solution(case)
+    if case.task is not None or not _changeable(suite, case) or said is None:
+        return False
+    if said.command:  # what it makes is not known, but its name may be
+        return any(name.endswith(".json") for name in names_in(suite, case))
+    return _spoilable(case, r"\A\s*[{\[]")
+
+
+def _has_order(suite: Suite, case: EvalCase) -> bool:
+    asked = case.task is None and _OF_ORDER.search(case.question) is not None
+    return asked and _changeable(suite, case) and _spoilable(case, r"\S[ \t]*\n\s*\S|\S,\s*\S")
+
+
+def _is_prose(suite: Suite, case: EvalCase) -> bool:
+    """A solution of sentences that is only looked through for words: a part of it may have them all."""
+    said = solution(case)
+    words = case.reference_answer.split()
+    plain = said is not None and not (said.command or said.patch) and not _programmed(suite, case)
+    return plain and len(words) > _FEW_WORDS and case.reference_answer.lstrip()[:1] not in ("{", "[")
 
 
 def _has_lines(suite: Suite, case: EvalCase) -> bool:
     if has_solution(case):
         return _spoils("early", case)
-    return _changeable(suite, case) and _spoilable(case, r"\S[ \t]*\n\s*\S")
+    return not _is_prose(suite, case) and _changeable(suite, case) and _spoilable(case, r"\S[ \t]*\n\s*\S")
 
 
 def _spoilable(case: EvalCase, pattern: str) -> bool:
@@ -206,6 +289,11 @@ _ALL = (
         applies=lambda suite, case: _answered(suite, case) and bool(case.criteria.strip()),
     ),
     Auditor(name="choices", summary="names every choice: yes, no, A, B, C, …", applies=_answered),
+    Auditor(name="lengthy", summary="writes a long text about nothing", applies=_formed),
+    Auditor(
+        name="hollow", summary="answers with JSON that has the keys and nothing under them", applies=_formed
+    ),
+    Auditor(name="nan", summary="answers that it is not a number", applies=_reckoned),
     Auditor(
         name="copies", summary="copies what looks like an answer from whatever it can read", applies=_copyable
     ),
@@ -226,6 +314,22 @@ _ALL = (
         name="stubs", summary="leaves files of the names that are asked for, without content", applies=_named
     ),
     Auditor(name="empty", summary="leaves empty files of the names that are asked for", applies=_named),
+    Auditor(name="blank", summary="leaves documents without an entry", applies=_named),
+    Auditor(name="filler", summary="leaves long documents about nothing", applies=_named),
+    Auditor(
+        name="repeats", summary="leaves its prompt in the files that are asked for", applies=_texts_asked
+    ),
+    Auditor(name="boasts", summary="leaves programs that only say that all is well", applies=_programs_asked),
+    Auditor(name="as-given", summary="leaves inputs in the place of results", applies=_made_of_inputs),
+    Auditor(name="comments", summary="writes what is looked for in programs into comments", applies=_worded),
+    Auditor(
+        name="gives-back",
+        summary="leaves programs that give back what they are given",
+        applies=_programs_asked,
+    ),
+    Auditor(
+        name="pretends", summary="leaves modules whose values are equal to anything", applies=_modules_asked
+    ),
     Auditor(
         name="emptied",
         summary="empties files that the test names, and those that are made of them",
@@ -245,6 +349,8 @@ _ALL = (
     _mutant("words", "changes every letter of the solution", _has_words_alone),
     _mutant("half", "leaves out half of the solution", _has_parts),
     _mutant("early", "stops early in the solution", _has_lines),
+    _mutant("hollow", "keeps the keys of the solution without their values", _has_form),
+    _mutant("order", "turns the order of the solution round", _has_order),
 )
 AUDITORS: Mapping[str, Auditor] = {each.name: each for each in _ALL}
 """Every agent of the audit by its name."""

@@ -4,7 +4,6 @@ beside them. So an agent that fails has not failed for want of a guess.
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import os
 import re
@@ -13,6 +12,7 @@ from functools import lru_cache
 from itertools import islice
 from pathlib import Path, PurePosixPath
 
+from agentv_sandbox.audit import javascript
 from agentv_sandbox.base.plainfiles import NotPlainError, read_plain
 from agentv_sandbox.graders import members_of, programs_of
 from agentv_sandbox.graders.code import CodeGraderOptions
@@ -20,7 +20,8 @@ from agentv_sandbox.models.json.value import Json
 from agentv_sandbox.models.suite import EvalCase, GraderSpec, Suite
 from agentv_sandbox.project.scriptimports import imported
 from agentv_sandbox.providers.audit import solution
-from agentv_sandbox.scripts.pythontexts import keys_asked, paths_in, tree_with_full_names, values_expected
+from agentv_sandbox.scripts.pythontexts import paths_in, tree_with_full_names
+from agentv_sandbox.scripts.shelltexts import with_places
 
 MOST_BYTES = 256 << 10
 """Of a script that is read."""
@@ -28,8 +29,6 @@ _MOST_NAMES = 60
 _MOST_TESTS = 100
 _MOST_KEYS = 40
 _MOST_PATTERNS = 3
-_MOST_FIELDS = 60
-_SCRIPTS = (".py", ".sh", ".js", ".rb", ".pl")
 _NAME = re.compile(
     r"(?<![\w./-])((?:[A-Za-z0-9_.][\w.-]{0,60}/){0,6}[A-Za-z0-9_.][\w-]{0,60}(?:\.[\w-]{1,20}){0,2}\.[A-Za-z][A-Za-z0-9]{0,7})(?![\w/(-])"
 )
@@ -110,18 +109,12 @@ _PLACED = re.compile(
     r"(?![\w/(*-])"
 )
 """A file of a task's system where agents work, with an ending or without."""
-_PIPED_INTO = re.compile(
-    r"\|\s*(?:timeout\s+\S+\s+)?(?:python3?|node|bash|sh|ruby|perl)\s+(?:-\w+\s+)*[\"']?/?[\w./-]+\.(?:py|js|sh|rb|pl)\b"
-)
-"""A script that is given something to read."""
 EQUAL = re.compile(r"\s(?:==?|-eq)\s+(?:\"([^\"$`\n]{1,200})\"|'([^'\n]{1,200})'|([^\s\"'$\]]{1,200}))\s+\]")
 """What a shell holds something to be equal to."""
 _KNOWN_PROGRAMS = frozenset({"python3", "python", "bash", "sh"})
 _LOOKS_AROUND = re.compile(
     r"(?i)workspace|cwd|file_changes|output_path|messages|input_files|candidate|/proc/"
 )
-_NO_FAILURES = re.compile(r"(?i)\b0 (?:failed|failures?|errors?)\b|\b(?:failed|failures|errors)[:=] ?0\b")
-_LABEL = re.compile(r"\^?([A-Za-z][\w -]{1,30}[=:])(?!//)")
 _KEYISH = re.compile(r"(?i)expected|answer|solution|gold(?:en)?|reference|truth|want|key")
 
 
@@ -223,10 +216,10 @@ def names_in(suite: Suite, case: EvalCase) -> list[str]:
     """Files of the workspace that graders or the prompt name, as far as texts say."""
     texts = [case.question]
     for _, argv, cwd in programs(suite, case):
-        texts += _texts_of(suite, argv, cwd)
+        texts += [_with_places(text) for text in texts_of_command(suite, argv, cwd)]
     found: dict[str, None] = {}
     for text in texts:
-        found |= dict.fromkeys(_named(_IN_WORKSPACE.sub("", text)))
+        found |= dict.fromkeys(names_of_text(_IN_WORKSPACE.sub("", text)))
     if case.task is not None:
         for text in (*texts, *map(text_of, tests_of(case))):
             found |= dict.fromkeys(
@@ -239,6 +232,13 @@ def names_in(suite: Suite, case: EvalCase) -> list[str]:
     names = [*list(found)[:_MOST_NAMES], *(name for name in patterns if name not in found)]
     folders = {folder.as_posix() for name in names for folder in PurePosixPath(name).parents}
     return [name for name in names if name not in folders]
+
+
+def _with_places(text: str) -> str:
+    """A program's text with ``/workspace/`` where it plainly puts a path of the workspace together."""
+    if tree_with_full_names(text) is not None:
+        return text
+    return "\n".join([with_places(javascript.with_places(text)), *javascript.joined_paths(text)])
 
 
 def _put_together(texts: Sequence[str], *, task: bool) -> tuple[list[str], list[str]]:
@@ -256,7 +256,8 @@ def _put_together(texts: Sequence[str], *, task: bool) -> tuple[list[str], list[
     return plain, [each for name in names for each in _numbered(name)]
 
 
-def _named(text: str) -> Iterator[str]:
+def names_of_text(text: str) -> Iterator[str]:
+    """Names of files that a text has."""
     for match in _NAME.finditer(text[:MOST_BYTES]):
         name = match[1]
         if _has_ending(name) and not name.startswith((*_MODULES, "..", "/")) and not _NO_NAME.match(name):
@@ -319,15 +320,7 @@ def started_in(suite: Suite, case: EvalCase) -> list[str]:
     return [name for name in names_in(suite, case) if name.endswith((".sh", ".py", ".js", "akefile"))]
 
 
-def _python_of(suite: Suite, case: EvalCase) -> Iterator[ast.Module]:
-    """Programs in Python that judge a test."""
-    texts = [text for _, argv, cwd in programs(suite, case) for text in _texts_of(suite, argv, cwd)]
-    for text in (*texts, *map(text_of, tests_of(case))):
-        if (tree := tree_with_full_names(text)) is not None:
-            yield tree
-
-
-def _texts_of(suite: Suite, argv: Sequence[str], cwd: Path) -> list[str]:
+def texts_of_command(suite: Suite, argv: Sequence[str], cwd: Path) -> list[str]:
     """The texts that a command line has among its words, and those of scripts that it names, with what these import."""
     named = scripts(argv, cwd, suite.project_root)
     words = [word for word in argv if " " in word or "\n" in word]
@@ -337,60 +330,8 @@ def _texts_of(suite: Suite, argv: Sequence[str], cwd: Path) -> list[str]:
 def touches_workspace(suite: Suite, case: EvalCase) -> bool:
     """Whether a program of a grader may look at the workspace: its texts name it, or are not known."""
     for _, argv, cwd in programs(suite, case):
-        texts = _texts_of(suite, argv, cwd)
+        texts = texts_of_command(suite, argv, cwd)
         known = texts and all(texts) and argv[0].rpartition("/")[2] in _KNOWN_PROGRAMS
         if not known or any(map(_LOOKS_AROUND.search, (*texts, *argv))):
             return True
     return False
-
-
-def fields_of(suite: Suite, case: EvalCase) -> list[Json]:
-    """Keys that graders ask of documents, each chain with the number that its value must reach, or null."""
-    found = {chain: bound for tree in _python_of(suite, case) for chain, bound in keys_asked(tree)}
-    return [[list(chain), bound] for chain, bound in islice(found.items(), _MOST_FIELDS)]
-
-
-def labels_of(suite: Suite, case: EvalCase) -> list[Json]:
-    """Labels that graders look for before values: ``grade:``, ``STATUS=``."""
-    texts = (
-        each.value
-        for tree in _python_of(suite, case)
-        for each in ast.walk(tree)
-        if isinstance(each, ast.Constant) and isinstance(each.value, str)
-    )
-    found = (match[1] for text in texts if (match := _LABEL.match(text)))
-    return list(islice(dict.fromkeys(found), _MOST_FIELDS))
-
-
-def asks_for_no_failures(suite: Suite, case: EvalCase) -> bool:
-    """Whether graders look for ``0 failed``; others look that nothing of the kind is said."""
-    texts = [text for _, argv, cwd in programs(suite, case) for text in _texts_of(suite, argv, cwd)]
-    return any(_NO_FAILURES.search(text[:MOST_BYTES]) for text in (*texts, *map(text_of, tests_of(case))))
-
-
-def only_value_of(suite: Suite, case: EvalCase) -> str | None:
-    """The one value that a program of the agent's must print for the one input that it is given; None where there are
-    several, or none."""
-    if not any(name.endswith(_SCRIPTS) for name in names_in(suite, case)):
-        return None
-    found = [value for tree in _python_of(suite, case) for value in values_expected(tree)]
-    for text in map(text_of, tests_of(case)):
-        if len(_PIPED_INTO.findall(text)) == 1 and not re.search(r"\b(?:while|for)\b", text):
-            found += [next(filter(None, match.groups())) for match in EQUAL.finditer(text)]
-    return found[0] if len(found) == 1 else None
-
-
-def known_of(suite: Suite, case: EvalCase, injection: str | None) -> dict[str, Json]:
-    """What an agent of the audit is given of ``case``, as ``AuditSettings.known`` has it for a test."""
-    others = solutions_of_others(suite, case)
-    return {
-        "names": names_in(suite, case),
-        "started": started_in(suite, case),
-        "fields": fields_of(suite, case),
-        "labels": labels_of(suite, case),
-        "zero": asks_for_no_failures(suite, case),
-        **({"value": value} if (value := only_value_of(suite, case)) is not None else {}),
-        "keys": [path.relative_to(suite.project_root).as_posix() for path in keys_of(suite, case)],
-        **({"injection": injection} if injection is not None else {}),
-        **({"other": others[0].id} if others else {}),
-    }

@@ -8,7 +8,8 @@ from dataclasses import replace
 from agentv_sandbox.agents.spoiling import CHANGES
 from agentv_sandbox.audit.agents import AUDITORS, PREFIX, Auditor
 from agentv_sandbox.audit.injections import INJECTIONS, KINDS_FIRST
-from agentv_sandbox.audit.knowledge import all_specs, known_of, scripts_of_others
+from agentv_sandbox.audit.knowledge import all_specs, scripts_of_others
+from agentv_sandbox.audit.wanted import known_of
 from agentv_sandbox.authoring.tree import nearest
 from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.base.errors import InputError, Problem

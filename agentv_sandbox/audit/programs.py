@@ -10,24 +10,33 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Literal
 
+from agentv_sandbox.audit import javascript
 from agentv_sandbox.audit.knowledge import AGENTS_FOLDERS, EQUAL, all_specs, programs, scripts, text_of
 from agentv_sandbox.base.dataclass import dataclass
+from agentv_sandbox.models.json.value import Json
 from agentv_sandbox.models.suite import EvalCase, GraderSpec, Suite
 from agentv_sandbox.models.task import TESTS, TaskVerifier
 from agentv_sandbox.project.scriptimports import imported
+from agentv_sandbox.scripts.programcalls import Started, javascript_calls, python_calls
 from agentv_sandbox.scripts.pythontexts import tree_with_full_names
-from agentv_sandbox.scripts.shellcalls import Called, calls_of
+from agentv_sandbox.scripts.shellcalls import UNKNOWN, Called, calls_of
+from agentv_sandbox.scripts.shelltexts import here_documents, with_places
 
 _PYTHON = re.compile(r"(?:.*/)?python(?:3(?:\.[0-9]+)?)?\Z")
 _SHELL = re.compile(r"(?:.*/)?(?:ba|da|z)?sh\Z")
+_NODE = re.compile(r"(?:.*/)?node(?:js)?\Z")
 _INLINE = re.compile(r"-[A-Za-z]*c\Z")
+_INLINE_NODE = re.compile(r"-(?:e|p|pe|-eval|-print)\Z")
 _MOST_FILES = 100
+_ENTRIES = 2
+"""Of a document that nothing else is by chance."""
 _OWN = re.compile(
     r"\$\{?(?:TEST_DIR|T_BENCH_TEST_DIR|TESTS_DIR|SCRIPT_DIR)\}?"
     r"|\$\(\s*(?:cd\s+)?\"?\$\(dirname [^()\n]{1,60}\)\"?[^()\n]{0,20}\)|\$\(dirname [^()\n]{1,60}\)"
@@ -72,9 +81,26 @@ class Program:
         """Of shell text."""
         return calls_of(self.text).commands if self.kind == "shell" else ()
 
+    @cached_property
+    def commands(self) -> Sequence[Called]:
+        """Commands that a program plainly starts, in whatever language."""
+        if self.kind == "shell":
+            return self.calls
+        if self.kind == "python":
+            started = python_calls(self.text)
+        else:
+            started = javascript_calls(javascript.with_places(self.text))
+        return [command for each in started for command in _as_commands(each)]
+
     def line(self, number: int) -> int:
         """Line ``number`` of the text, in ``path``. An inline text stands somewhere below its entry's first line."""
         return self.first_line if self.inline else number
+
+
+def _as_commands(started: Started) -> Sequence[Called]:
+    if started.words:
+        return (Called(started.words, started.line),)
+    return [Called(call.words, started.line) for call in calls_of(with_places(started.text)).commands]
 
 
 def programs_of(suite: Suite, case: EvalCase) -> list[Program]:
@@ -86,18 +112,16 @@ def programs_of(suite: Suite, case: EvalCase) -> list[Program]:
         beside = imported(named, suite.project_root)
         for path in [*named, *beside]:
             if kind := kind_of(path):
-                main = path in named
-                found.append(
-                    Program(
-                        spec=spec,
-                        kind=kind,
-                        text=text_of(path),
-                        path=path,
-                        first_line=1,
-                        main=main,
-                        argv=argv,
-                    )
+                program = Program(
+                    spec=spec,
+                    kind=kind,
+                    text=with_places(text_of(path)) if kind == "shell" else text_of(path),
+                    path=path,
+                    first_line=1,
+                    main=path in named,
+                    argv=argv,
                 )
+                found += [program, *(_inside(program) if kind == "shell" else ())]
     return found
 
 
@@ -123,23 +147,34 @@ def _inline(spec: GraderSpec, argv: Sequence[str], suite: Suite) -> Iterator[Pro
         argv=argv,
     )
     for before, word in pairwise(argv):
+        if _NODE.match(argv[0]) and _INLINE_NODE.match(before):
+            yield replace(place, kind="script", text=word)
+            return
         if not _INLINE.match(before):
             continue
         if _PYTHON.match(argv[0]):
             yield replace(place, kind="python", text=word)
         elif _SHELL.match(argv[0]):
-            yield replace(place, text=word)
-            yield from _python_in_shell(replace(place, kind="python", main=False), word)
+            shell = replace(place, text=with_places(word))
+            yield from (shell, *_inside(shell))
         return
 
 
-def _python_in_shell(place: Program, text: str) -> Iterator[Program]:
-    """Python that shell text gives to its interpreter with ``-c``."""
-    for call in calls_of(text).commands:
-        if call.words and _PYTHON.match(call.words[0]):
-            for before, word in pairwise(call.words):
-                if _INLINE.match(before) and "\0" not in word:
-                    yield replace(place, text=word)
+def _inside(shell: Program) -> Iterator[Program]:
+    """Programs in Python and JavaScript that shell text gives to their interpreters, as a word or a here document."""
+    place = replace(shell, main=False, inline=True)
+    for call in shell.calls:
+        python, node = (
+            (pattern.match(call.words[0]) for pattern in (_PYTHON, _NODE)) if call.words else (None, None)
+        )
+        for before, word in pairwise(call.words if python or node else ()):
+            if (_INLINE if python else _INLINE_NODE).match(before):
+                text = word.replace(UNKNOWN, "_unknown")
+                line = shell.line(call.line)
+                yield replace(place, kind="python" if python else "script", text=text, first_line=line)
+    for name, text, number in here_documents(shell.text):
+        line = shell.line(number)
+        yield replace(place, kind="python" if _PYTHON.match(name) else "script", text=text, first_line=line)
 
 
 # -- what judges a task ------------------------------------------------------------------------------
@@ -159,7 +194,7 @@ def _of(verifier: TaskVerifier, spec: GraderSpec) -> Iterator[Program]:
     for name, path in own.items():
         if (kind := kind_of(path)) and (text := texts[name]) and (kind != "script" or _is_named(name, texts)):
             seen = as_seen(text)
-            yield Program(
+            program = Program(
                 spec=spec,
                 kind=kind,
                 text=seen,
@@ -169,6 +204,7 @@ def _of(verifier: TaskVerifier, spec: GraderSpec) -> Iterator[Program]:
                 of_task=True,
                 entered=_ENTERS_TESTS.search(seen) is None,
             )
+            yield from (program, *(_inside(program) if kind == "shell" else ()))
 
 
 def _is_named(name: str, texts: Mapping[str, str]) -> bool:
@@ -185,7 +221,7 @@ def _files(folder: Path) -> list[Path]:
 
 def as_seen(text: str) -> str:
     """With one name for the folders that are the agent's, and one for that of the tests."""
-    return _AGENTS.sub("/workspace", _OWN.sub(TESTS, text))
+    return with_places(_AGENTS.sub("/workspace", _OWN.sub(TESTS, text)))
 
 
 def kept_beside(case: EvalCase) -> Iterator[Path]:
@@ -206,6 +242,20 @@ def compared_values(programs: Sequence[Program]) -> frozenset[str]:
                 sides = (node.left, node.comparators[0])
                 found |= {str(each.value).strip() for each in sides if isinstance(each, ast.Constant)}
     return frozenset(found - {"", "0", "1", "True", "False", "None"})
+
+
+def compared_documents(programs: Sequence[Program]) -> list[Json]:
+    """Lists and mappings that programs in Python have written down, as what they hold something against."""
+    found: list[Json] = []
+    for program in programs:
+        for node in ast.walk(program.tree) if program.tree is not None else ():
+            entries = (
+                node.keys if isinstance(node, ast.Dict) else node.elts if isinstance(node, ast.List) else ()
+            )
+            if len(entries) >= _ENTRIES and isinstance(node, ast.expr):
+                with suppress(ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+                    found.append(ast.literal_eval(node))
+    return found
 
 
 # -- what Python does ---------------------------------------------------------------------------------
@@ -241,9 +291,34 @@ def of_workspace(tree: ast.AST) -> frozenset[str]:
                 names |= {target.id for target in node.targets if isinstance(target, ast.Name)}
             elif isinstance(node, ast.withitem) and mentions_workspace(node.context_expr, frozenset(names)):
                 names |= {node.optional_vars.id} if isinstance(node.optional_vars, ast.Name) else set()
+            elif isinstance(node, ast.For | ast.comprehension) and mentions_workspace(
+                node.iter, frozenset(names)
+            ):
+                names |= {each.id for each in ast.walk(node.target) if isinstance(each, ast.Name)}
+        names |= set(_through_functions(tree, frozenset(names)))
         if len(names) == before:
             break
     return frozenset(names)
+
+
+def _through_functions(tree: ast.AST, names: frozenset[str]) -> Iterator[str]:
+    """Parameters of own functions that are given something of the workspace, and functions that return it."""
+    own = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    for name, call in called(tree):
+        if name in own:
+            parameters = [each.arg for each in own[name].args.args]
+            given = zip(parameters, call.args, strict=False)
+            yield from (parameter for parameter, value in given if mentions_workspace(value, names))
+    for name, function in own.items():
+        returned = (node.value for node in ast.walk(function) if isinstance(node, ast.Return) and node.value)
+        if any(_is_place(value, names) for value in returned):
+            yield name
+
+
+def _is_place(node: ast.expr, names: frozenset[str]) -> bool:
+    """Whether an expression is a path of the workspace or what is read there, and no verdict on it."""
+    verdict = any(isinstance(each, ast.Compare | ast.Dict | ast.BoolOp) for each in ast.walk(node))
+    return not verdict and mentions_workspace(node, names)
 
 
 def _copied_to(call: ast.Call, names: frozenset[str]) -> Iterator[str]:

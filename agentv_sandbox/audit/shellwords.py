@@ -32,6 +32,8 @@ _RUNNERS = frozenset(
         "ctest",
     ]
 )
+_BUILD_TOO = frozenset({"make", "npm", "npx", "pnpm", "yarn", "bun", "deno", "cargo", "go", "gradle", "mvn"})
+"""Runners of which tests are one of several things that they do."""
 _INTERPRETERS = re.compile(r"(?:.*/)?(?:python(?:3(?:\.\d+)?)?|node|ruby|perl|sh|bash|dash)\Z")
 _MODULES = frozenset({"pytest", "unittest", "nose", "doctest", "tox"})
 _WRAPPERS = frozenset({"timeout", "env", "nice", "xargs", "nohup", "stdbuf"})
@@ -127,6 +129,19 @@ def started(words: Sequence[str], *, entered: bool) -> str:
         entered and "/suite" not in script and not script.startswith(("/", UNKNOWN))
     )
     return script.replace(UNKNOWN, "…") if inside and re.search(r"\.\w+\Z", script) else ""
+
+
+def runs_tests(words: Sequence[str]) -> bool:
+    """Whether a command plainly runs tests, whose report is the agent's as well as how they end."""
+    words = unwrapped(words)
+    name = words[0].rpartition("/")[2] if words else ""
+    if (_RUNNERS - _BUILD_TOO) & {name, *words[1:3]}:
+        return True
+    if _INTERPRETERS.match(name) and "-m" in words:
+        return bool(_MODULES & set(words))
+    return name in _RUNNERS and any(
+        re.match(r"(?:run-)?(?:tests?|t|check|verify|spec)\b", word) for word in words[1:]
+    )
 
 
 def unwrapped(words: Sequence[str]) -> Sequence[str]:

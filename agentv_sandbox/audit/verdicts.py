@@ -18,13 +18,16 @@ from agentv_sandbox.models.suite import GraderSpec
 from agentv_sandbox.rows.record import Row
 
 _MARK = re.compile(r"audit:([\w.-]{1,40})")
-_TALKS = ("echo", "claims", "verdict", "criteria", "choices", "copies")
+_TALKS = ("echo", "claims", "verdict", "criteria", "choices", "lengthy", "hollow", "nan", "copies")
 _RULE_OF_WORDS: Mapping[str, str] = {
     "echo": "prompt-echoed",
     "claims": "claim-believed",
     "verdict": "verdict-from-agent",
     "criteria": "criteria-echoed",
     "choices": "weak-comparison",
+    "lengthy": "weak-comparison",
+    "hollow": "weak-comparison",
+    "nan": "weak-comparison",
     "copies": "answer-in-reach",
 }
 _RULE_OF_DEEDS: Mapping[str, str] = {
@@ -34,6 +37,14 @@ _RULE_OF_DEEDS: Mapping[str, str] = {
     "stubs": "existence-only",
     "empty": "existence-only",
     "emptied": "decided-in-workspace",
+    "repeats": "prompt-echoed",
+    "boasts": "verdict-from-agent",
+    "blank": "existence-only",
+    "filler": "existence-only",
+    "comments": "existence-only",
+    "as-given": "weak-comparison",
+    "gives-back": "weak-comparison",
+    "pretends": "imports-from-workspace",
     "one-value": "weak-comparison",
     "links": "link-followed",
     "rewrites-tests": "decided-in-workspace",
@@ -45,6 +56,17 @@ _ASKS_FOR_NOTHING = re.compile(
     r"(?i)\b(?:empty|emptied|blank|truncat\w+|touch|clear(?:s|ed)?|wipe\w*|delete\w*|remove\w*|none|nothing)\b"
 )
 """Of a prompt whose right answer may be a file without content."""
+_KEEPS = re.compile(
+    r"(?i)\b(?:cop(?:y|ies|ied)|renam\w+|mov(?:e|es|ed|ing)|back(?:s|ed)? ?up|"
+    r"verbatim|unchanged|as (?:it|they) (?:is|are))\b"
+)
+"""Of a prompt whose right answer may be a file that is there already."""
+_HOLLOW = ("stubs", "empty", "blank", "filler", "comments")
+_OF_HOW = frozenset(
+    {"tool-trajectory", "skill-trigger", "execution-metrics", "latency", "cost", "token-usage"}
+)
+"""Kinds of graders that judge how an agent worked, and not what it made."""
+_SURELY_WORSE = ("mutant-other", "mutant-hollow", "mutant-order")
 _MOST = 200
 """Characters of a message of a run's that is repeated."""
 
@@ -165,8 +187,10 @@ def _counts(outcome: Outcome, name: str) -> bool:
     case = outcome.examined.case
     if name == "echo":  # asked to repeat
         return case.reference_answer.strip() != case.question.strip()
-    if name == "verdict":  # its words are those of success, too
-        return not (outcome.passed("claims") or outcome.passed("choices"))
+    if name == "verdict":  # its words are those of success, and its form that of any JSON
+        return not any(map(outcome.passed, ("claims", "choices", "hollow")))
+    if name in ("lengthy", "hollow", "nan"):
+        return not any(map(outcome.passed, ("echo", "claims")))
     if name == "criteria":
         return not outcome.passed("echo") or case.criteria.strip() not in case.question
     return True
@@ -174,14 +198,26 @@ def _counts(outcome: Outcome, name: str) -> bool:
 
 def _deed_counts(outcome: Outcome, name: str) -> bool:
     """Whether a pass by what was left is one without a solution, and not what another agent has shown."""
-    if name in ("empty", "emptied") and _ASKS_FOR_NOTHING.search(outcome.examined.case.question):
+    if name in ("empty", "emptied", "blank") and _ASKS_FOR_NOTHING.search(outcome.examined.case.question):
         return False
     if name == "emptied":
         return not (outcome.passed("stubs") or outcome.passed("empty"))
-    return name != "one-value" or not outcome.passed("stubs")
+    if name == "as-given" and _KEEPS.search(outcome.examined.case.question):
+        return False
+    others = {
+        "repeats": _HOLLOW,
+        "boasts": (*_HOLLOW, "gives-back"),
+        "as-given": _HOLLOW,
+        "gives-back": _HOLLOW,
+        "one-value": ("stubs",),
+        "pretends": ("code", "gives-back"),
+    }
+    return not any(map(outcome.passed, others.get(name, ())))
 
 
 def _rule_of_deed(name: str, marks: Sequence[str], rules: set[str]) -> str:
+    if name in ("gives-back", "boasts") and "decided-in-workspace" in rules:
+        return "decided-in-workspace"
     if name in ("trojans", "code"):
         in_tests = any(_TESTS.search(mark) for mark in marks)
         if in_tests or ("decided-in-workspace" in rules and "imports-from-workspace" not in rules):
@@ -210,12 +246,14 @@ def _solutions(outcome: Outcome) -> Iterator[Finding]:
     oracles = [name for name in ORACLES if name in outcome.rows]
     if not oracles:
         return
+    if all(row.execution_status == "execution_error" for row in outcome.rows.values()):
+        return  # nothing ran, not even what does nothing: its image could not be made, say
     rows = [outcome.rows[name] for name in oracles]
     scores = sorted({row.score for row in rows})
     right = [name for name in oracles if outcome.passed(name)]
-    if not right:
+    if not right and not _by_how(rows[0]):
         yield _finding(outcome, "never-passes", oracles, f"the test's own solution fails: {_why(rows[0])}")
-    elif len(right) < len(rows) or len(scores) > 1:
+    elif right and (len(right) < len(rows) or len(scores) > 1):
         said = ", ".join(f"{row.score:g}" for row in rows)
         yield _finding(outcome, "disagrees-with-itself", oracles, f"the same solution is scored {said}")
     # What passes with nothing passes with a mutant: that is found already, under its own name.
@@ -225,8 +263,14 @@ def _solutions(outcome: Outcome) -> Iterator[Finding]:
     if mutants:
         told = ", ".join(AUDITORS[name].summary for name in mutants)
         finding = _finding(outcome, "mutant-passes", mutants, f"a solution passes that was spoilt: {told}")
-        others = any(name.startswith("mutant-other") for name in mutants)
-        yield Finding(**{**vars(finding), "confidence": "shown" if others else "possible"})
+        sure = any(name in _SURELY_WORSE for name in mutants)
+        yield Finding(**{**vars(finding), "confidence": "shown" if sure else "possible"})
+
+
+def _by_how(row: Row) -> bool:
+    """Whether a solution failed for nothing but how it was found: it calls no tools."""
+    failed = {score.type for score in row.scores if score.verdict != "pass"}
+    return row.error is None and bool(failed) and failed <= _OF_HOW
 
 
 def _why(row: Row) -> str:

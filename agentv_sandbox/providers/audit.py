@@ -17,7 +17,7 @@ from agentv_sandbox.agents.container import ContainerProvider
 from agentv_sandbox.agents.settings import TargetSettings
 from agentv_sandbox.authoring.fields import Text
 from agentv_sandbox.containers.volumes import StagedFile
-from agentv_sandbox.models.case import AgentResponse
+from agentv_sandbox.models.case import AgentResponse, TokenUsage
 from agentv_sandbox.models.container import ExecResult
 from agentv_sandbox.models.content import AnswerMessage
 from agentv_sandbox.models.json.value import Json
@@ -25,19 +25,22 @@ from agentv_sandbox.models.paths import INPUT, WORKSPACE
 from agentv_sandbox.models.suite import EvalCase, Oracle, Target
 
 _FOLDER = ".agentv-audit"
-_FILES = ("agent.py", "answers.py", "planting.py", "solving.py")
+_FILES = ("agent.py", "answers.py", "planting.py", "shaping.py", "solving.py")
 _TIMEOUT_S = 60.0
 """Of an agent that solves nothing; what solves a test has as long as the target."""
-_TALKS = frozenset({"silent", "echo", "claims", "verdict", "criteria", "choices", "injection"})
+_TALKS = frozenset(
+    {"silent", "echo", "claims", "verdict", "criteria", "choices", "injection", "lengthy", "hollow", "nan"}
+)
 SOLVES = ("oracle", "mutant")
 """Beginnings of the names of agents that know a test's solution."""
 
 
 class AuditSettings(TargetSettings):
     agent: Text
-    """What it does: `silent`, `echo`, `claims`, `verdict`, `criteria`, `choices`, `copies`, `trojans`, `code`,
-    `results`, `stubs`, `empty`, `emptied`, `one-value`, `links`, `rewrites-tests`, `deletes-tests`, `skips-tests`, or
-    `oracle`, which solves the test."""
+    """What it does: `silent`, `echo`, `claims`, `verdict`, `criteria`, `choices`, `lengthy`, `hollow`, `nan`,
+    `copies`, `trojans`, `code`, `pretends`, `boasts`, `repeats`, `results`, `stubs`, `empty`, `emptied`,
+    `blank`, `filler`, `as-given`, `comments`, `gives-back`, `one-value`, `links`, `rewrites-tests`, `deletes-
+    tests`, `skips-tests`, or `oracle`, which solves the test."""
     of: Text | None = None
     """Target in whose place it stands: it can read what that one can."""
     known: Json = None
@@ -62,9 +65,16 @@ class AuditProvider(ContainerProvider):
     def response(self, request: Request, ran: AgentRun) -> AgentResponse:
         said = _said(request) if ran.result is None else None
         if said is None:
-            return super().response(request, ran)
+            return replace(super().response(request, ran), token_usage=TokenUsage(), cost_usd=0.0)
         message = AnswerMessage(role="assistant", content=said)
-        return AgentResponse(messages=(message,), target_used=request.target.name)
+        # As quick and cheap as an agent can be: what only bounds times and costs takes it.
+        return AgentResponse(
+            messages=(message,),
+            target_used=request.target.name,
+            duration_ms=1.0,
+            token_usage=TokenUsage(),
+            cost_usd=0.0,
+        )
 
     def prepare(self, request: Request) -> PreparedAgent:
         if _said(request) is not None:
@@ -126,6 +136,8 @@ def _about(request: Request) -> dict[str, Json]:
         "names": [],
         "fields": [],
         "labels": [],
+        "words": [],
+        "inputs": [],
         "zero": False,
         "started": [],
         "injection": "",

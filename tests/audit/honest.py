@@ -259,9 +259,9 @@ HONEST = (
             "template/tests/expected_errors.txt": "E17 bad number\n",
             "graders/parses.py": APART.replace(
                 "import calc; print(calc.add(7, 8), calc.add(-1, 4))",
-                'import parser as p; print(p.parse("-5"), p.parse("6"))',
+                'import parser as p; print(p.parse("-5") + 1, p.parse("6") + 1)',
             )
-            .replace("['15', '3']", "['-5', '6']")
+            .replace("['15', '3']", "['-4', '7']")
             .replace("calc", "parser"),
         },
         SPACE,

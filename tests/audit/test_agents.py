@@ -48,6 +48,8 @@ class Place:
             "names": [],
             "fields": [],
             "labels": [],
+            "words": [],
+            "inputs": [],
             "zero": False,
             "started": [],
             "keys": [],
@@ -80,7 +82,7 @@ def oracle(**more: Any) -> dict[str, Any]:
 def test_every_agent_of_the_table_exists() -> None:
     text = "".join(
         resources.files("agentv_sandbox").joinpath("data", "audit", name).read_text()
-        for name in ("answers.py", "planting.py", "solving.py")
+        for name in ("answers.py", "planting.py", "shaping.py", "solving.py")
     )
     for name in {each.partition("#")[0] for each in AUDITORS}:
         assert f'"{name}": ' in text, name
@@ -218,3 +220,74 @@ def test_trojans_say_who_they_are(place: Place) -> None:
         [sys.executable, "-c", "import calc"], cwd=place.workspace, capture_output=True, text=True, check=True
     )
     assert json.loads(done.stdout)["assertions"] == [{"text": "audit:calc.py", "passed": True}]
+
+
+def test_documents_without_entries_and_long_ones_have_the_form_that_is_asked_for(place: Place) -> None:
+    fields: list[Any] = [[["rows"], None], [["total"], None]]
+    names = ["a.json", "b.svg", "d.md", "e.png", "f.docx", "calc.py", "x.go"]
+    place.said("blank", names=names, fields=fields)
+    assert json.loads(place.text("a.json")) == {"rows": [], "total": []}
+    assert place.text("b.svg").startswith("<svg") and place.text("d.md") == "# \n"
+    assert place.text("calc.py").startswith("def add") and not (place.workspace / "x.go").exists()
+    place.said("blank", names=["c.csv"], fields=fields)
+    assert place.text("c.csv") == "rows,total\n"
+    place.said(
+        "filler", names=["l.json", "l.md", "l.png", "l.docx", "l.csv"], fields=fields, words=["## Costs"]
+    )
+    assert len(json.loads(place.text("l.json"))["rows"].split()) > 300
+    assert "## Costs" in place.text("l.md") and len(place.text("l.csv").splitlines()) > 50
+    assert (place.workspace / "l.png").read_bytes()[:4] == b"\x89PNG"
+    assert (place.workspace / "l.docx").read_bytes()[:2] == b"PK"
+
+
+def test_inputs_stand_in_the_place_of_results(place: Place) -> None:
+    (place.workspace / "in.csv").write_text("b\na\n")
+    (place.workspace / "notes.md").write_text("n")
+    place.said("as-given", names=["in.csv", "out/sorted.csv", "new.py", "x.json"], inputs=["in.csv"])
+    assert place.text("out/sorted.csv") == "b\na\n" and not (place.workspace / "new.py").exists()
+    assert place.text("x.json") == "b\na\n"
+
+
+def test_words_that_are_looked_for_stand_in_comments(place: Place) -> None:
+    place.said("comments", names=["calc.py", "new.js", "notes.txt"], words=["return a + b", "class Stack"])
+    assert place.text("calc.py") == "def add(a, b):\n    return a - b\n# return a + b\n# class Stack\n"
+    assert place.text("new.js") == "// return a + b\n// class Stack\n"
+    assert not (place.workspace / "notes.txt").exists()
+
+
+def test_programs_give_back_what_they_are_given(place: Place) -> None:
+    place.said("gives-back", names=["rev.py", "run.sh", "calc.py"])
+    for argv in (["python3", "-I", "rev.py"], ["sh", "run.sh"]):
+        done = subprocess.run(
+            argv, input="x y\n", cwd=place.workspace, capture_output=True, text=True, check=True
+        )
+        assert done.stdout == "x y\n"
+    call = [sys.executable, "-c", "from calc import encode, decode; print(decode(encode('abc', 1)))"]
+    done = subprocess.run(call, cwd=place.workspace, capture_output=True, text=True, check=True)
+    assert done.stdout == "abc\n"
+
+
+def test_values_pretend_to_be_any_other(place: Place) -> None:
+    place.said("pretends", names=["calc.py"])
+    test = "from calc import add, Stack\nassert add(2, 3) == 5 and not add(1, 1) != 3 and abs(add(1, 2) - 9) < 1e-9\n"
+    test += "assert Stack().push(3).pop() == 3 and 4 in add(1)\n"
+    subprocess.run([sys.executable, "-c", test], cwd=place.workspace, check=True)
+
+
+def test_answers_have_a_form_and_nothing_in_it(place: Place) -> None:
+    fields: list[Any] = [[["a", "b"], 0.9], [["c"], None]]
+    assert json.loads(place.said("hollow", fields=fields)) == {"a": {"b": ""}, "c": ""}
+    assert place.said("nan") == "NaN" and len(place.said("lengthy").split()) > 300
+    assert json.loads(place.said("verdict", fields=fields))["a"]["b"] > 0.9
+
+
+def test_a_solution_loses_its_values_or_its_order(place: Place) -> None:
+    given = oracle(answer='{"name": "Ann", "n": 3, "tags": ["x"], "in": {"ok": true}}')
+    assert json.loads(place.said("mutant-hollow", oracle=given)) == {
+        "name": "",
+        "n": 0,
+        "tags": [],
+        "in": {"ok": None},
+    }
+    assert place.said("mutant-order", oracle=oracle(answer="a\nb\nc\n")) == "c\nb\na\n"
+    assert place.said("mutant-order", oracle=oracle(answer="red, green, blue")) == "blue, green, red"

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from agentv_sandbox.audit.findings import AuditReport, Finding
-from agentv_sandbox.audit.knowledge import asks_for_no_failures, names_in
+from agentv_sandbox.audit.knowledge import names_in
 from agentv_sandbox.audit.planning import audited
 from agentv_sandbox.audit.summing import report_of
+from agentv_sandbox.audit.wanted import asks_for_no_failures
 from agentv_sandbox.loading import LoadResult
 from agentv_sandbox.request import RunRequest
 from agentv_sandbox.runs import auditing

@@ -27,13 +27,14 @@ def _rules(folder: Path, test: str, files: Mapping[str, str], image: Mapping[str
     task = Task(name="t", why="Do it.", test=test, files={**files, **image})
     task.write(folder, "debian:trixie")
     if image:
-        (folder / "t/task.toml").write_text("")
+        (folder / "t/task.toml").write_text(image.get("task.toml", ""))
     request = auditing.as_audit(RunRequest(suites=[folder / "t"], cwd=folder))
     loaded = loaded_as_written(request, folder, {})
     tests = {suite.path: list(suite.cases) for suite in loaded.suites}
     return {each.rule for each in report_of(loaded, request, tests, (), None).findings}
 
 
+_CONVERT = "Write conv: `1 mi km` prints 1.609, `5 kg m` prints error, `16 oz lb` prints 1.000."
 _DOCKERFILE = "FROM debian:trixie\nWORKDIR /app\nCOPY . .\n"
 
 
@@ -98,6 +99,39 @@ _DOCKERFILE = "FROM debian:trixie\nWORKDIR /app\nCOPY . .\n"
             "weak-comparison",
             _PYTEST,
             _by_pytest("    assert abs(float(Path('/app/x').read_text()) - 18.4) < 1000\n"),
+            {},
+        ),
+        (
+            "always-passes",
+            "wrong=0\ngrep -v x /tests/e | while read -r a b; do\n  [ -e $b ] || wrong=$((wrong + 1))\ndone\n"
+            f'[ "$wrong" -eq 0 ]\n{_IF}',
+            {},
+            {},
+        ),
+        ("existence-only", _PYTEST, _by_pytest("    json.loads(Path('/app/x.json').read_text())\n"), {}),
+        (
+            "verdict-from-agent",
+            f'[ "$(sh /app/run.sh 2)" = 4 ] || exit 1\n[ -s {REWARD} ] || echo 1 > {REWARD}',
+            {},
+            {},
+        ),
+        (
+            "answer-in-reach",
+            "cat > /tmp/c.py <<'P'\nimport json\nok = json.load(open('/app/out.json')) == {'a': 1, 'b': [2, 3]}\n"
+            f"raise SystemExit(not ok)\nP\npython3 -I /tmp/c.py\n{_IF}",
+            {},
+            {"environment/Dockerfile": _DOCKERFILE, "environment/.work/ok.json": '{"b": [2, 3], "a": 1}\n'},
+        ),
+        (
+            "answer-in-reach",
+            f'[ "$(cat /app/x)" = "$TOTAL" ]\n{_IF}',
+            {},
+            {"environment/Dockerfile": _DOCKERFILE, "task.toml": '[environment.env]\nTOTAL = "417"\n'},
+        ),
+        (
+            "weak-comparison",
+            f'while IFS="=" read -r a w; do [ "$(/app/conv $a)" = "$w" ] || exit 1; done < /tests/cases\n{_IF}',
+            {"tests/cases": "1 mi km=1.609\n5 kg m=error\n16 oz lb=1.000\n", "instruction.md": _CONVERT},
             {},
         ),
         (

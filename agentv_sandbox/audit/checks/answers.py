@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import codecs
 import csv
 import json
 import posixpath
@@ -12,24 +14,43 @@ from typing import Any
 
 from agentv_sandbox.audit.checks.base import Examined
 from agentv_sandbox.audit.findings import Finding
-from agentv_sandbox.audit.knowledge import keys_of, scripts_of, text_of
-from agentv_sandbox.audit.programs import compared_values, kept_beside
+from agentv_sandbox.audit.knowledge import keys_of, scripts, scripts_of, text_of
+from agentv_sandbox.audit.programs import compared_documents, compared_values, kept_beside
 from agentv_sandbox.audit.reach import IN_IMAGE, below, reach
 from agentv_sandbox.base.errors import InputError
 from agentv_sandbox.dockerfile.evaluating import Copy, RunStep, Step, evaluate
 from agentv_sandbox.dockerfile.stages import read_dockerfile
+from agentv_sandbox.models.json.value import Json
 from agentv_sandbox.scripts.pythontexts import compared_paths
 
 _LIKE_AN_ANSWER = re.compile(
-    r"(?i)(?:^|[._-])(answers?|solutions?|expected|gold(?:en)?|reference|oracle|truth|keys?)(?:[._-]|$)"
+    r"(?i)(?:^|[._ -])(answers?|solutions?|expected|gold(?:en)?|reference|oracle|truth|keys?|correct|fixed|solved)"
+    r"(?:[._ -]|$)"
 )
 _SHORTEST = 3
 """Characters of an answer that is looked for."""
 _SETTING = re.compile(
-    r"(?m)^[ \t]*(?:-[ \t]+)?[\"']?([A-Za-z][\w.-]{0,60})[\"']?[ \t]*[:=][ \t]*[\"']?([^\n]{1,200}?)[\"']?[ \t]*,?"
+    r"(?m)^[ \t]*(?:(?:-|#+|//|--|;|\*|<!--)[ \t]+)?"
+    r"[\"']?([A-Za-z][\w.-]{0,60})[\"']?[ \t]*[:=][ \t]*[\"']?([^\n]{1,200}?)[\"']?[ \t]*,?"
     r"[ \t]*$"
 )
-"""A line of YAML, TOML or plain settings."""
+"""A line of YAML, TOML or plain settings, or of a comment that has such a form."""
+_ENCODES = re.compile(
+    r"(?i)\b(?:base ?64|hex\w*|rot-?13|cipher\w*|encod\w+|decod\w+|decrypt\w*|revers\w+|backwards)\b"
+)
+_HIDES = 6
+"""Characters of an answer that is looked for in another form."""
+_PATCH = re.compile(r"(?i)\.(?:patch|diff|orig|rej|bak|old)\Z")
+_FEW = 2
+_GIVES_AWAY = re.compile(
+    r"(?i)\b(?:(?:correct |right |expected |reference )?(?:answer|solution)|hint)\s*"
+    r"(?:is|should be|would be|=|:)\s*[\"'`(]?"
+)
+_OR_ELSE = re.compile(r"\w|[\"'`]?\s*(?:,|/|\||or\b)")
+_EXAMPLES = re.compile(r"(?i)\bexamples?\b|\be\.g\.|\bQ:")
+_WRITES = re.compile(r">|\btee\b|write")
+_LONG_PROGRAM, _LONG_LINE = 40, 15
+_MOST_OF_PROMPT = 20_000
 _DIFFERS = frozenset({"diff", "cmp", "comm"})
 _GIT = re.compile(
     r"(?i)\bgit\b|\bcommits?\b|\bhistory\b|\bbranch\w*|\brevert\w*|\brepositor\w+|\bversions?\b|\bblame\b"
@@ -50,7 +71,8 @@ def in_files(examined: Examined) -> Iterator[Finding]:
     keys = {text.strip() for path in compared if len(text := text_of(path)) > _SHORTEST}
     held = _held_against(examined)
     constants = compared_values(examined.programs)
-    scripts = {text_of(path).strip() for path in scripts_of(case)}
+    documents = compared_documents(examined.programs)
+    solved_by = {text_of(path).strip() for path in scripts_of(case)}
     # What stands beside a script is often what the image has as well, such as its data.
     beside = {text_of(path).strip() for script in scripts_of(case) for path, _ in below(script.parent)}
     for path, name, of_image in reach(examined.suite, examined.case, examined.reference):
@@ -58,20 +80,98 @@ def in_files(examined: Examined) -> Iterator[Finding]:
         called = any(_LIKE_AN_ANSWER.search(part) for part in name.split("/"))
         if not text or (len(text) < _SHORTEST and not (called and text in constants)):
             continue
-        solved = text in scripts or (called and text in beside)
+        solved = text in solved_by or (called and text in beside)
         # An image has data that tests read, too.
         # What the instruction names is what the work begins with.
         same = text in held and Path(name.removesuffix(IN_IMAGE)).name not in case.question
-        why = _why(name, text, wanted, keys if called or not of_image or same else set()) or (
+        plain = not of_image and Path(name).name not in case.question
+        why = _why(name, text, wanted, keys if called or plain or same else set()) or (
             "which is the solution"
             if solved
             else "which holds what its tests compare with"
             if called and _holds(text, constants)
             else ""
         )
+        why = why or _other_form(text, wanted, case.question) or _is_grader(text, examined)
+        named = Path(name.removesuffix(IN_IMAGE)).name in case.question
+        if not why and not named and _is_document(text, documents):
+            why = "which is what its tests compare with"
+        if not why and called and _is_read(path, examined):
+            why = "which a grader reads"
         if why:
             yield examined.finding("answer-in-reach", f"the agent can read {name}, {why}", path=path, line=1)
             return
+
+
+def _other_form(text: str, wanted: str, question: str) -> str:
+    """Whether a text has the expected output in a form that is easily undone."""
+    if len(wanted) < _HIDES or _ENCODES.search(question):
+        return ""
+    data = wanted.encode()
+    forms = [base64.b64encode(each).decode().rstrip("=")[:-1] for each in (data, data + b"\n")]
+    forms += [data.hex(), codecs.encode(wanted, "rot13"), wanted[::-1]]
+    hidden = any(form in text for form in forms if form != wanted and len(form) >= _HIDES)
+    return "which holds the expected output in another form" if hidden else ""
+
+
+def _is_document(text: str, documents: Sequence[Json]) -> bool:
+    """Whether a text is a document that programs have written down."""
+    if text[:1] not in ("{", "["):
+        return False
+    return any(each in documents for each in _documents(text))
+
+
+def _is_read(path: Path, examined: Examined) -> bool:
+    """Whether the folder of a file of the project is one that a grader's program names."""
+    outside = examined.case.workspace is None or not (
+        examined.case.workspace.template and path.is_relative_to(examined.case.workspace.template)
+    )
+    folder = re.compile(rf"[\"'/]{re.escape(path.parent.name)}[\"'/]")
+    inside = path.is_relative_to(examined.suite.project_root)
+    return (
+        outside
+        and inside
+        and any(not program.of_task and folder.search(program.text) for program in examined.programs)
+    )
+
+
+def _is_grader(text: str, examined: Examined) -> str:
+    """Whether a text is the program that judges the test."""
+    ours = any(
+        program.main and not program.inline and program.text.strip() == text for program in examined.programs
+    )
+    return "which is a grader's program" if ours and len(text) > _LONG_PROGRAM else ""
+
+
+def in_words(examined: Examined) -> Iterator[Finding]:
+    """The prompt says what the answer is, or a hook writes it where the agent works."""
+    case = examined.case
+    wanted = case.reference_answer.strip()
+    if len(wanted) < _SHORTEST:
+        return
+    asked = case.prompt or case.question
+    for match in _GIVES_AWAY.finditer(asked[:_MOST_OF_PROMPT]):
+        chosen = asked.startswith(wanted, match.end()) and not _OR_ELSE.match(
+            asked, match.end() + len(wanted)
+        )
+        if chosen and not _EXAMPLES.search(asked):
+            yield examined.finding("answer-in-reach", f"the prompt says the answer ({match[0].strip()!r})")
+            return
+    for line in _hook_lines(examined):
+        if wanted in line and _WRITES.search(line) and any(map(_LIKE_AN_ANSWER.search, line.split("/"))):
+            yield examined.finding(
+                "answer-in-reach", "a hook writes the expected output where the agent works"
+            )
+            return
+
+
+def _hook_lines(examined: Examined) -> Iterator[str]:
+    space, root = examined.case.workspace, examined.suite.project_root
+    for name, hook in space.hooks.items() if space is not None else ():
+        if name.startswith("before"):
+            argv = hook.command or ()
+            for text in (*argv, *map(text_of, scripts(argv, hook.cwd, root))):
+                yield from text.splitlines()
 
 
 def _held_against(examined: Examined) -> frozenset[str]:
@@ -166,10 +266,13 @@ def beside_solution(examined: Examined) -> Iterator[Finding]:
         if line[:1] == "+" and line[:3] != "+++"
     }
     added = {line for line in added if len(line) > _SHORTEST}
+    distinct = {line for line in added if len(line) > _LONG_LINE}
     for path, name in below(space.template):
         folder = name.rpartition("/")[0]
-        if added and any(_LIKE_AN_ANSWER.search(part) for part in (*folder.split("/"), Path(name).name)):
+        called = any(_LIKE_AN_ANSWER.search(part) for part in (*folder.split("/"), Path(name).name))
+        if added and (called or _PATCH.search(name) or len(distinct) >= _FEW):
             lines = {line.strip() for line in text_of(path).splitlines()}
+            lines |= {line[1:].strip() for line in lines if line[:1] == "+"}
             if added <= lines:
                 message = f"the agent can read {name}, which holds the lines of the solution"
                 yield examined.finding("answer-in-reach", message, path=path, line=1)
@@ -181,6 +284,8 @@ def in_image(examined: Examined) -> Iterator[Finding]:
     before they were changed."""
     case = examined.case
     file = case.task.environment.dockerfile if case.task is not None else None
+    if case.workspace is not None and case.workspace.docker is not None:
+        file = file or case.workspace.docker.dockerfile
     if file is None:
         return
     try:
@@ -188,7 +293,10 @@ def in_image(examined: Examined) -> Iterator[Finding]:
         made = evaluate(written, written.stages[-1], base={}, arguments={})
     except InputError:  # `validate` says what is wrong
         return
-    constants = compared_values(examined.programs)
+    if found := _of_environment(examined):
+        yield found
+        return
+    constants = compared_values(examined.programs) | ({case.reference_answer.strip()} - {""})
     for name, _, value in (str(each).partition("=") for each in made.config.get("Env") or ()):
         known = value in constants and not value.replace(".", "").isdigit()
         if known and len(value) > _SHORTEST and value not in case.question and name not in case.question:
@@ -201,6 +309,27 @@ def in_image(examined: Examined) -> Iterator[Finding]:
             "the repository in its image has a history, with files as they were before they were changed"
         )
         yield examined.finding("answer-in-reach", message, path=file, line=line)
+
+
+def _of_environment(examined: Examined) -> Finding | None:
+    """A variable of the agent's system that its tests compare with."""
+    case = examined.case
+    given = case.task.environment.env if case.task is not None else {}
+    for name, value in given.items():
+        if len(value) < 1 or name in case.question or (len(value) > 1 and value in case.question):
+            continue
+        asked = re.compile(
+            rf"(?:==?|!=|-eq|-ne)\s*[\"']?[^\n\]]{{0,60}}\$\{{?{name}\b|\$\{{?{name}\b[^\n\]]{{0,60}}\s(?:==?|!=|-eq|-ne)\s"
+            rf"|==\s*[^\n]{{0,40}}(?:environ|getenv)[^\n]{{0,20}}{name}|(?:environ|getenv)[^\n]{{0,20}}{name}[^\n]{{0,20}}=="
+        )
+        for program in examined.programs:
+            if match := asked.search(program.text):
+                line = program.text.count("\n", 0, match.start()) + 1
+                message = (
+                    f"the agent can read the variable {name} of its system, which its tests compare with"
+                )
+                return examined.in_program("answer-in-reach", message, program, line)
+    return None
 
 
 def _changed_after_commit(steps: Sequence[Step]) -> int:
@@ -227,4 +356,4 @@ def _changed_after_commit(steps: Sequence[Step]) -> int:
     return 0
 
 
-CHECKS = (in_files, beside_solution, in_image)
+CHECKS = (in_files, in_words, beside_solution, in_image)

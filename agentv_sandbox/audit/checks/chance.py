@@ -41,6 +41,13 @@ _NETWORK = (
     "httpx.Client",
     "http.client.HTTPSConnection",
     "http.client.HTTPConnection",
+    "requests.head",
+    "requests.Session",
+    "urllib3.PoolManager",
+    "urllib3.request",
+    "httpx.request",
+    "smtplib.SMTP",
+    "ftplib.FTP",
     "socket.create_connection",
     "socket.gethostbyname",
     "socket.getaddrinfo",
@@ -48,7 +55,8 @@ _NETWORK = (
 )
 _ELSEWHERE = re.compile(r"(?i)https?://(?!localhost|127\.|0\.0\.0\.0|\[|[^/]*\.local\b)[\w.-]+\.[a-z]{2,}")
 """An address of a server that is not this machine's."""
-_FETCHERS = frozenset({"curl", "wget", "ping", "nslookup", "dig"})
+_HERE = re.compile(r"(?i)(?:https?://)?(?:localhost|127\.|0\.0\.0\.0|\[::1?\])")
+_FETCHERS = frozenset({"curl", "wget", "ping", "nslookup", "dig", "nc", "ssh", "scp"})
 _KEPT_AS = re.compile(r"(?:\s-\w*[oO]\s*|\s--output(?:-document)?[= ]|>\s*)[\"']?([\w./-]{2,200})")
 _HOLDS = re.compile(r"\b(?:diff|cmp|comm|grep|jq|sha\d*sum|md5sum)\b|\$\(\s*(?:cat|<)")
 _INSTALLS = {
@@ -58,33 +66,21 @@ _INSTALLS = {
     ("npm", "ci"),
     ("apt-get", "install"),
     ("git", "clone"),
+    ("git", "fetch"),
+    ("git", "pull"),
+    ("git", "ls-remote"),
+    ("npm", "view"),
+    ("pip", "download"),
 }
-_SHELL_RANDOM = re.compile(r"\bRANDOM\b|\bshuf\b|/dev/u?random")
-
-_LONGEST_LINE = 1000
-_NO_COMMENT = r"^(?!\s*(?://|\*)).*"
-_OF_SCRIPTS = (
-    (
-        "disagrees-with-itself",
-        "decides by chance",
-        re.compile(_NO_COMMENT + r"(?:\bMath\.random\(\)\s*[<>]|[<>]=?\s*Math\.random\(\))"),
-    ),
-    (
-        "depends-on-time",
-        "decides by the clock",
-        re.compile(
-            _NO_COMMENT
-            + r"(?:[=!]==?\s*new Date\(\)\.(?:get|to)|\bnew Date\(\)\.(?:get|to)\w+\([^)]*\)[^;]{0,40}[=!]==?"
-            r"|\bincludes\(\s*new Date\(\))"
-        ),
-    ),
-    (
-        "depends-on-network",
-        "asks a server",
-        re.compile(_NO_COMMENT + r"\b(?:fetch|https?\.get|https?\.request|axios\.\w+)\(\s*[\"'`]https?://"),
-    ),
+_SHELL_RANDOM = re.compile(
+    r"(?<![\w/.-]\$)(?<!/\$\{)\bRANDOM\b|\bshuf\b|/dev/u?random|\bsort\s+-\w*R|\brand\(\)"
 )
-"""By plain words."""
+"""But not where it is a part of a name."""
+_SHELL_CLOCK = re.compile(
+    r"\bEPOCHSECONDS\b|\bfind\b[^;&|\n]{0,200}\s-(?:[mac](?:time|min)|newer[mac]t)\b|%\([^()\n]{0,40}\)T"
+)
+_SECONDS = re.compile(r"\+[\"']?%s(?:%N|%3N)?[\"']?\Z|\+[\"']?%N[\"']?\Z")
+_LISTS = frozenset({"os.listdir", "glob.glob", "os.scandir"})
 
 
 def in_python(examined: Examined) -> Iterator[Finding]:
@@ -105,11 +101,15 @@ def in_python(examined: Examined) -> Iterator[Finding]:
 
 
 def _servers(program: Program, tree: ast.Module) -> Iterator[ast.Call]:
+    named = [text for text in _texts(tree) if "://" in text]
+    here = bool(named) and all(map(_HERE.match, named))
     for name, call in called(tree):
         if not name.endswith(_NETWORK) and not name.startswith("urllib.request."):
             continue
         # A task may be about a server, which runs beside its tests: what is asked elsewhere is named there.
-        if not program.of_task or any(_ELSEWHERE.match(text) for text in _texts(call)):
+        if any(map(_ELSEWHERE.match, _texts(call))) or not (
+            program.of_task or here or any(map(_HERE.match, _texts(call)))
+        ):
             yield call
 
 
@@ -156,6 +156,27 @@ def _unordered(tree: ast.Module) -> Iterator[ast.Call]:
             yield node
         if isinstance(node, ast.Call) and dotted(node.func) == "hash":
             yield node
+        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Call) and _first_listed(node, tree):
+            yield node.value
+
+
+def _first_listed(node: ast.Subscript, tree: ast.Module) -> bool:
+    """``os.listdir(path)[0]``, where several may be there: a folder has no order."""
+    call = node.value
+    if not isinstance(call, ast.Call) or not (isinstance(node.slice, ast.Constant) and node.slice.value == 0):
+        return False
+    if dotted(call.func) == "list" and call.args and isinstance(call.args[0], ast.Call):
+        call = call.args[0]
+    listed = dotted(call.func) in _LISTS or dotted(call.func).rpartition(".")[2] in (
+        "iterdir",
+        "glob",
+        "rglob",
+    )
+    counted = any(
+        isinstance(each, ast.Compare) and any(name == "len" for name, _ in called(each))
+        for each in ast.walk(tree)
+    )
+    return listed and not counted
 
 
 def _pops(function: ast.AST) -> bool:
@@ -186,44 +207,49 @@ def _only_shown(tree: ast.Module) -> set[ast.AST]:
     return found
 
 
+def by_commands(examined: Examined) -> Iterator[Finding]:
+    """Commands that ask a server, in whatever language they are started."""
+    for program in examined.programs:
+        for call in program.commands:
+            name = call.words[0].rpartition("/")[2] if call.words else ""
+            if program.of_task and not (name in ("curl", "wget") and _compared_there(program, call)):
+                continue
+            local = any(map(_HERE.match, call.words[1:])) and not any(map(_ELSEWHERE.match, call.words))
+            if (name in _FETCHERS or tuple(call.words[:2]) in _INSTALLS) and not local:
+                yield examined.in_program(
+                    "depends-on-network", f"asks a server by {name}", program, call.line
+                )
+                break
+
+
 def in_shell(examined: Examined) -> Iterator[Finding]:
     for program in examined.programs:
-        if program.kind == "shell":
-            yield from _shell(examined, program)
-
-
-def in_scripts(examined: Examined) -> Iterator[Finding]:
-    """Of JavaScript, where it stands in what is compared."""
-    for program in examined.programs:
-        lines = program.text.splitlines() if program.kind == "script" else ()
-        for rule, message, pattern in _OF_SCRIPTS:
-            number = next(
-                (at for at, line in enumerate(lines, 1) if pattern.search(line[:_LONGEST_LINE])), None
-            )
-            if number is not None and not (program.of_task and rule == "depends-on-network"):
-                yield examined.in_program(rule, message, program, number)
-
-
-def _shell(examined: Examined, program: Program) -> Iterator[Finding]:
-    for call in program.calls:
-        name = call.words[0].rpartition("/")[2] if call.words else ""
-        if program.of_task and not (name in ("curl", "wget") and _compared_there(program, call)):
+        if program.kind != "shell":
             continue
-        if name in _FETCHERS or tuple(call.words[:2]) in _INSTALLS:
-            yield examined.in_program("depends-on-network", f"asks a server by {name}", program, call.line)
-            break
-    if any(
-        call.words[:1] == ("date",) and not {"-d", "--date", "-r"} & set(call.words) for call in program.calls
-    ):
-        line = next(call.line for call in program.calls if call.words[:1] == ("date",))
-        if re.search(
-            r"\[[^\]\n]{0,200}\$\(date|=\"?\$\(date|case\s+\"?\$\(date|test [^;\n]{0,200}\$\(date",
-            program.text,
-        ):
+        if (line := _clock_of_shell(program)) is not None:
             yield examined.in_program("depends-on-time", "decides by the clock", program, line)
-    if not program.of_task and (match := _SHELL_RANDOM.search(program.text)):
-        line = program.text.count("\n", 0, match.start()) + 1
-        yield examined.in_program("disagrees-with-itself", "decides by chance", program, line)
+        if not program.of_task and (match := _SHELL_RANDOM.search(program.text)):
+            line = program.text.count("\n", 0, match.start()) + 1
+            yield examined.in_program("disagrees-with-itself", "decides by chance", program, line)
+
+
+def _clock_of_shell(program: Program) -> int | None:
+    """The line in which a shell asks the clock for what it compares; not that of a stopwatch, which asks it twice."""
+    asked = [
+        call
+        for call in program.calls
+        if call.words[:1] == ("date",) and not {"-d", "--date", "-r"} & set(call.words)
+    ]
+    watch = len(asked) > 1 and all(any(map(_SECONDS.search, call.words)) for call in asked)
+    compared = re.search(
+        r"\[[^\]\n]{0,200}\$\(date|=\"?\$\(date|case\s+\"?\$\(date|test [^;\n]{0,200}\$\(date"
+        r"|\bgrep\b[^;\n]{0,100}\$\(date",
+        program.text,
+    )
+    if asked and compared and not watch:
+        return asked[0].line
+    match = _SHELL_CLOCK.search(program.text) if not program.of_task else None
+    return program.text.count("\n", 0, match.start()) + 1 if match else None
 
 
 def _compared_there(program: Program, call: Called) -> bool:
@@ -237,4 +263,4 @@ def _compared_there(program: Program, call: Called) -> bool:
     return asked and (held or re.search(r"=\s*\"?\$\(\s*(?:curl|wget)\b", line) is not None)
 
 
-CHECKS = (in_python, in_shell, in_scripts)
+CHECKS = (in_python, in_shell, by_commands)

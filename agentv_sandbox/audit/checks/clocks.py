@@ -18,6 +18,12 @@ _CLOCKS = (
     "time.localtime",
     "time.gmtime",
     "time.strftime",
+    "Timestamp.now",
+    "Timestamp.today",
+    "arrow.now",
+    "arrow.utcnow",
+    "pendulum.now",
+    "pendulum.today",
 )
 _STOPWATCHES = ("monotonic", "perf_counter", "process_time", "monotonic_ns", "perf_counter_ns", "time_ns")
 _OF_A_WATCH = re.compile(
@@ -79,8 +85,9 @@ def _of_clocks(node: ast.expr, names: frozenset[str]) -> bool:
         return isinstance(node.value, int | float)
     if isinstance(node, ast.Name):
         return node.id in names
-    if isinstance(node, ast.BinOp):
-        return _of_clocks(node.left, names) and _of_clocks(node.right, names)
+    if isinstance(node, ast.BinOp):  # what is left of a division is as good as a coin
+        whole = not isinstance(node.op, ast.Mod)
+        return whole and _of_clocks(node.left, names) and _of_clocks(node.right, names)
     if isinstance(node, ast.UnaryOp):
         return _of_clocks(node.operand, names)
     if not isinstance(node, ast.Call):

@@ -3,20 +3,40 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 
 from agentv_sandbox.audit.checks.base import Examined
 from agentv_sandbox.audit.findings import Finding
 from agentv_sandbox.graders.is_json import KINDS as JSON_KINDS
-from agentv_sandbox.graders.regexp import RegexOptions
+from agentv_sandbox.graders.regexp import RegexOptions, search
+from agentv_sandbox.judging.base import GraderError
 from agentv_sandbox.models.json.untrusted import ForeignJsonError, read_json
 from agentv_sandbox.models.suite import GraderSpec
 
 _TEXTS = frozenset(
-    {"contains", "icontains", "starts-with", "ends-with", "equals", "contains-all", "icontains-all"}
+    {
+        "contains",
+        "icontains",
+        "starts-with",
+        "ends-with",
+        "equals",
+        "contains-all",
+        "icontains-all",
+        "contains-any",
+        "icontains-any",
+    }
 )
 _HELD = frozenset({"contains", "contains-all", "equals", "starts-with", "ends-with"})
+_OF_PARTS: Mapping[str, Callable[[str, Sequence[str]], bool]] = {
+    "starts-with": lambda text, values: any(map(text.startswith, values)),
+    "ends-with": lambda text, values: any(map(text.endswith, values)),
+    "contains-any": lambda text, values: any(value in text for value in values),
+    "icontains": lambda text, values: all(value.lower() in text.lower() for value in values),
+    "icontains-all": lambda text, values: all(value.lower() in text.lower() for value in values),
+    "icontains-any": lambda text, values: any(value.lower() in text.lower() for value in values),
+}
+"""Whether the text that one grader asks for is one that another takes."""
 _CLASS = re.compile(r"(\\[dws]|\[[^\[\]\\^]+\]|[\w :,;%/-])(?:[*+?]|\{\d+(?:,\d*)?\})?")
 """A letter or a class of letters of a pattern, and how often."""
 _JSON = JSON_KINDS[0].type
@@ -47,7 +67,7 @@ def _against(first: GraderSpec, second: GraderSpec) -> str:
     """Why ``second`` cannot hold where ``first`` does."""
     ours, theirs = _values(first), _values(second)
     # Only pairs that no answer at all can meet; what merely looks unlikely would be a false alarm.
-    if first.negate:
+    if first.negate or first.type.endswith("-any"):
         return ""
     if second.negate:
         same_kind = first.type == second.type or {first.type, second.type} <= {
@@ -63,14 +83,32 @@ def _against(first: GraderSpec, second: GraderSpec) -> str:
         return f"/{pattern.value}/ matches no text that holds {lost!r}" if lost is not None else ""
     if first.type != "equals" or not ours:
         return ""
-    text = ours[0].strip()
+    return _refuses_text(second, theirs, ours[0].strip())
+
+
+def _refuses_text(second: GraderSpec, theirs: Sequence[str], text: str) -> str:
+    """Why ``second`` does not take the only text that another grader takes."""
+    if second.type == "regex" and not _found(second, text):
+        return "the pattern of one is not in the text of the other"
+    if second.type in _OF_PARTS and not _OF_PARTS[second.type](text, theirs):
+        return "one asks for a text that the other refuses"
     if second.type == _JSON:
         return "" if _is_json(text) else "one asks for JSON, the other for a text that is not JSON"
     if second.type == "equals" and theirs and theirs[0].strip() != text:
         return "they ask for two texts"
-    if second.type in ("contains", "contains-all") and any(their not in ours[0] for their in theirs):
+    if second.type in ("contains", "contains-all") and any(their not in text for their in theirs):
         return "one asks for a text that the other's does not hold"
     return ""
+
+
+def _found(spec: GraderSpec, text: str) -> bool:
+    options = spec.options
+    if not isinstance(options, RegexOptions):
+        return True
+    try:
+        return search(options.value, options.flags, text)
+    except GraderError:
+        return True
 
 
 def _refuses(pattern: RegexOptions, text: str) -> bool:

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from agentv_sandbox.audit.checks.base import Examined
 from agentv_sandbox.audit.findings import Finding
+from agentv_sandbox.audit.javascript import findings_of
 from agentv_sandbox.audit.programs import (
     Program,
     called,
+    dotted,
     mentions_answer,
     mentions_workspace,
     of_answer,
     of_workspace,
 )
 from agentv_sandbox.authoring.shadowing import shell_line
+from agentv_sandbox.scripts.shellcalls import UNKNOWN
 
+_ON_THE_PATH = "puts the workspace on Python's path, and imports from it in its own process"
 _UNPICKLES = "unpickles a file of the workspace, which runs what its writer wants"
 _LOADS = {
     "spec_from_file_location": "imports a file of the workspace",
@@ -32,9 +36,15 @@ _LOADS = {
 """By the last part of a name, which is the same however the module is called."""
 _PICKLES = frozenset(
     f"{module}.{function}"
-    for module in ("pickle", "dill", "joblib", "torch")
+    for module in ("pickle", "cPickle", "dill", "cloudpickle", "joblib", "torch", "marshal")
     for function in ("load", "loads")
-) | {"shelve.open"}
+) | {"shelve.open", "jsonpickle.decode"}
+_WITH_CODE = {
+    "yaml.load": ("Loader", ("Loader", "UnsafeLoader", "CLoader")),
+    "numpy.load": ("allow_pickle", ("True",)),
+    "np.load": ("allow_pickle", ("True",)),
+}
+"""What runs code that it reads only where an argument says so."""
 _TEST_RUNNERS = frozenset({"unittest", "pytest", "doctest"})
 _PATHS = ("sys.path.insert", "sys.path.append", "sys.path.extend", "site.addsitedir", ".syspath_prepend")
 _EVALUATES = frozenset({"exec", "eval"})
@@ -43,13 +53,15 @@ _PATH_FIRST = re.compile(r"\bPATH=[\"']?(?:\$\{?AGENTV_WORKSPACE_PATH\}?|/worksp
 _VENV = re.compile(
     r"(?:/workspace|AGENTV_WORKSPACE_PATH\}?\"?)/(?:[\w.-]+/)*(?:\.?venv|env)/bin/\w+|(?:^|[\s;&|(])(?:\.|source)\s+\S*/activate\b"
 )
-_LOADED = re.compile(
-    r"\b(?:require|import)\(\s*[^()\n]{0,80}(?:workspace_path\b|workspacePath\b|AGENTV_WORKSPACE_PATH\b|[\"'`]/workspace/)"
-)
 _MADE = re.compile(r"\buv\s+(?:venv|init|sync)\b|-m\s+(?:venv|virtualenv)\b|\bvirtualenv\s")
 """An environment that the tests of a task make themselves."""
 _SOURCES = frozenset({".", "source"})
 _FROM_WORKSPACE = re.compile(r"(?:\.|source)\s+[\"']?(?:/workspace/|\$\{?AGENTV_WORKSPACE_PATH\b)")
+_ENTERS = re.compile(r"\b(?:cd|pushd)\s+(?:--\s+)?[\"']?/workspace\b")
+_WITH_TEXT = frozenset((name, "-c") for name in ("sh", "bash", "dash", "zsh"))
+_READ_THERE = re.compile(
+    r"\$\((?:\s*(?:cat|head|tail|sed|grep|jq|tr)\b[^()\n]{0,200}|<\s*[\"']?)/workspace\b"
+)
 _ON_PATH = re.compile(r"\bPYTHONPATH=[\"']?[^\s\"']*/workspace\b")
 _LIBRARY = re.compile(
     r"\b(?:LD_PRELOAD|LD_LIBRARY_PATH|NODE_PATH|PERL5LIB|RUBYLIB|PYTHONSTARTUP)=\S*(?:/workspace|AGENTV_WORKSPACE_PATH)"
@@ -68,15 +80,26 @@ def in_python(examined: Examined) -> Iterator[Finding]:
 def _loads(tree: ast.Module) -> Iterator[tuple[str, int]]:
     names = of_workspace(tree)
     given = of_answer(tree)
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Assign | ast.AugAssign)
+            and _sets_path(node)
+            and mentions_workspace(node.value, names)
+        ):
+            yield _ON_THE_PATH, node.lineno
+    entered = any(
+        name == "os.chdir" and call.args and mentions_workspace(call.args[0], names)
+        for name, call in called(tree)
+    )
     for name, call in called(tree):
         arguments = [*call.args, *(word.value for word in call.keywords)]
         there = any(mentions_workspace(argument, names) for argument in arguments)
         # One finding a call, the most telling first: a path opens the way to all that is imported later.
-        if name.endswith(_PATHS) and there:
-            yield "puts the workspace on Python's path, and imports from it in its own process", call.lineno
+        if name.endswith(_PATHS) and (there or (entered and any(map(_is_here, arguments)))):
+            yield _ON_THE_PATH, call.lineno
         elif there and (why := _LOADS.get(name.rpartition(".")[2])):
             yield why, call.lineno
-        elif there and name in _PICKLES:
+        elif there and (name in _PICKLES or _with_code(name, call)):
             yield _UNPICKLES, call.lineno
         elif _runs_tests(call) and _has_path_there(call, names):
             yield (
@@ -87,6 +110,27 @@ def _loads(tree: ast.Module) -> Iterator[tuple[str, int]]:
             there or any(mentions_answer(argument, given) for argument in arguments)
         ):
             yield f"{name}s what the agent wrote in its own process", call.lineno
+
+
+def _sets_path(node: ast.Assign | ast.AugAssign) -> bool:
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    bare = (each.value if isinstance(each, ast.Subscript) else each for each in targets)
+    return any(dotted(each) == "sys.path" for each in bare)
+
+
+def _is_here(node: ast.expr) -> bool:
+    """``""``, ``"."``, ``os.getcwd()``."""
+    if isinstance(node, ast.Constant):
+        return node.value in ("", ".")
+    return isinstance(node, ast.Call) and dotted(node.func) in ("os.getcwd", "Path.cwd", "pathlib.Path.cwd")
+
+
+def _with_code(name: str, call: ast.Call) -> bool:
+    key, values = _WITH_CODE.get(name, ("", ()))
+    given = [word.value for word in call.keywords if word.arg == key] or (
+        call.args[1:2] if name == "yaml.load" else []
+    )
+    return any(ast.unparse(each).rpartition(".")[2] in values for each in given)
 
 
 def _runs_tests(call: ast.Call) -> bool:
@@ -112,12 +156,11 @@ def _has_path_there(call: ast.Call, names: frozenset[str]) -> bool:
 
 
 def in_scripts(examined: Examined) -> Iterator[Finding]:
-    """JavaScript that loads modules of the workspace."""
+    """What JavaScript loads of the agent's, and lets decide."""
     for program in examined.programs:
-        if program.kind == "script" and (match := _LOADED.search(program.text)):
-            line = program.text.count("\n", 0, match.start()) + 1
-            message = "loads a module of the workspace in its own process"
-            yield examined.in_program("imports-from-workspace", message, program, line)
+        for rule, message, line in findings_of(program.text) if program.kind == "script" else ():
+            if not (program.of_task and rule == "depends-on-network"):
+                yield examined.in_program(rule, message, program, line)
 
 
 def in_shell(examined: Examined) -> Iterator[Finding]:
@@ -138,13 +181,10 @@ def _shell(program: Program) -> tuple[str, int] | None:
             pattern is _VENV and program.of_task and _MADE.search(text)
         ):
             return message, text.count("\n", 0, match.start()) + 1
-    lines = text.splitlines()
-    for call in program.calls:
-        if call.words[:1] and call.words[0] in _SOURCES and _FROM_WORKSPACE.search(lines[call.line - 1]):
-            return "runs shell text of the workspace in its own process", call.line
-    if program.of_task and (match := _ON_PATH.search(text)):
-        message = "puts the workspace on Python's path, and imports from it in its own process"
-        return message, text.count("\n", 0, match.start()) + 1
+    if (number := _runs_text(program, text.splitlines())) is not None:
+        return "runs shell text of the workspace in its own process", number
+    if match := _ON_PATH.search(text):
+        return _ON_THE_PATH, text.count("\n", 0, match.start()) + 1
     line = shell_line(text)
     if (
         line is not None
@@ -152,6 +192,19 @@ def _shell(program: Program) -> tuple[str, int] | None:
         and not re.search(r"python3?\S*\s+(?:-\S+\s+)*-m\s+(?:unittest|pytest|doctest)\b", text)
     ):
         return "starts Python in the workspace, where the agent's modules are imported by their names", line
+    return None
+
+
+def _runs_text(program: Program, lines: Sequence[str]) -> int | None:
+    """The line in which a shell takes text of the workspace for its own."""
+    entered = _ENTERS.search(program.text) is not None
+    for call in program.calls:
+        line, word = lines[call.line - 1], call.words[0] if call.words else ""
+        relative = len(call.words) > 1 and entered and not call.words[1].startswith(("/", UNKNOWN))
+        if word in _SOURCES and (_FROM_WORKSPACE.search(line) or relative):
+            return call.line
+        if (word == "eval" or tuple(call.words[:2]) in _WITH_TEXT) and _READ_THERE.search(line):
+            return call.line
     return None
 
 

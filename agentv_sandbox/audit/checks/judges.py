@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from agentv_sandbox.audit.checks.base import Examined
 from agentv_sandbox.audit.findings import Finding
 from agentv_sandbox.graders import members_of, models_asked
+from agentv_sandbox.judging.template import variable_names
 from agentv_sandbox.models.suite import EvalCase, GraderSpec
 
 _FEW_WORDS, _SHORT = 4, 40
@@ -23,6 +24,11 @@ _COUNTED = re.compile(
     r"columns?|headings?|digits|emojis?|hashtags)\b(?!\s+(?:of|from|in)\s+(?:the|its|his|her|their|article|act|law)\b)"
 )
 """Of what is counted by its form, and not by its meaning: items of reasoning, and sections that an answer refers to."""
+_SET_OFF = re.compile(
+    r"(?i)<[/\w-]+>\s*\{\{\s*output|(?:`{3}|\"{3}|-{3,}|={3,}|<<<?)[^{}]{0,40}\{\{\s*output"
+    r"|\b(?:untrusted|as data|do not follow|ignore any|not instructions)\b"
+)
+"""Marks around an answer, or a word to the judge that it is no instruction."""
 _MOST = 20_000
 """Characters of a prompt that are read."""
 
@@ -72,4 +78,20 @@ def _model(spec: GraderSpec) -> bool:
     return spec.type in ("llm-grader", "rubrics") and bool(models_asked(spec))
 
 
-CHECKS = (judge_alone,)
+def raw_prompt(examined: Examined) -> Iterator[Finding]:
+    """A judge decides whose prompt is the suite's own and has the answer in it as it is, as if it were a part."""
+    specs = [spec for spec in examined.case.assertions if spec.weight > 0 or spec.required]
+    if not specs or not all(map(_model, specs)):
+        return
+    for spec in examined.specs:
+        prompt = getattr(spec.options, "prompt", None)
+        if spec.type != "llm-grader" or not isinstance(prompt, str) or "output" not in variable_names(prompt):
+            continue
+        own_words = re.sub(r"\{\{[^{}]*\}\}", "", prompt).split()
+        if len(own_words) > _FEW_WORDS and not _SET_OFF.search(prompt):
+            message = "its own prompt has {{ output }} in it with nothing that sets the answer off"
+            yield examined.finding("judge-obeys", f"{message}, and nothing else decides", spec=spec)
+            return
+
+
+CHECKS = (judge_alone, raw_prompt)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -11,8 +12,10 @@ from agentv_sandbox.audit.checks.base import Examined
 from agentv_sandbox.audit.checks.verdictkinds import held
 from agentv_sandbox.audit.findings import Finding
 from agentv_sandbox.audit.knowledge import text_of
-from agentv_sandbox.audit.programs import as_seen, called, dotted
+from agentv_sandbox.audit.programs import Program, as_seen, called, dotted
 from agentv_sandbox.audit.shellwords import started, unwrapped
+from agentv_sandbox.graders.fields import FieldAccuracyOptions
+from agentv_sandbox.judging.values import at_path
 
 _RUNNERS = frozenset(
     {"pytest", "py.test", "tox", "nox", "npm", "npx", "jest", "vitest", "mocha", "cargo", "go", "rspec"}
@@ -29,6 +32,15 @@ _SUMS = re.compile(
 _LIKE_AN_ANSWER = re.compile(
     r"(?i)(?:^|[._-])(answers?|expected|gold(?:en)?|oracle|truth|solutions?)(?:[._-]|$)"
 )
+_LOST = re.compile(
+    r"(?s)(?<!\|)\|\s*while\b(?:(?!\bdone\b).)*?\b(\w+)=(?:\$\(\(\s*\1\s*\+|\d|false|true|fail)(?:(?!\bdone\b).)*?\bdone\b"
+    r"(?!\s*\|)(?=.{0,2000}\$\{?\1\b)"
+)
+_KEEPS_REWARD = re.compile(r"-[sef]\s+[\"']?[$\w/{}.-]*reward[\w.}]*[\"']?\s*\]{1,2}\s*\|\|")
+_RATIOS = frozenset(
+    {"ratio", "quick_ratio", "partial_ratio", "token_sort_ratio", "token_set_ratio", "real_quick_ratio"}
+)
+_ALIKE = 0.55
 _PLACE = re.compile(r"/workspace/([\w./-]+)")
 
 
@@ -37,6 +49,9 @@ def believed(examined: Examined) -> Iterator[Finding]:
     programs = [program for program in examined.programs if program.of_task]
     found = held(programs) if any(program.main for program in programs) else []
     kinds = {kind for kind, _, _ in found}
+    if not kinds and (test := _without_condition(programs)):
+        message = "its tests assert nothing: they only fail where a file is missing or cannot be read"
+        yield examined.in_program("existence-only", message, *test)
     if not kinds or "value" in kinds:
         return
     for kind, rule, message in (
@@ -63,6 +78,24 @@ def believed(examined: Examined) -> Iterator[Finding]:
             return
 
 
+def keeps_reward(examined: Examined) -> Iterator[Finding]:
+    """A reward that stands there already is left, though what the agent made has run before."""
+    for program in examined.programs:
+        if program.of_task and program.kind == "shell" and (match := _KEEPS_REWARD.search(program.text)):
+            line = program.text.count("\n", 0, match.start()) + 1
+            message = "keeps a reward that is there already, such as one that the agent's program wrote"
+            yield examined.in_program("verdict-from-agent", message, program, line)
+            return
+
+
+def _without_condition(programs: Sequence[Program]) -> tuple[Program, int] | None:
+    """The first test of a task whose tests hold nothing against anything, where all are in Python and understood."""
+    for program in programs:
+        for test in _tests(program.tree) if program.tree is not None else ():
+            return program, test.lineno
+    return None
+
+
 def cannot_fail(examined: Examined) -> Iterator[Finding]:
     """A script whose reward does not hang on its tests, or whose tests all are skipped where nothing was done."""
     for program in examined.programs:
@@ -85,6 +118,9 @@ def cannot_fail(examined: Examined) -> Iterator[Finding]:
 
 
 def _unheard(text: str) -> tuple[str, int] | None:
+    if match := _LOST.search(text):
+        message = f"counts {match[1]} in the subshell of a pipe, which keeps it for itself"
+        return message, text.count("\n", 0, match.start(1)) + 1
     lines = text.splitlines()
     stops = re.search(r"(?m)^\s*set\s+-\w*e|\bexit\b", text) is not None
     depth, literal, free = 0, [], 0
@@ -258,10 +294,14 @@ def _placed(parts: Sequence[str], made: frozenset[str]) -> bool:
 
 
 def too_wide(examined: Examined) -> Iterator[Finding]:
-    """``abs(value - 18.4) < 1000``: nothing near the value is asked for."""
+    """``abs(value - 18.4) < 1000``: nothing near the value is asked for; ``ratio() > 0.3``: hardly anything like it."""
+    for spec in examined.specs:
+        if isinstance(spec.options, FieldAccuracyOptions) and (why := _wide_fields(spec.options, examined)):
+            yield examined.finding("weak-comparison", why, spec=spec)
+            return
     for program in examined.programs:
         for node in ast.walk(program.tree) if program.tree is not None else ():
-            if isinstance(node, ast.Compare) and (why := _width(node)):
+            if isinstance(node, ast.Compare) and (why := _width(node) or _likeness(node)):
                 yield examined.in_program("weak-comparison", why, program, node.lineno)
                 return
 
@@ -280,9 +320,39 @@ def _width(node: ast.Compare) -> str:
     return ""
 
 
+def _likeness(node: ast.Compare) -> str:
+    """``SequenceMatcher(…).ratio() > 0.3``: two texts of one language are as alike as that."""
+    left, right = node.left, node.comparators[0]
+    least = _number(right)
+    if not isinstance(node.ops[0], ast.Gt | ast.GtE) or least is None:
+        return ""
+    ratios = [name for name, _ in called(left) if name.rpartition(".")[2] in _RATIOS]
+    if not ratios or least >= (_ALIKE if least <= 1 else 100 * _ALIKE):
+        return ""
+    return f"texts are taken that are alike by {least:g}, as any two of one subject are"
+
+
+def _wide_fields(options: FieldAccuracyOptions, examined: Examined) -> str:
+    """Whether each field that is compared as a number takes 0 for it."""
+    try:
+        expected = json.loads(examined.case.reference_answer)
+    except ValueError:
+        return ""
+    wide = []
+    for field in options.fields:
+        value = at_path(expected, field.path) if field.match == "numeric_tolerance" else None
+        if isinstance(value, int | float) and value:
+            bound = field.tolerance * (abs(value) if field.relative else 1)
+            wide.append((bound >= abs(value), field.path, bound, value))
+    if wide and all(each[0] for each in wide):
+        _, path, bound, value = wide[0]
+        return f"any number within {bound:g} of {value:g} is taken for {path}, 0 among them"
+    return ""
+
+
 def _number(node: ast.expr) -> float | None:
     value = node.value if isinstance(node, ast.Constant) else None
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-CHECKS = (believed, cannot_fail, run_in_workspace, rewritable, too_wide)
+CHECKS = (believed, keeps_reward, cannot_fail, run_in_workspace, rewritable, too_wide)

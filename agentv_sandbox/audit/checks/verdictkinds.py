@@ -358,6 +358,8 @@ def _of_call(words: Sequence[str], program: Program, scripts: Sequence[Program])
         if len(plain) > 1 and all(map(in_workspace, plain[1:])) and praises(plain[0]):
             return "own-word"
         return "words" if len(plain) > 1 and all(map(_SOURCE.search, plain[1:])) else "value"
+    if any(each.inline for each in scripts) and words[-1] in ("-", name) and name.startswith("python"):
+        return None  # a here document, which is read itself
     if any(map(_TESTS_PYTHON.search, words)):
         # What stands beside the script is read itself; what is not understood may compare anything.
         return None if scripts else "value" if "/tests" in " ".join(words) else _end(words, program)

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 
 from agentv_sandbox.audit.checks.base import Examined
 from agentv_sandbox.audit.findings import Finding
+from agentv_sandbox.audit.javascript import mentions, taken
+from agentv_sandbox.audit.praise import praises
 from agentv_sandbox.audit.programs import (
     Program,
     called,
@@ -15,12 +17,26 @@ from agentv_sandbox.audit.programs import (
     mentions_workspace,
     of_workspace,
 )
-from agentv_sandbox.audit.shellwords import started
-from agentv_sandbox.scripts.shellcalls import UNKNOWN, calls_of
+from agentv_sandbox.audit.shellwords import runs_tests, started
+from agentv_sandbox.scripts.pythontexts import Scope, scopes
+from agentv_sandbox.scripts.shellcalls import UNKNOWN, Called, calls_of
 
 _STARTERS = frozenset(
     {"run", "call", "check_call", "check_output", "Popen", "system", "popen", "getoutput", "getstatusoutput"}
 )
+_TEST_CALLS = ("pytest.main", ".discover", "unittest.main", "doctest.testfile")
+_KEPT = re.compile(r"\$\(|`|\||>")
+"""What a command says goes elsewhere."""
+_HOLDS = re.compile(r"\[[^\]\n]{1,300}\s(?:==?|!=|-eq|-ne)\s|\b(?:diff|cmp|comm)\b")
+_GREPPED = re.compile(r"\bgrep\s+(?:-\S+\s+)*(?:\"([^\"\n]{1,200})\"|'([^'\n]{1,200})'|(\S{1,200}))")
+_ENTERS_BY_SCRIPT = re.compile(r"\bprocess\.chdir\(([^()\n]{1,200})")
+_COMPARES_OUTPUT = re.compile(
+    r"(?:stdout|\.trim\(\)|toString\([^()]*\)|\b(?:out|output|got|result|said|actual)\b)[^;\n]{0,80}"
+    r"(?:[!=]==?\s*(?!0\b|null\b|undefined\b)|\.(?:includes|match)\()|\b\w*[dD]eep\w*\(|JSON\.parse\([^;\n]{0,60}stdout"
+)
+_CWD = re.compile(r"\bcwd\s*:\s*([^,{}\n]{1,200})|\{[^{}\n]{0,100}\b(cwd)\s*[,}]")
+_LIST = re.compile(r"\[([^\[\]]{1,400})")
+_INTERPRETER = re.compile(r"(?:.*/)?(?:python3?|node|bash|sh|ruby|perl)\Z")
 _ENTERS = re.compile(r"\b(?:cd|pushd)\s+(?:--\s+)?[\"']?(?:/workspace\b|\$\{?AGENTV_WORKSPACE_PATH\b)")
 
 
@@ -30,7 +46,7 @@ def in_shell(examined: Examined) -> Iterator[Finding]:
             continue
         entered = _ENTERS.search(program.text) is not None
         for call in program.calls:
-            if word := started(call.words, entered=entered):
+            if (word := started(call.words, entered=entered)) and not _output_counts(program, call):
                 yield examined.in_program(
                     "decided-in-workspace",
                     f"runs {word} in the workspace and believes how it ends",
@@ -38,6 +54,42 @@ def in_shell(examined: Examined) -> Iterator[Finding]:
                     call.line,
                 )
                 break
+
+
+def _output_counts(program: Program, call: Called) -> bool:
+    """Whether what a command of the shell says is compared with something, and not only looked for words of success."""
+    line = program.text.splitlines()[call.line - 1]
+    if runs_tests(call.words) or not _KEPT.search(line):
+        return False
+    held = [match[1] or match[2] or match[3] for match in _GREPPED.finditer(program.text)]
+    return bool(_HOLDS.search(program.text)) or any(not praises(each) for each in held)
+
+
+def in_scripts(examined: Examined) -> Iterator[Finding]:
+    """JavaScript that runs what the agent left."""
+    for program in examined.programs:
+        if program.kind != "script" or program.of_task:
+            continue
+        names, lines = taken(program.text).places, program.text.splitlines()
+        enters = any(mentions(match[1], names) for match in _ENTERS_BY_SCRIPT.finditer(program.text))
+        inside = {call.line for call in program.commands if call.words[:2] == ("cd", "/workspace")}
+        compared = _COMPARES_OUTPUT.search(program.text) is not None
+        for call in program.commands:
+            near = "\n".join(lines[call.line - 1 : call.line + 4])
+            cwd = _CWD.search(near)
+            entered = enters or call.line in inside or (cwd is not None and mentions(cwd[1] or cwd[2], names))
+            word = started(call.words, entered=entered) or _given_script(call, near, names)
+            if word and (runs_tests(call.words) or not compared):
+                message = f"runs {word} in the workspace and believes how it ends"
+                yield examined.in_program("decided-in-workspace", message, program, call.line)
+                break
+
+
+def _given_script(call: Called, near: str, names: frozenset[str]) -> str:
+    """An interpreter that a script of the workspace is given in a list of arguments."""
+    given = _LIST.search(near)
+    starts = len(call.words) == 1 and _INTERPRETER.match(call.words[0]) is not None
+    return f"{call.words[0]} with a script" if starts and given and mentions(given[1], names) else ""
 
 
 def in_python(examined: Examined) -> Iterator[Finding]:
@@ -49,32 +101,65 @@ def in_python(examined: Examined) -> Iterator[Finding]:
 def _python(examined: Examined, program: Program, tree: ast.Module) -> Iterator[Finding]:
     names = of_workspace(tree)
     compared = _compared(tree)
-    for name, call in called(tree):
-        if (
-            name.rpartition(".")[2] not in _STARTERS
-            or not name.startswith(("subprocess.", "os."))
-            or not call.args
-        ):
-            continue
-        what = _command(call, names)
-        if what and not (compared and _captures(call)):
-            message = f"runs {what} in the workspace and believes how it ends"
-            yield examined.in_program("decided-in-workspace", message, program, call.lineno)
-            return
+    enters = any(
+        name == "os.chdir" and call.args and mentions_workspace(call.args[0], names)
+        for name, call in called(tree)
+    )
+    for scope in scopes(tree):
+        for call in scope.nodes:
+            if not isinstance(call, ast.Call):
+                continue
+            what, tests = _runs(call, scope, names, enters=enters)
+            if what and (tests or not (compared and _captures(call))):
+                message = f"runs {what} in the workspace and believes how it ends"
+                yield examined.in_program("decided-in-workspace", message, program, call.lineno)
+                return
 
 
-def _command(call: ast.Call, names: frozenset[str]) -> str:
-    """What a call of ``subprocess`` runs of the workspace."""
-    cwd = next((word.value for word in call.keywords if word.arg == "cwd"), None)
-    there = cwd is not None and mentions_workspace(cwd, names)
-    first = call.args[0]
-    if isinstance(first, ast.List | ast.Tuple):
-        return started([_word(each, names) for each in first.elts], entered=there)
+def _runs(call: ast.Call, scope: Scope, names: frozenset[str], *, enters: bool) -> tuple[str, bool]:
+    """What a call runs of the workspace, and whether it is tests."""
+    name = dotted(call.func)
+    last = name.rpartition(".")[2]
+    given = [*call.args, *(word.value for word in call.keywords)]
+    if name.endswith(_TEST_CALLS) and any(mentions_workspace(each, names) for each in given):
+        return f"tests by {last}()", True
+    if last not in _STARTERS or not name.startswith(("subprocess.", "os.", "asyncio.")):
+        return "", False
+    return _command(call, scope, names, enters=enters)
+
+
+def _command(call: ast.Call, scope: Scope, names: frozenset[str], *, enters: bool) -> tuple[str, bool]:
+    """What a call of ``subprocess`` runs of the workspace, and whether it is tests."""
+    keywords = {word.arg: word.value for word in call.keywords}
+    cwd = keywords.get("cwd")
+    there = enters if cwd is None else mentions_workspace(cwd, names)
+    first = call.args[0] if call.args else keywords.get("args")
+    if first is None:
+        return "", False
+    first = scope.meant(first)
+    if isinstance(first, ast.Call) and dotted(first.func) == "shlex.split" and first.args:
+        first = scope.meant(first.args[0])
+    words = _listed(first, scope)
+    if words is not None:
+        line = [_word(each, names) for each in words]
+        return started(line, entered=there), runs_tests(line)
     if not isinstance(first, ast.Constant | ast.JoinedStr | ast.BinOp):
-        return ""
+        return "", False
     text = _shell_text(first, names)
     there = there or _ENTERS.search(text) is not None
-    return next(filter(None, (started(call.words, entered=there) for call in calls_of(text).commands)), "")
+    found = ((started(each.words, entered=there), each.words) for each in calls_of(text).commands)
+    return next(((what, runs_tests(words)) for what, words in found if what), ("", False))
+
+
+def _listed(node: ast.expr, scope: Scope) -> list[ast.expr] | None:
+    """The words of a list, and of several that are put together; None of what is not a list."""
+    node = scope.meant(node)
+    if isinstance(node, ast.List | ast.Tuple):
+        return [each.value if isinstance(each, ast.Starred) else each for each in node.elts]
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        left, right = _listed(node.left, scope), _listed(node.right, scope)
+        return [*(left or []), *(right or [])] if left is not None or right is not None else None
+    return None
 
 
 def _shell_text(node: ast.AST, names: frozenset[str]) -> str:
@@ -96,6 +181,8 @@ def _word(node: ast.AST, names: frozenset[str]) -> str:
         return node.value
     if dotted(node) == "sys.executable":
         return "python3"
+    if isinstance(node, ast.JoinedStr):
+        return _shell_text(node, names)
     if mentions_workspace(node, names):
         last = [
             each.value
@@ -128,4 +215,4 @@ def _reads_output(node: ast.AST) -> bool:
     return any(isinstance(each, ast.Attribute) and each.attr == "stdout" for each in ast.walk(node))
 
 
-CHECKS = (in_shell, in_python)
+CHECKS = (in_shell, in_scripts, in_python)

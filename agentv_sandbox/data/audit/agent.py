@@ -15,9 +15,10 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import answers
 import planting
+import shaping
 import solving
 
-ACTS = {**answers.ACTS, **planting.ACTS, **solving.ACTS}
+ACTS = {**answers.ACTS, **planting.ACTS, **shaping.ACTS, **solving.ACTS}
 
 
 def main():

@@ -1,5 +1,6 @@
 """The reference solution, and what is made of it by changes that ought to fail."""
 
+import json
 import os
 import re
 import subprocess
@@ -33,6 +34,29 @@ def with_other_constants(_old, new):
 def with_other_words(_old, new):
     """Each letter another one: of the same form, and with none of the words."""
     return new.translate(OTHER_LETTERS)
+
+
+def without_values(_old, new):
+    """The form of a solution: keys of JSON and labels of lines, with nothing behind them."""
+    try:
+        value = json.loads(new)
+    except ValueError:
+        return re.sub(r"(?m)^([ \t]*[A-Za-z][\w .-]{0,40}[=:])[ \t]*\S[^\n]*$", r"\1", new)
+    return json.dumps(emptied(value)) if isinstance(value, (dict, list)) else new
+
+
+def emptied(value):
+    if isinstance(value, dict):
+        return {key: emptied(each) for key, each in value.items()}
+    return {str: "", bool: None, int: 0, float: 0.0, list: []}.get(type(value))
+
+
+def in_other_order(_old, new):
+    """The lines of a solution, or the items of its only line, from the last to the first."""
+    lines = new.rstrip("\n").split("\n")
+    if len(lines) > 1:
+        return "\n".join(lines[::-1]) + "\n" * new.endswith("\n")
+    return ", ".join(re.split(r",\s*", new.strip())[::-1])
 
 
 def left_early(old, new):
@@ -161,6 +185,8 @@ SPOILS = {
     "mutant-words": with_other_words,
     "mutant-half": without_second_half,
     "mutant-early": left_early,
+    "mutant-hollow": without_values,
+    "mutant-order": in_other_order,
 }
 """What is made of a text; ``old``: what stood in its place before it was solved."""
 
