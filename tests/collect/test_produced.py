@@ -72,11 +72,11 @@ def test_a_file_that_the_answer_names_as_a_block_is_not_taken_twice() -> None:
 def test_very_many_files_and_words_are_bounded() -> None:
     many = [entry(f"f{n}") for n in range(5000)]
     words = " ".join(f"f{n}" for n in range(5000)) + " x" * 1_000_000
-    started = time.monotonic()
+    started = time.process_time()
     files, skipped = produced_files([message(words, ("Bash", {"command": words}))], many, [], Deadline())
     assert (len(files), len(skipped)) == (MOST, 1)
     assert "outputs says which" in skipped[0].reason
-    assert time.monotonic() - started < 120
+    assert time.process_time() - started < 120
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,7 @@ def test_an_engine_that_was_waited_for_in_vain_is_not_waited_for_again(relay: Re
     for _ in range(4):
         with pytest.raises(EngineError, match="went away"):
             patient.image(tool_image)
-    assert time.monotonic() - started < 6.0
+    assert time.monotonic() - started < 20
     relay.open()
     assert patient.image(tool_image) is not None
     relay.away(1.0).join()  # one that answered is waited for

@@ -62,7 +62,7 @@ def test_a_long_input_is_read_whole_though_the_log_is_cut() -> None:
         {"type": "content_block_start", "content_block": {"type": "tool_use", "id": "t", "name": "Bash"}}
     )
     text = json.dumps({"command": command})
-    began = time.monotonic()
+    began = time.process_time()
     for at in range(0, len(text), 20):
         reading.add(
             {
@@ -71,7 +71,7 @@ def test_a_long_input_is_read_whole_though_the_log_is_cut() -> None:
             }
         )
     assert reading.calls[0].input == {"command": command}
-    assert time.monotonic() - began < 30
+    assert time.process_time() - began < 30
 
 
 def test_what_is_noted_of_an_answer_is_bounded() -> None:

@@ -182,7 +182,7 @@ def test_what_makes_no_sense_is_left_out(log: str) -> None:
 def test_a_trajectory_is_bounded() -> None:
     use = {"type": "tool_use", "id": "t", "name": "Bash", "input": {}}
     log = "".join(line(n % 60, message(*[use] * 400)) for n in range(60))
-    began = time.monotonic()
+    began = time.process_time()
     done = trajectory(log)
     assert 0 < sum(len(each.tool_calls or ()) for each in done) <= MAX_CALLS
-    assert time.monotonic() - began < 60
+    assert time.process_time() - began < 60

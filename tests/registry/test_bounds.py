@@ -37,7 +37,7 @@ def serving(answer: Answer) -> Iterator[tuple[str, list[bytes]]]:
     over = threading.Event()
 
     def serve(connection: socket.socket) -> None:
-        connection.settimeout(5)
+        connection.settimeout(60)
         with connection, suppress(OSError):
             while head := _head(connection):
                 asked.append(head.partition(b"\r\n")[0])
@@ -141,11 +141,11 @@ def test_bytes_and_numbers_are_bounded(answer: Answer, says: str, most_requests:
         pytest.param(forever(b"HTTP/1.1 200 OK\r\nX-Slow: ", b"x", 0.05), id="a header"),
         pytest.param(forever(b"", b"HTTP/1.1 100 Continue\r\n\r\n", 0.05), id="interim answers"),
         pytest.param(forever(OK, b"1\r\nx\r\n", 0.05), id="a document"),
-        pytest.param(lambda connection: time.sleep(5), id="nothing"),
+        pytest.param(lambda connection: connection.recv(1), id="nothing"),
     ],
 )
 def test_time_is_bounded_however_slowly_something_comes(answer: Answer) -> None:
     started = time.monotonic()
     with serving(answer) as (host, _), pytest.raises(RegistryError):
         pull(host, 0.5)
-    assert time.monotonic() - started < 4
+    assert time.monotonic() - started < 20
