@@ -18,7 +18,7 @@ import json, os, socket, sys, urllib.error, urllib.request
 port, closed = sys.argv[1:3]
 def status(url):
     try:
-        return urllib.request.urlopen(url, timeout=10).status
+        return urllib.request.urlopen(url, timeout=60).status
     except urllib.error.HTTPError as error:
         return error.code
     except OSError as error:

@@ -28,7 +28,7 @@ def test_a_tunnel_ends_with_its_container() -> None:
             assert client.recv(65536).startswith(b"HTTP/1.1 200")
             client.sendall(b"ping")
             assert server.recv(4) == b"ping"
-        server.settimeout(2)
+        server.settimeout(60)
         with server:
             assert server.recv(1) == b""
     assert [(row["decision"], row["bytes_up"]) for row in rows(grant)] == [("allowed", 4)]
@@ -42,7 +42,7 @@ def test_what_a_client_sends_right_behind_its_connect_arrives_and_its_end_too() 
         def serve() -> None:
             server, _ = listener.accept()
             with server:
-                server.settimeout(5)
+                server.settimeout(60)
                 while data := server.recv(100):
                     got.append(data)
                 server.sendall(b"heard " + b"".join(got))
@@ -50,7 +50,7 @@ def test_what_a_client_sends_right_behind_its_connect_arrives_and_its_end_too() 
         thread = threading.Thread(target=serve)
         thread.start()
         with proxy().grant(policy(allowed), {}) as grant, socket.socket(socket.AF_UNIX) as client:
-            client.settimeout(5)
+            client.settimeout(60)
             connect_to(client, socket_of(grant))
             client.sendall(connect(allowed)[0] + b"early")
             client.shutdown(socket.SHUT_WR)

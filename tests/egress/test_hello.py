@@ -167,7 +167,7 @@ def tls_server(folder: Path) -> Iterator[tuple[int, list[bytes], list[str | None
 
         def serve(sock: socket.socket) -> None:
             with sock, suppress(OSError):
-                sock.settimeout(5)
+                sock.settimeout(60)
                 came.append(sock.recv(10, socket.MSG_PEEK))
                 with context.wrap_socket(sock, server_side=True) as tls:
                     tls.recv(100)
@@ -185,7 +185,7 @@ def tls_server(folder: Path) -> Iterator[tuple[int, list[bytes], list[str | None
 
 def connected(grant: Grant, host: str) -> socket.socket:
     sock = socket.socket(socket.AF_UNIX)
-    sock.settimeout(10)
+    sock.settimeout(60)
     connect_to(sock, socket_of(grant))
     sock.sendall(f"CONNECT {host} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
     head = b""
@@ -236,7 +236,7 @@ def test_the_port_of_https_carries_tls_alone() -> None:
                 server, _ = listener.accept()
                 with server:
                     sock.sendall(b"GET / HTTP/1.1\r\n\r\n")
-                    server.settimeout(10)
+                    server.settimeout(60)
                     assert server.recv(10).startswith(b"GET") is reached
                     if not reached:
                         assert sock.recv(20) == ALERT

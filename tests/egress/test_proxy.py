@@ -34,7 +34,7 @@ KEY = "sk-canary-5f2c8e71aa"
 def talk(grant: Grant, request: bytes, *, then: bytes = b"") -> bytes:
     """Send raw bytes to the proxy; everything that comes back. ``then`` is sent after the first answer."""
     with socket.socket(socket.AF_UNIX) as sock:
-        sock.settimeout(10)
+        sock.settimeout(60)
         connect_to(sock, socket_of(grant))
         answer = b""
         with suppress(BrokenPipeError):  # it may close before it has read everything

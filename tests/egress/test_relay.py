@@ -9,10 +9,12 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -21,9 +23,11 @@ from agentv_sandbox.containers.sandbox import Sandbox
 from agentv_sandbox.egress import mux
 from agentv_sandbox.egress.mux import CREDIT, DATA, END, HEAD, OPEN, PIECE, READY, WINDOW, Broken, Mux
 from agentv_sandbox.egress.proxy import EgressProxy
-from agentv_sandbox.egress.relay import WayOut
+from agentv_sandbox.egress.relay import SOCKET, WayOut
+from agentv_sandbox.models.container import ExecResult, Mount
 from agentv_sandbox.models.suite import NetworkPolicy
 from tests.egress.test_container import CLIENT
+from tests.fake_engine import finished
 from tests.unix import connect_to
 
 AGENT = """
@@ -44,7 +48,7 @@ GARBAGE = """
 import os, socket, sys, time
 def connect():
     sock = socket.socket(socket.AF_UNIX)
-    sock.settimeout(5)
+    sock.settimeout(60)
     sock.connect('/run/agentv-egress/proxy.sock')
     return sock
 for n in range(200):
@@ -142,7 +146,7 @@ def test_a_relay_that_is_killed_ends_its_calls_and_is_named(sandbox: Sandbox, to
                 sandbox.run, Role.AGENT, argv, image=tool_image, mounts=grant.mounts, env=grant.env
             )
             with listener.accept()[0] as sock:
-                sock.settimeout(10)
+                sock.settimeout(60)
                 assert sock.recv(1) == b"x"
                 mine = sandbox.engine.owned({"agentv-sandbox.run": sandbox.run_id})
                 [relay] = [each for each in mine if each.kind == "container" and "-relay-" in each.name]
@@ -159,6 +163,24 @@ def test_whether_a_relay_is_needed_is_found_out_once(sandbox: Sandbox, tool_imag
     way = WayOut(sandbox)
     with ThreadPoolExecutor(4) as pool:
         assert set(pool.map(lambda _: way.needs_relay, range(4))) == {False}
+
+
+def test_another_run_that_looks_first_takes_no_greeting() -> None:
+    """As the start of each run does with the sockets of earlier ones."""
+
+    def run(*_: object, mounts: Sequence[Mount], **__: object) -> ExecResult:
+        place = Path(str(mounts[0].source)) / SOCKET
+        for _number in range(3):
+            with socket.socket(socket.AF_UNIX) as other:
+                other.settimeout(10)
+                connect_to(other, place)
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.settimeout(10)
+            connect_to(sock, place)
+            return finished(sock.recv(5))
+
+    sandbox = cast(Sandbox, SimpleNamespace(run=run, tool_image=""))
+    assert not WayOut(sandbox).needs_relay
 
 
 @contextmanager

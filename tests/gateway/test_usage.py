@@ -147,7 +147,7 @@ def raw_server(answer: Callable[[int], bytes]) -> Iterator[int]:
                 except OSError:
                     return
                 with sock:
-                    sock.settimeout(5)
+                    sock.settimeout(60)
                     data = b""
                     while b"\r\n\r\n" not in data:
                         data += sock.recv(65536)
