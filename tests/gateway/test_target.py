@@ -93,7 +93,7 @@ def test_a_bound_of_money_needs_a_price(tmp_path: Path) -> None:
 """
     code, said = validate(tmp_path, bound)
     assert code == 2, said
-    assert "targets.yaml:2" in said and "the price of my-model is unknown" in said
+    assert "targets.yaml:9" in said and "the price of my-model is unknown" in said
     code, said = validate(tmp_path, f"{bound}      prices: {{my-model: {{input: 1, output: 2}}}}\n")
     assert code == 0, said
 

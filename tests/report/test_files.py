@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from agentv_sandbox.rows.files import append_line, replace_file, write_file
-from agentv_sandbox.runfolder import folder as runfolder
+from agentv_sandbox.runfolder import begun
 from agentv_sandbox.runfolder.folder import RunFolder
 
 
@@ -55,7 +55,7 @@ def test_two_runs_of_one_millisecond_get_folders_of_their_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     moment = datetime(2026, 5, 4, 10, 0, 0, 999_999, tzinfo=UTC)
-    monkeypatch.setattr(runfolder, "datetime", SimpleNamespace(now=lambda _zone: moment))
+    monkeypatch.setattr(begun, "datetime", SimpleNamespace(now=lambda _zone: moment))
     made = [RunFolder.create(None, tmp_path, "e") for _ in range(3)]
     for folder in made:
         folder.close()
