@@ -31,6 +31,7 @@ from agentv_sandbox.agents.base import (
 )
 from agentv_sandbox.agents.container import bad_end, failure_of, reason_of
 from agentv_sandbox.agents.launching import AgentCliSettings, Api, Launch, Question, agent_document
+from agentv_sandbox.agents.layer import BIN, layered_files, python_of
 from agentv_sandbox.agents.session import SessionEvent, SessionEvents, SessionRecord
 from agentv_sandbox.agents.settings import (
     TargetSettings,
@@ -56,6 +57,7 @@ class AgentCli(Provider):
     """A kind sets ``program``, ``package`` and ``api``, and writes ``launch`` and ``read_event``."""
 
     in_container = True
+    has_layer = True
     has_home = True
     settings: type[TargetSettings] = AgentCliSettings
 
@@ -142,6 +144,9 @@ class AgentCli(Provider):
     def programs(self, target: Target) -> Iterable[Sequence[str]]:
         return ((self._executable(target),),)
 
+    def layered_programs(self, target: Target) -> Iterable[Sequence[str]]:
+        return self.programs(target) if self._executable(target) == self.program else ()
+
     def packages(self, target: Target) -> Mapping[str, str]:
         version = target.settings.get("version")
         own = self._executable(target) == self.program
@@ -195,6 +200,8 @@ class AgentCli(Provider):
             "files": {f"{home}/{name}": f"{folder}/home/{name}" for name in launch.files},
             "attach": dict(launch.attach),
         }
+        if layered := layered_files(self, request):
+            order |= {"argv": [f"{folder}/{BIN}/{self.program}", *launch.argv], "path": f"{folder}/{BIN}"}
         if launch.links:
             order["links"] = {name: f"{home}/{name}" for name in launch.links}
         if skills := skills_of(request.case):
@@ -206,9 +213,10 @@ class AgentCli(Provider):
             **{f"home/{name}": text.encode() for name, text in launch.files.items()},
         }
         return PreparedAgent(
-            argv=("python3", "-I", "-S", f"{folder}/run.py", f"{folder}/order.json"),
+            argv=(*python_of(self, request), "-I", "-S", f"{folder}/run.py", f"{folder}/order.json"),
             inputs=tuple(
-                StagedFile(path=f"{_FOLDER}/{p}", data=data, mode=0o444) for p, data in staged.items()
+                StagedFile(path=f"{_FOLDER}/{p}", data=data, mode=0o555 if p in layered else 0o444)
+                for p, data in {**staged, **layered}.items()
             ),
             timeout_s=target.settings.get("timeout_seconds"),
             answer=f"{OUTPUT}/{_EVENTS}",

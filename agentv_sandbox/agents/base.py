@@ -169,6 +169,9 @@ class Provider:
     settings: type[TargetSettings] = TargetSettings
     in_container: bool = False
     """Whether its targets run a command in a container of their own, also when they grade."""
+    has_layer: bool = False
+    """Whether what it starts on a task is in a layer of ours beside the task's own system, where the Python is
+    ``LAYERED_PYTHON``."""
     has_home: bool = False
     """Whether its containers get a home folder, which all turns of a conversation share."""
     resumes: bool = False
@@ -239,6 +242,10 @@ class Provider:
 
     def programs(self, target: Target) -> Iterable[Sequence[str]]:
         """Command lines that the image of a suite must be able to run."""
+        return ()
+
+    def layered_programs(self, target: Target) -> Iterable[Sequence[str]]:
+        """Those of ``programs`` that on a task are in a layer of ours."""
         return ()
 
     def packages(self, target: Target) -> Mapping[str, str]:

@@ -136,10 +136,15 @@ def chosen(request: RunRequest) -> list[Auditor]:
 
 
 def audited(loaded: LoadResult, request: RunRequest) -> LoadResult:
-    """``loaded`` with agents of the audit as targets; suites of which nothing can be graded are left out."""
+    """``loaded`` with agents of the audit as targets; suites of which nothing can be graded are left out, and task
+    folders that are refused."""
     agents = chosen(request)
     tasks = [suite for suite in loaded.suites if suite.is_task]
-    suites = (_audited(suite, judging_of(loaded, suite, request), agents, tasks) for suite in loaded.suites)
+    suites = (
+        _audited(suite, judging_of(loaded, suite, request), agents, tasks)
+        for suite in loaded.suites
+        if not suite.is_refused
+    )
     return replace(loaded, suites=tuple(suite for suite in suites if suite.cases))
 
 

@@ -28,7 +28,14 @@ def report_of(
     complete, unheard = _heard(loaded, request, tests)
     of_tests = outcomes(examined, complete, rows)
     findings: list[Finding] = []
-    notes = list(unheard)
+    notes = [
+        *(
+            f"{suite.name} is not audited: {suite.lacking_text}"
+            for suite in loaded.suites
+            if suite.is_refused and tests[suite.path]
+        ),
+        *unheard,
+    ]
     for outcome in of_tests:
         written = [finding for check in CHECKS for finding in check(outcome.examined)]
         findings += [*written, *findings_of(outcome, written)]
@@ -63,7 +70,7 @@ def _cheated(finding: Finding) -> bool:
 def _examined(loaded: LoadResult, request: RunRequest, tests: Tests) -> Iterator[Examined]:
     for suite in loaded.suites:
         reference = reference_target(suite, request.targets)
-        for case in tests[suite.path]:
+        for case in tests[suite.path] if not suite.is_refused else ():
             yield Examined(suite, case, reference, effective_threshold(case, suite, request.threshold))
 
 

@@ -160,7 +160,7 @@ def audit(
 
 def _audited(request: RunRequest, console: Console, *, quiet: bool) -> AuditReport:
     asked = as_audit(request)
-    loaded = loaded_as_written(asked, Path.cwd(), os.environ, show_warning)
+    loaded = loaded_as_written(asked, Path.cwd(), os.environ, show_warning, refused_in_rows=True)
 
     def run_it(prepared: Prepared) -> RunReport:
         console.print(cost(prepared), markup=False)

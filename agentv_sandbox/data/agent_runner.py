@@ -3,7 +3,8 @@
     agent_runner.py REQUEST
 
 REQUEST is a JSON file: ``argv``, ``stdin`` (a file), ``events`` (the file to write), ``env`` (more variables),
-``same`` (variable -> another one whose value it gets), ``folders``, ``files`` (path -> a file to copy there),
+``same`` (variable -> another one whose value it gets), ``path`` (a folder after all others in which programs are
+looked for), ``folders``, ``files`` (path -> a file to copy there),
 ``trees`` (path -> a folder whose entries are copied there, where it exists) and ``links`` (path below ``HOME`` -> the
 folder to which it leads), all made before, and ``attach`` (name -> a pattern of files; the content of the last one is
 added at the end). Links and the folders that were made for them are removed again. Each line of the program's standard
@@ -71,6 +72,8 @@ def copy(stream, events):
 def prepared(request):
     env = {**os.environ, **request["env"]}
     env.update({name: env[other] for name, other in request["same"].items() if other in env})
+    if "path" in request:
+        env["PATH"] = f"{env.get('PATH', os.defpath)}:{request['path']}"
     for folder in request["folders"]:
         Path(folder).mkdir(parents=True, exist_ok=True)
     for path, source in request["files"].items():

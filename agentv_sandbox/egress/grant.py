@@ -40,12 +40,12 @@ class Grant:
     faults: Callable[[], tuple[str, ...]] = tuple
     """Sentences about what went wrong with the way to the proxy."""
 
-    def wrap(self, argv: Sequence[str]) -> tuple[str, ...]:
-        """``argv`` with the forwarder before it, which starts and then becomes the command."""
+    def wrap(self, argv: Sequence[str], *, python: Sequence[str] = ("python3",)) -> tuple[str, ...]:
+        """``argv`` with the forwarder before it, which starts by ``python`` and then becomes the command."""
         if not self.mounts:
             return tuple(argv)
         ports = ",".join(map(str, self.local_ports))
-        forwarder = ("python3", "-I", "-S", f"{MOUNT}/{FORWARDER}", f"{MOUNT}/{SOCKET}", str(PORT), ports)
+        forwarder = (*python, "-I", "-S", f"{MOUNT}/{FORWARDER}", f"{MOUNT}/{SOCKET}", str(PORT), ports)
         return (*forwarder, *argv)
 
     def url(self, route: str) -> str:

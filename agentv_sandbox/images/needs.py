@@ -48,6 +48,29 @@ def suite_plan_with_refusals(suite: Suite, targets: Sequence[Target], config: Im
     return Needs(suite, targets).planned(resolve_requirements, config)
 
 
+def programs_plan(suite: Suite, targets: Sequence[Target], config: ImageConfig) -> ImagePlan | None:
+    """The layer beside a task's image in which the programs of coding agents are; None where no target has any."""
+    layered = [each for each in involved(suite, targets) if _layered(each)] if suite.is_task else []
+    if not layered:
+        return None
+    agents = [replace(each, hooks={}, fallback_targets=(), grader_target=None) for each in layered]
+    targets_alone = {each.name: each for each in agents}
+    programs = Needs(
+        replace(suite, cases=(), workspace=None, preprocessors=(), targets=targets_alone), agents
+    )
+    # Of the pins, those of what is installed: others are for the images of suites.
+    names = {argv[0] for each in layered for argv in PROVIDERS[each.provider].layered_programs(each)}
+    pins = {
+        kind: {name: pin for name, pin in wanted.items() if name in names}
+        for kind, wanted in config.packages.items()
+    }
+    return programs.planned(plan_image, replace(config, base="", versions={}, packages=pins, infer=False))
+
+
+def _layered(target: Target) -> bool:
+    return bool([*PROVIDERS[target.provider].layered_programs(target)])
+
+
 class Needs:
     """What one suite asks for: its graders, targets and command lines are gone through once for all questions."""
 
@@ -55,12 +78,14 @@ class Needs:
         self.suite, self.targets = suite, targets
         self.graders = list(graders_of(suite))
         self.involved = _involved(suite, targets, self.graders)
+        self.started = [each for each in self.involved if not (suite.is_task and _layered(each))]
+        """Those whose programs are in the image."""
 
     @cached_property
     def lines(self) -> list[CommandLine]:
         """Command lines, those of thousands of tests that say the same once."""
         distinct: dict[tuple[object, ...], CommandLine] = {}
-        for line in _command_lines(self.suite, self.involved, self.graders):
+        for line in _command_lines(self.suite, self.involved, self.started, self.graders):
             distinct.setdefault((tuple(line.argv), line.where, line.places), line)
         return list(distinct.values())
 
@@ -122,7 +147,7 @@ class Needs:
                 packages[kind] |= pins
             problems |= dict.fromkeys(_differing(versions, env.versions, env, suite, prefix="versions."))
             versions |= env.versions
-        for target in self.involved:
+        for target in self.started:
             for name, package in PROVIDERS[target.provider].packages(target).items():
                 package_kind, _, pin = package.partition(":")
                 pins = packages.setdefault(_KIND_OF[package_kind], {})
@@ -202,9 +227,9 @@ def _differing(
 
 
 def _command_lines(
-    suite: Suite, targets: Sequence[Target], graders: Sequence[GraderSpec]
+    suite: Suite, targets: Sequence[Target], started: Sequence[Target], graders: Sequence[GraderSpec]
 ) -> Iterator[CommandLine]:
-    for target in targets:
+    for target in started:
         folders = (*target.script_folders, suite.path.parent, suite.project_root)
         for argv in PROVIDERS[target.provider].programs(target):
             where = f"command of target {target.name}"

@@ -117,6 +117,9 @@ class ImagePlan:
     """What the suite names as its image, where the operator has another one stand in for it."""
     part: str = ""
     """Of which part of a test it is, where several of them have a Dockerfile of the same name."""
+    bare: bool = False
+    """Whether its image is taken as it is where nothing has to be installed: a task's, of which our own programs need
+    nothing."""
     dockerfile: Path | None = None
     """The suite's own Dockerfile, which makes the base."""
     release: Literal["trixie", "bookworm"] = "trixie"
@@ -179,6 +182,7 @@ class ImagePlan:
             "exclude_newer": self.config.exclude_newer,
             **({"instead_of": self.instead_of} if self.instead_of else {}),
             **({"part": self.part} if self.part else {}),
+            **({"bare": True} if self.bare else {}),
         }
 
     @property
@@ -300,8 +304,15 @@ class Image:
     resolution: Resolution = field(default=Resolution(), repr=False)
     lock_path: Path | None = None
     """The lock file that holds it; None when there is none."""
+    programs: Image | None = field(default=None, repr=False)
+    """Of a task: the layer with the programs of coding agents, which is shown beside it."""
     tree_sha256: str = ""
     reused: bool = False
+
+    @property
+    def identity(self) -> str | list[str]:
+        """What decides all that an agent finds."""
+        return self.key if self.programs is None else [self.key, self.programs.key]
 
     @property
     def stand_ins(self) -> tuple[str, ...]:

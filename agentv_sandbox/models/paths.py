@@ -46,6 +46,8 @@ OF_TASKS = Places(
     users_home=True,
 )
 """On the system of a task folder, which has folders of its own at the places of a suite."""
+PROGRAMS = "/run/agentv-task/programs"
+"""A system of ours with the programs of coding agents and a Python, read-only, beside the task's own."""
 TAKEN = "/run/agentv-task/taken"
 """Where files are put that are taken out of such a system."""
 MOUNTED = (WORKSPACE, SUITE, INPUT, OUTPUT, HOME, FILES, GRADING)

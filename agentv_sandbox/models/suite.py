@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -404,3 +405,18 @@ class Suite:
     def is_task(self) -> bool:
         """Whether it is a task folder of another format."""
         return any(case.task is not None for case in self.cases)
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether it is a task folder that no machine's variables would make run; nothing is known of what it holds."""
+        return any(not problem.warning for problem in self.lacking)
+
+    @property
+    def lacking_text(self) -> str:
+        """What is lacking, with file and line in its folder."""
+        folder = self.path.parent
+        own = (
+            replace(each, path=each.path and Path(os.path.relpath(each.path, folder)), hint="")
+            for each in self.lacking
+        )
+        return "; ".join(map(str, own))

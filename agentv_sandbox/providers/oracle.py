@@ -78,10 +78,9 @@ class OracleProvider(ContainerProvider):
         staged, run = f"{request.places.input}/{_STAGED}", f"{place}/{script.name}"
         lay = f"mkdir -p {place} && cp -R {staged}/. {place}/ && chmod +x {shlex.quote(run)}"
         start = f"exec {'bash ' if task.format == 'terminal-bench' else ''}{shlex.quote(run)}"
-        by_root = step.agent_user is not None
         return PreparedAgent(
-            argv=("/bin/sh", "-c", start if by_root else f"{lay} && {start}"),
-            as_root=lay if by_root else "",
+            argv=("/bin/sh", "-c", start),
+            as_root=lay,
             inputs=tuple(files),
             env={"DEBIAN_FRONTEND": "noninteractive"},
             variables=task.solution_env,

@@ -110,7 +110,7 @@ class InputHashes:
             "test": self._test(job),
             "target": self._target(job.target),
             "graders": self._graders(job),
-            "image": self._image.key if self._image is not None else "",
+            "image": self._image.identity if self._image is not None else "",
             "files": sorted(self._files(job).items()),
             "settings": self._settings(job),
         }

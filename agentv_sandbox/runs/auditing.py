@@ -13,6 +13,7 @@ from pathlib import Path
 from agentv_sandbox.audit.findings import AuditReport
 from agentv_sandbox.audit.planning import audited, check_agents
 from agentv_sandbox.audit.summing import report_of as report_of_audit
+from agentv_sandbox.base.errors import InputError
 from agentv_sandbox.loading import LoadResult
 from agentv_sandbox.request import RunRequest
 from agentv_sandbox.request.jobs import RunOptions
@@ -36,7 +37,7 @@ def audit(request: RunRequest) -> AuditReport:
     """
     asked = as_audit(request)
     cwd, environ = asked.cwd or Path.cwd(), os.environ if asked.environ is None else asked.environ
-    loaded = loaded_as_written(asked, cwd, environ)
+    loaded = loaded_as_written(asked, cwd, environ, refused_in_rows=True)
     return audit_of(loaded, asked, lambda prepared: execute(prepared, asked.stop, asked.on_event))
 
 
@@ -53,6 +54,9 @@ def audit_of(loaded: LoadResult, asked: RunRequest, run_it: Callable[[Prepared],
     raised."""
     first = dict(first_tests(loaded, asked))
     tests = {s.path: selected_cases(s, asked.test_ids)[: first.get(s.path)] for s in loaded.suites}
+    there = [suite for suite in loaded.suites if tests[suite.path]]
+    if there and all(suite.is_refused for suite in there):
+        raise InputError([problem for suite in there for problem in suite.lacking])
     rows: Sequence[Row] = ()
     folder = None
     if any(selected_cases(suite, asked.test_ids) for suite in audited(loaded, asked).suites):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from agentv_sandbox.building.ensure import ensure_image
 from agentv_sandbox.building.lock import LOCK_NAME
 from agentv_sandbox.building.verify import ImageCandidate, prove
 from agentv_sandbox.containers.sandbox import Sandbox
-from agentv_sandbox.images.needs import suite_env, suite_plan, tool_plan
+from agentv_sandbox.images.needs import programs_plan, suite_env, suite_plan, tool_plan
 from agentv_sandbox.images.plan import plan_image
 from agentv_sandbox.models.image import Image, ImagePlan, ProvedImage
 from agentv_sandbox.models.suite import DockerSpec, Suite, Target, WorkspaceEnv
@@ -25,6 +25,8 @@ from agentv_sandbox.steps.tasks.variables import tools_key, verifier_key
 from agentv_sandbox.targets.chosen import image_targets
 
 _TOOLS = "the tool image, in which files of agents are collected"
+_IN_FORCE = ("ENTRYPOINT ", "USER ", "VOLUME ", "WORKDIR ")
+"""What a Dockerfile says of its containers and a task's containers have."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,20 +71,29 @@ def build_images(
     not keep the others from having theirs. Raises BuildError, EngineError, Cancelled."""
     wanted: dict[Path | None, WantedImage] = {}
     needed: dict[Path, Collection[Path | None]] = {}
+    layers: dict[Path, Path | None] = {}
     problems: dict[Problem, None] = {}
     for suite in suites:
         try:
-            own = {suite.path: _wanted(suite, options), **_of_verifiers(suite, options)}
+            programs = _programs(suite, options)
+            own = {suite.path: _wanted(suite, options), **_of_verifiers(suite, options), **programs}
         except ImageRequestError as error:
             problems |= dict.fromkeys(error.problems)
             continue
-        wanted |= own
+        for key, each in own.items():
+            wanted[key] = replace(each, before=wanted.get(key))
         needed[suite.path] = own.keys()
+        if programs:
+            (layers[suite.path],) = programs
     if problems:
         raise ImageRequestError(list(problems))
     spared = {key for suite in suites if suite.is_task for key in needed[suite.path]}
     spared -= {key for suite in suites if not suite.is_task for key in needed[suite.path]}
     made, failed = proved_images(wanted, sandbox, options, on_event, spared=spared)
+    for path, key in layers.items():
+        if path in made and key in made:
+            image = replace(made[path].image, programs=made[key].image)
+            made[path] = replace(made[path], image=ProvedImage(image))
     unmade = {path: [failed[key] for key in keys if key in failed] for path, keys in needed.items()}
     return RunImages(made=made, unmade={path: errors[0] for path, errors in unmade.items() if errors})
 
@@ -114,7 +125,7 @@ def proved_images(
     candidates, failed = {}, dict[Path | None, SandboxError]()
     for path, each in wanted.items():
         try:
-            image = builds.image(each.plan, each.lock_path, each.what)
+            image = builds.of(each)
         except (BuildError, InputError) as error:
             if path not in spared:
                 raise
@@ -134,11 +145,24 @@ def proved_images(
 
 
 def _wanted(suite: Suite, options: RunOptions) -> WantedImage:
-    asked = options.request
-    targets = [*image_targets(suite, asked.targets), *_grader_target(suite, asked.grader_target)]
-    plan = suite_plan(suite, targets, options.image_of(suite))
+    targets = _targets(suite, options)
+    plan = replace(suite_plan(suite, targets, options.image_of(suite)), bare=suite.is_task)
     lock_path = _lock_path(suite, options)
     return WantedImage(plan, suite_env(suite, targets), lock_path, f"the image of {suite.name}")
+
+
+def _programs(suite: Suite, options: RunOptions) -> dict[Path | None, WantedImage]:
+    """The layer with the programs of coding agents of a task folder: one for all tasks with the same targets."""
+    plan = programs_plan(suite, _targets(suite, options), options.image_of(suite))
+    if plan is None:
+        return {}
+    key = Path(f"programs:{plan.key}")
+    return {key: WantedImage(plan, WorkspaceEnv(), _lock_path(suite, options), "the programs of agents")}
+
+
+def _targets(suite: Suite, options: RunOptions) -> list[Target]:
+    asked = options.request
+    return [*image_targets(suite, asked.targets), *_grader_target(suite, asked.grader_target)]
 
 
 def _lock_path(suite: Suite, options: RunOptions) -> Path | None:
@@ -158,7 +182,7 @@ def _of_verifiers(suite: Suite, options: RunOptions) -> dict[Path | None, Wanted
         if environment is not None:
             docker = DockerSpec(image=environment.image, dockerfile=environment.dockerfile)
             plan = plan_image(WorkspaceEnv(), docker=docker, config=options.image_of(suite))
-            plan = replace(plan, part=_part(environment, suite))
+            plan = replace(plan, part=_part(environment, suite), bare=True)
             what = f"the image of the verifier of {suite.name}"
             wanted[verifier_key(environment)] = WantedImage(plan, WorkspaceEnv(), lock_path, what)
     for tools in {step.verifier.tools for task in tasks for step in task.steps} - {None}:
@@ -193,6 +217,14 @@ class WantedImage:
     env: WorkspaceEnv
     lock_path: Path | None
     what: str
+    before: WantedImage | None = None
+    """The same for another suite, whose lock file holds it, too."""
+
+    def lock_paths(self) -> Iterator[Path | None]:
+        wanted: WantedImage | None = self
+        while wanted is not None:
+            yield wanted.lock_path
+            wanted = wanted.before
 
 
 def _grader_target(suite: Suite, name: str | None) -> list[Target]:
@@ -203,8 +235,12 @@ class _PurposeEvents:
     """Says what an image is for before the first step that makes it. That one is there already is kept in ``reused``,
     by tag, to be reported when nothing has to be made any more; not of the tool image, which users need not know."""
 
-    def __init__(self, on_event: OnEvent, what: str, reused: dict[object, Mapping[str, Any]]) -> None:
+    def __init__(
+        self, on_event: OnEvent, what: str, reused: dict[object, Mapping[str, Any]], *, bare: bool
+    ) -> None:
+        """``bare``: of a task, where what the image says of its containers is in force."""
         self._on_event = on_event
+        self._bare = bare
         self._what = what
         self._reused = reused
 
@@ -213,6 +249,8 @@ class _PurposeEvents:
             if self._what != _TOOLS:
                 self._reused[keys["tag"]] = keys
             self._what = ""  # what follows, such as a lock file that was missing, makes no image
+            return
+        if event == "own.finding" and self._bare and str(keys["finding"]).startswith(_IN_FORCE):
             return
         if self._what:
             self._on_event("note", message=f"making {self._what}")
@@ -234,14 +272,18 @@ class _ImageBuilds:
         for keys in self._reused.values():
             self._on_event("image.reused", **keys)
 
-    def image(self, plan: ImagePlan, lock_path: Path | None, what: str) -> Image:
+    def of(self, wanted: WantedImage) -> Image:
+        paths = dict.fromkeys(wanted.lock_paths())
+        return [self._image(wanted.plan, path, wanted.what) for path in paths][-1]
+
+    def _image(self, plan: ImagePlan, lock_path: Path | None, what: str) -> Image:
         key = (plan.key, plan.dockerfile, lock_path)
         if key not in self._images:
             self._images[key] = ensure_image(
                 self._sandbox.engine,
                 plan,
                 cache_dir=self._options.cache_dir,
-                on_event=_PurposeEvents(self._on_event, what, self._reused),
+                on_event=_PurposeEvents(self._on_event, what, self._reused, bare=plan.bare),
                 cancelled=self._sandbox.cancelled,
                 lock_path=lock_path,
                 mode=self._options.request.lock_mode if lock_path is not None else "default",

@@ -41,7 +41,7 @@ from agentv_sandbox.runs.checks import planned_tests, run_problems, secret_value
 from agentv_sandbox.runs.execute import RunTools
 from agentv_sandbox.runs.imagebuild import MadeImage, SuiteImages, build_images, together
 from agentv_sandbox.runs.loaded import cache_dir, first_tests, loaded_as_written, settings_of
-from agentv_sandbox.runs.withoutimage import lacking_text, with_unsolved
+from agentv_sandbox.runs.withoutimage import with_unsolved
 from agentv_sandbox.settings import Operator, RunSettings, ceiling_problems
 from agentv_sandbox.targets.chosen import jobs_of, selected_cases
 from agentv_sandbox.targets.destinations import surprises
@@ -136,7 +136,7 @@ class Prepared:
             if suite.path in unmade and selected_cases(suite, wanted)[: first.get(suite.path)]
         ]
         for suite in islice(asked, _MOST_NOTES):
-            said = f"is not run: {lacking_text(suite)}" if suite.lacking else _WITHOUT_IMAGE
+            said = f"is not run: {suite.lacking_text}" if suite.lacking else _WITHOUT_IMAGE
             on_event("note", message=f"{suite.name} {said}")
         if (more := len(asked) - _MOST_NOTES) > 0:
             on_event("note", message=f"{more:,} more are not run: their rows say why")

@@ -3,11 +3,9 @@ solution. Each is an execution error that says why."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentv_sandbox import masking
@@ -51,7 +49,7 @@ class WithoutImage:
 
     def _message(self) -> str:
         if self.suite.lacking:
-            return f"the task cannot run here: {lacking_text(self.suite)}"
+            return f"the task cannot run here: {self.suite.lacking_text}"
         log = masking.last(self.why.log, _SHOWN_OF_LOG).strip() if isinstance(self.why, BuildError) else ""
         said = filter(None, (self.why.message, self.why.hint, log if log not in self.why.message else ""))
         return "no image can be made of the task: " + "\n".join(said)
@@ -74,20 +72,10 @@ def with_unsolved(suites: Sequence[Suite], options: RunOptions) -> tuple[Suite, 
 
 
 def _is_unsolved(suite: Suite, options: RunOptions) -> bool:
-    if any(not problem.warning for problem in suite.lacking):
-        return False  # it is refused: nothing is known of what else it has
+    if suite.is_refused:
+        return False
     tasks = [case.task for case in suite.cases if case.task is not None]
     if not any(step.solution is None for task in tasks for step in task.steps):
         return False
     asked = [job.target.provider for job in jobs_of(suite, options)]
     return bool(asked) and set(asked) == {"oracle"}
-
-
-def lacking_text(suite: Suite) -> str:
-    """What keeps a task from running here, with file and line in its folder."""
-    folder = suite.path.parent
-    own = (
-        replace(each, path=each.path and Path(os.path.relpath(each.path, folder)), hint="")
-        for each in suite.lacking
-    )
-    return "; ".join(map(str, own))

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
+from agentv_sandbox.agents.layer import layered_python
 from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.base.errors import ContainerEnded, SandboxError
 from agentv_sandbox.base.logs import safe_name
@@ -20,7 +21,17 @@ from agentv_sandbox.gateway.meter import Meter
 from agentv_sandbox.graders.grade import effective_threshold
 from agentv_sandbox.models.case import AgentResponse, CaseFailure
 from agentv_sandbox.models.container import ExecResult, LimitOverrides, Mount
-from agentv_sandbox.models.paths import MOUNTED, OF_SUITES, OF_TASKS, OUTPUT, SUITE, TAKEN, WORKSPACE, Places
+from agentv_sandbox.models.paths import (
+    MOUNTED,
+    OF_SUITES,
+    OF_TASKS,
+    OUTPUT,
+    PROGRAMS,
+    SUITE,
+    TAKEN,
+    WORKSPACE,
+    Places,
+)
 from agentv_sandbox.models.suite import Hook, Target
 from agentv_sandbox.project import Project
 from agentv_sandbox.providers import PROVIDERS, AgentRun, PreparedAgent
@@ -36,6 +47,7 @@ from agentv_sandbox.steps.invoke import (
     run_hook,
     with_overrides,
 )
+from agentv_sandbox.steps.layer import programs_layer
 from agentv_sandbox.steps.limits import JobLimits, job_limits
 from agentv_sandbox.steps.limits_met import disk_full, limits_met, system_full
 from agentv_sandbox.steps.suiterun import SuiteRun
@@ -167,12 +179,12 @@ class AgentSide:
         settings = self._settings(self._agent_mounts(prepared), target, asked)
         own = {**prepared.env, **resolved(prepared.variables, run.environ)}
         settings = replace(settings, env={**settings.env, **own})
-        if prepared.as_root:
-            mounts = [self.volumes.mount("input", self._places.input)]
-            self._must_as_root(prepared.as_root, mounts)
-        prepared = self._beside_service(prepared)
+        prepared = self._beside_service(self._laid(prepared, settings.system))
         with self._granted() as grant, followed(self.run, self.job) as listeners:
-            result = run_agent(run.sandbox, prepared, settings, grant, **listeners)
+            layer = self._layer(grant)
+            settings = replace(settings, mounts=(*settings.mounts, *layer))
+            python = layered_python() if layer else ("python3",)
+            result = run_agent(run.sandbox, prepared, settings, grant, python=python, **listeners)
             ended_at = time.time()
         if result.outcome == "engine":
             raise CaseFailed(_ENDED_BY_ENGINE, AgentResponse(attempts=self.attempt, target_used=target.name))
@@ -190,6 +202,13 @@ class AgentSide:
         if settings.system is not None:
             collected = replace(collected, system=self._system_changes(settings.system, grant.mounts))
         return self._as_agent_run(result, grant, collected, prepared, asked, ended_at), collected
+
+    def _layer(self, grant: Grant) -> tuple[Mount, ...]:
+        """On a task, what is ours is started by a Python of ours: its system may have none."""
+        run, needs = self.run, PROVIDERS[self.job.target.provider].has_layer
+        if self.job.case.task is None or not (needs or grant.mounts):
+            return ()
+        return (programs_layer(run),)
 
     @property
     def entrypoint(self) -> tuple[str, ...]:
@@ -231,13 +250,18 @@ class AgentSide:
         on_disk = self.job.workspace.storage == "disk"
         whole = self.job.workspace.system is not None
         limits = run.sandbox.specs.bounded(agent_limits(asked, system=whole), Role.AGENT)
-        resolution = run.image.resolution
+        layer = run.image.programs
+        resolutions = (run.image.resolution, *([layer.resolution] if layer is not None else []))
         return AgentRun(
             result=result,
             network_log=grant.log,
             output_file=data,
             output_missing=why,
-            packages={each.name: each.version for each in (*resolution.npm, *resolution.wheels)},
+            packages={
+                each.name: each.version
+                for resolution in resolutions
+                for each in (*resolution.npm, *resolution.wheels)
+            },
             stand_ins=grant.stand_ins,
             model_use=grant.model_use,
             model_log=grant.model_log,
@@ -266,11 +290,21 @@ class AgentSide:
         ours = (
             MOUNTED
             if self.job.case.task is None
-            else (SUITE, OF_TASKS.input, OF_TASKS.output, OF_TASKS.home, TAKEN)
+            else (SUITE, OF_TASKS.input, OF_TASKS.output, OF_TASKS.home, TAKEN, PROGRAMS)
         )
         own = {mount.target for mount in mounts} | set(ours)
         folders = {str(folder) for target in own for folder in (target, *PurePosixPath(target).parents)}
         return gather_system(self.run.sandbox, system, self.run.store, own=sorted(folders))
+
+    def _laid(self, prepared: PreparedAgent, system: System | None) -> PreparedAgent:
+        """``prepared`` once root's lines have run, which need no container of their own where the agent is root."""
+        if not prepared.as_root:
+            return prepared
+        if system is not None and system.user.partition(":")[0] in ("", "0", "root"):
+            argv = ("/bin/sh", "-c", f'{prepared.as_root} && exec "$@"', "sh", *prepared.argv)
+            return replace(prepared, argv=argv)
+        self._must_as_root(prepared.as_root, [self.volumes.mount("input", self._places.input)])
+        return prepared
 
     def _must_as_root(self, lines: str, mounts: Sequence[Mount]) -> None:
         done = self.in_system(["sh", "-ec", lines], timeout_s=_LAYING_S, user="0:0", mounts=mounts)

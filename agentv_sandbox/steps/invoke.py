@@ -51,14 +51,15 @@ def run_agent(
     settings: ContainerSettings,
     grant: Grant,
     *,
+    python: Sequence[str] = ("python3",),
     on_output: OnOutput | None = None,
     on_errors: OnOutput | None = None,
 ) -> ExecResult:
     """The agent, alone with its workspace, its input files, the project files that its command names and the
-    hosts that ``grant`` opens."""
+    hosts that ``grant`` opens. ``python``: what starts the way to these."""
     return sandbox.run(
         Role.AGENT,
-        grant.wrap(prepared.argv),
+        grant.wrap(prepared.argv, python=python),
         image=settings.image,
         mounts=(*settings.mounts, *grant.mounts),
         workdir=settings.workdir,

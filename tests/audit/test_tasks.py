@@ -38,11 +38,15 @@ TASKS = (
 )
 
 
+REFUSED = Task(name="graphics", why="Do it.", toml="environment.gpus = 1")
+SAID = "task.toml:3: environment.gpus: tasks that need a GPU are not supported"
+
+
 def test_tasks_are_audited_with_their_own_solutions(
     tmp_path_factory: pytest.TempPathFactory, tool_image: str
 ) -> None:
     project = Project(tmp_path_factory.mktemp("audited"), "native")
-    for task in TASKS:
+    for task in (*TASKS, REFUSED):
         task.write(project.folder / "tasks", tool_image)
     chosen = (
         "silent",
@@ -71,6 +75,8 @@ def test_tasks_are_audited_with_their_own_solutions(
         ("placed", "existence-only"),
     }
     assert report["line"] == "audited: 6 tests, 6 passed without being solved, 5 of 6 oracles"
+    assert f"graphics is not audited: {SAID}" in report["notes"], report["notes"]
+    assert not any("graphics" in path.name for path in (project.folder / report["run"]).rglob("*"))
     (weak,) = (each for each in report["findings"] if each["rule"] == "mutant-passes")
     (placed,) = (each for each in report["findings"] if each["test"] == "placed")
     assert [agent["agent"] for agent in placed["agents"]] == ["stubs"]
@@ -87,6 +93,13 @@ def test_tasks_are_audited_with_their_own_solutions(
         **dict.fromkeys(chosen, 0),
         **{"oracle": 1, "mutant-numbers": 1, "stubs": 1},
     }
+
+
+def test_where_every_task_is_refused_nothing_is_audited(tmp_path: Path) -> None:
+    REFUSED.write(tmp_path / "tasks", "debian:trixie")
+    argv = ("audit", "tasks", "--engine", "nowhere")
+    done = forkserver.command(*argv, cwd=tmp_path)
+    assert (done.returncode, SAID in done.stderr) == (2, True), done.stderr
 
 
 def _score(run: Path, target: str) -> float:

@@ -13,7 +13,8 @@ from agentv_sandbox.graders.code import CodeGraderOptions
 from agentv_sandbox.graders.composite import CodeAggregator, CompositeOptions
 from agentv_sandbox.graders.llm_grader import LlmGraderOptions
 from agentv_sandbox.graders.text import TextOptions
-from agentv_sandbox.images.needs import Needs, suite_env, suite_plan, tool_plan
+from agentv_sandbox.images.needs import Needs, programs_plan, suite_env, suite_plan, tool_plan
+from agentv_sandbox.images.plan import NODE
 from agentv_sandbox.models.image import ImageConfig
 from agentv_sandbox.models.suite import (
     Conversation,
@@ -29,6 +30,7 @@ from agentv_sandbox.models.suite import (
     Workspace,
     WorkspaceEnv,
 )
+from agentv_sandbox.models.task import TaskEnvironment, TaskSpec, TaskStep, TaskVerifier
 from agentv_sandbox.providers import PROVIDERS
 
 HERE = Path("/project")
@@ -163,6 +165,32 @@ def test_a_target_that_wants_an_old_pi_is_refused() -> None:
     target = Target(name="agent", provider="pi-cli", settings=settings)
     [problem] = PROVIDERS["pi-cli"].check(target)
     assert "pi 0.74.0 does not know" in problem.message
+
+
+def test_programs_of_coding_agents_are_in_a_layer_beside_the_image_of_a_task() -> None:
+    step = TaskStep(name="", instruction="x", verifier=TaskVerifier())
+    spec = TaskSpec(format="harbor", folder=HERE, environment=TaskEnvironment(), steps=(step,))
+    own = Target(name="own", provider="codex", settings={"executable": "mine"})
+    agents = [
+        Target(name="a", provider="opencode", settings={"version": "1.18.30"}),
+        Target(
+            name="b",
+            provider="claude-cli",
+            hooks={"before_each": Hook(command=("jq",), timeout_s=5, cwd=HERE)},
+        ),
+        own,
+    ]
+    docker = Workspace(docker=DockerSpec(image="ours:1"))
+    suite = suite_of(case(task=spec), workspace=docker, targets={each.name: each for each in agents})
+    config = ImageConfig(base="other:1", packages={"pip": {"numpy": "2"}, "npm": {"claude": "@a/claude@9"}})
+    layer = programs_plan(suite, agents, config)
+    assert layer is not None and (layer.base, layer.dockerfile, layer.pip) == ("", None, (NODE,))
+    assert set(layer.npm) == {"opencode-ai@1.18.30", "@a/claude@9"}
+    assert {check.name for check in layer.checks} == {"opencode", "claude", "rg"}
+    image = suite_plan(suite, agents, ImageConfig())
+    assert (image.npm, {check.name for check in image.checks}) == ((), {"jq"})
+    assert programs_plan(suite, [own], config) is None
+    assert programs_plan(suite_of(case(), targets={"a": agents[0]}), agents[:1], config) is None
 
 
 def test_nothing_of_the_operator_gets_into_the_tool_image() -> None:

@@ -332,6 +332,17 @@ def test_what_is_not_supported_is_refused_with_its_line(tasks: Tasks, toml: str,
             {"environment/docker-compose.yaml": "services:\n  main:\n    volumes: ['/etc:/host']\n"},
             "environment/docker-compose.yaml:3: volumes of the host are not supported: '/etc:/host'",
         ),
+        (
+            {"environment/docker-compose.yaml": "services:\n  main:\n    volumes: ['data:/data']\n"},
+            "environment/docker-compose.yaml:3: volumes are not supported: 'data:/data'",
+        ),
+        *(
+            (
+                {"environment/docker-compose.yaml": f"services:\n  main:\n    command: {command}\n"},
+                "environment/docker-compose.yaml:3: a command of a service that does more than wait is not supported: ",
+            )
+            for command in ("python3 app.py", "[sh, -c, 'service cron start && sleep infinity']")
+        ),
     ],
 )
 def test_what_a_folder_lacks_or_holds_too_much_is_named(
@@ -371,3 +382,18 @@ def test_several_tasks_of_one_name_are_several_suites(tasks: Tasks) -> None:
     for name in ("a/one", "b/one"):
         tasks.write(name, {})
     assert [suite.path.parent.name for suite in tasks.load().suites] == ["one", "one"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "[sh, -c, sleep infinity]",
+        "tail -f /dev/null",
+        "/bin/bash",
+        "bash -c 'while true; do sleep 1000; done'",
+        "",
+    ],
+)
+def test_a_command_that_keeps_a_container_there_is_passed_over(tasks: Tasks, command: str) -> None:
+    compose = f"services:\n  main:\n    build: .\n    command: {command}\n"
+    assert tasks.suite("", {"environment/docker-compose.yaml": compose}).is_task

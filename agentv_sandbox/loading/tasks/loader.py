@@ -24,6 +24,7 @@ from agentv_sandbox.loading.targets import TargetReader
 from agentv_sandbox.loading.tasks.folders import TaskFolder
 from agentv_sandbox.loading.tasks.harbor import read_harbor
 from agentv_sandbox.loading.tasks.reading import TEMPLATE
+from agentv_sandbox.loading.tasks.running import asks_for_running
 from agentv_sandbox.loading.tasks.shared import LoadedTask, refused_task
 from agentv_sandbox.loading.tasks.terminal_bench import read_terminal_bench
 from agentv_sandbox.loading.tasks.tools import warning, with_tools
@@ -229,8 +230,10 @@ def _with_tools(task: LoadedTask, folder: TaskFolder) -> LoadedTask:
     steps = []
     for step in task.spec.steps:
         verifier, script, unknown = with_tools(step.verifier, task.spec.environment)
-        for line, what in unknown:
-            folder.problems.add(Problem(message=warning(what), path=script, line=line, warning=True))
+        for at, line, what in unknown:
+            folder.problems.add(Problem(message=warning(what), path=at, line=line, warning=True))
+        if (running := asks_for_running(step.verifier.tests)) is not None:
+            folder.problems.add(running)
         for path in (script, step.solution):
             if path is not None and _has_windows_lines(path):
                 folder.problems.add(

@@ -17,6 +17,7 @@ from agentv_sandbox.models.task import TaskEnvironment, TaskVerifier, VerifierTo
 
 _MOST_BYTES = 256 << 10
 _MOST_PACKAGES = 40
+_MOST_SCRIPTS = 40
 _REQUIREMENT = re.compile(
     r"([A-Za-z0-9][A-Za-z0-9._-]{0,80})(?:\[[A-Za-z0-9,._-]*\])?(?:==[0-9][A-Za-z0-9.+!]*)?"
 )
@@ -70,14 +71,19 @@ class _Asked:
     packages: dict[str, str] = field(default_factory=dict)
     """Requirements by normalised name."""
     of_system: bool = False
-    unknown: list[tuple[int, str]] = field(default_factory=list)
+    unknown: list[tuple[Path, int, str]] = field(default_factory=list)
     """Lines with what is not recognised."""
     uses_uv: bool = False
+    path: Path = Path()
+    """The script that is read."""
+
+    def note_unknown(self, line: int, what: str) -> None:
+        self.unknown.append((self.path, line, what))
 
     def add(self, line: int, word: str) -> bool:
         match = _REQUIREMENT.fullmatch(word)
         if match is None:
-            self.unknown.append((line, word))
+            self.note_unknown(line, word)
             return False
         name = normalised_distribution(word)
         if name not in self.packages or "==" in word:
@@ -87,16 +93,19 @@ class _Asked:
 
 def with_tools(
     verifier: TaskVerifier, environment: TaskEnvironment
-) -> tuple[TaskVerifier, Path | None, Sequence[tuple[int, str]]]:
-    """``verifier`` with what its script would download, the script, and its lines with what is not recognised. Where
-    the task lists hosts for it, the script may download, and nothing is changed."""
+) -> tuple[TaskVerifier, Path | None, Sequence[tuple[Path, int, str]]]:
+    """``verifier`` with what its script would download, the script, and lines with what is not recognised. Where the
+    task lists hosts for it, the script may download, and nothing is changed."""
     script = _script(verifier)
     network = verifier.network or (verifier.environment or environment).network
     if script is None or network.allow:
         return verifier, script, ()
-    with script.open("rb") as stream:
-        text = stream.read(_MOST_BYTES).decode("utf-8", "replace")
-    asked = _asked(text)
+    asked = _Asked()
+    for path, text in _with_others(script, verifier):
+        asked.path = path
+        _read(asked, text)
+    if asked.uses_uv and not asked.packages:
+        asked.packages["pytest"] = "pytest"
     tools = None
     if asked.packages and len(asked.packages) <= _MOST_PACKAGES:
         tools = VerifierTools(
@@ -116,13 +125,36 @@ def _script(verifier: TaskVerifier) -> Path | None:
     return None
 
 
-def _asked(text: str) -> _Asked:
-    asked = _Asked()
+def _with_others(script: Path, verifier: TaskVerifier) -> Iterator[tuple[Path, str]]:
+    """The text of ``script``, and of scripts beside it which it sources or runs."""
+    others = {path.name: path for path in _shell_scripts(verifier) if path.name != script.name}
+    left = [script]
+    while left:
+        path = left.pop(0)
+        with path.open("rb") as stream:
+            text = stream.read(_MOST_BYTES).decode("utf-8", "replace")
+        yield path, text
+        for name in [name for name in others if _names(text, name)]:
+            left.append(others.pop(name))
+
+
+def _names(text: str, script: str) -> bool:
+    """Whether ``text`` starts or sources a file of the tests, such as ``source $TEST_DIR/NAME``."""
+    return (
+        re.search(rf"^[^#\n]*(?:/|\b(?:ba)?sh |\bsource |\. ){re.escape(script)}\b", text, re.MULTILINE)
+        is not None
+    )
+
+
+def _shell_scripts(verifier: TaskVerifier) -> Iterator[Path]:
+    folders = (source for source in verifier.tests if source.is_dir())
+    found = (path for folder in folders for path in sorted(folder.glob("*.sh"))[:_MOST_SCRIPTS])
+    return (path for path in found if path.is_file())
+
+
+def _read(asked: _Asked, text: str) -> None:
     for line, words in _commands(text):
         _of_command(asked, line, words)
-    if asked.uses_uv and not asked.packages:
-        asked.packages["pytest"] = "pytest"
-    return asked
 
 
 def _commands(text: str) -> Iterator[tuple[int, list[str]]]:
@@ -168,9 +200,9 @@ def _of_command(asked: _Asked, line: int, words: list[str]) -> None:
             _of_install(asked, line, rest, system=True)
         case ["apt" | "apt-get", *rest] if "install" in rest:
             names = [word for word in rest[rest.index("install") + 1 :] if not word.startswith("-")]
-            asked.unknown += [
-                (line, f"apt-get install {each}") for each in names if each not in _PACKAGES_OF_OURS
-            ]
+            for each in names:
+                if each not in _PACKAGES_OF_OURS:
+                    asked.note_unknown(line, f"apt-get install {each}")
 
 
 def _of_tool(asked: _Asked, line: int, words: Sequence[str], *, named: bool) -> None:
@@ -196,13 +228,13 @@ def _of_install(asked: _Asked, line: int, words: Sequence[str], *, system: bool)
     rest = iter(words)
     for word in rest:
         if word in ("-r", "--requirement", "-e", "--editable"):
-            asked.unknown.append((line, f"pip install {word} {next(rest, '')}"))
+            asked.note_unknown(line, f"pip install {word} {next(rest, '')}")
         elif word in _WITH_VALUE:
             next(rest, None)
         elif not word.startswith("-"):
             match = _REQUIREMENT.fullmatch(word)
             if system and match is not None and normalised_distribution(word) not in _ONLY_PYTHON:
-                asked.unknown.append((line, f"pip install {word}"))
+                asked.note_unknown(line, f"pip install {word}")
             elif asked.add(line, word):
                 asked.of_system = asked.of_system or system
 

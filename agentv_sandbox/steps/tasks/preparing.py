@@ -12,7 +12,7 @@ from agentv_sandbox import masking
 from agentv_sandbox.base.errors import Cancelled
 from agentv_sandbox.containers.volumes import StagedFile
 from agentv_sandbox.models.case import CaseFailure
-from agentv_sandbox.models.container import ExecResult, Mount
+from agentv_sandbox.models.container import ExecResult, ImageInfo, Mount
 from agentv_sandbox.models.paths import OF_TASKS
 from agentv_sandbox.models.task import AGENT_LOGS, ARTIFACTS, VERIFIER_LOGS, Collect, Healthcheck, TaskStep
 from agentv_sandbox.request.jobs import CaseFailed
@@ -22,6 +22,7 @@ from agentv_sandbox.steps.tasks.services import UNHEALTHY, healthy_with_service,
 _SETUP_S = 600.0
 _ROOT = "0:0"
 _FOLDERS = f"{AGENT_LOGS} {VERIFIER_LOGS} {ARTIFACTS}"
+_HOSTS = r"127.0.0.1 localhost\n::1 localhost\n"
 _POLL_S = 0.2
 _ALONE = (
     "Each try is a command in a container of its own on the task's system: a service that setup.sh or an earlier try "
@@ -59,11 +60,8 @@ def run_collect(side: AgentSide, hooks: Sequence[Collect]) -> list[str]:
 
 def _lay_files(side: AgentSide, step: TaskStep, number: int, *, first: bool) -> None:
     """The folders that tasks expect, and the files of the step's ``workdir``, as root in one container."""
-    lines = [f"mkdir -p {_FOLDERS} && chmod 777 {_FOLDERS}"] if first else []
-    declared = side.run.declared
-    if first and declared is not None and declared.volumes:
-        # Folders of the system as any other: what is in them is bounded, collected and judged.
-        lines.append(f"mkdir -p -- {shlex.join(declared.volumes)}")
+    folders = f"mkdir -p {_FOLDERS} && chmod 777 {_FOLDERS}"
+    lines = [folders, *system_lines(side.run.declared)] if first else []
     mounts: list[Mount] = []
     if step.workdir is not None:
         place = f"step-{number}"
@@ -71,6 +69,14 @@ def _lay_files(side: AgentSide, step: TaskStep, number: int, *, first: bool) -> 
         mounts.append(side.volumes.mount("input", OF_TASKS.input))
         lines.append(f"cp -R {OF_TASKS.input}/{place}/. .")
     _must(side, step, ["sh", "-ec", "\n".join(lines)], "laying its files", user=_ROOT, mounts=mounts)
+
+
+def system_lines(declared: ImageInfo | None) -> Iterator[str]:
+    """Lines of a shell that make what engines show in containers of other kinds: the name of the machine itself, and
+    folders of an image's volumes, as any other, so that what is in them is bounded, collected and judged."""
+    yield f"[ -s /etc/hosts ] || printf '{_HOSTS}' > /etc/hosts"
+    if declared is not None and declared.volumes:
+        yield f"mkdir -p -- {shlex.join(declared.volumes)}"
 
 
 def staged_tree(folder: Path, place: str) -> Iterator[StagedFile]:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from agentv_sandbox import masking
+from agentv_sandbox.agents.layer import layered_python
 from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.containers.policy import Role, policy_of
 from agentv_sandbox.containers.specs import System
@@ -29,6 +30,7 @@ from agentv_sandbox.models.task import (
 )
 from agentv_sandbox.steps.agent import AgentSide
 from agentv_sandbox.steps.invoke import with_overrides
+from agentv_sandbox.steps.layer import programs_layer
 from agentv_sandbox.steps.restoring import (
     folders_of_programs,
     judging_programs,
@@ -37,7 +39,7 @@ from agentv_sandbox.steps.restoring import (
 )
 from agentv_sandbox.steps.suiterun import SuiteRun
 from agentv_sandbox.steps.tasks.artifacts import with_published
-from agentv_sandbox.steps.tasks.preparing import staged_tree
+from agentv_sandbox.steps.tasks.preparing import staged_tree, system_lines
 from agentv_sandbox.steps.tasks.tooling import tool_programs
 from agentv_sandbox.steps.tasks.variables import resolved, tools_key, verifier_key
 from agentv_sandbox.workspace.collect import gather
@@ -110,7 +112,7 @@ class VerifierRun:
                 mounts.append(volumes.mount("tests", TESTS, read_only=False))
             notes: tuple[str, ...] = ()
             if separate:
-                self._bring_artifacts(system, stack)
+                self._lay_out(system, stack)
             else:
                 also = start_files(_scripts_of(tests))
                 notes = restore(self.run.sandbox, system, self._agents, also=also).notes
@@ -180,10 +182,10 @@ class VerifierRun:
         line = f"({'bash ' if verifier.judge == 'pytest' else ''}{script}) 2>&1"
         return run.sandbox.run(
             Role.VERIFIER,
-            grant.wrap(["sh", "-c", line]),
+            grant.wrap(["sh", "-c", line], python=layered_python()),
             image=system.image,
             system=system,
-            mounts=(*mounts, *grant.mounts),
+            mounts=(*mounts, *grant.mounts, *([programs_layer(run)] if grant.mounts else [])),
             workdir=environment.workdir or self._workdir_of(system),
             env={
                 # Not where the agent's list of users says that its home is.
@@ -211,20 +213,24 @@ class VerifierRun:
         return self.run.declared_by(made) if separate and made is not None else self.run.declared
 
     # -- artifacts --------------------------------------------------------------------------------------
-    def _bring_artifacts(self, system: System, stack: ExitStack) -> None:
-        """Lay what the task declares, and nothing else of the agent's, into the verifier's own system."""
+    def _lay_out(self, system: System, stack: ExitStack) -> None:
+        """Lay what the task declares, and nothing else of the agent's, into the verifier's own system, with the
+        folders of its image's volumes."""
         sandbox = self.run.sandbox
+        lines = list(system_lines(self._declared))
+        mounts: list[Mount] = []
         taken = taken_artifacts(self.run, self._agents, self.artifacts, self.system.workdir)
-        if not taken.files:
-            return
-        volumes = stack.enter_context(sandbox.volumes(input=_ARTIFACTS))
-        volumes.put("input", taken.files)
+        if taken.files:
+            volumes = stack.enter_context(sandbox.volumes(input=_ARTIFACTS))
+            volumes.put("input", taken.files)
+            mounts.append(volumes.mount("input", OF_TASKS.input))
+            lines += taken.laid_out()
         result = sandbox.run(
             Role.HOOK,
-            ["sh", "-ec", "\n".join(taken.laid_out())],
+            ["sh", "-ec", "\n".join(lines)],
             image=system.image,
             system=replace(system, user="0:0"),
-            mounts=[volumes.mount("input", OF_TASKS.input)],
+            mounts=mounts,
             limits=replace(policy_of(Role.HOOK, system=True).limits, timeout_s=120),
         )
         if not result.ok:
