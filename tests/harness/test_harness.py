@@ -156,18 +156,26 @@ def _items() -> list[_Item]:
         _Item("tests/e2e/test_a.py::one", engine),
         _Item("tests/e2e/test_b.py::one", engine, pytest.mark.xdist_group("small")),
         *(_Item(f"tests/e2e/test_c.py::{n}", engine, pytest.mark.xdist_group("large")) for n in range(3)),
+        _Item("tests/e2e/test_e.py::one", engine, pytest.mark.xdist_group("of two")),
+        _Item("tests/e2e/test_e.py::two", engine, pytest.mark.xdist_group("of two"), pytest.mark.long),
+        _Item("tests/e2e/test_f.py::one", engine, pytest.mark.long),
         _Item("tests/plan/test_d.py::one"),
         _Item("tests/plan/test_d.py::two"),
     ]
 
 
-def test_unit_tests_come_first_by_file_then_large_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unit_tests_come_first_by_file_then_long_ones_then_large_groups(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delenv(order.SEED, raising=False)
     items = _items()
     order.arrange(items)  # type: ignore[arg-type]
     assert [item.nodeid.rpartition("/")[2] for item in items] == [
         "test_d.py::one",
         "test_d.py::two",
+        "test_e.py::one",
+        "test_e.py::two",
+        "test_f.py::one",
         "test_c.py::0",
         "test_c.py::1",
         "test_c.py::2",

@@ -200,6 +200,7 @@ def test_some_forge_nothing_on_docker(engine: ContainerEngine, tool_image: str, 
 @pytest.mark.engine
 @pytest.mark.native
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.xdist_group("forging-native")
 def test_nobody_passes_but_who_is_honest(engine: ContainerEngine, tool_image: str, tmp_path: Path) -> None:
     """Every fourth; all with ``python -P -m tests.hostile.test_forging_hidden_tests [native | docker]``."""

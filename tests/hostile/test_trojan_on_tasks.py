@@ -10,7 +10,7 @@ import pytest
 from tests.e2e.conftest import Project
 from tests.tasks.corpus import NAMED, REWARD, Task, step_files, steps
 
-pytestmark = [pytest.mark.engine, pytest.mark.native]
+pytestmark = [pytest.mark.engine, pytest.mark.native, pytest.mark.long]
 
 TROJAN = r"""#!/bin/bash
 # Keeps tools of its own, then replaces what is there, and answers with what it replaced.

@@ -69,6 +69,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory, tool_image: str) -> Iterator[
 @pytest.mark.engine
 @pytest.mark.native
 @pytest.mark.timeout(600)
+@pytest.mark.long
 @pytest.mark.xdist_group("tasks-beside-harbor")
 def test_tasks_get_the_rewards_that_harbor_gives(rows: Mapping[str, Any]) -> None:
     def ours(name: str) -> dict[str, float] | None:

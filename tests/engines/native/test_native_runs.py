@@ -34,7 +34,7 @@ from tests import forkserver
 from tests.harness.processes import DISK
 from tests.started import Started
 
-pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("native-left-overs")]
+pytestmark = [pytest.mark.engine, pytest.mark.long, pytest.mark.xdist_group("native-left-overs")]
 
 TARGETS = """
 targets:

@@ -22,7 +22,7 @@ import pytest
 from agentv_sandbox.engines.docker.engine import DockerEngine
 from tests import forkserver
 
-pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("forge")]
+pytestmark = [pytest.mark.engine, pytest.mark.long, pytest.mark.xdist_group("forge")]
 
 PROJECT = Path(__file__).parent / "project"
 ANSWER = ["python3", "graders/answer.py"]
