@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -63,6 +63,16 @@ if TYPE_CHECKING:
 else:
     resolving = lazily("agentv_sandbox.building.packages.resolving")
     from_source = lazily("agentv_sandbox.building.packages.sources")
+
+
+_NUMBERS: Mapping[str, str] = {"bookworm": "12", "trixie": "13"}
+
+
+def _is_of_its_release(resolution: Resolution) -> bool:
+    """Whether a base of packages is of the release that it is called by: one called bookworm was made of trixie's."""
+    number = _NUMBERS.get(resolution.base.get("release", ""), "")
+    files = (each for each in resolution.base_debs if each.name == "base-files")
+    return all(each.version.startswith(number) for each in files)
 
 
 RECIPES = f"{BASE_RECIPE}.{RECIPE}.{STEPS_RECIPE}"
@@ -345,7 +355,7 @@ class _ImageBuild:
         if self._mode == "frozen":
             return True
         if facts["kind"] == "bootstrap":
-            return facts.get("recipe") == str(BASE_RECIPE)
+            return facts.get("recipe") == str(BASE_RECIPE) and _is_of_its_release(resolution)
         if self._plan.dockerfile is not None:
             return same_content(self._trees, self.own_image(), facts)
         local = named_base(self._engine, facts)

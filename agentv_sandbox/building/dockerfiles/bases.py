@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Literal
 
 from agentv_sandbox.fetching.mirror import DEBIAN_VERSIONS
@@ -60,14 +61,14 @@ def packaged(name: str, config: ImageConfig) -> ImagePlan | None:
     number = "" if version[1] in (None, "latest", "lts", "slim") else version[1]
     if kind == "debian":
         release = _RELEASES.get("latest" if version[1] in (None, "slim") else version[1])
-        return None if release is None else ImagePlan(release=release, apt=_SYSTEM, config=plain)
+        return None if release is None else _plan(release, _SYSTEM, plain)
     release = _RELEASES[version[3]] if version[3] else None
     apt = _SYSTEM if "slim" in tag else (*_SYSTEM, *_BUILDING)
     if kind == "python":
         return _python(number, release, apt, plain)
     exact = number or _NODE_CURRENT
     node = f"{_NODE}=={exact}" if exact.count(".") == 2 else f"{_NODE}=={exact}.*"
-    return ImagePlan(release=release or "trixie", apt=apt, pip=(node,), config=plain)
+    return _plan(release or "trixie", apt, plain, pip=(node,))
 
 
 def _python(
@@ -84,7 +85,14 @@ def _python(
     known = next((each for each, version in versions.items() if version == wanted), None)
     if known is None or (release and release != known):
         return None
-    return ImagePlan(release=known, apt=(*apt, "python3-venv"), pip=_PIP, config=config)
+    return _plan(known, (*apt, "python3-venv"), config, pip=_PIP)
+
+
+def _plan(
+    release: Release, apt: tuple[str, ...], config: ImageConfig, *, pip: tuple[str, ...] = ()
+) -> ImagePlan:
+    """Of packages of ``release``, whose index is read as the configuration says."""
+    return ImagePlan(release=release, apt=apt, pip=pip, config=replace(config, release=release))
 
 
 def tool_plan(config: ImageConfig) -> ImagePlan:

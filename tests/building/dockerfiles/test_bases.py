@@ -25,6 +25,7 @@ from agentv_sandbox.models.image import ImageConfig
 def test_a_name_says_what_is_installed(name: str, release: str, pip: tuple[str, ...]) -> None:
     plan = packaged(name, ImageConfig())
     assert plan is not None and (plan.release, plan.pip) == (release, pip)
+    assert plan.config.release == release  # whose index is read
     assert ("command -v uvx" in preparation(release, name)) == ("uv" in name)
 
 
