@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 
 _CONSTANT = re.compile(r"(?<![\w$&<>/.{])\d{1,15}(?![\w<>/.}])|\b[Tt]rue\b|\b[Ff]alse\b")
 """Not of redirections, variables, paths and versions, whose change makes no other solution but none."""
@@ -52,6 +53,18 @@ def _of_body(script: str, change: Callable[[list[str]], list[str]]) -> str:
     lines = script.splitlines(keepends=True)
     head = 1 if script.startswith("#!") else 0
     return "".join([*lines[:head], *change(lines[head:])])
+
+
+def other_digits(files: Sequence[str]) -> str:
+    """Shell text that changes all digits of files, so that they keep their form; of files without any nothing is left,
+    as nothing was changed for the worse."""
+    names = " ".join(map(shlex.quote, files))
+    change = 'if grep -q "[0-9]" "$f"; then sed -i y/0123456789/1234567890/ "$f"; n=1; fi'
+    return (
+        f'n=0; for f in {names}; do [ -f "$f" ] && {{ {change}; }}; done; [ $n = 1 ] || rm -f {names}'
+        if names
+        else ""
+    )
 
 
 CHANGES: Mapping[str, Callable[[str], str]] = {

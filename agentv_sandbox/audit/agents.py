@@ -47,8 +47,10 @@ _PLAIN_TEXTS = frozenset(
 )
 _FEW_WORDS = 3
 _OF_ORDER = re.compile(
-    r"(?i)\b(?:sort\w*|order\w*|rank\w*|ascending|descending|first to last|alphabetical\w*|chronological\w*)\b"
+    r"(?i)\b(?:sort(?:ed|s)?\b|ordered by|in (?:\w+ ){0,3}order\b|rank(?:ed)?\b|ascending|descending|first to last|"
+    r"alphabetical\w*|chronological\w*)"
 )
+"""Of a prompt that asks for an order."""
 
 Side = Literal["cheats", "solves", "mutant"]
 
@@ -152,8 +154,12 @@ def _made_of_inputs(suite: Suite, case: EvalCase) -> bool:
     )
 
 
+def documents_of(suite: Suite, case: EvalCase) -> list[str]:
+    """Files that are asked for and are no programs."""
+    return [name for name in names_in(suite, case) if "." in name and not name.endswith(_PROGRAMS)]
+
+
 def _documents(suite: Suite, case: EvalCase) -> bool:
-    """A file is asked for that is not a program."""
     return any(not name.endswith(_PROGRAMS) for name in names_in(suite, case))
 
 
@@ -161,6 +167,14 @@ def _texts_asked(suite: Suite, case: EvalCase) -> bool:
     """A file of words is asked for."""
     endings = {PurePosixPath(name).suffix for name in names_in(suite, case)}
     return _programmed(suite, case) and bool(endings & {"", ".txt", ".md", ".rst", ".html", ".log"})
+
+
+def _formless(suite: Suite, case: EvalCase) -> bool:
+    return _named(suite, case) and case.task is None  # of tasks it is read what else than a form is asked for
+
+
+def _given_back(suite: Suite, case: EvalCase) -> bool:
+    return _programs_asked(suite, case) and case.task is None  # `boasts` is enough there
 
 
 def _programs_asked(suite: Suite, case: EvalCase) -> bool:
@@ -176,7 +190,7 @@ def _modules_asked(suite: Suite, case: EvalCase) -> bool:
 def _worded(suite: Suite, case: EvalCase) -> bool:
     """Graders look for words in a program's text."""
     asked = _programmed(suite, case) and any(name.endswith(_PROGRAMS) for name in names_in(suite, case))
-    return asked and bool(words_of(suite, case))
+    return asked and case.task is None and bool(words_of(suite, case))
 
 
 def _solved(_suite: Suite, case: EvalCase) -> bool:
@@ -200,6 +214,17 @@ def _has_constants(suite: Suite, case: EvalCase) -> bool:
     if has_solution(case):
         return _spoils("numbers", case)
     return _changeable(suite, case) and _spoilable(case, r"\d|\b[Tt]rue\b|\b[Ff]alse\b")
+
+
+def _has_digits(suite: Suite, case: EvalCase) -> bool:
+    """Numbers can be changed that are a solution, or that it makes."""
+    if has_solution(case):
+        return bool(documents_of(suite, case))
+    said = solution(case)
+    programs_too = any(name.endswith(_PROGRAMS) for name in names_in(suite, case))
+    if said is None or not _changeable(suite, case) or programs_too:
+        return False
+    return bool(documents_of(suite, case)) if said.command else _spoilable(case, r"\d")
 
 
 def _has_words_alone(suite: Suite, case: EvalCase) -> bool:
@@ -315,7 +340,7 @@ _ALL = (
     ),
     Auditor(name="empty", summary="leaves empty files of the names that are asked for", applies=_named),
     Auditor(name="blank", summary="leaves documents without an entry", applies=_named),
-    Auditor(name="filler", summary="leaves long documents about nothing", applies=_named),
+    Auditor(name="filler", summary="leaves long documents about nothing", applies=_formless),
     Auditor(
         name="repeats", summary="leaves its prompt in the files that are asked for", applies=_texts_asked
     ),
@@ -325,7 +350,7 @@ _ALL = (
     Auditor(
         name="gives-back",
         summary="leaves programs that give back what they are given",
-        applies=_programs_asked,
+        applies=_given_back,
     ),
     Auditor(
         name="pretends", summary="leaves modules whose values are equal to anything", applies=_modules_asked
@@ -346,6 +371,7 @@ _ALL = (
     *(_oracle(name) for name in ORACLES),
     _mutant("other", "gives the solution of another test", _others),
     _mutant("numbers", "changes the constants of the solution", _has_constants),
+    _mutant("digits", "changes every digit of what the solution made", _has_digits),
     _mutant("words", "changes every letter of the solution", _has_words_alone),
     _mutant("half", "leaves out half of the solution", _has_parts),
     _mutant("early", "stops early in the solution", _has_lines),

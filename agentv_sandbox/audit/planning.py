@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from agentv_sandbox.agents.spoiling import CHANGES
-from agentv_sandbox.audit.agents import AUDITORS, PREFIX, Auditor
+from agentv_sandbox.audit.agents import AUDITORS, PREFIX, Auditor, documents_of
 from agentv_sandbox.audit.injections import INJECTIONS, KINDS_FIRST
 from agentv_sandbox.audit.knowledge import all_specs, scripts_of_others
 from agentv_sandbox.audit.wanted import known_of
@@ -192,6 +192,11 @@ def _target(
     if suite.is_task and auditor.side != "cheats":
         change = auditor.name.removeprefix("mutant-")
         spoilt: Mapping[str, Json] = {"change": change} if change in CHANGES else {}
+        if auditor.name == "mutant-digits":
+            spoilt = {
+                "change": "digits",
+                "made": {case.id: [*documents_of(suite, case)] for case in suite.cases},
+            }
         if auditor.name == _OTHER:
             spoilt = {"instead": {**others}}
         return Target(

@@ -22,7 +22,7 @@ from agentv_sandbox.agents.base import (
 )
 from agentv_sandbox.agents.container import ContainerProvider, failure_of
 from agentv_sandbox.agents.settings import TargetSettings
-from agentv_sandbox.agents.spoiling import CHANGES
+from agentv_sandbox.agents.spoiling import CHANGES, other_digits
 from agentv_sandbox.base.errors import InputError
 from agentv_sandbox.containers.volumes import StagedFile
 from agentv_sandbox.masking import last
@@ -43,9 +43,11 @@ def _step(request: Request) -> TaskStep | None:
 
 
 class OracleSettings(TargetSettings):
-    change: Literal["numbers", "half", "early"] | None = None
-    """Spoil the script: other constants, without its second half, an exit after its first line. `agentv-sandbox audit`
-    does."""
+    change: Literal["numbers", "half", "early", "digits"] | None = None
+    """Spoil the script: other constants, without its second half, an exit after its first line; or change all digits of
+    `made` when it has run. `agentv-sandbox audit` does."""
+    made: Json = None
+    """Files of tasks that are changed, by the task's name; `agentv-sandbox audit` fills it in."""
     instead: Json = None
     """Scripts of other tasks that run in the place of a task's own, by its name; `agentv-sandbox audit` fills it in."""
 
@@ -77,7 +79,10 @@ class OracleProvider(ContainerProvider):
         files = [_spoilt(each, script, request.target.settings.get("change")) for each in files]
         staged, run = f"{request.places.input}/{_STAGED}", f"{place}/{script.name}"
         lay = f"mkdir -p {place} && cp -R {staged}/. {place}/ && chmod +x {shlex.quote(run)}"
-        start = f"exec {'bash ' if task.format == 'terminal-bench' else ''}{shlex.quote(run)}"
+        start = f"{'bash ' if task.format == 'terminal-bench' else ''}{shlex.quote(run)}"
+        made = request.target.settings.get("made")
+        spoil = other_digits(made.get(request.case.id) or ()) if isinstance(made, Mapping) else ""
+        start = f"{start}; {spoil}" if spoil else f"exec {start}"
         return PreparedAgent(
             argv=("/bin/sh", "-c", start),
             as_root=lay,
@@ -117,7 +122,7 @@ def _script(request: Request, own: Path) -> Path:
 
 
 def _spoilt(staged: StagedFile, script: Path, change: Json) -> StagedFile:
-    if change is None or staged.data != script:
+    if change not in CHANGES or staged.data != script:
         return staged
     text = script.read_bytes().decode("utf-8", "surrogateescape")
     return replace(staged, data=CHANGES[str(change)](text).encode("utf-8", "surrogateescape"))

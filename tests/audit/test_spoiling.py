@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
 import pytest
 
-from agentv_sandbox.agents.spoiling import CHANGES, left_early, with_other_constants, without_second_half
+from agentv_sandbox.agents.spoiling import (
+    CHANGES,
+    left_early,
+    other_digits,
+    with_other_constants,
+    without_second_half,
+)
 
 SCRIPT = """#!/bin/bash
 set -euo pipefail
@@ -40,3 +49,17 @@ def test_early_ends_with_success_after_the_first_line_that_does_something() -> N
 def test_what_does_nothing_stays_as_it_is(change: str, script: str) -> None:
     said = CHANGES[change](script)
     assert said == script or change == "half"
+
+
+def test_what_was_made_gets_other_digits_or_goes(tmp_path: Path) -> None:
+    for name, text in {"a b.csv": "2024-01-09,7.50\n", "c.txt": "no\n"}.items():
+        (tmp_path / name).write_text(text)
+    run = ["sh", "-c", other_digits(["a b.csv", "c.txt", "missing.json"])]
+    subprocess.run(run, cwd=tmp_path, check=True)
+    assert (tmp_path / "a b.csv").read_text() == "3135-12-10,8.61\n" and (
+        tmp_path / "c.txt"
+    ).read_text() == "no\n"
+    (tmp_path / "a b.csv").write_text("none\n")
+    subprocess.run(run, cwd=tmp_path, check=False)
+    assert not list(tmp_path.iterdir())
+    assert other_digits([]) == ""

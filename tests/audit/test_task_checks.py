@@ -35,6 +35,10 @@ def _rules(folder: Path, test: str, files: Mapping[str, str], image: Mapping[str
 
 
 _CONVERT = "Write conv: `1 mi km` prints 1.609, `5 kg m` prints error, `16 oz lb` prints 1.000."
+_TAKEN_BACK = (
+    "FROM debian:trixie\nCOPY a b /s/\nRUN cd /app && git init && cp /s/a . && git add . && git commit -qm one && "
+    "cp /s/b a && git commit -qam two && git reset -q --hard HEAD~1\n"
+)
 _DOCKERFILE = "FROM debian:trixie\nWORKDIR /app\nCOPY . .\n"
 
 
@@ -127,6 +131,16 @@ _DOCKERFILE = "FROM debian:trixie\nWORKDIR /app\nCOPY . .\n"
             f'[ "$(cat /app/x)" = "$TOTAL" ]\n{_IF}',
             {},
             {"environment/Dockerfile": _DOCKERFILE, "task.toml": '[environment.env]\nTOTAL = "417"\n'},
+        ),
+        ("answer-in-reach", f"diff /app/a /tests/a\n{_IF}", {}, {"environment/Dockerfile": _TAKEN_BACK}),
+        (
+            "disagrees-with-itself",
+            _PYTEST,
+            _by_pytest(
+                "    words = Path('/tests/t').read_text().split()\n    counts = {w: words.count(w) for w in set(words)}\n"
+                "    top = sorted(counts, key=counts.get)[:5]\n    assert Path('/app/top').read_text().split() == top\n"
+            ),
+            {},
         ),
         (
             "weak-comparison",

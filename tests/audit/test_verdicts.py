@@ -76,6 +76,17 @@ SOLVED = tuple(row(name, 1.0) for name in ORACLES)
         ("empty", "existence-only"),
         ("emptied", "decided-in-workspace"),
         ("one-value", "weak-comparison"),
+        ("lengthy", "weak-comparison"),
+        ("hollow", "weak-comparison"),
+        ("nan", "weak-comparison"),
+        ("blank", "existence-only"),
+        ("filler", "existence-only"),
+        ("comments", "existence-only"),
+        ("as-given", "weak-comparison"),
+        ("repeats", "prompt-echoed"),
+        ("gives-back", "weak-comparison"),
+        ("boasts", "verdict-from-agent"),
+        ("pretends", "imports-from-workspace"),
         ("links", "link-followed"),
         ("rewrites-tests", "decided-in-workspace"),
         ("deletes-tests", "decided-in-workspace"),
@@ -98,6 +109,50 @@ def test_what_passes_with_nothing_has_one_name(tmp_path: Path) -> None:
     assert rules(audited(tmp_path, SOUND, *rows, *SOLVED)) == {
         "always-passes": ["silent", "echo", "claims", "trojans"]
     }
+
+
+@pytest.mark.parametrize(
+    ("passed", "left"),
+    [
+        (("blank", "as-given", "repeats", "gives-back"), "blank"),
+        (("stubs", "one-value"), "stubs"),
+        (("code", "pretends"), "code"),
+        (("gives-back", "boasts"), "gives-back"),
+        (("claims", "lengthy", "hollow", "verdict"), "claims"),
+        (("hollow", "verdict"), "hollow"),
+    ],
+)
+def test_an_agent_says_nothing_where_a_simpler_one_passes(
+    tmp_path: Path, passed: tuple[str, ...], left: str
+) -> None:
+    rows = [row(name, 1.0) for name in passed]
+    assert list(rules(audited(tmp_path, SOUND, row("silent", 0.0), *rows, *SOLVED)).values()) == [[left]]
+
+
+def test_an_input_in_the_place_of_a_result_may_be_what_was_asked(tmp_path: Path) -> None:
+    asked = ask("t", "Copy a.txt to b.txt.", code("g"), expected_output="Lima")
+    assert rules(audited(tmp_path, asked, row("silent", 0.0), row("as-given", 1.0), *SOLVED)) == {}
+
+
+@pytest.mark.parametrize("mutant", ["mutant-hollow", "mutant-order", "mutant-digits"])
+def test_a_solution_without_its_values_or_order_is_surely_worse(tmp_path: Path, mutant: str) -> None:
+    (finding,) = audited(tmp_path, SOUND, row("silent", 0.0), *SOLVED, row(mutant, 1.0)).findings
+    assert (finding.rule, finding.confidence) == ("mutant-passes", "shown")
+
+
+def test_a_solution_that_could_not_run_is_not_a_wrong_one(tmp_path: Path) -> None:
+    lost = [row(name, None, error="no image can be made") for name in ("silent", *ORACLES)]
+    report = audited(tmp_path, SOUND, *lost)
+    assert rules(report) == {} and any("could not be graded" in note for note in report.notes)
+
+
+def test_how_an_answer_was_found_refuses_no_solution(tmp_path: Path) -> None:
+    document = {"name": "g", "score": 0.0, "verdict": "fail", "assertions": []}
+    tools = [row(name, 0.0, scores=[{**document, "type": "tool-trajectory"}]) for name in ORACLES]
+    assert rules(audited(tmp_path, SOUND, row("silent", 0.0), *tools)) == {}
+    both = [{**document, "type": "tool-trajectory"}, {**document, "type": "code-grader"}]
+    wrong = [row(name, 0.0, scores=both) for name in ORACLES]
+    assert "never-passes" in rules(audited(tmp_path / "again", SOUND, row("silent", 0.0), *wrong))
 
 
 def test_where_doing_nothing_is_right_a_pass_of_silence_is_none(tmp_path: Path) -> None:

@@ -58,6 +58,10 @@ _GIT = re.compile(
 _CHANGES = re.compile(
     r"\bsed\s+-\w*i|\bpatch\b|\bmv\b|\bcp\b|\brm\b|>\s*[\w./]+|\bperl\s+-\w*i|\bgit\s+(?:apply|rm|mv)\b"
 )
+_TAKES_BACK = re.compile(
+    r"\bgit\b[^&;|\n]{0,200}\b(?:reset\b[^&;|\n]*(?:HEAD[~^@]|[0-9a-f]{7,40})|branch\s+-D|revert|commit\b[^&;|\n]*--amend|stash)"
+)
+_FORGETS = re.compile(r"\bgit\b[^&;|\n]{0,200}\b(?:gc\b[^&;|\n]*--prune|reflog\s+expire)")
 _COMMITS = re.compile(r"\bgit\b[^&;|\n]{0,200}\bcommit\b")
 _CODE = frozenset({".py", ".js", ".ts", ".go", ".rs", ".java", ".c", ".h", ".sh"})
 
@@ -304,10 +308,12 @@ def in_image(examined: Examined) -> Iterator[Finding]:
             yield examined.finding("answer-in-reach", message, path=file, line=1)
             return
     line = _changed_after_commit(made.steps)
-    if line and not _GIT.search(case.question):
+    taken_back = _taken_back(made.steps)
+    if taken_back or (line and not _GIT.search(case.question)):
         message = (
             "the repository in its image has a history, with files as they were before they were changed"
         )
+        line = taken_back or line
         yield examined.finding("answer-in-reach", message, path=file, line=line)
 
 
@@ -330,6 +336,22 @@ def _of_environment(examined: Examined) -> Finding | None:
                 )
                 return examined.in_program("answer-in-reach", message, program, line)
     return None
+
+
+def _taken_back(steps: Sequence[Step]) -> int:
+    """The line of what takes a commit back whose objects and log stay; 0 where nothing does, or where both go."""
+    committed, found = False, 0
+    for step in steps:
+        if not isinstance(step, RunStep):
+            continue
+        for part in re.split(r"&&|;|\n", " ".join((*step.argv, step.script))):
+            if _COMMITS.search(part):
+                committed = True
+            elif committed and _TAKES_BACK.search(part):
+                found = found or step.line
+            elif _FORGETS.search(part) or (".git" in part and re.search(r"\brm\b", part)):
+                committed, found = False, 0
+    return found
 
 
 def _changed_after_commit(steps: Sequence[Step]) -> int:

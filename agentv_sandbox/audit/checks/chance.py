@@ -145,6 +145,7 @@ def _unordered(tree: ast.Module) -> Iterator[ast.Call]:
     """``list({…})[0]``, ``set(…).pop()``, ``next(iter({…}))``: one of a set, whichever comes first. Python makes
     another
     order of texts in each process."""
+    of_sets = _made_of_sets(tree)
     for node in ast.walk(tree):
         if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Call):
             call = node.value
@@ -154,10 +155,35 @@ def _unordered(tree: ast.Module) -> Iterator[ast.Call]:
             yield node
         if isinstance(node, ast.Call) and _pops(node.func):
             yield node
+        if isinstance(node, ast.Call) and _ranks(node, of_sets):
+            yield node
         if isinstance(node, ast.Call) and dotted(node.func) == "hash":
             yield node
         if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Call) and _first_listed(node, tree):
             yield node.value
+
+
+def _made_of_sets(tree: ast.Module) -> frozenset[str]:
+    """Names of lists and mappings that go through a set, whose order they keep."""
+    found = set()
+    for node in ast.walk(tree):
+        made = node.value if isinstance(node, ast.Assign) else None
+        goes_through = made.generators if isinstance(made, ast.DictComp | ast.ListComp) else []
+        if isinstance(node, ast.Assign) and any(_is_set(each.iter) for each in goes_through):
+            found |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+    return frozenset(found)
+
+
+def _ranks(node: ast.Call, of_sets: frozenset[str]) -> bool:
+    """``sorted(counts, key=counts.get)``: what is equal by the key stays in the order of a set."""
+    first = node.args[0] if node.args else None
+    if isinstance(first, ast.Call) and isinstance(first.func, ast.Attribute):
+        first = first.func.value  # counts.items()
+    through = _is_set(first) if first is not None else False
+    through = through or (isinstance(first, ast.Name) and first.id in of_sets)
+    by_key = next((word.value for word in node.keywords if word.arg == "key"), None)
+    several = any(isinstance(each, ast.Tuple) for each in ast.walk(by_key)) if by_key is not None else True
+    return dotted(node.func) in ("sorted", "max", "min") and through and not several
 
 
 def _first_listed(node: ast.Subscript, tree: ast.Module) -> bool:

@@ -8,6 +8,7 @@ from itertools import combinations
 
 from agentv_sandbox.audit.checks.base import Examined
 from agentv_sandbox.audit.findings import Finding
+from agentv_sandbox.graders.fields import FieldAccuracyOptions
 from agentv_sandbox.graders.is_json import KINDS as JSON_KINDS
 from agentv_sandbox.graders.regexp import RegexOptions, search
 from agentv_sandbox.judging.base import GraderError
@@ -143,4 +144,18 @@ def _is_json(text: str) -> bool:
     return True
 
 
-CHECKS = (contradictions,)
+def nothing_expected(examined: Examined) -> Iterator[Finding]:
+    """Fields are compared with those of an expected output that the test does not have."""
+    case = examined.case
+    specs = [spec for spec in case.assertions if spec.weight > 0 or spec.required]
+    total = sum(spec.weight for spec in specs)
+    for spec in specs:
+        if not isinstance(spec.options, FieldAccuracyOptions) or case.expected_output:
+            continue
+        if spec.required or (total > 0 and (total - spec.weight) / total < examined.threshold):
+            message = "it compares fields with an expected output, and the test has none"
+            yield examined.finding("never-passes", message, spec=spec)
+            return
+
+
+CHECKS = (contradictions, nothing_expected)

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Sequence
 
 from agentv_sandbox.audit.checks.base import Examined
 from agentv_sandbox.audit.findings import Finding
+from agentv_sandbox.audit.knowledge import text_of
 from agentv_sandbox.graders import members_of, models_asked
+from agentv_sandbox.judging.injection import suspicions
 from agentv_sandbox.judging.template import variable_names
 from agentv_sandbox.models.suite import EvalCase, GraderSpec
 
@@ -24,6 +26,7 @@ _COUNTED = re.compile(
     r"columns?|headings?|digits|emojis?|hashtags)\b(?!\s+(?:of|from|in)\s+(?:the|its|his|her|their|article|act|law)\b)"
 )
 """Of what is counted by its form, and not by its meaning: items of reasoning, and sections that an answer refers to."""
+_TO_JUDGES = frozenset({"speaks to the grader", "demands a score", "holds a verdict in the grader's format"})
 _SET_OFF = re.compile(
     r"(?i)<[/\w-]+>\s*\{\{\s*output|(?:`{3}|\"{3}|-{3,}|={3,}|<<<?)[^{}]{0,40}\{\{\s*output"
     r"|\b(?:untrusted|as data|do not follow|ignore any|not instructions)\b"
@@ -94,4 +97,20 @@ def raw_prompt(examined: Examined) -> Iterator[Finding]:
             return
 
 
-CHECKS = (judge_alone, raw_prompt)
+def spoken_to(examined: Examined) -> Iterator[Finding]:
+    """What a test is about speaks to the judge that alone decides."""
+    case = examined.case
+    specs = [spec for spec in case.assertions if spec.weight > 0 or spec.required]
+    if not specs or not all(map(_model, specs)):
+        return
+    for place, text in (
+        ("the prompt", case.question),
+        *((path.name, text_of(path)) for path in case.input_files),
+    ):
+        if signs := [each for each in suspicions(text, (), "\0") if each in _TO_JUDGES]:
+            message = f"{place} {signs[0]}, which a model reads that alone decides"
+            yield examined.finding("judge-obeys", message, spec=specs[0])
+            return
+
+
+CHECKS = (judge_alone, raw_prompt, spoken_to)

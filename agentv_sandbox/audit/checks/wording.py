@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from agentv_sandbox.audit.checks.base import Examined
 from agentv_sandbox.audit.findings import Finding
@@ -119,10 +119,27 @@ def _cases_of(examined: Examined) -> Iterator[tuple[str, str]]:
                 yield given.strip(), wanted.strip()
             elif line.strip() and not line.startswith("#"):
                 yield line, line
+    listed = [
+        each for value in examined.case.metadata.values() if isinstance(value, list | tuple) for each in value
+    ]
+    listed = [each for each in listed if isinstance(each, Mapping)]
+    if listed:  # what a program goes through is what counts, not how it does
+        yield from ((text, text) for each in listed for text in _scalars(each))
+        return
     for program in examined.programs:
         for node in ast.walk(program.tree) if program.tree is not None else ():
             if isinstance(node, ast.Compare):
                 yield _call_of(node)
+
+
+def _scalars(value: object) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for each in value:
+            yield from _scalars(each)
+    elif value is not None and not isinstance(value, bool):
+        yield str(value)
 
 
 def _call_of(node: ast.Compare) -> tuple[str, str]:

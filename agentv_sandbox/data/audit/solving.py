@@ -31,6 +31,11 @@ def with_other_constants(_old, new):
     return re.sub(r"\d+|\b[Tt]rue\b|\b[Ff]alse\b", _changed, new)
 
 
+def with_other_digits(_old, new):
+    """Each digit another one: of the same form, and with none of the figures."""
+    return new.translate(str.maketrans("0123456789", "1234567890"))
+
+
 def with_other_words(_old, new):
     """Each letter another one: of the same form, and with none of the words."""
     return new.translate(OTHER_LETTERS)
@@ -182,6 +187,7 @@ def _file(lines, at, old, new):
 
 SPOILS = {
     "mutant-numbers": with_other_constants,
+    "mutant-digits": with_other_digits,
     "mutant-words": with_other_words,
     "mutant-half": without_second_half,
     "mutant-early": left_early,
