@@ -48,6 +48,8 @@ _GIVES_AWAY = re.compile(
 )
 _OR_ELSE = re.compile(r"\w|[\"'`]?\s*(?:,|/|\||or\b)")
 _EXAMPLES = re.compile(r"(?i)\bexamples?\b|\be\.g\.|\bQ:")
+_WITH_NAME = re.compile(r"with_name\(\s*[\"']([^\"'\n]{1,100})[\"']")
+_EQUAL = re.compile(r"[=!]=|\bcmp\b|\bdiff\b")
 _WRITES = re.compile(r">|\btee\b|write")
 _LONG_PROGRAM, _LONG_LINE = 40, 15
 _MOST_OF_PROMPT = 20_000
@@ -74,6 +76,7 @@ def in_files(examined: Examined) -> Iterator[Finding]:
     compared = [*keys_of(examined.suite, case), *kept_beside(case)]
     keys = {text.strip() for path in compared if len(text := text_of(path)) > _SHORTEST}
     held = _held_against(examined)
+    alike = _compared_keys(examined, compared)
     constants = compared_values(examined.programs)
     documents = compared_documents(examined.programs)
     solved_by = {text_of(path).strip() for path in scripts_of(case)}
@@ -88,7 +91,8 @@ def in_files(examined: Examined) -> Iterator[Finding]:
         # An image has data that tests read, too.
         # What the instruction names is what the work begins with.
         same = text in held and Path(name.removesuffix(IN_IMAGE)).name not in case.question
-        plain = not of_image and Path(name).name not in case.question
+        # What a grader reads may be what it works out the answer from: then it stands in the workspace as well.
+        plain = not of_image and Path(name).name not in case.question and text in alike
         why = _why(name, text, wanted, keys if called or plain or same else set()) or (
             "which is the solution"
             if solved
@@ -105,6 +109,19 @@ def in_files(examined: Examined) -> Iterator[Finding]:
         if why:
             yield examined.finding("answer-in-reach", f"the agent can read {name}, {why}", path=path, line=1)
             return
+
+
+def _compared_keys(examined: Examined, compared: Sequence[Path]) -> frozenset[str]:
+    """Contents of files that programs of graders plainly hold to be equal to something."""
+    names: set[str] = set()
+    for program in examined.programs:
+        if program.tree is not None:
+            names |= {Path(path).name for path in compared_paths(program.tree)}
+            names |= {name for name in _WITH_NAME.findall(program.text) if _EQUAL.search(program.text)}
+        for call in program.commands:
+            if call.words and call.words[0].rpartition("/")[2] in _DIFFERS:
+                names |= {Path(word).name for word in call.words[1:]}
+    return frozenset(text_of(path).strip() for path in compared if path.name in names)
 
 
 def _other_form(text: str, wanted: str, question: str) -> str:

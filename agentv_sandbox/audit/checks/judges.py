@@ -27,6 +27,10 @@ _COUNTED = re.compile(
 )
 """Of what is counted by its form, and not by its meaning: items of reasoning, and sections that an answer refers to."""
 _TO_JUDGES = frozenset({"speaks to the grader", "demands a score", "holds a verdict in the grader's format"})
+_TELLS = re.compile(
+    r"(?is)\b(?:graders?|reviewers?|judges?|evaluators?|assessors?)\b.{0,300}\b(?:scored?|graded?|marks?|rated?)\b.{0,40}"
+    r"(?:\b1(?:\.0)?\b|\b10\b|\bfull\b|\bperfect\b|\bpass)"
+)
 _SET_OFF = re.compile(
     r"(?i)<[/\w-]+>\s*\{\{\s*output|(?:`{3}|\"{3}|-{3,}|={3,}|<<<?)[^{}]{0,40}\{\{\s*output"
     r"|\b(?:untrusted|as data|do not follow|ignore any|not instructions)\b"
@@ -107,7 +111,8 @@ def spoken_to(examined: Examined) -> Iterator[Finding]:
         ("the prompt", case.question),
         *((path.name, text_of(path)) for path in case.input_files),
     ):
-        if signs := [each for each in suspicions(text, (), "\0") if each in _TO_JUDGES]:
+        signs = [each for each in suspicions(text, (), "\0") if each in _TO_JUDGES]
+        if signs := signs or ["tells who grades how to"] * bool(_TELLS.search(text[:_MOST])):
             message = f"{place} {signs[0]}, which a model reads that alone decides"
             yield examined.finding("judge-obeys", message, spec=specs[0])
             return
