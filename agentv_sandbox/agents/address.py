@@ -33,6 +33,10 @@ def address_of(url: str) -> Address | None:
 
 def wrong_address(written: str) -> tuple[str, str] | None:
     """What is wrong with ``written`` as the address of a server's API, and what to write; None: nothing."""
+    if (variable := re.fullmatch(r"\$\{?(\w{1,100})\}?", written.strip())) is not None:
+        return "is a variable as a shell writes it, and not an address", f"write ${{{{ {variable[1]} }}}}"
+    if (port := re.fullmatch(r"https?://[^/@\s]+:([0-9]{1,9})(?:/.*)?", written)) and int(port[1]) > 65_535:
+        return f"must name a port up to 65535, found {port[1]}", ""
     if address_of(written) is None:
         bare = written.partition("?")[0]
         message = "must be an http or https address without user name or query"
@@ -42,6 +46,9 @@ def wrong_address(written: str) -> tuple[str, str] | None:
         if "://" not in bare and address_of(f"http://{bare}") is not None:
             near = re.match(r"(localhost|127\.|\[::1\]|host\.docker\.internal)", bare) is not None
             return message, f"write {'http' if near else 'https'}://{bare}"
+        scheme, found, rest = bare.partition("://")
+        if found and scheme not in ("http", "https") and address_of(f"http://{rest}") is not None:
+            return message, f"write {'https' if 's' in scheme else 'http'}://{rest}"
         return message, f"write {bare}" if address_of(bare) is not None else ""
     if verb := _VERB.search(written):
         message = f"ends in {verb[0].rstrip('/')}, which is added to it: nobody would answer there"

@@ -136,8 +136,10 @@ def check_scripts(
                 _missing(at, i, element, reference, problems)
             else:
                 resolved[i] = str(found)
-        if i == 0 and (word := not_executable(element, found)):
+        word = not_executable(element, found) if i == 0 else None
+        if word is not None:
             problems.broken(at, 0 if isinstance(at, Seq) else None, word[0], hint=word[1])
+            break
         _warn_of_line_ends(at, i if isinstance(at, Seq) else None, element, found, problems)
         break  # what follows the script are its own arguments
     return tuple(resolved)
@@ -153,6 +155,7 @@ def check_text(
     if (found := project.find(script, base=cwd).path) is not None:
         if first_program(command) == script and (word := not_executable(script, found)):
             problems.broken(node, key, word[0], hint=word[1])
+            return
         _warn_of_line_ends(node, key, script, found, problems)
         return
     elsewhere = project.find(script).path
@@ -181,11 +184,25 @@ def _warn_of_line_ends(
 
 def not_executable(script: str, found: Path | None) -> tuple[str, str] | None:
     """Message and hint for a script that is started by its own name, which the system refuses for its mode."""
-    if found is None or "/" not in script or not found.is_file() or found.stat().st_mode & 0o111:
+    if found is None or "/" not in script or not found.is_file():
         return None
+    if found.stat().st_mode & 0o111:
+        return _unstartable(script, found)
     return (
         f"the script '{script}' is not executable",
         f"chmod +x {script}, or write its interpreter before it",
+    )
+
+
+def _unstartable(script: str, found: Path) -> tuple[str, str] | None:
+    """The same for a first line that ends as on Windows: the system looks for an interpreter of that name."""
+    with found.open("rb") as stream:
+        first = stream.readline(_HEAD)
+    if not first.startswith(b"#!") or not first.endswith(b"\r\n"):
+        return None
+    return (
+        f"the first line of '{script}' ends as on Windows, so that it names an interpreter that does not exist",
+        f"sed -i 's/\\r$//' {script}, and `*.sh text eol=lf` in .gitattributes",
     )
 
 

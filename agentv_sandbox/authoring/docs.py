@@ -6,8 +6,6 @@ the JSON Schema for editors (``schema.py``).
 
 from __future__ import annotations
 
-import re
-import shlex
 from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import pairwise
@@ -18,7 +16,7 @@ from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import ErrorDetails
 from pydantic_core.core_schema import ValidationInfo
 
-from agentv_sandbox import masking
+from agentv_sandbox.authoring.explaining import explain, listed, several
 from agentv_sandbox.authoring.keydocs import key_docs
 from agentv_sandbox.authoring.tree import Map, Node, Problems, Seq, nearest, show, without
 
@@ -39,6 +37,8 @@ class Doc(BaseModel):
     """Fields that removed keys were written for: that one is missing then is not a second problem."""
     OTHERS: ClassVar[Mapping[str, str]] = {}
     """Words of other tools for what is written otherwise here, with what to write instead."""
+    SHORT: ClassVar[str] = ""
+    """The key that a text or a list in the place of the mapping was probably to be."""
     OPEN: ClassVar[bool] = False
     """Unknown keys are kept in ``extras`` (they are data for a program of the user's)."""
 
@@ -150,18 +150,34 @@ def read(model: type[AnyDoc], node: Map, problems: Problems) -> AnyDoc | None:
     except ValidationError as error:
         places = _report(error.errors(include_url=False), node, problems, model)
     rest: Any = without(node, places)
-    for _ in range(len(node)):
+    for _ in range(len(node) + _MOST_PARTS):
         try:
             return model.model_validate(rest, context=Problems())
         except ValidationError as error:
             # What is left of a broken part may be broken in its turn (an empty list, a missing key), which is
-            # no news: the whole top-level entry goes.
-            keys = {_written(rest, str(row["loc"][0])) for row in error.errors() if row["loc"]}
-            known = {(id(rest), key) for key in keys if key is not None}
-            if not known:
+            # no news: the part goes, and what stands beside it is checked.
+            parts = _smallest_parts(rest, error.errors())
+            if not parts:
                 return None
-            rest = without(rest, known)
+            rest = without(rest, parts)
     return None
+
+
+_MOST_PARTS = 100
+"""Of an entry that can be left out one after the other."""
+
+
+def _smallest_parts(root: Map, errors: list[ErrorDetails]) -> set[Place]:
+    """What can be left out for what is wrong inside; empty where that is all. An error inside a container hides the
+    complaint that the container itself is of another kind."""
+    inner: set[int] = set()
+    places = []
+    for error in errors:
+        loc = error["loc"][:-1] if error["type"] == "missing" else error["loc"]
+        places.append(_place(root, loc, inner, missing=False))
+    if any(key is None for _, key in places):
+        return set()
+    return {(id(node), key) for node, key in places if id(_value(node, key)) not in inner}
 
 
 Place = tuple[int, str | int | None]
@@ -172,12 +188,18 @@ def _report(errors: list[ErrorDetails], root: Node, problems: Problems, model: t
     hides the complaint that the container itself is of another kind."""
     places: dict[Place, tuple[Node, list[ErrorDetails]]] = {}
     inner: set[int] = set()
+    meant = _misspelt_options(errors, model)
     for error in errors:
+        # That the key is missing which another one was to be is no news.
+        if error["type"] == "missing" and error["loc"] in {(*loc[:-1], near) for loc, near in meant.items()}:
+            continue
         node, key = _place(root, error["loc"], inner, missing=error["type"] == "missing")
         places.setdefault((id(node), key), (node, []))[1].append(error)
+    passed_over: set[Place] = set()
     for (_, key), (node, details) in places.items():
         value = _value(node, key)
         if key is not None and isinstance(value, Map | Seq) and id(value) in inner:
+            passed_over.add((id(node), key))
             continue
         missing = any(error["type"] == "missing" for error in details)
         if missing and isinstance(key, str) and problems.is_misspelt(node, key):
@@ -188,110 +210,79 @@ def _report(errors: list[ErrorDetails], root: Node, problems: Problems, model: t
         if missing and not hint:
             said = key_docs(_model_of(model, details[0]["loc"])).get(str(key), "")
             hint = f"write {key}: {_in_a_sentence(said)}" if said else ""
-        problems.error(node, key, message, hint=_several(node, key, value) or hint)
-    return set(places)
+        loc = details[0]["loc"]
+        hint = several(node, key, value) or _in_its_place(model, loc, key, value) or hint
+        if loc in meant:
+            hint = f"did you mean '{meant[loc]}'?"
+        problems.error(node, key, message, hint=hint or _meaning(model, details))
+    return set(places) - passed_over
+
+
+def _field_of(model: type[BaseModel], loc: tuple[str | int, ...]) -> tuple[type[BaseModel], str]:
+    """The field that ``loc`` ends in, and its model; names of union members are passed over."""
+    found, below = (model, ""), [model]
+    for part in loc:
+        owner = next((each for each in below if part in each.model_fields), None)
+        if owner is not None and isinstance(part, str):
+            found, below = (owner, part), list(_models_in(owner.model_fields[part].annotation))
+    return found
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for each in get_args(annotation):
+        yield from _models_in(each)
+
+
+def _misspelt_options(errors: list[ErrorDetails], model: type[Doc]) -> dict[tuple[str | int, ...], str]:
+    """Keys that a strict model does not know, with the ones that were probably meant."""
+    meant = {}
+    for error in errors:
+        if error["type"] == "extra_forbidden":
+            owner, name = _field_of(model, error["loc"][:-1])
+            inner = _models_in(owner.model_fields[name].annotation) if name else iter((model,))
+            near = nearest(str(error["loc"][-1]), {key for each in inner for key in each.model_fields})
+            if near is not None:
+                meant[error["loc"]] = near
+    return meant
+
+
+def _meaning(model: type[Doc], details: list[ErrorDetails]) -> str:
+    """What the key means, for who wrote a value that cannot be meant."""
+    if any(error["type"] == "extra_forbidden" for error in details):
+        return ""
+    owner, name = _field_of(model, details[0]["loc"])
+    said = key_docs(owner).get(name, "")
+    return f"{name}: {_in_a_sentence(said)}" if said else ""
+
+
+def _in_its_place(model: type[Doc], loc: tuple[str | int, ...], key: str | int | None, value: Any) -> str:
+    """What to write where a mapping with certain keys is due, and something else stands."""
+    owner, name = _field_of(model, loc)
+    docs = list(_docs_in(owner.model_fields[name].annotation)) if name else []
+    if not docs or isinstance(value, Map) or _is_list(owner, name) != isinstance(key, int):
+        return ""
+    if isinstance(value, Seq) and value and all(isinstance(each, Map) and len(each) == 1 for each in value):
+        names = ", ".join(str(next(iter(each))) for each in value[:5])
+        return f"take the dashes out: {names} stand below {key} as keys"
+    short, keys = docs[0].SHORT, [each for each in known_keys(docs[0]) if each not in docs[0].ALIASES]
+    is_text = isinstance(value, str) and 0 < len(value) < 100 and "\n" not in value
+    if short and (is_text or (isinstance(value, Seq) and all(isinstance(each, str) for each in value))):
+        written = listed(value) if isinstance(value, Seq) else value
+        return f"write {{{short}: {written}}}"
+    return f"its keys are {', '.join(keys[:8])}{', …' if len(keys) > 8 else ''}: write each below it with its value"
+
+
+def _is_list(model: type[BaseModel], name: str) -> bool:
+    annotation = model.model_fields[name].annotation
+    return any(get_origin(each) is list for each in (annotation, *get_args(annotation)))
 
 
 def _in_a_sentence(text: str) -> str:
     """``text`` without its capital, unless that is of an abbreviation."""
-    return text if text[1:2].isupper() else text[0].lower() + text[1:]
-
-
-def explain(errors: list[ErrorDetails], value: Any) -> tuple[str, str]:
-    """Message and hint. A broken bound says more than another kind that was also possible."""
-    kinds = list(dict.fromkeys(_KINDS[error["type"]] for error in errors if error["type"] in _KINDS))
-    others = [error for error in errors if error["type"] not in _KINDS]
-    if others:
-        texts = dict.fromkeys(_message(error) for error in others)
-        return ", or ".join(texts), _nearest_literal(others, value) or _share(others, value)
-    return f"must be {' or '.join(kinds)}, found {show(value)}", _other_kind(kinds, value)
-
-
-def _share(errors: list[ErrorDetails], value: Any) -> str:
-    """A word on a percentage where a share is due."""
-    most = next((each.get("ctx", {}).get("le") for each in errors if each["type"] == "less_than_equal"), None)
-    is_share = (
-        most == 1 and isinstance(value, int | float) and not isinstance(value, bool) and 1 < value <= 100
-    )
-    return f"a share: {value:g} % is {value / 100:g}" if is_share else ""
-
-
-def _other_kind(kinds: list[str], value: Any) -> str:
-    """What to write instead of a value of another kind."""
-    hint = ""
-    words = _words(value) if isinstance(value, str) and " " in value else []
-    if "text" in kinds and isinstance(value, int | float) and not isinstance(value, bool):
-        hint = f'write it in quotes: "{show(value)}"'
-    elif _NUMBERS & set(kinds) and isinstance(value, str) and re.fullmatch(r"[0-9]+(\.[0-9]+)?", value):
-        hint = f"write it without quotes: {value}"
-    elif _NUMBERS & set(kinds) and isinstance(value, str):
-        percent = re.fullmatch(r"([0-9]{1,3}) ?%", value.strip())
-        has_digits = any(map(str.isdigit, value))
-        hint = "write the number alone, without a unit; the key says which unit it has" if has_digits else ""
-        hint = f"write it as a share: {int(percent[1]) / 100:g}" if percent is not None else hint
-    elif kinds == ["text"] and isinstance(value, Seq) and value and all(isinstance(v, str) for v in value):
-        hint = f"write it as one text: {show(' '.join(value))}"
-    elif {"a list", "a mapping"} <= set(kinds) and isinstance(value, str) and _SETTING.fullmatch(value):
-        name, _, text = value.partition("=")
-        hint = f"write it as a mapping: {{{name}: {text}}}"
-    elif "a list" in kinds and isinstance(value, str):
-        hint = f"write it as a list: [{', '.join(map(show, words or [value]))}]"
-    elif "a list" in kinds and isinstance(value, Map):
-        hint = "begin each entry with a dash and a space"
-    elif kinds == ["a mapping"]:
-        hint = "write its keys below it, each with its value"
-    return hint
-
-
-def _several(node: Node, key: str | int | None, value: Any) -> str:
-    """A word for those who give a list where one text, or a hook, is due, or a mapping where a list has a text."""
-    if isinstance(node, Seq) and isinstance(value, Map):
-        return _pair_in_list(node, value)
-    if isinstance(value, Seq) and key in _OF_PACKAGES and all(isinstance(each, str) for each in value):
-        pairs = ", ".join(f"{each}: {each}" for each in value[:3] if len(each) < 40)
-        more = ", …" if len(value) > len(value[:3]) else ""
-        return f"write {key}: {{{pairs}{more}}}: each name that is needed, with the package that provides it"
-    if isinstance(value, Seq) and key in _OF_HOOKS:
-        return f"write {{command: {_listed(value)}}}"
-    kind = node.get("type") if isinstance(node, Map) and key == "value" and isinstance(value, Seq) else None
-    return f"of several texts, {kind}-any wants one and {kind}-all wants each" if kind in _OF_ONE_TEXT else ""
-
-
-def _pair_in_list(node: Seq, value: Map) -> str:
-    """What to write where a colon made a mapping of an entry of a list of texts."""
-    parent = node.where[1] if node.where is not None else None
-    pairs = [(name, each) for name, each in value.items() if not isinstance(each, list | dict)]
-    if len(pairs) != 1 or len(value) != 1:
-        return ""
-    (name, text), *_ = pairs
-    written = masking.first(f"{name}: {'' if text is None else text}", 60).strip()
-    if parent == "env":
-        return f"write env as one mapping, with all of its entries: env: {{{written}, …}}"
-    return f"in quotes it is a text: '{written}'"
-
-
-def _listed(value: Seq) -> str:
-    """A short list of short texts, else its beginning."""
-    texts = [each for each in value[:4] if isinstance(each, str) and len(each) < 20]
-    return f"[{', '.join([*texts, *(['…'] if len(value) > len(texts) else [])])}]"
-
-
-def _words(text: str) -> list[str]:
-    """The words of what looks like a command line; empty for other texts, and for one that a shell has to read."""
-    if re.search(r"[|;&<>$`*?()\n]", text) or not re.match(r"(?:[\w.+-]*/)*[a-z][\w.+-]* ", text):
-        return []
-    try:
-        words = shlex.split(text)
-    except ValueError:
-        return []
-    known = any(re.search(r"\.\w{1,5}\Z|\A-", word) for word in words[1:])
-    return words if known else []
-
-
-_SETTING = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=[^\s'\"]*")
-_OF_HOOKS = ("before_all", "before_each", "after_each", "after_all")
-_OF_PACKAGES = ("apt", "pip", "sdist", "npm")
-_OF_ONE_TEXT = ("contains", "icontains")
+    first = text.partition(" ")[0]
+    return text if any(map(str.isupper, first[1:])) else text[0].lower() + text[1:]
 
 
 def _place(
@@ -342,58 +333,3 @@ def _written(node: Map, name: str) -> str | None:
     if name in node:
         return name
     return next((alias for alias in _all_aliases().get(name, ()) if alias in node), None)
-
-
-_NUMBERS = {"a whole number", "a number"}
-_KINDS = {
-    "string_type": "text",
-    "int_type": "a whole number",
-    "int_from_float": "a whole number",
-    "int_parsing": "a whole number",
-    "float_type": "a number",
-    "float_parsing": "a number",
-    "finite_number": "a finite number",
-    "bool_type": "true or false",
-    "list_type": "a list",
-    "tuple_type": "a list",
-    "dict_type": "a mapping",
-    "mapping_type": "a mapping",
-    "model_type": "a mapping",
-    "dataclass_type": "a mapping",
-    "is_instance_of": "a list",
-    "model_attributes_type": "a mapping",
-}
-_BOUNDS = {
-    "greater_than": ("gt", "more than"),
-    "greater_than_equal": ("ge", "at least"),
-    "less_than": ("lt", "less than"),
-    "less_than_equal": ("le", "at most"),
-}
-
-
-def _message(error: ErrorDetails) -> str:
-    kind, context = error["type"], error.get("ctx", {})
-    if kind == "missing":
-        return "is required"
-    if kind in _BOUNDS:
-        name, words = _BOUNDS[kind]
-        return f"must be {words} {context[name]:g}, found {show(error['input'])}"
-    if kind in ("string_too_short", "too_short"):
-        return "must not be empty"
-    if kind == "too_long":
-        return f"must have at most {context['max_length']} items"
-    if kind == "literal_error":
-        return f"must be {context['expected']}, found {show(error['input'])}"
-    if kind in ("extra_forbidden", "unexpected_keyword_argument"):
-        return "is not a known key here"
-    return error["msg"].removeprefix("Value error, ")
-
-
-def _nearest_literal(errors: list[ErrorDetails], value: Any) -> str:
-    if not isinstance(value, str):
-        return ""
-    literals = [
-        error.get("ctx", {}).get("expected", "") for error in errors if error["type"] == "literal_error"
-    ]
-    meant = nearest(value, re.findall(r"'([^']+)'", " ".join(literals)))
-    return f"did you mean '{meant}'?" if meant else ""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -10,8 +12,10 @@ from agentv_sandbox.authoring.references import may_be_read, name_beside
 from agentv_sandbox.authoring.taskfolders import HARBOR_FILE, is_task_file, lacking, task_file
 from agentv_sandbox.authoring.tree import Problems
 from agentv_sandbox.base.errors import Problem
+from agentv_sandbox.base.logs import safe_text
 from agentv_sandbox.models.paths import TOOL_CACHES, VIRTUAL_ENVIRONMENTS
 
+_MOST_LOOKED = 2000
 _SKIPPED = TOOL_CACHES | VIRTUAL_ENVIRONMENTS | {"node_modules", ".git", ".hg", ".svn", "results"}
 MAX_ENTRIES = 500_000
 MAX_STARS = 3
@@ -61,6 +65,20 @@ def eval_files(paths: Sequence[Path], cwd: Path, problems: Problems) -> list[Pat
     return [file for file in files if file.suffix == ".jsonl" or file.with_suffix(".jsonl") not in files]
 
 
+def _nearly(folder: Path) -> str:
+    """A word on files of ``folder`` whose names are nearly those of eval files."""
+    near = []
+    for path in itertools.islice(folder.iterdir(), _MOST_LOOKED):
+        if re.search(r"eval", path.name, re.IGNORECASE) and re.search(
+            r"\.(ya?ml|jsonl?)(\.\w+)?\Z", path.name
+        ):
+            near.append(safe_text(path.name, limit=80, keep=frozenset()))
+    if not near:
+        return ""
+    names = ", ".join(sorted(near)[:5])
+    return f"is one of these meant: {names}? A folder's eval files are named EVAL.yaml or something.eval.yaml"
+
+
 def _files(path: Path, cwd: Path, problems: Problems) -> list[Path]:
     absolute = cwd / path
     if absolute.is_file():
@@ -73,7 +91,7 @@ def _files(path: Path, cwd: Path, problems: Problems) -> list[Path]:
                 hint = (
                     "it is the folder of a run: name the suites, and this folder with --output (and --resume)"
                 )
-            hint = lacking(absolute) or hint
+            hint = lacking(absolute) or _nearly(absolute) or hint
             problems.add(Problem(message="holds no eval files and no task folders", path=absolute, hint=hint))
         return files
     if set("*?[{") & set(str(path)):

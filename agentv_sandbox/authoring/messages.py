@@ -34,6 +34,21 @@ _MAGIC = (b"%PDF-", b"PK\x03\x04", b"\x89PNG", b"\xff\xd8\xff", b"GIF87a", b"GIF
 """How files begin that are not text, though a short one may hold no NUL. All else without NUL is read as by AgentV."""
 _FILE_NAME = re.compile(r"file://\S{1,500}|[\w./-]{1,200}\.[A-Za-z]\w{0,4}")
 """A text that is nothing but the name of a file, perhaps."""
+_OTHER_ROLES = {
+    **dict.fromkeys(("human", "person", "customer"), "user"),
+    **dict.fromkeys(("ai", "bot", "model", "agent", "gpt", "chatbot"), "assistant"),
+    "developer": "system",
+    "function": "tool",
+}
+"""Words of other programs for roles."""
+_A_FILE = "write {type: file, value: PATH}, with the path of a file of the project"
+_AN_IMAGE = "write {type: image, value: PATH}, with the path of a file of the project"
+_OTHER_BLOCKS = {
+    **dict.fromkeys(("image_url", "input_image"), _AN_IMAGE),
+    **dict.fromkeys(("input_file", "document", "pdf", "attachment"), _A_FILE),
+    "input_text": "write {type: text, value: …}",
+}
+"""Kinds of blocks of models' servers, with what to write."""
 _BLOCKS = ("text", "file", "image")
 MAX_FILE_TEXT = 4 << 20
 """Bytes of one input file that a message embeds. Larger files are handed over by path only."""
@@ -97,6 +112,10 @@ class MessageReader:
             message = self._message(node, key, value)
             return [message] if message else []
         if isinstance(value, str | dict):
+            if isinstance(value, str) and not value.strip():
+                self.problems.warn(
+                    node, key, "asks nothing: it is empty", hint="write what the agent is asked"
+                )
             self.check_words(node, key, value)
             return [{"role": "user", "content": plain(value)}]
         message_text = f"must be text, a message or a list of messages, found {show(value)}"
@@ -165,13 +184,17 @@ class MessageReader:
 
     def _message(self, parent: Node, key: str | int, value: Any) -> dict[str, Json] | None:
         if not isinstance(value, Map):
-            self.problems.error(parent, key, f"must be a message with role and content, found {show(value)}")
+            is_text = isinstance(value, str) and len(value) < 60
+            hint = f"write {{role: user, content: {value if is_text else '…'}}}, or one text in place of the list"
+            message_text = f"must be a message with role and content, found {show(value)}"
+            self.problems.error(parent, key, message_text, hint=hint)
             return None
         role = value.get("role")
         if role not in ROLES:
-            meant = nearest(role, ROLES) if isinstance(role, str) else None
+            written = role.strip().lower() if isinstance(role, str) else ""
+            meant = written if written in ROLES else _OTHER_ROLES.get(written) or nearest(written, ROLES)
             role_text = show(role) if "role" in value else "no role"
-            hint = f"did you mean '{meant}'?" if meant else ""
+            hint = f"did you mean '{meant}'?" if meant else "write role: user for what the agent is asked"
             where = "role" if "role" in value else None
             self.problems.error(
                 value, where, f"must have a role of {', '.join(ROLES)}, found {role_text}", hint=hint
@@ -223,6 +246,10 @@ class MessageReader:
 
     def _check_kind(self, item: Map, kind: Any) -> None:
         """Blocks of other kinds are passed on; what nearly is one of those that are read was meant to be it."""
+        if isinstance(kind, str) and kind in _OTHER_BLOCKS and not self._expecting:
+            message = f"blocks of kind {show(kind)} are another program's"
+            self.problems.error(item, "type", message, hint=_OTHER_BLOCKS[kind])
+            return
         meant = nearest(kind, _BLOCKS) if isinstance(kind, str) and kind not in _BLOCKS else None
         if meant is not None and not self._expecting:
             self.problems.error(

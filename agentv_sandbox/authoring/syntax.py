@@ -74,12 +74,21 @@ def meaning(text: str, mark: tuple[int, int], problem: str) -> str:
             "this is neither a key nor a part of the line before: a key is followed by a colon and a space, and the "
             "lines of a text after | or > are indented below its key"
         )
+    if "escape" in problem and "quoted scalar" in problem:
+        word = safe_text(_escape_in(next(iter(lines[line - 1 : line]), ""), column), limit=10)
+        return f"{word} means nothing in double quotes; write the text in single quotes, in which a backslash is one"
     if "quoted scalar" in problem:
         return "the quote that opens here is never closed"
     for kind, advice in _ADVICE.items():
         if f"while parsing a {kind}" in problem:
             return f"{safe_text(problem, limit=200)}; {advice}"
     return safe_text(problem, limit=200)
+
+
+def _escape_in(row: str, column: int) -> str:
+    """The backslash that a parser stopped at, with the letter after it."""
+    at = row.rfind("\\", 0, column + 1)
+    return row[at : at + 2] if at >= 0 else "a backslash"
 
 
 _CONFLICT = "<" * 7 + " "

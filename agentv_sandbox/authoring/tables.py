@@ -24,7 +24,8 @@ MAX_BYTES = 256 << 20
 _MAX_COLUMNS = 200
 _TEXTS = frozenset({"id", "input", "criteria", "expected_outcome", "expected_output", "conversation_id"})
 """Columns whose cells are text as they stand; a cell of another one may be JSON."""
-_LISTS = frozenset({"assert", "assertions", "evaluators", "turns", "rubrics"})
+_LISTS = frozenset({"assert", "assertions", "evaluators", "turns", "rubrics", "depends_on", "input_files"})
+_GRADES = frozenset({"assert", "assertions", "evaluators", "turns", "rubrics"})
 _EXAMPLE = "id,input,criteria"
 _QUOTES = (
     'inside the quotes of a cell each quote is written twice: "[{""type"": ""contains"", ""value"": ""x""}]"'
@@ -34,9 +35,9 @@ _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 def _columns(
     names: Sequence[str], known: Collection[str], path: Path, problems: Problems
-) -> list[str] | None:
-    """The columns that count, of the keys of a test that are ``known``; None where no test can be made of them. What is
-    wrong is said once, at the line that names them."""
+) -> dict[str, str] | None:
+    """The columns that count, with the key that each is, of the keys of a test that are ``known``; None where no test
+    can be made of them. What is wrong is said once, at the line that names them."""
     outer = [name.partition(".")[0] for name in names]
     strange = [name for name, key in zip(names, outer, strict=True) if key not in known]
 
@@ -54,13 +55,14 @@ def _columns(
         hint = f"is the column {show(meant)} what the agent is asked? name it input" if meant else ""
         add("has no column input", hint or f"write what the agent is asked, such as: {_EXAMPLE}")
         return None
-    misspelt = False
+    known_as: dict[str, str] = {}
     for name in strange:
         near = nearest(name.partition(".")[0], known, cutoff=0.75)
         hint = f"did you mean '{near}'?" if near else f"known: {', '.join(sorted(known))}"
         add(f"unknown column {show(name)}", hint, warning=near is None)
-        misspelt = misspelt or near is not None
-    return None if misspelt else [name for name in names if name not in strange]
+        if near is not None:  # what stands below it is looked at as if it were written
+            known_as[name] = near
+    return {name: known_as.get(name, name) for name in names if name not in strange or name in known_as}
 
 
 def table_rows(path: Path, known: Collection[str], problems: Problems) -> Iterator[Map]:
@@ -93,11 +95,13 @@ def _csv_rows(path: Path, known: Collection[str], problems: Problems) -> Iterato
                 hint = "a text with a comma stands in double quotes"
                 problems.add(Problem(message=message, path=path, line=line, column=1, hint=hint))
             elif any(cells):
-                row = [(name, cell) for name, cell in zip(names, cells, strict=False) if name in counted]
-                if (bad := _not_json(row)) is None:
-                    yield line, _entry(row)
-                else:
-                    problems.add(replace(bad, path=path, line=line, column=1))
+                cut = zip(names, cells, strict=False)
+                row = [(counted[name], cell) for name, cell in cut if name in counted]
+                bad = list(_not_json(row))
+                problems.extend(replace(each, path=path, line=line, column=1) for each in bad)
+                wrong = {each.field for each in bad}
+                if not wrong & _GRADES:  # that nothing grades the test would be no news
+                    yield line, _entry(cell for cell in row if cell[0] not in wrong)
             line = reader.line_num + 1
     except csv.Error as error:
         hint = "a text with a comma, a quote or a line break stands in double quotes, a quote in it is written twice"
@@ -107,18 +111,19 @@ def _csv_rows(path: Path, known: Collection[str], problems: Problems) -> Iterato
         problems.add(Problem(message=f"is not valid CSV: {message}", path=path, line=at, column=1, hint=hint))
 
 
-def _not_json(cells: Iterable[tuple[str, str]]) -> Problem | None:
-    """What is wrong with the first cell that must be a list, or begins as one, and is not JSON."""
+def _not_json(cells: Iterable[tuple[str, str]]) -> Iterator[Problem]:
+    """What is wrong with cells that must be lists, or begin as one, and are not JSON."""
     for name, cell in cells:
         begins = name not in _TEXTS and cell.lstrip()[:1] in ("[", "{") and "." not in name
+        hint = _QUOTES
         if name in _LISTS and cell.strip() and not begins:
             reason = f"must be a JSON list, found {show(cell)}"
+            hint = hint if name in _GRADES else f'write "[""{masking.first(cell.strip(), 60)}""]"'
         elif begins and (error := _json_error(cell)):
             reason = f"begins as JSON and is not: {error}"
         else:
             continue
-        return Problem(message=reason, field=name, hint=_QUOTES)
-    return None
+        yield Problem(message=reason, field=name, hint=hint)
 
 
 def _json_error(text: str) -> str:
@@ -171,7 +176,7 @@ def _parquet_rows(
                 raise ValueError(f"its columns hold more than {MAX_BYTES >> 20} MiB")
             for row in batch.to_pylist():
                 number += 1
-                yield number, _entry((name, value) for name, value in row.items() if name in counted)
+                yield number, _entry((counted[name], value) for name, value in row.items() if name in counted)
     except Exception as error:  # whatever the library raises for a file that somebody made
         message = f"cannot be read as Parquet: {masking.first(str(error), 200)}"
         problems.add(Problem(message=message, path=path, hint="write the table as .csv or .jsonl"))

@@ -247,10 +247,15 @@ class Problems:
             return
         known = sorted(valid)
         meant = None if instead else nearest(key, known, cutoff=0.75)
+        longer = [each for each in known if each.startswith(f"{key}_")]
         if meant is not None:
             self._misspelt.add((node.path, node.mark, meant))
+            if isinstance(valid, Mapping):  # other spellings, with the field that each stands for
+                self._misspelt.add((node.path, node.mark, valid[meant]))
         name = safe_text(key, limit=80, keep=frozenset())
         hint = f"did you mean '{meant}'?" if meant else f"known here: {', '.join(known)}"
+        if len(longer) == 1 and not meant:
+            hint = f"did you mean '{longer[0]}'?"
         if instead:
             hint = instead
         elif inside and not meant:

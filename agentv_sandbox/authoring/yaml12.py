@@ -57,6 +57,10 @@ class _Invalid(Exception):
         self.mark, self.hint = mark, hint
 
 
+_KEYS_ARE_TEXT = "uses a mapping or a list as a key; keys are strings"
+_BRACES = "text that begins with { or [, such as {{ name }}, stands in quotes"
+
+
 def read_text(path: Path, problems: Problems, *, limit: int = MAX_BYTES) -> str | None:
     """The file as text, or None with a problem: absent, too large, not UTF-8."""
     try:
@@ -139,13 +143,31 @@ def _json(text: str, path: Path, problems: Problems, *, line: int) -> Any:
         return json.loads(text, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
         message, line, column = f"is not valid JSON: {error.msg}", line + error.lineno - 1, error.colno
-        hint = "names and texts stand in double quotes, and no comma stands before a closing bracket"
+        hint = _json_hint(error)
     except _NotANumber as error:
         message, column, hint = f"holds {error}, which is not JSON", 1, "write null, or leave it out"
     except (RecursionError, ValueError):
         message, column = "is nested too deeply, or holds a number that is too long", 1
     problems.add(Problem(message=message, path=path, line=line, column=column, hint=hint))
     return _FAILED
+
+
+def _json_hint(error: json.JSONDecodeError) -> str:
+    """What to do about what the parser found."""
+    rest = error.doc[error.pos :]
+    if error.msg == "Extra data":
+        return "one line, or one file, holds one value: in a .jsonl file begin the next test on a line of its own"
+    if "Unterminated string" in error.msg:
+        return 'close the text with a double quote; a quote inside of it is written \\"'
+    if not rest.strip() and error.doc.count("{") + error.doc.count("[") > error.doc.count(
+        "}"
+    ) + error.doc.count("]"):
+        return "a bracket that is opened is not closed: } for {, ] for ["
+    if rest[:1] == "'" or ("double quotes" in error.msg and "'" in error.doc[error.pos - 1 : error.pos + 2]):
+        return "names and texts stand in double quotes, not in single ones"
+    if "Expecting ','" in error.msg:
+        return 'a comma stands between two entries; a quote inside of a text is written \\"'
+    return "names and texts stand in double quotes, and no comma stands before a closing bracket"
 
 
 def _placed(value: Any, path: Path, mark: Mark, where: Where, depth: int) -> Any:
@@ -258,7 +280,8 @@ class _Composer:
             elif kind is events.DocumentStartEvent:
                 documents += 1
                 if documents > 1:
-                    raise _Invalid(mark, "starts a second document: write it into a file of its own")
+                    advice = "take the line --- out, or write it into a file of its own"
+                    raise _Invalid(mark, f"starts a second document: {advice}")
             elif kind is events.StreamEndEvent:
                 return self._root
 
@@ -314,7 +337,7 @@ class _Composer:
         if frame is not None:
             if type(frame.node) is Map:
                 if frame.key is None:
-                    raise _Invalid(mark, "uses a mapping or a list as a key; keys are strings")
+                    raise _Invalid(mark, _KEYS_ARE_TEXT, hint=_BRACES)
                 where = (frame.node.where, frame.key)
             else:
                 where = (frame.node.where, len(frame.node))
@@ -352,7 +375,7 @@ class _Composer:
         frame = self._stack[-1]
         if type(frame.node) is Map and frame.key is None:
             if not isinstance(value, str):
-                raise _Invalid(mark, "uses a mapping or a list as a key; keys are strings")
+                raise _Invalid(mark, _KEYS_ARE_TEXT, hint=_BRACES)
             frame.key, frame.key_at = value, mark
             return
         self._attach(value, mark, size)

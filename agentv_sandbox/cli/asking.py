@@ -11,9 +11,11 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.cli.completing import completed
 from agentv_sandbox.request import RunRequest
 from agentv_sandbox.request.asked import options_of
+from agentv_sandbox.request.limits import LIMIT_OPTIONS
 from agentv_sandbox.request.option import Option
 
 
@@ -100,7 +102,8 @@ def _typed(name: str, option: Option) -> tuple[Any, Any]:
         return Annotated[list[str] | None, typer.Option(*option.flags, **told)], default
     if option.is_path:
         return Annotated[Path | None, typer.Option(*option.flags, **told)], default
-    return Annotated[str | None, typer.Option(*option.flags, parser=parser(option.read), **told)], default
+    # The request reads it, with all others: what is wrong with several is said at once.
+    return Annotated[str | None, typer.Option(*option.flags, parser=str, **told)], default
 
 
 def parser(read: Callable[[object], object]) -> Callable[[str], Any]:
@@ -116,7 +119,24 @@ def parser(read: Callable[[object], object]) -> Callable[[str], Any]:
 
 
 def _request(values: dict[str, Any]) -> RunRequest:
-    """``values`` by the names of fields, dotted in a record inside."""
+    """``values`` by the names of fields, dotted in a record inside. Raises InputError with all that is wrong, by the
+    options that people know."""
     plain = {name: value for name, value in values.items() if "." not in name and value is not None}
-    limits = {name.partition(".")[2]: value for name, value in values.items() if "." in name}
-    return RunRequest(**plain, limits=replace(RunRequest().limits, **limits))
+    limits: dict[str, Any] = {}
+    problems: list[Problem] = []
+    for name in (each for each in values if "." in each):
+        option = LIMIT_OPTIONS[name.partition(".")[2]]
+        try:
+            limits[name.partition(".")[2]] = None if values[name] is None else option.read(values[name])
+        except ValueError as error:
+            problems.append(Problem(field=option.name, message=str(error)))
+    flags = {
+        each.name: each.metadata["option"].name for each in fields(RunRequest) if "option" in each.metadata
+    }
+    try:
+        request = RunRequest(**plain, limits=replace(RunRequest().limits, **limits))
+    except InputError as error:
+        problems[:0] = [replace(each, field=flags.get(each.field, each.field)) for each in error.problems]
+    if problems:
+        raise InputError(problems)
+    return request

@@ -30,11 +30,23 @@ COMPARISON = "comparison.html"
 _FORMS = "; ".join(f"{view.name}: {view.summary.rstrip('.')}" for view in VIEWS.values())
 
 
+_FORMATS = {
+    **dict.fromkeys(("html", "web"), "page"),
+    "md": "markdown",
+    **dict.fromkeys(("xlsx", "excel", "xls", "tsv", "table"), "csv"),
+    **dict.fromkeys(("xml", "junit-xml", "junitxml"), "junit"),
+    **dict.fromkeys(("otlp", "opentelemetry"), "otel"),
+}
+"""What people call a form by."""
+
+
 def _view(name: object) -> View:
     if isinstance(name, View):
         return name
     if (view := VIEWS.get(str(name))) is None:
-        raise typer.BadParameter(f"must be one of {', '.join(VIEWS)}, found '{name}'")
+        meant = _FORMATS.get(str(name).lower())
+        hint = f"; did you mean {meant}?" if meant else ""
+        raise typer.BadParameter(f"must be one of {', '.join(VIEWS)}, found '{name}'{hint}")
     return view
 
 
@@ -141,6 +153,8 @@ def written_to(path: Path, field: str) -> Iterator[None]:
     except OSError as error:
         message = f"cannot write the report: {error.strerror or error}"
         hint = "" if path.parent.is_dir() else f"make the folder first: mkdir -p {path.parent}"
+        if path.is_dir():
+            hint = f"it is a folder: name a file, such as {path / PAGE}"
         raise InputError([Problem(message=message, path=path, field=field, hint=hint)]) from error
 
 

@@ -77,6 +77,26 @@ _OTHERS: Mapping[str, str] = {
     ),
 }
 """Options of other programs, and of no one in particular, that people try."""
+_OF_COMMANDS: Mapping[tuple[str, str], str] = {
+    ("clean", "--older-than"): "write --images --days N",
+    (
+        "clean",
+        "--dry-run",
+    ): "leave it out: it removes what no run owns any more, and nothing of runs that go on",
+    **dict.fromkeys(
+        (("compare", "--max-drop"), ("compare", "--threshold"), ("compare", "--tolerance")),
+        "write --margin N",
+    ),
+    **dict.fromkeys((("compare", "--fail"), ("compare", "--ci")), "write --fail-on-regression"),
+    **dict.fromkeys(
+        (("lock", "--check"), ("lock", "--frozen")), "`agentv-sandbox build --frozen PATH` checks a lock"
+    ),
+    **dict.fromkeys((("validate", "--strict"), ("validate", "--werror")), "write --max-warnings 0"),
+    **dict.fromkeys(
+        (("report", "--html"), ("report", "--csv"), ("report", "--junit")), "write --format NAME"
+    ),
+}
+"""Options of one command that people try."""
 _COMMANDS: Mapping[str, str] = {
     "eval": "`agentv eval run` is `agentv-sandbox run`",
     "results": "`report` shows a run; AgentV's own `results` reads its folder, too",
@@ -88,8 +108,13 @@ _COMMANDS: Mapping[str, str] = {
     "runs": "`run --retry-errors RUN` and `run --rerun-failed` run tests again; AgentV's own `runs rerun`, too",
     "workspace": "`clean` removes what earlier runs left",
     "convert": "JSONL and evals.json are run as they are",
+    "test": "`run` runs suites",
+    "check": "`validate` checks eval files; `doctor` says whether a run would work here",
+    "lint": "`validate` checks eval files",
+    "list": "`run PATH --list` prints which tests would run",
     "create": "`init` writes a first suite",
 }
+_NOT_THEIRS = frozenset(("test", "check", "lint", "list"))
 
 
 def explain(error: Exception) -> None:
@@ -101,10 +126,19 @@ def explain(error: Exception) -> None:
     command = getattr(getattr(error, "ctx", None), "info_name", "")
     if word := _OPTIONS.get(name):
         error.message = f"{error.message}, which is AgentV's: {word}"
-    elif word := _OTHERS.get(name) if command == "run" else None:
+    elif word := _OF_COMMANDS.get((command, name)) or (_OTHERS.get(name) if command == "run" else None):
         error.message = f"{error.message}: {word}"
-    if word and hasattr(error, "possibilities"):
-        error.possibilities = []
+    context = getattr(error, "ctx", None)
+    if type(error).__name__ == "NoSuchOption" and context is not None and context.parent is None:
+        error.message = (
+            f"{error.message}: options stand behind a command, such as agentv-sandbox run PATH {name}"
+        )
+        command, word = "", word or "behind"
+    near = [each for each in getattr(error, "possibilities", None) or () if each != "--help"]
+    if hasattr(error, "possibilities"):
+        error.possibilities = [] if word else near
+    if type(error).__name__ == "NoSuchOption" and not word and not near:
+        error.message = f"{error.message}: `agentv-sandbox {command} --help` lists its options"
     if type(error).__name__ == "MissingParameter" and (text := getattr(param, "help", "")):
         error.message = error.message or text
 
@@ -112,7 +146,8 @@ def explain(error: Exception) -> None:
 def explain_command(error: Exception, name: str) -> None:
     """The same of a command; a path in its place is one of what is to be run."""
     if name in _COMMANDS and hasattr(error, "message"):
-        error.message = f"{error.message} It is AgentV's: {_COMMANDS[name]}."
+        whose = " It is AgentV's:" if name not in _NOT_THEIRS else ""
+        error.message = f"No such command '{name}'.{whose} {_COMMANDS[name]}."
     elif hasattr(error, "message") and (Path(name).exists() or name.endswith((".yaml", ".yml", ".jsonl"))):
         error.message = (
             f"{error.message} A path stands after a command: agentv-sandbox run {safe_text(name, limit=200)}"

@@ -113,6 +113,7 @@ class ExecutionDoc(Doc):
 
 
 class TurnDoc(Doc):
+    SHORT: ClassVar = "input"
     ALIASES: ClassVar = {"assert": "assertions", "evaluators": "assertions"}
 
     input: Input
@@ -135,6 +136,40 @@ class OracleDoc(Doc):
 
 class TestDoc(Doc):
     __test__ = False
+    OTHERS: ClassVar = {
+        **dict.fromkeys(
+            ("question", "prompt", "query", "message", "task", "instruction"),
+            "write input: what the agent is asked",
+        ),
+        **dict.fromkeys(
+            ("answer", "expected_answer", "reference", "reference_answer", "ideal", "ground_truth"),
+            "write expected_output: the reference answer",
+        ),
+        **dict.fromkeys(
+            (
+                "graders",
+                "grader",
+                "checks",
+                "scorers",
+                "metrics",
+            ),
+            "write assert: a list of assertions",
+        ),
+        **dict.fromkeys(("files", "attachments", "file"), "write input_files: [PATH]"),
+        **dict.fromkeys(
+            ("threshold", "targets", "trials", "target", "repeat"),
+            "write it under execution: {…} of the test",
+        ),
+        **dict.fromkeys(("timeout", "timeout_seconds"), "write limits: {timeout_seconds: …} beside tests"),
+        **dict.fromkeys(("hooks", "before_each"), HOOK.format("before_each")),
+        **dict.fromkeys(("name", "title"), "write id: text that is unique in the suite"),
+        **dict.fromkeys(
+            ("tag", "tags"), "tags are of an eval file: write tags: […] beside tests, or metadata: {…} here"
+        ),
+        **dict.fromkeys(
+            ("messages", "dialogue"), "write input: a list of messages, or mode: conversation with turns"
+        ),
+    }
     ALIASES: ClassVar = {
         "expected_outcome": "criteria",
         "assert": "assertions",

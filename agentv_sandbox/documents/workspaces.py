@@ -47,6 +47,7 @@ ALLOW = "write network: {allow: ['api.example.com:443']} beside tests"
 
 
 class NetworkDoc(Doc):
+    SHORT: ClassVar = "allow"
     OTHERS: ClassVar = dict.fromkeys(
         ("allowed_hosts", "allow_hosts", "allowed", "allowlist", "whitelist", "hosts"),
         "write allow: ['api.example.com:443']",
@@ -90,10 +91,14 @@ HOOK_VALUES = ("workspace_path", "test_id", "eval_run_id", "case_input", "case_m
 
 
 class HookDoc(Doc):
+    SHORT: ClassVar = "command"
     ALIASES: ClassVar = {"script": "command", "timeoutMs": "timeout_ms"}
-    OTHERS: ClassVar = dict.fromkeys(
-        ("timeout_seconds", "timeout_s", "timeout"), "write timeout_ms: milliseconds"
-    )
+    OTHERS: ClassVar = {
+        **dict.fromkeys(("timeout_seconds", "timeout_s", "timeout"), "write timeout_ms: milliseconds"),
+        **dict.fromkeys(
+            ("cmd", "run", "exec", "shell"), "write command: a list of arguments, or text for a shell"
+        ),
+    }
 
     command: list[Text] | Text | None = None
     """A list of arguments, or text, which a shell runs (`sh -ec`)."""
@@ -131,6 +136,11 @@ class HooksDoc(Doc):
 
 class RepoDoc(Doc):
     ALIASES: ClassVar = {"base_commit": "commit"}
+    OTHERS: ClassVar = {
+        **dict.fromkeys(("url", "git", "remote", "repository", "name"), "write repo: with the URL or path"),
+        **dict.fromkeys(("ref", "branch", "tag", "rev", "revision", "sha", "version"), "write commit:"),
+        **dict.fromkeys(("dir", "directory", "folder", "dest", "destination", "target"), "write path:"),
+    }
 
     REMOVED: ClassVar = {
         "source": "write repo: with the URL or path",
@@ -167,6 +177,7 @@ class RepoDoc(Doc):
 
 
 class DockerDoc(Doc):
+    SHORT: ClassVar = "image"
     image: Text | None = None
     """The image that the suite's image is built on."""
     dockerfile: Text | None = None
@@ -214,6 +225,7 @@ class VersionsDoc(Doc):
 
 
 class EnvDoc(Doc):
+    SHORT: ClassVar = "required_commands"
     OTHERS: ClassVar = {
         **dict.fromkeys(("dockerfile", "image"), "it is a key of docker: write docker: {…} beside env"),
         **dict.fromkeys(("commands", "programs", "binaries"), "write required_commands: […]"),

@@ -55,6 +55,8 @@ _PRINTED = re.compile(r"^[^\S\n]*\{[^\n]*'(?:score|assertions)':", re.MULTILINE)
 """The first line of a dict as Python prints it: no JSON, and meant to be a verdict."""
 _SCORE_ALONE = re.compile(r"(?:score\s{0,9}[:=]\s{0,9})?(0|0?\.[0-9]{1,20}|false)", re.IGNORECASE)
 """Text that says, as a score, another thing than an exit status of 0."""
+_SCORE_AT_END = re.compile(r"\s{0,20}score\s{0,9}[:=]\s{0,9}(0|0?\.[0-9]{1,20}|false)\s{0,20}", re.IGNORECASE)
+"""The same as the last line, after others."""
 
 
 class TargetAccess(Options):
@@ -240,10 +242,11 @@ def read_verdict(result: ExecResult) -> ProgramVerdict:
             "ambiguous verdict: stdout holds a verdict that is not JSON, or among other output; "
             f"print exactly one JSON object, or text alone: {masking.first(text, 200)}"
         )
-    if result.exit_code == 0 and (said := _SCORE_ALONE.fullmatch(text)) is not None:
+    said = _SCORE_ALONE.fullmatch(text) or _SCORE_AT_END.fullmatch(text[text.rfind("\n") + 1 :])
+    if result.exit_code == 0 and said is not None:
         score = 0.0 if said[1].lower() == "false" else float(said[1])
         raise ProgramError(
-            f"ambiguous verdict: stdout is {masking.first(text, 60)!r} and the exit status 0, which passes; "
+            f"ambiguous verdict: stdout says {masking.first(said[0].strip(), 60)!r} and the status 0, which passes; "
             f'print one JSON object, {{"score": {score:g}}}, or end with another status'
         )
     passed = result.exit_code == 0

@@ -158,7 +158,8 @@ def _load_weights(doc: AggregatorDoc, members: set[str], tools: LoadTools) -> Ag
 def _load_threshold(doc: AggregatorDoc, _members: set[str], tools: LoadTools) -> Aggregator | None:
     if doc.threshold is None:
         message = "is required: the share of members that must pass"
-        tools.problems.error(doc.src, "threshold", message)
+        if not tools.problems.is_wrong_in(doc.src):
+            tools.problems.error(doc.src, "threshold", message, hint="such as threshold: 0.5")
         return None
     return MemberThreshold(threshold=doc.threshold)
 
@@ -179,10 +180,20 @@ def _load_model(doc: AggregatorDoc, _members: set[str], tools: LoadTools) -> Agg
     return LlmAggregator(prompt=text, target=tools.target(doc.src, doc.target))
 
 
+_OTHER_AGGREGATORS = {
+    **dict.fromkeys(("mean", "average", "avg", "weighted", "sum"), "weighted_average"),
+    **dict.fromkeys(("all", "any", "majority", "and", "or", "vote"), "threshold"),
+    **dict.fromkeys(("llm", "judge", "model"), "llm-grader"),
+    **dict.fromkeys(("code", "script", "program"), "code-grader"),
+}
+"""Other words for what makes one score of several."""
+
+
 def _unknown_aggregator(doc: AggregatorDoc, _members: set[str], tools: LoadTools) -> Aggregator | None:
     known = ("weighted_average", "threshold", "code-grader", "llm-grader")
     meant = nearest(doc.type, known)
-    hint = f"did you mean '{meant}'?" if meant else ""
+    meant = _OTHER_AGGREGATORS.get(doc.type.strip().lower(), meant)
+    hint = f"did you mean '{meant}'?" if meant else "weighted_average makes the mean of the members' scores"
     message = f"must be one of {', '.join(known)}, found {show(doc.type)}"
     tools.problems.error(doc.src, "type", message, hint=hint)
     return None

@@ -72,11 +72,17 @@ def check(pattern: str, flags: str) -> str | None:
     try:
         regress.Regex(pattern, flags)
     except regress.RegressError as error:
-        return (
-            f"Invalid regular expression: /{pattern}/: {error}; a bracket, dot or star that stands for itself needs a "
-            "backslash before it"
-        )
+        return f"Invalid regular expression: /{pattern}/: {error}; {_advice(pattern)}"
     return None
+
+
+def _advice(pattern: str) -> str:
+    """What to write instead of what JavaScript does not know."""
+    if (named := re.search(r"\(\?P[<=](\w{0,40})", pattern)) is not None:
+        return f"JavaScript writes a named group as (?<{named[1]}>…), without P"
+    if (flags := re.search(r"\(\?([a-zA-Z]{1,6})\)", pattern)) is not None:
+        return f"JavaScript has no flags inside of a pattern: write flags: {flags[1]} beside value"
+    return "a bracket, dot or star that stands for itself needs a backslash before it"
 
 
 def search(pattern: str, flags: str, text: str) -> bool:
@@ -192,6 +198,7 @@ KINDS = (
         translate=sentence(_sentence),
         keys={"pattern": "value"},
         check=lambda options: check(options.value, options.flags),
+        check_is_of_value=True,
         warn=_warn,
         default_name=lambda options: f"regex-{options.value[:30]}",
     ),

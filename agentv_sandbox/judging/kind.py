@@ -183,6 +183,8 @@ class GraderKind(Generic[OptionsT]):
     """Authoring model where an entry is not written as its options stand."""
     load: Callable[[Any, LoadTools], OptionsT | None] | None = None
     """An entry, read with ``written``, as options; None, with a problem, when they are wrong."""
+    check_is_of_value: bool = False
+    """Whether what ``check`` finds is wrong with ``value``."""
     check: Callable[[OptionsT], str | None] | None = None
     """What is wrong with options whose fields are all in order by themselves."""
     warn: Callable[[OptionsT, Map, Problems], None] | None = None
@@ -228,7 +230,8 @@ class GraderKind(Generic[OptionsT]):
         problem = self.check(options) if self.check is not None and options is not None else None
         if problem is not None:
             if not self._is_told(doc, tools):
-                tools.problems.error(doc.src, None, problem)
+                key = next((key for key in ("value", "pattern") if key in doc.src), None)
+                tools.problems.error(doc.src, key if self.check_is_of_value else None, problem)
             return None
         if self.warn is not None and options is not None:
             self.warn(options, doc.src, tools.problems)

@@ -64,18 +64,19 @@ class RubricDoc(Doc):
 RubricList = Annotated[list[Text | RubricDoc], Field(min_length=1)]
 
 
-def read_rubrics(node: Map, key: str, value: Any, problems: Problems) -> tuple[Rubric, ...]:
-    """``value`` (the entry ``key`` of ``node``, validated or raw) as rubric items with ids of their own."""
+def read_rubrics(_node: Map, _key: str, value: Any, problems: Problems) -> tuple[Rubric, ...]:
+    """``value`` (an entry of a test or an assertion, validated or raw) as rubric items with ids of their own."""
     entries = [value] if isinstance(value, str) else list(value)
     docs = [_doc(entry, problems) for entry in entries]
     rubrics = [_rubric(n, doc, problems) for n, doc in enumerate(docs, 1) if doc is not None]
-    items = tuple(rubric for rubric in rubrics if rubric is not None)
     seen: set[str] = set()
-    for rubric in items:
-        if rubric.id in seen:
-            problems.error(node, key, f"two items have the id '{rubric.id}'")
-        seen.add(rubric.id)
-    return items
+    for doc in docs:
+        name = doc.id if isinstance(doc, RubricDoc) else None
+        if isinstance(doc, RubricDoc) and name in seen:
+            hint = "give each item an id of its own, or leave the ids out"
+            problems.error(doc.src, "id", f"two items have the id '{name}'", hint=hint)
+        seen |= {name} if name is not None else set()
+    return tuple(rubric for rubric in rubrics if rubric is not None)
 
 
 def _doc(entry: Any, problems: Problems) -> RubricDoc | str | None:
@@ -87,6 +88,8 @@ def _rubric(number: int, doc: RubricDoc | str, problems: Problems) -> Rubric | N
         return Rubric(id=f"rubric-{number}", outcome=doc.strip())
     ranges = _ranges(doc, problems)
     if doc.outcome is None and not ranges:
+        if problems.is_misspelt(doc.src, "outcome") or problems.is_wrong_in(doc.src):
+            return None
         problems.error(doc.src, "outcome", "is required: what the answer must show")
         return None
     gate = doc.min_score
@@ -121,14 +124,25 @@ def _ranges(doc: RubricDoc, problems: Problems) -> tuple[ScoreRange, ...]:
                 f"the range {low} to {high} ends before it begins",
                 hint="the lower score first",
             )
-            return ()
-        if low < 0 or high > 10:
-            problems.error(doc.src, "score_ranges", f"the range {low} to {high} does not lie in 0 to 10")
-            return ()
-    if sorted(covered) != list(range(11)):
-        problems.error(doc.src, "score_ranges", "must cover every score from 0 to 10 exactly once")
+        elif low < 0 or high > 10:
+            hint = "scores of ranges are whole numbers from 0 to 10"
+            message = f"the range {low} to {high} does not lie in 0 to 10"
+            problems.error(doc.src, "score_ranges", message, hint=hint)
+    twice = sorted({score for score in covered if covered.count(score) > 1})
+    missing = [score for score in range(11) if score not in covered]
+    sound = all(0 <= low <= high <= 10 for low, high, _ in spans)
+    if twice or (missing and sound):
+        what = [f"{_scores(twice)} more than once"] if twice else []
+        what += [f"{_scores(missing)} not at all"] if missing and sound else []
+        message = "must cover every score from 0 to 10 exactly once"
+        problems.error(doc.src, "score_ranges", message, hint=f"now they cover {' and '.join(what)}")
+    if twice or missing or not sound:
         return ()
     return tuple(ScoreRange(low=low, high=high, outcome=text) for low, high, text in spans)
+
+
+def _scores(scores: list[int]) -> str:
+    return ", ".join(map(str, scores))
 
 
 def _span(item: ScoreRangeDoc) -> tuple[int, int, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Any
 
+from agentv_sandbox import masking
 from agentv_sandbox.authoring.commands import resolve_command
 from agentv_sandbox.authoring.docs import read
 from agentv_sandbox.authoring.references import ReferenceScope
@@ -80,9 +81,8 @@ class AssertionReader:
                 if spec is not None:
                     specs.append(spec)
             else:
-                self.problems.error(
-                    node, i, f"must be a sentence or a mapping with a type, found {show(item)}"
-                )
+                message = f"must be a sentence or a mapping with a type, found {show(item)}"
+                self.problems.error(node, i, message, hint="write a sentence, or {type: contains, value: …}")
         if at is not None and texts:
             specs[at] = self._sentences(texts, turn, first)
         return tuple(spec for spec in specs if spec is not None)
@@ -135,6 +135,11 @@ class AssertionReader:
     def _meant(item: Map) -> str:
         """What to write where no type is: a type may stand as a key."""
         key = next((key for key in item if isinstance(key, str) and kebab(key) in TYPES), None)
+        first = next(iter(item), "")
+        if key is None and len(item) == 1 and " " in first.strip():
+            value = item[first]
+            text = masking.first(f"{first}: {'' if isinstance(value, list | dict) else value}", 60).strip()
+            return f"a sentence with a colon stands in quotes: '{text}'"
         if key is None:
             return f"one of {', '.join(sorted(TYPES))}"
         value = item.get(key)
@@ -153,6 +158,10 @@ class AssertionReader:
             return kind
         meant = _OTHER_WORDS.get(kebab(written)) or nearest(kebab(written), TYPES)
         hint = f"did you mean '{meant}'?" if meant else f"one of {', '.join(sorted(TYPES))}"
+        if meant and meant not in _OTHER_WORDS.values() and not nearest(kebab(written), TYPES, cutoff=0.75):
+            hint = (
+                f"{hint} A type of your own is a script: .agentv/assertions/{masking.first(written, 60)}.py"
+            )
         message = f"unknown assertion type {show(written)}, and no script of that name in .agentv/assertions"
         self.problems.broken(item, "type", message, hint=hint)
         return CUSTOM if self.problems.converting else None

@@ -14,6 +14,7 @@ from agentv_sandbox.authoring.docs import read
 from agentv_sandbox.authoring.tree import Map, Problems, Seq, as_written, nearest, plain, position, show
 from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.documents.suites import SuiteDoc, TestDoc, TrialsDoc, TurnDoc
+from agentv_sandbox.judging.template import VARIABLES
 from agentv_sandbox.loading.assertions import implicit_grader
 from agentv_sandbox.loading.gradable import without_effect
 from agentv_sandbox.loading.interpolate import Expansion, interpolate_vars, to_json, unknown_vars
@@ -31,6 +32,7 @@ _TEMPLATED = frozenset(
 )
 
 _GRADED_BY = ("assert", "assertions", "evaluators", "rubrics", "criteria", "expected_output")
+_UNREAD = "a test without a usable id"
 _TEXTS = frozenset({"criteria", "expected_outcome", "input"})
 _OF_SUITES = ("workers", "budget_usd", "fail_on_error", "measured_by")
 """Keys of ``execution`` that only say something about a suite."""
@@ -57,6 +59,7 @@ class CaseReader:
         original, variables = item, item.get("vars")
         if variables is None or isinstance(variables, Map):
             self._check_variables(item, variables or {})
+            self._warn_of_unfilled(item, variables or {})
         if isinstance(variables, Map):
             item = item.copy_with((k, self._rendered(k, v, variables)) for k, v in item.items())
         number = item.get("id")
@@ -64,7 +67,15 @@ class CaseReader:
             item = item.copy_with([*item.items(), ("id", str(number))])
         doc = read(TestDoc, item, self.session.problems)
         if doc is None:
+            # Without a usable id there is no test, and what else is wrong with it is reported all the same.
+            doc = read(TestDoc, item.copy_with([*item.items(), ("id", _UNREAD)]), Problems())
+            if doc is not None:
+                self._case(doc, item, original)
             return None
+        return self._case(doc, item, original)
+
+    def _case(self, doc: TestDoc, item: Map, original: Map) -> EvalCase:
+        """``item``: with its variables put in; ``original``: as it is written."""
         skip_defaults = doc.execution is not None and doc.execution.skip_defaults
         messages = self._input(doc, skip_defaults)
         expected = self._expected(doc)
@@ -74,11 +85,12 @@ class CaseReader:
         assertions = self._assertions(doc, skip_defaults)
         broken = self.session.problems.errors > before
         criteria = self._criteria(doc)
+        inside = self._inside_input(item)
         self._check_complete(doc, messages, conversation, has_turns)
         compares = bool(expected) or conversation is not None
         self.session.problems.extend(without_effect(assertions, compares=compares))
         if not assertions and conversation is None:
-            if not criteria and not expected and not self._names_graders(doc, item):
+            if not criteria and not expected and not inside and not self._names_graders(doc, item):
                 hint = "add assertions, criteria or expected_output"
                 self.session.problems.error(doc.src, None, "has nothing to grade the answer by", hint=hint)
             if not broken:  # whoever wrote assertions that cannot be read did not ask for a model
@@ -113,6 +125,21 @@ class CaseReader:
             position=position(doc.src),
         )
 
+    def _inside_input(self, item: Map) -> bool:
+        """Whether keys of the test stand inside of its ``input`` by their indentation, which is reported."""
+        node = item.get("input")
+        if not isinstance(node, Map) or "role" in node:
+            return False
+        inside = [
+            key
+            for key in (*_GRADED_BY, "execution", "expected", "input_files")
+            if key in node and key not in item
+        ]
+        for key in inside:
+            message = f"stands inside of input, so that the test has no {key}"
+            self.session.problems.error(node, key, message, hint=f"indent {key} as input itself is")
+        return bool(inside)
+
     def _criteria(self, doc: TestDoc) -> str:
         criteria = (doc.criteria or "").strip()
         if criteria.startswith("file://"):
@@ -128,6 +155,15 @@ class CaseReader:
                 hint = f"did you mean '{meant}'?" if meant else f"vars of this test: {known}"
                 message = f"{{{{ {masking.first(name, 80)} }}}} is not a variable of this test: the text stays as it is"
                 self.session.problems.warn(node, at, message, hint=hint)
+
+    def _warn_of_unfilled(self, item: Map, variables: Mapping[str, Any]) -> None:
+        """Variables of the test in its assertions, which are the graders' own."""
+        for key in ("assert", "assertions", "evaluators"):
+            for node, at, name in islice(unknown_vars(item.get(key), {}, item, key), _MOST_UNKNOWN):
+                if name.removeprefix("vars.").partition(".")[0] in variables and name not in VARIABLES:
+                    message = f"{{{{ {masking.first(name, 80)} }}}} is not filled in here"
+                    hint = "variables of a test are for what is asked and expected: write the value itself"
+                    self.session.problems.warn(node, at, message, hint=hint)
 
     def _rendered(self, key: str, value: Any, variables: Map) -> Any:
         """A field of a test with its variables put in. A number that a variable brings where text is due is
@@ -203,10 +239,14 @@ class CaseReader:
         has_turns: bool,
     ) -> None:
         no_input = doc.input is None and doc.input_files is None and self.suite.input_files is None
+        if self.session.problems.is_misspelt(doc.src, "input"):
+            return
         if no_input and conversation is None and not has_turns:
             hint = (
                 "write what the agent is asked" if not messages else "the suite's input alone is not a test"
             )
+            if (other := self.session.problems.instead(doc.src)) is not None:
+                hint = f"{show(other)} is not a key here: is it input under another name?"
             self.session.problems.error(doc.src, "input", "is required", hint=hint)
 
     def _merged_metadata(self, doc: TestDoc) -> dict[str, Json]:
@@ -254,7 +294,9 @@ class CaseReader:
     def _names_graders(self, doc: TestDoc, item: Map) -> bool:
         """Whether there are assertions to begin with, in ``item`` as it was written; what is wrong with each, or with
         the key of all, is reported by itself."""
-        if any(item.get(key) is not None and key not in doc.src for key in (*_GRADED_BY, "turns", "mode")):
+        if any(item.get(key) is not None and key not in doc.src for key in (*_GRADED_BY, "mode")):
+            return True
+        if item.get("turns") is not None:
             return True
         if any(self.session.problems.is_misspelt(doc.src, key) for key in _GRADED_BY):
             return True
@@ -299,7 +341,10 @@ class CaseReader:
         """``has_turns``: some were written, though they may be of no use; ``moded``: so was a mode."""
         if doc.turns is None:
             if doc.mode is not None and not has_turns:  # else what is wrong with them was said
-                self.session.problems.error(doc.src, "mode", "a conversation needs turns")
+                hint = "write turns: a list of {input: …, assert: […]}"
+                self.session.problems.error(doc.src, "mode", "a conversation needs turns", hint=hint)
+            elif has_turns and not moded and not self.session.problems.is_misspelt(doc.src, "mode"):
+                self._turns_alone(doc)
             return None
         if doc.mode is None:
             if not moded:

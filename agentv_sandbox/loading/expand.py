@@ -10,6 +10,7 @@ from typing import Any
 
 from agentv_sandbox.authoring.docs import known_keys
 from agentv_sandbox.authoring.globs import matching
+from agentv_sandbox.authoring.references import name_beside
 from agentv_sandbox.authoring.tables import SUFFIXES, table_rows
 from agentv_sandbox.authoring.tree import Map, Node, Seq, show
 from agentv_sandbox.authoring.yaml12 import parse_json_line, read_text
@@ -66,6 +67,9 @@ def _reference(session: LoadingSession, node: Node, key: str | int, value: str) 
     files = sorted(path for path in matches if path.is_file())
     if not files:
         hint = "patterns are relative to the eval file's folder; `**` stands for folders of any depth"
+        first = Path(value).parts[0]
+        near = name_beside(base / first) if not _GLOB & set(first) and not (base / first).exists() else ""
+        hint = f"did you mean '{Path(near, *Path(value).parts[1:]).as_posix()}'? {hint}" if near else hint
         session.problems.error(node, key, f"no file matches {show(value)} below {base}", hint=hint)
     for path in files:
         yield from _source(session, node, key, str(path.relative_to(base)))

@@ -66,7 +66,7 @@ def _env_file(text: str, path: Path, problems: Problems) -> dict[str, str]:
         if line.error:
             message, hint = (
                 "the line is not NAME=value and is passed over",
-                "a name has no spaces; put values in quotes",
+                "a name has no spaces, and a quote that is opened in the line is closed in it",
             )
             at = line.original.line
             problems.add(Problem(message=message, path=path, line=at, hint=hint, warning=True))

@@ -9,13 +9,14 @@ from agentv_sandbox.authoring.commands import resolve_command
 from agentv_sandbox.authoring.messages import FileCache
 from agentv_sandbox.authoring.references import OUTSIDE, ReferenceScope
 from agentv_sandbox.authoring.shadowing import warn_of_shadowing
-from agentv_sandbox.authoring.tree import Map, Problems, plain, show
+from agentv_sandbox.authoring.tree import Map, Problems, nearest, plain, show
 from agentv_sandbox.authoring.yaml12 import read_text
 from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.judging.kind import Prompt, PromptCommandDoc
 from agentv_sandbox.judging.template import VARIABLES, variable_names
 
 MAX_PROMPT_BYTES = 1 << 20
+_SINGLE = re.compile(r"(?<!\{)\{ ?(\w{1,40}) ?\}(?!\})")
 _PATH = re.compile(r"[^\s{}]{1,400}\Z")
 
 
@@ -59,7 +60,12 @@ class PromptReader:
     def _warn_of_unfilled(self, node: Map, where: str, text: str) -> None:
         for name in sorted(variable_names(text) - VARIABLES):
             message = f"{where} holds {{{{ {name} }}}}, which nothing fills"
-            self.problems.warn(node, "prompt", message, hint=f"known: {', '.join(sorted(VARIABLES))}")
+            meant = nearest(name, VARIABLES)
+            hint = f"did you mean {{{{ {meant} }}}}?" if meant else f"known: {', '.join(sorted(VARIABLES))}"
+            self.problems.warn(node, "prompt", message, hint=hint)
+        for name in sorted(set(_SINGLE.findall(text)) & VARIABLES):
+            message = f"{where} holds {{{name}}} in single braces, which nothing fills"
+            self.problems.warn(node, "prompt", message, hint=f"write {{{{ {name} }}}}")
 
     def text(self, value: str | None, node: Map, key: str) -> str | None:
         """``value``, or what stands in the file that it names."""

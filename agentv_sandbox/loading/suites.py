@@ -186,7 +186,7 @@ def _cases(
         if first is None:
             seen[case.id] = item
         else:  # an alias of YAML is the very same mapping
-            where = f"{first.path.name}:{first.mark[0]}"
+            where = f"{os.path.relpath(first.path, session.path.parent)}:{first.mark[0]}"
             session.problems.error(
                 item,
                 "id",

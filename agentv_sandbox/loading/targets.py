@@ -44,6 +44,8 @@ _SET_IT = "set it, or put it into .env beside the suite"
 _A_TARGET = "write {name: …, provider: …}"
 _SCRIPT = PROVIDERS[CliProvider.name]
 """The kind of a provider of the user's own: its script is a command line."""
+_MODELS = (("gpt-", "openai"), ("o1", "openai"), ("o3", "openai"), ("o4", "openai"), ("claude-", "anthropic"))
+"""How names of models begin, and whose they are."""
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z", re.ASCII)
 
 
@@ -236,7 +238,9 @@ class TargetReader:
             written = self._value(doc.src, "provider", doc.provider, Problems())
             kind = self._kind(str(written))
             if kind is None and not self._is_script(str(written), doc):
-                return  # an unknown provider is reported: what its settings are, nobody knows
+                kind = NAMES.get(nearest(str(written), NAMES) or "")
+                if kind is None:
+                    return  # an unknown provider is reported: what its settings are, nobody knows
             unknown_settings(doc, kind or _SCRIPT, problems)
 
     def _make(self, name: str, problems: Problems) -> Target | None:
@@ -336,6 +340,12 @@ class TargetReader:
         if not self._is_script(name, doc):
             meant = nearest(name, NAMES)
             hint = f"did you mean '{meant}'?" if meant else _known_providers()
+            if (
+                maker := next((maker for start, maker in _MODELS if name.lower().startswith(start)), None)
+            ) and not meant:
+                hint = (
+                    f"that is the name of a model: write provider: {maker}, model: {masking.first(name, 60)}"
+                )
             problems.error(doc.src, "provider", f"unknown provider {show(name)}", hint=hint)
             # One problem is enough: a command is required where a provider is misspelt, too.
             return "unknown"
@@ -367,6 +377,7 @@ class TargetReader:
                     missing.error(node, key, f"the environment variable {name} {_UNSET}", hint=_SET_IT)
                 continue
             before = missing.errors
+            self._warn_of_variables(node, key, value)
             resolved[key] = self._value(node, key, value, missing)
             if missing.errors > before:
                 unset.add(key)
@@ -377,6 +388,17 @@ class TargetReader:
         problems.extend(p for p in setting_problems if p.field not in places)
         settings = plain(resolved) if read_doc is None else values(read_doc)
         return {**settings, **secrets}
+
+    def _warn_of_variables(self, node: Map, key: str, value: Any) -> None:
+        """Report what looks like a variable and is taken as it stands."""
+        if not isinstance(value, str) or key in ("command", "response", "system_prompt"):
+            return
+        if "${{" in value and env_reference(value) is None:
+            message = "${{ … }} is filled in only where it is the whole value; here it stays as it is written"
+            self.problems.warn(node, key, message, hint="put the whole value into a variable")
+        elif (meant := _SHELL_VARIABLE.fullmatch(value.strip())) and key not in ("base_url", "endpoint"):
+            message = "is a variable as a shell writes it, and is taken as it stands"
+            self.problems.warn(node, key, message, hint=f"write ${{{{ {meant[1]} }}}}")
 
     def _value(self, node: Node, key: str | int, value: Any, problems: Problems) -> Any:
         """``value`` with whole-value references resolved, inner ones too."""

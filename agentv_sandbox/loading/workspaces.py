@@ -248,7 +248,12 @@ class WorkspaceReader:
     def _hook(self, name: str, doc: HookDoc, base: Path, above: Hook | None) -> Hook:
         does_nothing = doc.command is None and doc.reset == "none" and above is None
         if does_nothing and not self.problems.is_misspelt(doc.src, "command"):
-            self.problems.error(doc.src, None, "needs a command or a reset")
+            self.problems.error(
+                doc.src,
+                None,
+                "needs a command or a reset",
+                hint="write command: a list of arguments, or text for a shell",
+            )
         cwd = above.cwd if above is not None else base
         if doc.cwd is not None:
             reference = self.project.find(doc.cwd, base=base)

@@ -7,6 +7,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)i?b?\Z", re.IGNORECASE)
@@ -14,6 +15,9 @@ MIN_MEMORY = 6 << 20
 """Docker's least."""
 _MIN_SIZE = 1 << 10
 """Nobody means less; a number without its letter is."""
+_MOST_LETTERS = 64
+"""Of a word that is compared with others."""
+_PERCENT = re.compile(r"([0-9]{1,3}(?:\.[0-9]+)?) ?%?")
 _SCALE = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _EXPERIMENT = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._-]+")
 
@@ -28,7 +32,9 @@ def number_between(least: float, most: float = math.inf) -> Callable[[object], f
         except ValueError:
             number = math.nan
         if not (math.isfinite(number) and least <= number <= most):
-            raise ValueError(f"{may_be}, found '{value}'")
+            percent = _PERCENT.fullmatch(str(value).strip()) if (least, most) == (0, 1) else None
+            share = f"; {float(percent[1]):g} % is {float(percent[1]) / 100:g}" if percent else ""
+            raise ValueError(f"{may_be}, found '{value}'{share}")
         return number
 
     return read
@@ -52,7 +58,9 @@ def one_of(*words: str) -> Callable[[object], str]:
 
     def read(value: object) -> str:
         if value not in words:
-            raise ValueError(f"must be one of {', '.join(words)}, found '{value}'")
+            near = get_close_matches(str(value), words, n=1) if len(str(value)) <= _MOST_LETTERS else []
+            meant = f"; did you mean {near[0]}?" if near else ""
+            raise ValueError(f"must be one of {', '.join(words)}, found '{value}'{meant}")
         return str(value)
 
     return read

@@ -15,6 +15,8 @@ from agentv_sandbox.authoring.tree import nearest
 from agentv_sandbox.base.errors import InputError, Problem
 from agentv_sandbox.base.lazy import calling
 from agentv_sandbox.building.lock import LOCK_NAME, check_lock
+from agentv_sandbox.graders import models_asked
+from agentv_sandbox.images.needs import all_graders
 from agentv_sandbox.images.unknown import unknown_programs
 from agentv_sandbox.loading import LoadResult
 from agentv_sandbox.models.suite import Suite, Target
@@ -26,6 +28,7 @@ from agentv_sandbox.targets.chosen import (
     is_selected,
     jobs_of,
     missing_judges,
+    possible_jobs,
     select_targets,
     target_problems,
     target_warnings,
@@ -64,9 +67,7 @@ def run_problems(loaded: LoadResult, options: RunOptions) -> list[Problem]:
         problems |= dict.fromkeys(
             unset_variables(suite, options.request.targets, loaded.environments[suite.path])
         )
-        if wrong:
-            continue
-        jobs = jobs_of(suite, options)
+        jobs = possible_jobs(suite, options)
         problems |= dict.fromkeys(p for p in missing_scripts(suite, jobs) if not p.warning)
         problems |= dict.fromkeys(unreadable_templates(suite, jobs))
         if not suite.is_task:
@@ -76,7 +77,25 @@ def run_problems(loaded: LoadResult, options: RunOptions) -> list[Problem]:
             unjudged = missing_judges(suite, [(job.case, job.target) for job in jobs])
             # Where some tests have a judge, they run, and the others are execution errors.
             problems |= dict.fromkeys(unjudged if len(unjudged) == len(jobs) else ())
+            problems |= dict.fromkeys(_judges_that_cannot(suite, jobs))
     return list(problems)
+
+
+def _judges_that_cannot(suite: Suite, jobs: Iterable[Job]) -> Iterator[Problem]:
+    """Targets that graders name, and that cannot grade."""
+    for case in {job.case.id: job.case for job in jobs}.values():
+        for grader in all_graders(case):
+            for name in models_asked(grader):
+                target = suite.targets.get(name or "")
+                kind = PROVIDERS[target.provider] if target is not None else None
+                if kind is not None and not kind.is_model and not kind.in_container:
+                    at = grader.position
+                    yield Problem(
+                        path=at.path if at else suite.path,
+                        line=at.line if at else None,
+                        message=f"target {name!r} has provider {kind.name}, which cannot grade",
+                        hint="`agentv-sandbox providers` says which can grade",
+                    )
 
 
 def missing_scripts(suite: Suite, jobs: Iterable[Job]) -> Iterator[Problem]:

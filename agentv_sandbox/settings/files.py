@@ -17,7 +17,7 @@ from typing import Any, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from agentv_sandbox.authoring.docs import explain
+from agentv_sandbox.authoring.explaining import explain
 from agentv_sandbox.authoring.tree import nearest, show
 from agentv_sandbox.base.dataclass import dataclass
 from agentv_sandbox.base.errors import InputError, Problem
@@ -83,7 +83,7 @@ def read_file(path: Path) -> SettingsFile:
         raise InputError([Problem(path=path, message=f"is not valid TOML: {reason}", hint=_FORM)]) from error
     said = {problem.field for problem in problems}
     if problems := [*problems, *(each for each in more if each.field not in said)]:
-        raise InputError(problems)
+        raise InputError(sorted(problems, key=lambda each: each.line or 0))
     if settings.image.keyring is not None:
         keyring = path.parent / settings.image.keyring
         settings = settings.model_copy(update={"image": replace(settings.image, keyring=keyring)})

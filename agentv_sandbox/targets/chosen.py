@@ -148,6 +148,19 @@ def jobs_of(suite: Suite, options: RunOptions) -> list[Job]:
     ]
 
 
+def possible_jobs(suite: Suite, options: RunOptions) -> list[Job]:
+    """As of ``jobs_of``, also of targets that something is wrong with; without those that do not exist."""
+    cases = selected_cases(suite, options.request.test_ids)[: options.first.get(suite.path)]
+    names = target_names(suite, options.request.targets)
+    return [
+        Job(case=case, target=suite.targets[name])
+        for name in names
+        if name in suite.targets
+        for case in cases
+        if not case.targets or name in case.targets
+    ]
+
+
 def selected_cases(suite: Suite, globs: Sequence[str]) -> list[EvalCase]:
     return [case for case in suite.cases if is_selected(case, globs)]
 
@@ -182,14 +195,26 @@ def missing_judges(
                 problems[case.id, target.name] = unknown_judge(suite, target)
                 continue
             at = grader.position or case.position
-            named_by = f"no target is named {lost[0]!r}" if lost[0] else f"target {target.name!r} names none"
+            named_by = (
+                f"no target is named {lost[0]!r}"
+                if lost[0]
+                else f"target {target.name!r} names no grader_target"
+            )
+            meant = nearest(lost[0], suite.targets) if lost[0] else None
+            hint = "Give the target a grader_target (a mock will do for a start), or use --grader-target."
+            if lost[0]:
+                hint = (
+                    f"did you mean '{meant}'?"
+                    if meant
+                    else f"known targets: {', '.join(sorted(suite.targets)[:20])}"
+                )
             problems.setdefault(
                 (case.id, target.name),
                 Problem(
                     path=at.path if at else suite.path,
                     line=at.line if at else None,
                     message=f"test {case.id!r} is graded by a model, and {named_by}",
-                    hint="Give the target a grader_target (a mock will do for a start), or use --grader-target.",
+                    hint=hint,
                 ),
             )
     return list(problems.values())

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from agentv_sandbox.engines.table import find_engine
 from tests import forkserver
+from tests.converters.inputs import INPUTS
 
 from . import test_claude, test_codex, test_copilot, test_gemini, test_opencode, test_pi
 from .harness import Agent, variables, write_template
@@ -47,7 +48,13 @@ TEST = """
     execution: {{targets: [{kind}]}}
     input:
       - role: user
-        content: [{{type: text, value: "Let us work."}}, {{type: file, value: pixel.png}}]
+        content:
+          - {{type: text, value: "Let us work."}}
+          - {{type: file, value: pixel.png}}
+          - {{type: image, value: in/plot.png}}
+          - {{type: file, value: in/paper.pdf}}
+          - {{type: file, value: in/sales.xlsx}}
+          - {{type: file, value: in/letter.docx}}
     turns:
       - {{input: "Please do script:rich-{kind}", assertions: [{{type: contains, value: "done: all of it"}}]}}
       - {{input: "script:rich-{kind}-end", assertions: [{{type: contains, value: "it was 1,2 first"}}]}}
@@ -68,6 +75,9 @@ class Real(Ran):
 def run_real(folder: Path) -> Real:
     """Run it in ``folder``, with its calls recorded in ``calls``."""
     (folder / "pixel.png").write_bytes(PIXEL)
+    for name, data in INPUTS.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(data)
     told, environ = {}, {"AGENTV_SANDBOX_ENGINE": ENGINE}
     targets = []
     for kind, agent in AGENTS.items():

@@ -94,11 +94,13 @@ def scripts(*, skills: str, key: str = "") -> Mapping[str, Script]:
 
 
 def rich(kind: str, *, skills: str, key: str) -> Mapping[str, Script]:
-    """One session with all of these in it, after an error of the model's server, and a second turn."""
+    """One session with all of these in it, after an error of the model's server, and a second turn. Input files are
+    read as a program reads them."""
     alone = scripts(skills=skills, key=key)
     parts = ("edit", "write", "many", "run", "skill", "image", "forged")
     steps = [step for part in parts for step in alone[part][:-1]]
     steps.append(say("", do("recite")))  # late: servers of tools may take their time to start
+    steps.append(say("", do("run", command="cd /input/in && sha256sum *")))
     first = say("I begin.", TRUE, status=500, times=1)
     # Without what programs draw anew each time: a replay has to ask the same.
     printed = say("", do("run", command="env | grep -i -E 'key|token' | grep -v MESSAGING_TOKEN | sort"))

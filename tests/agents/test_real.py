@@ -5,8 +5,10 @@ What else programs do is played from recordings (``recording.py``). Here they ru
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ import pytest
 from agentv_sandbox.containers.policy import Role
 from agentv_sandbox.containers.sandbox import Sandbox
 from agentv_sandbox.engines.table import find_engine
+from tests.converters.inputs import INPUTS
 
 from .harness import INSTRUCTIONS, PACKAGES, Agent
 from .model_server import CACHED, INPUT, OUTPUT, REASONING, Seen, declared
@@ -25,7 +28,7 @@ from .test_replay import KEYS, check_same, rows, visits_of
 
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("agents")]
 
-REQUESTS = 16
+REQUESTS = 17
 """Of a session, all answered: that of the first turn and one after each step, and two of the second turn."""
 SHELL_ALONE = {"Read": "Bash", "Edit": "Bash", "Write": "Bash"}
 """Codex does all with commands."""
@@ -42,6 +45,7 @@ DONE = (
     ("Read", "ok"),
     ("Bash", "ok"),
     ("recite", "ok"),
+    ("Bash", "ok"),
     ("Bash", "ok"),
     ("Bash", "ok"),
     ("Bash", "ok"),
@@ -123,6 +127,14 @@ def test_what_it_is_given_reaches_the_model(real: Real, kind: str) -> None:
         assert text in json.dumps(seen[0].body), text
     assert "iVBORw0KGgo" in json.dumps(seen[-1].body)
     assert [each.status for each in seen[:2]] == [500, 200]  # it asked again
+
+
+def test_image_paper_workbook_and_document_reach_it_to_the_byte(real: Real, kind: str) -> None:
+    first = json.dumps(seen_of(real, kind)[0].body)
+    printed = json.dumps(real.calls(kind)[12]["output"])
+    for name, data in INPUTS.items():
+        assert f"/input/{name}" in first
+        assert f"{hashlib.sha256(data).hexdigest()}  {Path(name).name}" in printed
 
 
 def test_the_conversation_goes_on_in_one_session(real: Real, kind: str) -> None:

@@ -235,7 +235,7 @@ def test_missing_grader_model_is_reported_before_anything_runs(folder: Path) -> 
     done = command("run", "judged.eval.yaml", cwd=folder)
     assert done.returncode == 2
     assert "judged.eval.yaml:3" in done.stderr
-    assert "target 't' names none" in done.stderr
+    assert "target 't' names no grader_target" in done.stderr
 
 
 def test_transpile_writes_beside_the_suite(folder: Path) -> None:

@@ -1293,6 +1293,138 @@ MISTAKES = [
         5,
         "targets.yaml",
     ),
+    Mistake(
+        "an escape that YAML does not know",
+        "write the text in single quotes",
+        grader('{type: regex, value: "\\d+"}'),
+        line=6,
+    ),
+    Mistake("a variable without quotes", "stands in quotes", SUITE.replace("x\n", "{{ y }}\n"), line=4),
+    Mistake(
+        "a sentence with a colon",
+        "a sentence with a colon stands in quotes: 'Format it: short'",
+        grader("Format it: short"),
+        line=6,
+    ),
+    Mistake("a group of Python's", "(?<n>…), without P", grader("{type: regex, value: '(?P<n>a)'}"), line=6),
+    Mistake(
+        "flags in a pattern", "write flags: i beside value", grader("{type: regex, value: '(?i)a'}"), line=6
+    ),
+    Mistake("another spelling that is misspelt", "'pattern'?", grader("{type: regex, patern: a}"), line=6),
+    Mistake("a misspelt input", "did you mean 'input'?", SUITE.replace("input", "imput"), line=4),
+    Mistake(
+        "a question in place of input",
+        "'question' is not a key here: is it input under another name?",
+        SUITE.replace("input", "question"),
+        line=3,
+    ),
+    Mistake(
+        "assertions inside of the input",
+        "indent assert as input itself is",
+        f"name: s\ntests:\n  - id: a\n    input:\n      text: x\n      assert: {OK}\n",
+        line=6,
+    ),
+    Mistake(
+        "an aggregator's bound in percent",
+        "50 % is 0.5",
+        grader(
+            "{type: composite, assertions: [{type: is-json}], aggregator: {type: threshold, threshold: 50}}"
+        ),
+        line=6,
+    ),
+    Mistake(
+        "another word for an aggregator",
+        "did you mean 'weighted_average'?",
+        grader("{type: composite, assertions: [{type: is-json}], aggregator: {type: mean}}"),
+        line=6,
+    ),
+    Mistake(
+        "a misspelt outcome",
+        "did you mean 'outcome'?",
+        grader("{type: rubrics, criteria: [{outcme: x}]}"),
+        line=6,
+    ),
+    Mistake(
+        "a misspelt path of a field",
+        "did you mean 'path'?",
+        grader("{type: field-accuracy, fields: [{pth: a, match: exact}]}"),
+        line=6,
+    ),
+    Mistake(
+        "a judge that cannot grade",
+        "has provider nop, which cannot grade",
+        grader("{type: llm-grader, prompt: ok, target: nobody}"),
+        TARGET + "  - {name: nobody, provider: nop}\n",
+        line=6,
+    ),
+    Mistake(
+        "an address that is a variable of a shell",
+        "write ${{ BASE }}",
+        targets=target("provider: openai, model: m, base_url: $BASE"),
+        file="targets.yaml",
+        line=2,
+    ),
+    Mistake(
+        "a port that there is not",
+        "must name a port up to 65535, found 80800",
+        targets=target("provider: openai, model: m, base_url: 'http://127.0.0.1:80800/v1'"),
+        file="targets.yaml",
+        line=2,
+    ),
+    Mistake(
+        "a variable inside of a text",
+        "filled in only where it is the whole value",
+        targets=target("provider: openai, model: 'gpt-${{ HOME }}', base_url: 'http://127.0.0.1:1'"),
+        file="targets.yaml",
+        line=2,
+        warning=True,
+    ),
+    Mistake(
+        "a prompt with single braces",
+        "write {{ output }}",
+        grader("{type: llm-grader, prompt: 'Right? {output}'}").replace("tests:", "tests:", 1),
+        f"targets:\n  - {{name: default, {CLI}, grader_target: r}}\n  - {{name: r, provider: mock, response: x}}\n",
+        line=6,
+        warning=True,
+    ),
+    Mistake("yes in place of true", "write true: YAML 1.2", grader("{type: is-json, negate: yes}"), line=6),
+    Mistake("a number in words", "write it in digits: 2", top("execution: {workers: two}"), line=6),
+    Mistake("an image as text", "write {image: x:1}", top("workspace: {docker: 'x:1'}"), line=6),
+    Mistake("hosts as a list", "write {allow: [a.b:443]}", top("network: ['a.b:443']"), line=6),
+    Mistake(
+        "a role of other programs",
+        "did you mean 'user'?",
+        SUITE.replace("input: x", "input: [{role: human, content: x}]"),
+        line=4,
+    ),
+    Mistake(
+        "an image block of another program",
+        "write {type: image, value: PATH}",
+        SUITE.replace("input: x", "input: [{role: user, content: [{type: image_url}]}]"),
+        line=4,
+    ),
+    Mistake(
+        "an input of nothing",
+        "asks nothing: it is empty",
+        SUITE.replace("input: x", "input: ''"),
+        line=4,
+        warning=True,
+    ),
+    Mistake(
+        "a variable of the test in an assertion",
+        "is not filled in here",
+        "name: s\ntests:\n  - id: a\n    vars: {city: x}\n    input: x\n    assert:\n"
+        "      - {type: contains, value: '{{ city }}'}\n",
+        line=7,
+        warning=True,
+    ),
+    Mistake(
+        "the name of a model as its provider",
+        "write provider: openai, model: gpt-4o",
+        targets=target("provider: gpt-4o"),
+        file="targets.yaml",
+        line=2,
+    ),
 ]
 assert len({mistake.name for mistake in MISTAKES}) == len(MISTAKES) >= 81
 
@@ -1563,7 +1695,10 @@ def write(mistake: Mistake, folder: Path) -> None:
         (("s.eval.yaml",), "A path stands after a command: agentv-sandbox run s.eval.yaml"),
         (("run", "s.eval.yaml", "--max-cost", "3"), "--max-cost: write `execution: {budget_usd: …}`"),
         (("run", "s.eval.yaml", "-k", "a"), "No such option: -k: write --test-id GLOB"),
-        (("validate", "s.eval.yaml", "--timeout", "3"), "No such option: --timeout ╰"),
+        (
+            ("validate", "s.eval.yaml", "--timeout", "3"),
+            "No such option: --timeout: `agentv-sandbox validate --help` lists its options",
+        ),
         (("run", "s.eval.yaml", "--target", "defalt"), "--target: no target is named 'defalt'"),
         (("run", "s.eval.yaml", "--replay", "targets.yaml"), "targets.yaml: is not a recording"),
         (("init", "targets.yaml"), "is a file, and not a folder name the folder of a project"),
@@ -1735,6 +1870,71 @@ def test_a_dash_is_not_taken_for_the_name_of_a_file(argv: str, tmp_path: Path) -
     done = command(*argv.split(), "-o", "-", cwd=tmp_path)
     assert done.returncode == 2 and "- means standard output elsewhere" in done.stderr
     assert ("--stdout" in done.stderr) == argv.startswith("transpile")
+
+
+def test_what_stands_beside_a_broken_part_is_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    suite = [
+        "workspace:",
+        "  template: ./templat",
+        "  isolation: per-test",
+        "  repos: [{path: a}, {repo: ../none}]",
+        "  hooks: {before_each: {command: [sh, no.sh], timeout_ms: 5s}}",
+        "preprocessors: [{type: docx}, {type: pdf, command: [python3, no.py]}]",
+        "tests:",
+        "  - {id: 007, input: x, assert: [{type: contains, value: 5}]}",
+        "  - {id: b, turns: [{inptu: x}]}",
+    ]
+    write(Mistake("", "", "\n".join(suite) + "\n"), tmp_path)
+    said = problems_of(tmp_path, monkeypatch, capsys)
+    assert {line for _, line, _ in said} == {2, 3, 4, 5, 6, 8, 9}
+    for words in (
+        "'./templat' does",
+        "'../none' does",
+        "'no.sh' does",
+        "'no.py' does",
+        "found 5",
+        "found 7",
+        "conversation",
+    ):
+        assert any(words in message for _, _, message in said), words
+
+
+def test_cells_are_looked_at_below_a_misspelt_column(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = "id,input,assert,depends_on,critera\na,x,\"[{'type': 1}]\",,y\nb,x,,zz,y\n"
+    write(Mistake("", "", "tests: t.csv\n", more=(("t.csv", rows),)), tmp_path)
+    said = problems_of(tmp_path, monkeypatch, capsys)
+    assert [line for name, line, _ in said if name == "t.csv"] == [1, 2, 3]
+    assert "unknown column 'critera'" in said[0][2] and "found 'zz'" in said[-1][2]
+
+
+def test_a_script_whose_first_line_ends_as_on_windows_cannot_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = "#!/bin/sh\r\ntrue\r\n"
+    write(
+        Mistake("", "", grader("{type: code-grader, command: [./g.sh]}"), more=(("g.sh", lines),)), tmp_path
+    )
+    (tmp_path / "g.sh").chmod(0o755)
+    [(_, line, message)] = problems_of(tmp_path, monkeypatch, capsys)
+    assert line == 6 and "names an interpreter that does not exist" in message
+
+
+def test_all_options_that_are_wrong_are_said_at_once(tmp_path: Path) -> None:
+    write(Mistake("", ""), tmp_path)
+    wrong = ["--workers", "0", "--threshold", "80%", "--memory", "lots", "--tag"]
+    done = command("run", "s.eval.yaml", *wrong, "", cwd=tmp_path)
+    assert done.returncode == 2
+    for words in (
+        "--workers: must be a whole number from 1 to 50",
+        "80 % is 0.8",
+        "--memory: must be a size",
+        "--tag: must be a text",
+    ):
+        assert words in done.stderr, done.stderr
 
 
 def test_a_folder_without_a_run_to_go_on_in_is_named(

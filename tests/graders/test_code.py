@@ -116,6 +116,8 @@ REFUSED = [
         "checking\n {'assertions': [{'text': 'a'}],\n  'score': 0.0}",
         "ambiguous verdict",
     ),
+    ("a dict as Python prints it, and a log", "{'score': 0.0}\ndone", "ambiguous verdict"),
+    ("a log and a score", "checking\nscore: 0.0", "ambiguous verdict"),
     ("string score", '{"score":"1"}', 'got "1"'),
     ("bool score", '{"score":true}', "got true"),
     ("too high", '{"score":7}', "got 7"),

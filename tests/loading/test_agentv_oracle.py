@@ -20,7 +20,8 @@ def test_the_compared_suites_load_without_a_problem() -> None:
     assert len(paths) >= 10
     result = load_suites(paths, cwd=SUITES, environ={**ENVIRON, "ORACLE_ABSENT": ""})
     assert result.errors == ()
-    compared, temperature, unknown = result.problems
+    compared, temperature, unknown, unfilled = result.problems
+    assert unfilled.warning and "{{ n }} is not filled in here" in unfilled.message
     assert unknown.warning and "{{ unknown }} is not a variable of this test" in unknown.message
     assert compared.warning and "field-accuracy compares with expected_output" in compared.message
     # AgentV takes it without a word, and it has no effect there either.

@@ -52,4 +52,5 @@ def test_problems_for_tools_have_numbers_not_prose(tmp_path: Path) -> None:
         "line": 5,
         "column": 12,
         "field": "execution.workers",
+        "hint": "workers: how many tests run at a time.",
     }

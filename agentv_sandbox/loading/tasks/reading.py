@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from agentv_sandbox.authoring.docs import explain
+from agentv_sandbox.authoring.explaining import explain
 from agentv_sandbox.authoring.tree import Map, nearest, plain, position, show
 from agentv_sandbox.authoring.yaml12 import parse, read_text
 from agentv_sandbox.base.errors import Problem

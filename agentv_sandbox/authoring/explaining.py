@@ -1,0 +1,181 @@
+"""What is wrong with a value that a person wrote, and what to write instead, in words."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import Any
+
+from pydantic_core import ErrorDetails
+
+from agentv_sandbox import masking
+from agentv_sandbox.authoring.tree import Map, Node, Seq, nearest, show
+
+
+def explain(errors: list[ErrorDetails], value: Any) -> tuple[str, str]:
+    """Message and hint. A broken bound says more than another kind that was also possible."""
+    kinds = list(dict.fromkeys(_KINDS[error["type"]] for error in errors if error["type"] in _KINDS))
+    others = [error for error in errors if error["type"] not in _KINDS]
+    if others:
+        texts = dict.fromkeys(_message(error) for error in others)
+        return ", or ".join(texts), _nearest_literal(others, value) or _share(others, value)
+    return f"must be {' or '.join(kinds)}, found {show(value)}", _in_words(kinds, value) or _other_kind(
+        kinds, value
+    )
+
+
+def _share(errors: list[ErrorDetails], value: Any) -> str:
+    """A word on a percentage where a share is due."""
+    most = next((each.get("ctx", {}).get("le") for each in errors if each["type"] == "less_than_equal"), None)
+    is_share = (
+        most == 1 and isinstance(value, int | float) and not isinstance(value, bool) and 1 < value <= 100
+    )
+    return f"a share: {value:g} % is {value / 100:g}" if is_share else ""
+
+
+def _in_words(kinds: list[str], value: Any) -> str:
+    """What to write in place of a word that stands for true, false or a number."""
+    word = value.strip().lower() if isinstance(value, str) else ""
+    if "true or false" in kinds and word in _TRUTHS:
+        return f"write {_TRUTHS[word]}: YAML 1.2 takes only true and false for that"
+    return (
+        f"write it in digits: {_IN_WORDS.index(word)}" if _NUMBERS & set(kinds) and word in _IN_WORDS else ""
+    )
+
+
+def _other_kind(kinds: list[str], value: Any) -> str:
+    """What to write instead of a value of another kind."""
+    hint = ""
+    words = _words(value) if isinstance(value, str) and " " in value else []
+    if "text" in kinds and isinstance(value, int | float) and not isinstance(value, bool):
+        hint = f'write it in quotes: "{show(value)}"'
+    elif _NUMBERS & set(kinds) and isinstance(value, str) and re.fullmatch(r"[0-9]+(\.[0-9]+)?", value):
+        hint = f"write it without quotes: {value}"
+    elif _NUMBERS & set(kinds) and isinstance(value, str):
+        percent = re.fullmatch(r"([0-9]{1,3}) ?%", value.strip())
+        has_digits = any(map(str.isdigit, value))
+        hint = "write the number alone, without a unit; the key says which unit it has" if has_digits else ""
+        hint = f"write it as a share: {int(percent[1]) / 100:g}" if percent is not None else hint
+    elif kinds == ["text"] and isinstance(value, Seq) and value and all(isinstance(v, str) for v in value):
+        hint = f"write it as one text: {show(' '.join(value))}"
+    elif {"a list", "a mapping"} <= set(kinds) and isinstance(value, str) and _SETTING.fullmatch(value):
+        name, _, text = value.partition("=")
+        hint = f"write it as a mapping: {{{name}: {text}}}"
+    elif "a list" in kinds and isinstance(value, str):
+        hint = f"write it as a list: [{', '.join(map(show, words or [value]))}]"
+    elif "a list" in kinds and isinstance(value, Map):
+        hint = "begin each entry with a dash and a space"
+    elif kinds == ["a mapping"]:
+        hint = "write its keys below it, each with its value"
+    return hint
+
+
+def several(node: Node, key: str | int | None, value: Any) -> str:
+    """A word for those who give a list where one text, or a hook, is due, or a mapping where a list has a text."""
+    if isinstance(node, Seq) and isinstance(value, Map):
+        return _pair_in_list(node, value)
+    if isinstance(value, Seq) and key in _OF_PACKAGES and all(isinstance(each, str) for each in value):
+        pairs = ", ".join(f"{each}: {each}" for each in value[:3] if len(each) < 40)
+        more = ", …" if len(value) > len(value[:3]) else ""
+        return f"write {key}: {{{pairs}{more}}}: each name that is needed, with the package that provides it"
+    if isinstance(value, Seq) and key in _OF_HOOKS:
+        return f"write {{command: {listed(value)}}}"
+    kind = node.get("type") if isinstance(node, Map) and key == "value" and isinstance(value, Seq) else None
+    return f"of several texts, {kind}-any wants one and {kind}-all wants each" if kind in _OF_ONE_TEXT else ""
+
+
+def _pair_in_list(node: Seq, value: Map) -> str:
+    """What to write where a colon made a mapping of an entry of a list of texts."""
+    parent = node.where[1] if node.where is not None else None
+    pairs = [(name, each) for name, each in value.items() if not isinstance(each, list | dict)]
+    if len(pairs) != 1 or len(value) != 1:
+        return ""
+    (name, text), *_ = pairs
+    written = masking.first(f"{name}: {'' if text is None else text}", 60).strip()
+    if parent == "env":
+        return f"write env as one mapping, with all of its entries: env: {{{written}, …}}"
+    return f"in quotes it is a text: '{written}'"
+
+
+def listed(value: Seq) -> str:
+    """A short list of short texts, else its beginning."""
+    texts = [each for each in value[:4] if isinstance(each, str) and len(each) < 20]
+    return f"[{', '.join([*texts, *(['…'] if len(value) > len(texts) else [])])}]"
+
+
+def _words(text: str) -> list[str]:
+    """The words of what looks like a command line; empty for other texts, and for one that a shell has to read."""
+    if re.search(r"[|;&<>$`*?()\n]", text) or not re.match(r"(?:[\w.+-]*/)*[a-z][\w.+-]* ", text):
+        return []
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        return []
+    known = any(re.search(r"\.\w{1,5}\Z|\A-", word) for word in words[1:])
+    return words if known else []
+
+
+_TRUTHS = {
+    **dict.fromkeys(("yes", "y", "on", "true", "1", "enabled"), "true"),
+    **dict.fromkeys(("no", "n", "off", "false", "0", "disabled"), "false"),
+}
+_IN_WORDS = re.split(" ", "zero one two three four five six seven eight nine ten")
+_SETTING = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=[^\s'\"]*")
+_OF_HOOKS = ("before_all", "before_each", "after_each", "after_all")
+_OF_PACKAGES = ("apt", "pip", "sdist", "npm")
+_OF_ONE_TEXT = ("contains", "icontains")
+
+
+_NUMBERS = {"a whole number", "a number"}
+_KINDS = {
+    "string_type": "text",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "dict_type": "a mapping",
+    "mapping_type": "a mapping",
+    "model_type": "a mapping",
+    "dataclass_type": "a mapping",
+    "is_instance_of": "a list",
+    "model_attributes_type": "a mapping",
+}
+_BOUNDS = {
+    "greater_than": ("gt", "more than"),
+    "greater_than_equal": ("ge", "at least"),
+    "less_than": ("lt", "less than"),
+    "less_than_equal": ("le", "at most"),
+}
+
+
+def _message(error: ErrorDetails) -> str:
+    kind, context = error["type"], error.get("ctx", {})
+    if kind == "missing":
+        return "is required"
+    if kind in _BOUNDS:
+        name, words = _BOUNDS[kind]
+        return f"must be {words} {context[name]:g}, found {show(error['input'])}"
+    if kind in ("string_too_short", "too_short"):
+        return "must not be empty"
+    if kind == "too_long":
+        return f"must have at most {context['max_length']} items"
+    if kind == "literal_error":
+        return f"must be {context['expected']}, found {show(error['input'])}"
+    if kind in ("extra_forbidden", "unexpected_keyword_argument"):
+        return "is not a known key here"
+    return error["msg"].removeprefix("Value error, ")
+
+
+def _nearest_literal(errors: list[ErrorDetails], value: Any) -> str:
+    if not isinstance(value, str):
+        return ""
+    literals = [
+        error.get("ctx", {}).get("expected", "") for error in errors if error["type"] == "literal_error"
+    ]
+    meant = nearest(value, re.findall(r"'([^']+)'", " ".join(literals)))
+    return f"did you mean '{meant}'?" if meant else ""
